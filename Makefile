@@ -1,0 +1,66 @@
+# Every target sets up what it needs; `make demo` and `make test` work on a fresh Debian machine.
+SHELL := /bin/bash
+VENV := .venv
+BIN := $(VENV)/bin
+PYTHON ?= python3
+PACKAGES := $(patsubst library/%/manifest.yaml,dist/packages/%.zip,$(wildcard library/*/manifest.yaml))
+
+.PHONY: help setup system demo test test-fast lint format bench docs dashboard packages guest clean soak
+
+help:
+	@echo "make demo      set everything up and deploy a real application (DEMO_KEEP=1 leaves it running)"
+	@echo "make test      set everything up and run every test"
+	@echo "make lint      formatting, lint, types, room contracts"
+	@echo "make bench     the published figures, as ratios measured in one run"
+	@echo "make docs      the generated reference pages"
+	@echo "make packages  the sample packages as zips in dist/packages"
+
+setup: system $(VENV)/.installed guest packages
+
+system:
+	@tools/system-packages.sh demo
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	@tools/python-environment.sh $(PYTHON) $(VENV)
+	@touch $@
+
+guest: $(VENV)/.installed
+	@$(BIN)/python -m vetro.guest.build dist/vetro-guest.pyz
+
+packages: $(VENV)/.installed
+	@$(BIN)/vetro package build --output dist/packages library/*/ >/dev/null
+
+demo: setup
+	@$(BIN)/python tools/demo.py
+
+test: setup
+	@tools/system-packages.sh test
+	@tools/with-postgres.sh $(BIN)/python tools/run_tests.py
+
+test-fast: $(VENV)/.installed
+	@$(BIN)/pytest -n 2 -m "not root and not e2e and not postgres and not rabbitmq"
+
+lint: $(VENV)/.installed
+	@$(BIN)/ruff format --check src tests tools benchmarks
+	@$(BIN)/ruff check src tests tools benchmarks
+	@$(BIN)/lint-imports --config pyproject.toml
+	@$(BIN)/pyright
+
+format: $(VENV)/.installed
+	@$(BIN)/ruff format src tests tools benchmarks
+	@$(BIN)/ruff check --fix src tests tools benchmarks
+
+bench: setup
+	@$(BIN)/python benchmarks/run_all.py
+
+soak: setup
+	@VETRO_DIFFERENTIAL_EXAMPLES=20000 tools/with-postgres.sh $(BIN)/pytest -n 2 -m "not root and not e2e"
+
+docs: $(VENV)/.installed
+	@$(BIN)/python tools/write_reference.py docs/reference
+
+dashboard:
+	@echo "The web dashboard is not part of this version; see README.md, 'What it does not do yet'."
+
+clean:
+	rm -rf dist build .pytest_cache .ruff_cache .hypothesis
