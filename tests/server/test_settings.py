@@ -1,0 +1,67 @@
+"""Settings: flag, then environment, then file."""
+
+from pathlib import Path
+
+import pytest
+
+from vetro.server.settings import SettingsError, load_settings
+
+
+def test_file_environment_and_flag_override_in_that_order(tmp_path: Path) -> None:
+    """A flag beats the environment, which beats the file, which beats the default."""
+    file = tmp_path / "vetro.toml"
+    file.write_text("[server]\nport = 1001\nhost = 'a'\nlog_level = 'debug'\n")
+    environ = {"VETRO_PORT": "1002", "VETRO_SERVER_HOST": "b"}
+    settings = load_settings({"server.port": 1003}, environ=environ, config_file=file)
+    assert (settings.server.port, settings.server.host) == (1003, "b")
+    assert settings.server.log_level == "debug"
+
+
+def test_file_in_the_data_directory_is_found(tmp_path: Path) -> None:
+    """``vetro.toml`` in the data directory is read without being named."""
+    (tmp_path / "vetro.toml").write_text("[network]\ndefault_dns = ['9.9.9.9']\n")
+    settings = load_settings(environ={"VETRO_DATA_DIR": str(tmp_path)})
+    assert settings.network.default_dns == ["9.9.9.9"]
+    assert settings.database_url == f"sqlite:///{tmp_path}/vetro.db"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[server]\nprot = 1\n", "did you mean port"),
+        ("[sever]\nport = 1\n", "did you mean server"),
+        ("[server]\nport = 'many'\n", "server.port must be a whole number"),
+        ("[server\n", "vetro.toml"),
+        ("server = 3\n", "must be a table"),
+    ],
+)
+def test_a_wrong_file_names_the_place_and_what_to_do(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    """Misspelt names, wrong types and broken TOML are explained."""
+    file = tmp_path / "vetro.toml"
+    file.write_text(text)
+    with pytest.raises(SettingsError, match=message):
+        load_settings(environ={}, config_file=file)
+
+
+def test_a_named_file_must_exist(tmp_path: Path) -> None:
+    """A settings file that was asked for and is absent is an error, not silence."""
+    with pytest.raises(SettingsError, match="does not exist"):
+        load_settings(environ={"VETRO_CONFIG": str(tmp_path / "none.toml")})
+
+
+def test_environment_values_are_read_in_the_settings_type() -> None:
+    """Numbers, booleans and lists are parsed from the environment's text."""
+    settings = load_settings(
+        environ={
+            "VETRO_SERVER_DEBUG": "yes",
+            "VETRO_NETWORK_DEFAULT_DNS": "1.1.1.1, 9.9.9.9",
+            "VETRO_ENGINE_AGENT_TIMEOUT": "12.5",
+        }
+    )
+    assert settings.server.debug is True
+    assert settings.network.default_dns == ["1.1.1.1", "9.9.9.9"]
+    assert settings.engine.agent_timeout == 12.5
+    with pytest.raises(SettingsError, match="true or false"):
+        load_settings(environ={"VETRO_SERVER_DEBUG": "perhaps"})
