@@ -1,0 +1,46 @@
+"""The exception tree of `vetro.messaging`.
+
+::
+
+    MessagingError
+    ├── UnknownMailbox        the queue was never declared, or was deleted
+    ├── MessageTooLarge       a plan or result is over the configured limit
+    └── DuplicateMessage      a message id was used before for another body
+"""
+
+from __future__ import annotations
+
+
+class MessagingError(Exception):
+    """Base of everything this room raises on purpose."""
+
+
+class UnknownMailbox(MessagingError):
+    """No mailbox of this name: it was never declared or has been deleted."""
+
+    def __init__(self, queue: str) -> None:
+        super().__init__(f"There is no mailbox {queue!r}; declare it before using it")
+        self.queue = queue
+
+
+class MessageTooLarge(MessagingError):
+    """A plan or a result exceeds the limit."""
+
+    def __init__(self, subject: str, size: int, limit: int) -> None:
+        super().__init__(
+            f"{subject} is {size} bytes, more than the limit of {limit}; "
+            "send large files as downloadable files instead of inline bodies"
+        )
+        self.size = size
+        self.limit = limit
+
+
+class DuplicateMessage(MessagingError):
+    """A message id names another message already."""
+
+    def __init__(self, message_id: str) -> None:
+        super().__init__(
+            f"The message id {message_id!r} was used before with a different body; "
+            "message ids must be fresh"
+        )
+        self.message_id = message_id

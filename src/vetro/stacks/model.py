@@ -1,0 +1,182 @@
+"""What a stack looks like from outside, and what a back end must do (core-library.md §4.4, §9)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Protocol
+
+Json = Any
+"""A JSON value: None, bool, int, float, str, list of Json or dict of str to Json."""
+
+ProgressCallback = Callable[[str], None]
+"""Called with a one-line text saying what the operation waits for now. Must not block."""
+
+
+class StackStatus(StrEnum):
+    """`<ACTION>_<STATE>`, in Heat's spelling."""
+
+    CREATE_IN_PROGRESS = "CREATE_IN_PROGRESS"
+    CREATE_COMPLETE = "CREATE_COMPLETE"
+    CREATE_FAILED = "CREATE_FAILED"
+    UPDATE_IN_PROGRESS = "UPDATE_IN_PROGRESS"
+    UPDATE_COMPLETE = "UPDATE_COMPLETE"
+    UPDATE_FAILED = "UPDATE_FAILED"
+    ROLLBACK_IN_PROGRESS = "ROLLBACK_IN_PROGRESS"
+    ROLLBACK_COMPLETE = "ROLLBACK_COMPLETE"
+    ROLLBACK_FAILED = "ROLLBACK_FAILED"
+    DELETE_IN_PROGRESS = "DELETE_IN_PROGRESS"
+    DELETE_COMPLETE = "DELETE_COMPLETE"
+    DELETE_FAILED = "DELETE_FAILED"
+
+    @property
+    def in_progress(self) -> bool:
+        """True while an operation has not settled."""
+        return self.value.endswith("_IN_PROGRESS")
+
+    @property
+    def failed(self) -> bool:
+        """True when the last operation ended badly."""
+        return self.value.endswith("_FAILED")
+
+
+@dataclass(frozen=True, slots=True)
+class StackResource:
+    """One resource of a stack as it is now."""
+
+    name: str
+    type: str
+    status: StackStatus
+    reason: str
+    physical_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """A snapshot of a stack. Changing the maps in it changes nothing."""
+
+    id: str
+    project_id: str
+    name: str
+    status: StackStatus
+    reason: str
+    """Why it is in this state; for a failure the failed resource and its cause."""
+    template: dict[str, Json]
+    """The template of the last create or update, in the spelling it was given."""
+    parameters: dict[str, Json]
+    created: datetime
+    updated: datetime | None
+    """Changes with every create and update that settles, so that callers can tell a new
+    outcome from an old one."""
+    outputs: dict[str, Json]
+    waiting_on: str | None = None
+    tags: list[str] = field(default_factory=list[str])
+    resources: dict[str, StackResource] = field(default_factory=dict[str, StackResource])
+
+
+class ChangeKind(StrEnum):
+    """What an operation does to one resource."""
+
+    CREATE = "create"
+    UPDATE = "update"
+    REPLACE = "replace"
+    DELETE = "delete"
+    KEEP = "keep"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What would happen to one resource, and why."""
+
+    resource: str
+    type: str
+    kind: ChangeKind
+    reason: str
+    properties: tuple[str, ...] = ()
+    """The properties that differ (update and replace)."""
+
+
+@dataclass(frozen=True, slots=True)
+class StackPlan:
+    """The answer to "what would this create or update do?"."""
+
+    exists: bool
+    changes: list[Change]
+
+    @property
+    def empty(self) -> bool:
+        """True when nothing would be touched."""
+        return all(change.kind is ChangeKind.KEEP for change in self.changes)
+
+
+class Stacks(Protocol):
+    """A back end for infrastructure templates. One instance serves all projects.
+
+    `create`, `update` and `delete` return when the operation has settled. A failure of a
+    resource is no exception: the returned stack's `status` is `…_FAILED` and `reason` names
+    the resource and the cause. Exceptions mean that nothing was begun (`TemplateError`,
+    `StackExists`, `StackNotFound`, `StackBusy`) or that the operation was taken from us
+    (`OperationLost`).
+    """
+
+    async def get(self, project_id: str, name: str) -> Stack | None:
+        """The stack, or None. A deleted stack is gone."""
+        ...
+
+    async def create(
+        self,
+        project_id: str,
+        name: str,
+        template: Mapping[str, Json],
+        *,
+        parameters: Mapping[str, Json] | None = None,
+        files: Mapping[str, str] | None = None,
+        environment: str | None = None,
+        tags: Sequence[str] = (),
+        rollback: bool = False,
+        timeout: float | None = None,
+        progress: ProgressCallback | None = None,
+    ) -> Stack:
+        """Create a stack. `rollback` removes what was made when a resource fails;
+        `timeout` (seconds) bounds the whole operation."""
+        ...
+
+    async def update(
+        self,
+        project_id: str,
+        name: str,
+        template: Mapping[str, Json],
+        *,
+        parameters: Mapping[str, Json] | None = None,
+        files: Mapping[str, str] | None = None,
+        environment: str | None = None,
+        tags: Sequence[str] = (),
+        rollback: bool = False,
+        timeout: float | None = None,
+        progress: ProgressCallback | None = None,
+    ) -> Stack:
+        """Change a stack to match `template`; `rollback` returns to the former template
+        when a resource fails."""
+        ...
+
+    async def delete(
+        self, project_id: str, name: str, *, progress: ProgressCallback | None = None
+    ) -> Stack | None:
+        """Remove the stack and everything it made. None when it is gone (also when it never
+        was there); a stack in `DELETE_FAILED` when something could not be removed."""
+        ...
+
+    async def plan(
+        self,
+        project_id: str,
+        name: str,
+        template: Mapping[str, Json],
+        *,
+        parameters: Mapping[str, Json] | None = None,
+        files: Mapping[str, str] | None = None,
+        environment: str | None = None,
+    ) -> StackPlan:
+        """What `create` or `update` with these arguments would do. Touches nothing."""
+        ...
