@@ -1,0 +1,83 @@
+"""The ``vetro`` command.
+
+Sub-commands are loaded when they are used: ``vetro --help`` and shell completion stay fast, and a
+machine that only runs the client never imports the services. Exit codes: 0 done; 1 the command
+failed (one line says why, a hint what to do); 2 wrong usage; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import importlib
+
+import click
+
+from vetro import __version__
+
+# name -> (module below vetro.cli, attribute, one-line help)
+COMMANDS = {
+    "up": ("up", "up", "Start everything in one process."),
+    "token": ("token", "token", "Print a token for the HTTP faces."),
+    "package": ("package", "package", "Application packages of the catalog."),
+    "env": ("env", "env", "Environments: compose, deploy, follow, destroy."),
+    "deployment": ("deployment", "deployment", "Deployments and their reports."),
+    "action": ("action", "action", "Actions of deployed applications."),
+    "server": ("machines", "server", "Compute nodes."),
+    "vm": ("machines", "vm", "Containers and virtual machines."),
+    "image": ("image", "image", "Images that instances start from."),
+    "allocate": ("allocate", "allocate", "Run the allocator on a case from a file."),
+    "run": ("language", "run", "Run one method of a class, without services."),
+    "eval": ("language", "eval_", "Evaluate a YAQL expression."),
+    "check": ("language", "check", "Validate a package."),
+    "completion": ("completion", "completion", "Print the shell completion script."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group that imports a sub-command's module only when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All sub-commands, in the order a newcomer meets them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return one sub-command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, attribute, _ = COMMANDS[cmd_name]
+        command: click.Command = getattr(importlib.import_module(f"vetro.cli.{module}"), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the sub-commands without importing any of them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, _, text) in COMMANDS.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; a misspelt one gets a suggestion."""
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            import difflib
+
+            near = difflib.get_close_matches(args[0], COMMANDS, 1)
+            hint = f" Did you mean '{near[0]}'?" if near else " See 'vetro --help'."
+            raise click.UsageError(f"There is no command '{args[0]}'.{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="vetro")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
+@click.option("--url", envvar="VETRO_URL", help="Where Vetro answers [http://127.0.0.1:8082].")
+@click.option("--data-dir", envvar="VETRO_DATA_DIR", help="The data directory of a local Vetro.")
+@click.pass_context
+def cli(ctx: click.Context, as_json: bool, url: str | None, data_dir: str | None) -> None:
+    """Vetro: an application catalog for your own machines."""
+    ctx.meta["vetro.json"] = as_json
+    ctx.meta["vetro.url"] = url
+    ctx.meta["vetro.data_dir"] = data_dir
+
+
+def main() -> None:
+    """Entry point of the ``vetro`` command."""
+    cli(prog_name="vetro", auto_envvar_prefix=None)

@@ -1,0 +1,88 @@
+"""``vetro action``: call what deployed applications offer."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, cast
+
+import click
+
+from vetro.cli.connection import Connection, find_environment, segment
+from vetro.cli.env import application_row, latest_deployment, parse_settings
+from vetro.cli.output import emit_json, emit_rows, fail, json_option, wants_json
+from vetro.cli.progress import follow_deployment
+
+
+@click.group()
+def action() -> None:
+    """Actions of deployed applications."""
+
+
+def all_actions(value: object) -> list[dict[str, Any]]:
+    """Every action below a model value, with the object it belongs to."""
+    found: list[dict[str, Any]] = []
+    if isinstance(value, dict):
+        node = cast("dict[str, Any]", value)
+        header = node.get("?")
+        if isinstance(header, dict):
+            name = application_row(node)["name"]
+            for key, body in cast("dict[str, Any]", header.get("_actions") or {}).items():
+                found.append({"id": key, "object": name or header.get("id"), **body})
+        for item in node.values():
+            found.extend(all_actions(item))
+    elif isinstance(value, list):
+        for item in cast("list[object]", value):
+            found.extend(all_actions(item))
+    return found
+
+
+@action.command("list")
+@click.argument("environment")
+@json_option
+def list_(environment: str) -> None:
+    """List the actions of everything in ENVIRONMENT."""
+    with Connection() as connection:
+        row = find_environment(connection, environment)
+        model = connection.get(f"/v1/environments/{row['id']}/model/")
+    emit_rows(
+        all_actions(model),
+        [("ACTION", "name"), ("OF", "object"), ("ENABLED", "enabled"), ("ID", "id")],
+    )
+
+
+@action.command("call")
+@click.argument("environment")
+@click.argument("name_or_id")
+@click.option("--arg", "arguments", multiple=True, metavar="NAME=VALUE", help="An argument.")
+@json_option
+def call(environment: str, name_or_id: str, arguments: tuple[str, ...]) -> None:
+    """Call an action by id (or name, where it is unique), follow it and print its result."""
+    with Connection() as connection:
+        row = find_environment(connection, environment)
+        base = f"/v1/environments/{row['id']}"
+        known = all_actions(connection.get(f"{base}/model/"))
+        matching = [a for a in known if name_or_id in (a["id"], a["name"])]
+        if len(matching) != 1:
+            choice = (
+                ", ".join(str(a["id"]) for a in (matching or known)) or "none yet: deploy first"
+            )
+            word = "Several actions are called" if matching else "There is no action"
+            fail(f"{word} '{name_or_id}'", f"Action ids: {choice}.")
+        task = connection.request(
+            "POST",
+            f"{base}/actions/{segment(matching[0]['id'])}",
+            json=parse_settings(arguments),
+        ).json()["task_id"]
+        code = 0
+        if not wants_json():
+            code = follow_deployment(connection, row, task)
+        else:
+            path = f"{base}/deployments/{task}/events"
+            for name, data in connection.events(path):
+                if name == "end" or not str(data.get("state", "running")).startswith("running"):
+                    break
+            if latest_deployment(connection, row["id"])["state"].endswith("errors"):
+                code = 1
+        result = connection.get(f"{base}/actions/{task}")
+        emit_json(result.get("result"))
+        sys.exit(1 if result.get("isException") else code)

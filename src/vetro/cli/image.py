@@ -1,0 +1,121 @@
+"""``vetro image``: build, import, list and delete images."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import click
+
+from vetro.cli.connection import Connection, data_directory, segment
+from vetro.cli.output import emit_rows, fail, json_option, say, wants_json
+
+COLUMNS = [
+    ("UUID", "uuid"),
+    ("NAME", "name"),
+    ("VERSION", "version"),
+    ("OS", "os"),
+    ("TYPE", "type"),
+    ("MIB", "mib"),
+]
+
+
+@click.group()
+def image() -> None:
+    """Images that instances start from."""
+
+
+def _rows(images: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    for row in images:
+        size = row.get("size") or sum(f.get("size", 0) for f in row.get("files") or [])
+        row["mib"] = round(size / 2**20, 1)
+    return images
+
+
+def upload_image(connection: Connection, manifest: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Create the image record and send its file; returns the image."""
+    row = connection.request("POST", "/compute/images", json=manifest).json()
+    connection.client.upload(
+        "PUT",
+        f"{connection.url}/compute/images/{row['uuid']}/file",
+        path,
+        headers={"X-Auth-Token": connection.token, "Content-Type": "application/octet-stream"},
+    )
+    return connection.get(f"/compute/images/{row['uuid']}")
+
+
+def find_image(connection: Connection, wanted: str) -> dict[str, Any]:
+    """The image with this uuid or name."""
+    rows = connection.get("/compute/images")
+    for row in rows:
+        if wanted in (row["uuid"], row["name"]):
+            return row
+    names = ", ".join(sorted({row["name"] for row in rows})) or "none"
+    fail(f"There is no image '{wanted}'", f"Images: {names}.")
+
+
+@image.command("build")
+@click.argument("name")
+@click.option("--packages", "-p", default="", help="Packages to put in, separated by commas.")
+@click.option("--suite", default="bookworm", show_default=True, help="The Debian release.")
+@click.option("--cache-dir", type=click.Path(path_type=Path), help="Where built images are kept.")
+@click.option("--no-import", is_flag=True, help="Only build; do not upload.")
+@json_option
+def build(name: str, packages: str, suite: str, cache_dir: Path | None, no_import: bool) -> None:
+    """Build a root file system as image NAME; the same inputs are built only once."""
+    from vetro.node.images import ImageBuildError, build_image
+
+    names = [part.strip() for part in packages.split(",") if part.strip()]
+    cache = cache_dir or data_directory() / "image-cache"
+    say(f"Building {name} ({suite}{', ' + ', '.join(names) if names else ''}) …")
+    try:
+        built = asyncio.run(build_image(name, names, suite=suite, cache_dir=cache))
+    except ImageBuildError as error:
+        fail(str(error), "The bootstrap tool's own words stand above; check names and network.")
+    if no_import:
+        if wants_json():
+            emit_rows([{"name": name, "file": str(built.path)}], [])
+        else:
+            say(str(built.path))
+        return
+    with Connection() as connection:
+        for row in connection.get("/compute/images"):
+            if row["name"] == name and row.get("sha256") == built.sha256:
+                emit_rows(_rows([row]), COLUMNS)
+                return
+        row = upload_image(connection, built.manifest(), built.path)
+    emit_rows(_rows([row]), COLUMNS)
+
+
+@image.command("import")
+@click.argument("name")
+@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option("--type", "type_", default="lxc-rootfs", show_default=True)
+@click.option("--os", "os_", default="linux", show_default=True)
+@json_option
+def import_(name: str, file: Path, type_: str, os_: str) -> None:
+    """Upload FILE (a tar of a root file system) as image NAME."""
+    with Connection() as connection:
+        manifest = {"name": name, "version": "1", "type": type_, "os": os_}
+        emit_rows(_rows([upload_image(connection, manifest, file)]), COLUMNS)
+
+
+@image.command("list")
+@json_option
+def list_() -> None:
+    """List images."""
+    with Connection() as connection:
+        emit_rows(_rows(connection.get("/compute/images")), COLUMNS)
+
+
+@image.command("delete")
+@click.argument("names_or_uuids", nargs=-1, required=True)
+@json_option
+def delete(names_or_uuids: tuple[str, ...]) -> None:
+    """Delete images that no instance uses."""
+    with Connection() as connection:
+        for wanted in names_or_uuids:
+            row = find_image(connection, wanted)
+            connection.request("DELETE", f"/compute/images/{segment(row['uuid'])}")
+            say(f"Deleted image {row['name']} ({row['uuid']})")

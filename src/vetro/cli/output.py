@@ -1,0 +1,125 @@
+"""What commands print: tables for people, JSON for programs, one-line errors with a hint."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NoReturn
+
+import click
+
+
+class CommandError(click.ClickException):
+    """A command failed: one line that says what and where, and a hint what to do."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, hint: str | None = None, exit_code: int = 1) -> None:
+        super().__init__(message)
+        self.hint = hint
+        self.exit_code = exit_code
+
+    def show(self, file: Any = None) -> None:
+        """Print ``Error: …`` and the hint on standard error."""
+        click.echo(f"{click.style('Error:', fg='red', bold=True)} {self.message}", err=True)
+        if self.hint:
+            click.echo(f"{click.style('Hint:', fg='yellow')} {self.hint}", err=True)
+
+
+def wants_json() -> bool:
+    """Whether the running command was given ``--json``."""
+    context = click.get_current_context(silent=True)
+    return bool(context and context.find_root().meta.get("vetro.json"))
+
+
+def emit_json(value: object) -> None:
+    """Print a JSON document, indented for a terminal and on one line for a pipe."""
+    indent = 2 if sys.stdout.isatty() else None
+    click.echo(json.dumps(value, indent=indent, ensure_ascii=False, default=str))
+
+
+def cell(value: object) -> str:
+    """A value as table text: empty for nothing, JSON for structures."""
+    if value is None or value == "":
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (dict, list)):
+        return json.dumps(value, ensure_ascii=False)
+    return str(value)
+
+
+STATUS_COLOURS = {
+    "ready": "green",
+    "running": "green",
+    "success": "green",
+    "pending": "yellow",
+    "deploying": "cyan",
+    "deleting": "cyan",
+    "deploy failure": "red",
+    "delete failure": "red",
+    "failed": "red",
+    "unknown": "red",
+}
+
+
+def emit_rows(rows: Iterable[Mapping[str, Any]], columns: Sequence[tuple[str, str]]) -> None:
+    """Print rows: as JSON with all their keys, or as a table of ``columns`` (title, key)."""
+    listed = [dict(row) for row in rows]
+    if wants_json():
+        emit_json(listed)
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
+    for title, _ in columns:
+        table.add_column(title, overflow="fold")
+    for row in listed:
+        cells: list[Text] = []
+        for _, key in columns:
+            text = cell(row.get(key))
+            cells.append(Text(text, style=STATUS_COLOURS.get(text, "")))
+        table.add_row(*cells)
+    console = Console(width=None if sys.stdout.isatty() else 220)
+    console.print(table)
+    if not listed and sys.stdout.isatty():
+        console.print("(none)", style="dim")
+
+
+def emit_object(value: Mapping[str, Any], keys: Sequence[str] | None = None) -> None:
+    """Print one object: as JSON, or its properties a line each."""
+    if wants_json():
+        emit_json(dict(value))
+        return
+    names = list(keys) if keys is not None else list(value)
+    width = max((len(name) for name in names), default=0)
+    for name in names:
+        click.echo(f"{click.style(name.ljust(width), bold=True)}  {cell(value.get(name))}")
+
+
+def say(message: str) -> None:
+    """A line for people; silent under ``--json``, where standard output is one document."""
+    if not wants_json():
+        click.echo(message)
+
+
+def fail(message: str, hint: str | None = None, exit_code: int = 1) -> NoReturn:
+    """End the command with an error."""
+    raise CommandError(message, hint, exit_code)
+
+
+def _remember_json(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
+    if value:
+        context.find_root().meta["vetro.json"] = True
+
+
+json_option = click.option(
+    "--json",
+    is_flag=True,
+    expose_value=False,
+    callback=_remember_json,
+    help="Print JSON instead of a table.",
+)
