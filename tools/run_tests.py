@@ -1,4 +1,4 @@
-"""Runs every test: first what may run side by side, then what changes this machine's network and containers.
+"""Runs every test: first side by side, then those that change networks and containers here.
 
 `make test` starts it. In CI (`CI=true`) a skipped test is a failure: a machine that cannot run a
 test must not look as if the test had passed.
