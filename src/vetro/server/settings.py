@@ -1,8 +1,8 @@
 """Settings of a Vetro process: flag, then ``VETRO_…`` environment variable, then ``vetro.toml``.
 
-A setting has one dotted name (``server.port``). Its environment variable is ``VETRO_`` and the name in
-capitals with ``_`` for the dots (``VETRO_SERVER_PORT``); the settings everybody needs also have the
-short form (``VETRO_PORT``, ``VETRO_DATA_DIR``). In the file it stands in the table of its section::
+A setting has one dotted name (``server.port``). Its environment variable is ``VETRO_`` and the name
+in capitals with ``_`` for the dots (``VETRO_SERVER_PORT``); the settings everybody needs also have
+a short form (``VETRO_PORT``, ``VETRO_DATA_DIR``). In the file it stands in its section's table::
 
     [server]
     port = 8082
@@ -66,7 +66,7 @@ class NodeSection:
 
 @dataclass(frozen=True)
 class NetworkSection:
-    """Addresses: floating ones from ``external_cidr``, environments' networks below ``env_ip_template``."""
+    """Floating addresses: ``external_cidr``; environments' networks: ``env_ip_template``."""
 
     external_cidr: str = "172.24.4.0/24"
     external_network: str = "ext-net"

@@ -1,0 +1,62 @@
+"""Listening sockets, taken before anything else starts: a port in use is known at once.
+
+Guests reach their mailboxes at an address on the node that exists only once the node agent has
+made its networks. The socket for it is bound early with ``IP_FREEBIND``, so that neither has to
+wait for the other.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+
+from vetro.server.errors import StartError
+
+# Not in Python's socket module; linux/in.h.
+IP_FREEBIND = 15
+
+
+def listen(host: str, port: int, *, before_address_exists: bool = False) -> socket.socket:
+    """A bound, listening TCP socket; ``port`` 0 takes a free one.
+
+    Errors: ``StartError`` when the port is in use, needs privileges or the address is not ours.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if before_address_exists:
+            listener.setsockopt(socket.IPPROTO_IP, IP_FREEBIND, 1)
+        listener.bind((host, port))
+        listener.listen(1024)
+    except (OSError, OverflowError) as error:
+        listener.close()
+        raise _start_error(host, port, error) from error
+    listener.setblocking(False)
+    return listener
+
+
+def _start_error(host: str, port: int, error: OSError | OverflowError) -> StartError:
+    code = getattr(error, "errno", None)
+    if code == errno.EADDRINUSE:
+        return StartError(
+            f"Port {port} on {host} is in use",
+            f"Another Vetro or service listens there: stop it, or choose another with --port"
+            f" (it answers? try curl http://{host}:{port}/healthz).",
+        )
+    if code == errno.EACCES:
+        return StartError(
+            f"Port {port} on {host} may not be opened by this user",
+            "Choose a port above 1023 with --port, or run as root.",
+        )
+    if code == errno.EADDRNOTAVAIL:
+        return StartError(
+            f"{host} is not an address of this machine",
+            "Choose one that 'ip address' shows with --host, or 0.0.0.0 for all.",
+        )
+    return StartError(f"Cannot listen on {host} port {port}: {error}", "See --host and --port.")
+
+
+def port_of(listener: socket.socket) -> int:
+    """The port a listening socket got."""
+    return int(listener.getsockname()[1])
