@@ -1,0 +1,95 @@
+"""The one door by which a program's effects leave (DESIGN section 1).
+
+Everything that a program can observe and that is not among its inputs comes through an
+`EffectsPort`: outside calls, clock, random numbers, fresh ids, sleeping. A port that writes down
+what it returned can replay a run: the same program with the same answers takes the same path.
+
+Rules a port relies on:
+
+- `perform` is called from a green thread and may suspend it by `wait` (never block the OS thread).
+- Completions of waits are delivered one at a time, and only when no green thread can run. So the
+  order of completions is the whole of a run's nondeterminism.
+- `current_thread()` names the calling green thread the same way in every run of one program.
+- A replaying port returns a recorded answer after `wait_turn(position)`, with the position the
+  completion had when it was recorded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import uuid
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+Json = Any
+"""A JSON value: None, bool, int, float, str, list, dict with string keys."""
+
+
+class EffectsPort(Protocol):
+    """What a session asks its host for."""
+
+    def perform(self, kind: str, request: Json, execute: Callable[[], Awaitable[Json]]) -> Json:
+        """Do an outside effect and return its result.
+
+        `kind` is a short dotted name (`stack.push`, `agent.call`); `request` is what identifies
+        the effect in a journal. A port awaits `execute()` at most once; a replaying one not at all.
+        """
+        ...
+
+    def sleep(self, seconds: float) -> None:
+        """Suspend the calling green thread."""
+        ...
+
+    def now(self) -> datetime:
+        """The time, aware, in UTC."""
+        ...
+
+    def random(self) -> float:
+        """A number in [0, 1)."""
+        ...
+
+    def new_id(self) -> str:
+        """A fresh object id: 32 lower-case hexadecimal digits."""
+        ...
+
+
+class DirectEffects:
+    """Effects done at once and not recorded.
+
+    With `seed`, random numbers and ids are the same in every run. With `start`, the clock stands
+    at that time and moves only by `sleep`, which then takes no time at all.
+    """
+
+    def __init__(self, *, seed: int | None = None, start: datetime | None = None) -> None:
+        self._random = random.Random(seed)  # noqa: S311 - programs get no secrets from it
+        self._seeded = seed is not None
+        self._virtual = start
+        self.performed: list[tuple[str, Json]] = []
+        """Kinds and requests, in the order they were asked for."""
+
+    def perform(self, kind: str, request: Json, execute: Callable[[], Awaitable[Json]]) -> Json:
+        from .scheduler import wait
+
+        self.performed.append((kind, request))
+        return wait(execute())
+
+    def sleep(self, seconds: float) -> None:
+        from .scheduler import sleep_virtual, wait
+
+        if self._virtual is None:
+            wait(asyncio.sleep(max(seconds, 0)))
+        else:
+            self._virtual = sleep_virtual(self._virtual, seconds)
+
+    def now(self) -> datetime:
+        return self._virtual if self._virtual is not None else datetime.now(UTC)
+
+    def random(self) -> float:
+        return self._random.random()
+
+    def new_id(self) -> str:
+        if self._seeded:
+            return f"{self._random.getrandbits(128):032x}"
+        return uuid.uuid4().hex

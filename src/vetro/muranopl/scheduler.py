@@ -1,0 +1,546 @@
+"""Green threads: cooperative, deterministic, cheap.
+
+One `Scheduler` belongs to one session. Threads run one at a time in a fixed order: a thread goes
+on until it waits, and those that became ready first run first. What lies outside (an awaitable, a
+sleep on a virtual clock, a recorded turn) is delivered one completion at a time, and only when no
+thread can run; so a run depends on nothing but the order of completions (muranopl.md section 22).
+
+A host drives it with `run` (no event loop needed as long as nothing waits) or `run_async`.
+Scheduling state per thread: its key (path of child numbers from the root), its depth counter, and
+the abort it has been told about.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import heapq
+import threading
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Any, TypeVar, cast
+
+import greenlet
+
+from .errors import DeadlockDetected, LimitExceeded, RunAborted
+
+T = TypeVar("T")
+ThreadKey = tuple[int, ...]
+
+_ABORT_GRACE_SECONDS = 30.0
+_local = threading.local()
+
+
+class GreenThread:
+    """One cooperative thread of a session."""
+
+    __slots__ = (
+        "abort_told",
+        "depth",
+        "done",
+        "error",
+        "finished",
+        "function",
+        "greenlet",
+        "joiner",
+        "key",
+        "next_child",
+        "parent",
+        "resume_error",
+        "resume_value",
+        "state",
+        "waiting_for",
+    )
+
+    def __init__(
+        self, key: ThreadKey, parent: GreenThread | None, function: Callable[[], Any]
+    ) -> None:
+        self.key = key
+        self.parent = parent
+        self.function = function
+        self.next_child = 0
+        self.done = False
+        self.finished: Any = None
+        self.error: BaseException | None = None
+        self.joiner: GreenThread | None = None
+        self.depth = 0
+        self.resume_value: Any = None
+        self.resume_error: BaseException | None = None
+        self.waiting_for: str | None = None
+        self.abort_told = False
+        self.greenlet: greenlet.greenlet | None = None
+        self.state: dict[str, Any] | None = None
+        """What follows the thread and its children (the exception being handled, mocks)."""
+
+
+class Scheduler:
+    """Runs the green threads of one session.
+
+    `switched(old, new)` is called around every switch, so that the owner can keep per-thread
+    counters in one place.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_threads: int = 20_000,
+        switched: Callable[[GreenThread | None, GreenThread | None], None] | None = None,
+    ) -> None:
+        self.current: GreenThread | None = None
+        self.alive = 0
+        """Threads that have begun and not ended."""
+        self._max_threads = max_threads
+        self._switched = switched
+        self._ready: deque[GreenThread] = deque()
+        self._turns: list[tuple[int, int, GreenThread]] = []
+        self._sleepers: list[tuple[datetime, int, GreenThread]] = []
+        self._to_await: list[tuple[GreenThread, Awaitable[Any]]] = []
+        self._tasks: dict[asyncio.Future[Any], GreenThread] = {}
+        self._completed: deque[asyncio.Future[Any]] = deque()
+        self._blocked: set[GreenThread] = set()
+        self._sequence = 0
+        self._roots = 0
+        self._hub: greenlet.greenlet | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._wakeup: asyncio.Event | None = None
+        self.abort: RunAborted | None = None
+        self._abort_deadline = 0.0
+        self.deadline: float | None = None
+        """`time.monotonic()` at which the host call in progress is over its time."""
+
+    # -- what a green thread may do ----------------------------------------------------------
+
+    def spawn(self, function: Callable[[], T], *, parent: GreenThread | None = None) -> GreenThread:
+        """Make a thread; it starts when the current one waits."""
+        if self.alive >= self._max_threads:
+            raise LimitExceeded(
+                f"more than {self._max_threads} green threads at once", limit="green_threads"
+            )
+        if parent is None:
+            key: ThreadKey = (self._roots,)
+            self._roots += 1
+        else:
+            key = (*parent.key, parent.next_child)
+            parent.next_child += 1
+        thread = GreenThread(key, parent, function)
+        if parent is not None:
+            thread.depth = parent.depth
+            thread.state = None if parent.state is None else dict(parent.state)
+        self.alive += 1
+        self._ready.append(thread)
+        return thread
+
+    def join_all(
+        self, functions: Sequence[Callable[[], Any]], limit: int | None = None
+    ) -> list[GreenThread]:
+        """Run functions in threads of their own, at most `limit` at once; wait for all of them.
+
+        Results and errors are in the threads, in the order of the functions.
+        """
+        me = self._must_be_inside("join_all")
+        total = len(functions)
+        width = total if limit is None else max(1, min(limit, total))
+        threads: list[GreenThread] = []
+        live = 0
+
+        def start() -> None:
+            nonlocal live
+            thread = self.spawn(functions[len(threads)], parent=me)
+            thread.joiner = me
+            threads.append(thread)
+            live += 1
+
+        for _ in range(width):
+            start()
+        pending_abort: BaseException | None = None
+        while live:
+            try:
+                self.block("the end of its parallel branches")
+            except RunAborted as error:
+                if pending_abort is not None:
+                    raise
+                pending_abort = error
+            ended = sum(1 for thread in threads if thread.done)
+            live = len(threads) - ended
+            while pending_abort is None and len(threads) < total and live < width:
+                start()
+        if pending_abort is not None:
+            raise pending_abort
+        return threads
+
+    def block(self, reason: str) -> Any:
+        """Suspend the current thread until `make_ready`."""
+        me = self._must_be_inside("block")
+        self._check_abort(me)
+        self._blocked.add(me)
+        try:
+            return self._switch_out(me, reason)
+        finally:
+            self._blocked.discard(me)
+
+    def make_ready(
+        self, thread: GreenThread, value: Any = None, error: BaseException | None = None
+    ) -> None:
+        """Let a blocked thread go on, behind those that are ready already."""
+        thread.resume_value = value
+        thread.resume_error = error
+        self._blocked.discard(thread)
+        self._ready.append(thread)
+
+    def yield_now(self) -> None:
+        """Let the other ready threads run first."""
+        me = self._must_be_inside("yield_now")
+        self._ready.append(me)
+        self._switch_out(me, "its turn")
+
+    def wait(self, awaitable: Awaitable[T]) -> T:
+        """Suspend the current thread until the awaitable is done; its result or exception."""
+        me = self._must_be_inside("wait")
+        try:
+            self._check_abort(me)
+        except RunAborted:
+            _close(awaitable)
+            raise
+        self._to_await.append((me, awaitable))
+        return cast(T, self._switch_out(me, "an effect"))
+
+    def wait_turn(self, position: int) -> None:
+        """Suspend until this is the lowest position waited for and no thread can run."""
+        me = self._must_be_inside("wait_turn")
+        self._check_abort(me)
+        self._sequence += 1
+        heapq.heappush(self._turns, (position, self._sequence, me))
+        self._switch_out(me, f"turn {position}")
+
+    def sleep_until(self, when: datetime) -> None:
+        """Suspend until the virtual clock reaches `when`."""
+        me = self._must_be_inside("sleep")
+        self._check_abort(me)
+        self._sequence += 1
+        heapq.heappush(self._sleepers, (when, self._sequence, me))
+        self._switch_out(me, f"the time {when.isoformat()}")
+
+    # -- what a host may do ------------------------------------------------------------------
+
+    def run(self, function: Callable[[], T]) -> T:
+        """Run a function in a root thread until it ends. An event loop starts only if needed."""
+        if self._hub is not None:
+            raise RuntimeError("the scheduler is running already; call from inside directly")
+        root = self.spawn(function)
+        self._enter()
+        try:
+            self._step_until_idle(root)
+        finally:
+            self._leave()
+        if not root.done:
+            with asyncio.Runner() as runner:
+                runner.run(self._drive(root))
+        return cast(T, _outcome(root))
+
+    async def run_async(self, function: Callable[[], T]) -> T:
+        """The same from a running event loop, which goes on while green threads wait."""
+        if self._hub is not None or self._loop is not None:
+            raise RuntimeError("one host call of a session runs at a time")
+        root = self.spawn(function)
+        await self._drive(root)
+        return cast(T, _outcome(root))
+
+    def request_abort(self, error: RunAborted) -> None:
+        """Tell every thread to end with this error. May be called from any OS thread."""
+        if self.abort is None:
+            self._abort_deadline = time.monotonic() + _ABORT_GRACE_SECONDS
+            self.abort = error
+        loop = self._loop
+        if loop is not None:
+            loop.call_soon_threadsafe(self._wake)
+
+    def check(self) -> None:
+        """Raise the abort that was asked for, or that time has brought about."""
+        if self.deadline is not None and time.monotonic() > self.deadline:
+            self._expire()
+        if self.abort is not None and self.current is not None:
+            self._check_abort(self.current)
+
+    def reset_abort(self) -> None:
+        """Forget an abort once every thread of the run has ended."""
+        self.abort = None
+
+    # -- inside ------------------------------------------------------------------------------
+
+    def _expire(self) -> None:
+        if self.abort is None:
+            self.request_abort(
+                LimitExceeded("the run took longer than its time limit", limit="seconds")
+            )
+
+    def _check_abort(self, thread: GreenThread) -> None:
+        if self.abort is None:
+            return
+        if not thread.abort_told or time.monotonic() > self._abort_deadline:
+            thread.abort_told = True
+            raise self.abort
+
+    def _must_be_inside(self, what: str) -> GreenThread:
+        if self.current is None:
+            raise RuntimeError(f"{what} is for green threads; this code runs outside one")
+        return self.current
+
+    def _switch_out(self, me: GreenThread, reason: str) -> Any:
+        me.waiting_for = reason
+        hub = self._hub
+        assert hub is not None
+        hub.switch()
+        me.waiting_for = None
+        error = me.resume_error
+        if error is not None:
+            me.resume_error = None
+            raise error
+        value, me.resume_value = me.resume_value, None
+        return value
+
+    def _begin(self, thread: GreenThread) -> None:
+        try:
+            if self.abort is not None:
+                self._check_abort(thread)
+            thread.finished = thread.function()
+        except BaseException as error:  # noqa: BLE001 - kept for whoever joins the thread
+            thread.error = error
+        thread.done = True
+        self.alive -= 1
+        joiner = thread.joiner
+        if joiner is not None and joiner in self._blocked:
+            self.make_ready(joiner)
+
+    def _switch_into(self, thread: GreenThread) -> None:
+        if self._switched is not None:
+            self._switched(None, thread)
+        self.current = thread
+        if thread.greenlet is None:
+            made = greenlet.greenlet(self._begin)
+            made.gr_context = contextvars.copy_context()
+            thread.greenlet = made
+            made.switch(thread)
+        else:
+            thread.greenlet.switch()
+        self.current = None
+        if thread.done:
+            thread.greenlet = None
+        if self._switched is not None:
+            self._switched(thread, None)
+
+    def _step_until_idle(self, root: GreenThread) -> None:
+        """Run ready threads, recorded turns and virtual sleeps until nothing more can run."""
+        while not root.done:
+            if self._ready:
+                self._switch_into(self._ready.popleft())
+            elif self._turns:
+                self._ready.append(heapq.heappop(self._turns)[2])
+            elif self._completed or self._to_await or self._tasks:
+                return
+            elif self._sleepers:
+                self._wake_sleepers()
+            elif self.abort is not None and self._abort_blocked():
+                continue
+            else:
+                self._report_deadlock()
+
+    def _wake_sleepers(self) -> None:
+        when = self._sleepers[0][0]
+        while self._sleepers and self._sleepers[0][0] == when:
+            self._ready.append(heapq.heappop(self._sleepers)[2])
+
+    def _report_deadlock(self) -> None:
+        if not self._blocked:
+            raise RuntimeError("the root thread waits but nothing can resume it")
+        leaves = [t for t in self._blocked if t.waiting_for != "the end of its parallel branches"]
+        chosen = sorted(leaves or self._blocked, key=lambda t: t.key)
+        text = "; ".join(
+            f"thread {'.'.join(map(str, t.key))} waits for {t.waiting_for}" for t in chosen[:5]
+        )
+        self.make_ready(chosen[0], error=DeadlockDetected(f"green threads are deadlocked: {text}"))
+
+    def _abort_blocked(self) -> bool:
+        told = False
+        assert self.abort is not None
+        for thread in sorted(self._blocked, key=lambda t: t.key):
+            if not thread.abort_told:
+                thread.abort_told = True
+                self.make_ready(thread, error=self.abort)
+                told = True
+        return told
+
+    def _abort_waiting(self) -> None:
+        """Cancel everything that threads wait for outside; they see the abort instead."""
+        assert self.abort is not None
+        late = time.monotonic() > self._abort_deadline
+        for future, thread in list(self._tasks.items()):
+            if not thread.abort_told or late:
+                thread.abort_told = True
+                future.cancel()
+        for _, _, thread in self._sleepers:
+            if not thread.abort_told or late:
+                thread.abort_told = True
+                self.make_ready(thread, error=self.abort)
+        waiting = {thread for thread in self._ready}
+        self._sleepers = [entry for entry in self._sleepers if entry[2] not in waiting]
+        heapq.heapify(self._sleepers)
+
+    async def _drive(self, root: GreenThread) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._wakeup = asyncio.Event()
+        try:
+            while True:
+                self._enter()
+                try:
+                    self._step_until_idle(root)
+                finally:
+                    self._leave()
+                if root.done:
+                    return
+                self._start_awaiting()
+                if self._completed:
+                    self._deliver(self._completed.popleft())
+                    continue
+                await self._pause()
+        except asyncio.CancelledError:
+            from .errors import Cancelled
+
+            self.request_abort(Cancelled("the host's task was cancelled"))
+            await self._wind_down(root)
+            raise
+        finally:
+            for future in self._tasks:
+                future.cancel()
+            if self._tasks:
+                await asyncio.gather(*self._tasks, return_exceptions=True)
+                self._tasks.clear()
+            self._loop = None
+            self._wakeup = None
+
+    async def _wind_down(self, root: GreenThread) -> None:
+        while not root.done:
+            self._abort_waiting()
+            self._enter()
+            try:
+                self._step_until_idle(root)
+            finally:
+                self._leave()
+            if root.done:
+                return
+            self._start_awaiting()
+            if self._completed:
+                self._deliver(self._completed.popleft())
+            else:
+                await self._pause()
+
+    async def _pause(self) -> None:
+        wakeup = self._wakeup
+        assert wakeup is not None
+        if self.abort is not None:
+            self._abort_waiting()
+            if self._ready:
+                return
+        limit: float | None = None
+        if self.abort is not None:
+            limit = max(self._abort_deadline - time.monotonic(), 0.01)
+        elif self.deadline is not None:
+            limit = max(self.deadline - time.monotonic(), 0)
+        try:
+            async with asyncio.timeout(limit):
+                await wakeup.wait()
+        except TimeoutError:
+            if self.abort is None:
+                self._expire()
+        wakeup.clear()
+
+    def _wake(self) -> None:
+        if self._wakeup is not None:
+            self._wakeup.set()
+
+    def _start_awaiting(self) -> None:
+        starting, self._to_await = self._to_await, []
+        for thread, awaitable in starting:
+            future = asyncio.ensure_future(awaitable)
+            self._tasks[future] = thread
+            future.add_done_callback(self._future_done)
+
+    def _future_done(self, future: asyncio.Future[Any]) -> None:
+        if future in self._tasks:
+            self._completed.append(future)
+            self._wake()
+
+    def _deliver(self, future: asyncio.Future[Any]) -> None:
+        thread = self._tasks.pop(future)
+        if future.cancelled():
+            error: BaseException = self.abort or asyncio.CancelledError()
+            self.make_ready(thread, error=error)
+        elif (failure := future.exception()) is not None:
+            self.make_ready(thread, error=failure)
+        else:
+            self.make_ready(thread, future.result())
+
+    def _enter(self) -> None:
+        self._hub = greenlet.getcurrent()
+        _local.outer = [*getattr(_local, "outer", []), getattr(_local, "scheduler", None)]
+        _local.scheduler = self
+
+    def _leave(self) -> None:
+        self._hub = None
+        _local.scheduler = _local.outer.pop()
+
+
+def current_scheduler() -> Scheduler:
+    """The scheduler whose green thread runs here. RuntimeError outside one."""
+    scheduler = getattr(_local, "scheduler", None)
+    if scheduler is None or scheduler.current is None:
+        raise RuntimeError("this can only be done in a green thread of a session")
+    return cast(Scheduler, scheduler)
+
+
+def in_green_thread() -> bool:
+    """True when this code runs in a green thread."""
+    scheduler = getattr(_local, "scheduler", None)
+    return scheduler is not None and scheduler.current is not None
+
+
+def wait(awaitable: Awaitable[T]) -> T:
+    """Suspend the calling green thread until the awaitable is done; its result or exception."""
+    try:
+        scheduler = current_scheduler()
+    except RuntimeError:
+        _close(awaitable)
+        raise
+    return scheduler.wait(awaitable)
+
+
+def wait_turn(position: int) -> None:
+    """Suspend the calling green thread until `position` is next (see `vetro.muranopl.effects`)."""
+    current_scheduler().wait_turn(position)
+
+
+def current_thread() -> ThreadKey:
+    """The calling green thread's key: the same in every run of the same program."""
+    thread = current_scheduler().current
+    assert thread is not None
+    return thread.key
+
+
+def sleep_virtual(now: datetime, seconds: float) -> datetime:
+    """Sleep on a virtual clock that stands at `now`; the time at which the sleep ends."""
+    until = now + timedelta(seconds=max(seconds, 0))
+    current_scheduler().sleep_until(until)
+    return until
+
+
+def _close(awaitable: Awaitable[Any]) -> None:
+    close = getattr(awaitable, "close", None)
+    if close is not None:
+        close()
+
+
+def _outcome(thread: GreenThread) -> Any:
+    if thread.error is not None:
+        raise thread.error
+    return thread.finished
