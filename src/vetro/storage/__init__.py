@@ -1,0 +1,34 @@
+"""Storage: database engine, migrations, leases and queues; SQLite and PostgreSQL.
+
+The face that every service room builds on: open a ``Database``, work in ``transaction()`` or
+``read()`` blocks, wake others with ``tx.notify`` and ``db.listen``, hand out work with
+``LeaseQueue``. Tables and migrations belong to the rooms.
+"""
+
+from vetro.storage.clock import Clock, ManualClock, SystemClock
+from vetro.storage.database import Database, Transaction
+from vetro.storage.errors import DatabaseTooNew, LeaseLost, MigrationError, StorageError
+from vetro.storage.leases import Lease, LeaseQueue
+from vetro.storage.migrate import STORAGE_MIGRATIONS, MigrationSet, migrate
+from vetro.storage.notify import Subscription
+from vetro.storage.types import Json, UtcDateTime
+
+__all__ = [
+    "STORAGE_MIGRATIONS",
+    "Clock",
+    "Database",
+    "DatabaseTooNew",
+    "Json",
+    "Lease",
+    "LeaseLost",
+    "LeaseQueue",
+    "ManualClock",
+    "MigrationError",
+    "MigrationSet",
+    "StorageError",
+    "Subscription",
+    "SystemClock",
+    "Transaction",
+    "UtcDateTime",
+    "migrate",
+]

@@ -1,0 +1,52 @@
+"""Time, behind a protocol, so that expiry can be tested without waiting."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Wall clock for what is stored, monotonic clock for what is waited for."""
+
+    def now(self) -> datetime:
+        """The time as an aware UTC datetime."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds that never go backwards, from an arbitrary start."""
+        ...
+
+
+class SystemClock:
+    """The machine's clock."""
+
+    def now(self) -> datetime:
+        """The time as an aware UTC datetime."""
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        """Seconds that never go backwards."""
+        return time.monotonic()
+
+
+class ManualClock:
+    """A clock for tests: it moves when told."""
+
+    def __init__(self, start: datetime | None = None) -> None:
+        self._now = start or datetime(2026, 1, 1, tzinfo=UTC)
+        self._monotonic = 0.0
+
+    def now(self) -> datetime:
+        """The time it was set to."""
+        return self._now
+
+    def monotonic(self) -> float:
+        """Seconds it was advanced by."""
+        return self._monotonic
+
+    def advance(self, seconds: float) -> None:
+        """Move both clocks on."""
+        self._now += timedelta(seconds=seconds)
+        self._monotonic += seconds

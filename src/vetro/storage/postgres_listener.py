@@ -1,0 +1,71 @@
+"""Receives PostgreSQL notifications on a connection of its own, and comes back after a break."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+import msgspec
+import psycopg
+import structlog
+from psycopg import sql
+
+from vetro.storage.notify import Switchboard
+
+log = structlog.get_logger(__name__)
+RETRY_SECONDS = (0.1, 0.5, 1.0, 2.0, 5.0)
+
+
+class PostgresListener:
+    """``LISTEN`` on one channel; what arrives goes to the switchboard."""
+
+    def __init__(self, url: str, channel: str, switchboard: Switchboard) -> None:
+        self._url = url
+        self._channel = channel
+        self._switchboard = switchboard
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Connect and listen; returns once notifications are received."""
+        connection = await self._connect()
+        self._task = asyncio.create_task(self._run(connection), name="postgres-listener")
+
+    async def stop(self) -> None:
+        """Stop receiving."""
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+            self._task = None
+
+    async def _connect(self) -> psycopg.AsyncConnection[tuple[object, ...]]:
+        connection = await psycopg.AsyncConnection.connect(self._url, autocommit=True)
+        await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
+        return connection
+
+    async def _run(self, connection: psycopg.AsyncConnection[tuple[object, ...]]) -> None:
+        attempt = 0
+        while True:
+            try:
+                async with connection:
+                    async for notification in connection.notifies():
+                        attempt = 0
+                        channel, payload = msgspec.json.decode(
+                            notification.payload, type=tuple[str, str]
+                        )
+                        self._switchboard.deliver(channel, payload)
+            except psycopg.OperationalError as error:
+                log.warning("the database connection for notifications broke", error=str(error))
+            connection = await self._reconnect(attempt)
+            attempt += 1
+            # What was sent meanwhile is lost: everybody looks at the database once.
+            self._switchboard.wake_all()
+
+    async def _reconnect(self, attempt: int) -> psycopg.AsyncConnection[tuple[object, ...]]:
+        while True:
+            await asyncio.sleep(RETRY_SECONDS[min(attempt, len(RETRY_SECONDS) - 1)])
+            try:
+                return await self._connect()
+            except psycopg.OperationalError as error:
+                attempt += 1
+                log.warning("cannot reach the database for notifications", error=str(error))

@@ -1,0 +1,53 @@
+"""Column types that mean the same on SQLite and PostgreSQL."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+from sqlalchemy import BigInteger, Text, TypeDecorator
+from sqlalchemy.engine import Dialect
+
+_MICROSECOND = 1_000_000
+
+
+class UtcDateTime(TypeDecorator[datetime]):
+    """An aware UTC datetime, stored as microseconds since 1970: exact, ordered, zone-free."""
+
+    impl = BigInteger
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> int | None:
+        """Python to database; a naive datetime is a programming error."""
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ValueError(f"{value!r} has no time zone; stored times are aware UTC datetimes")
+        delta = value - _EPOCH
+        return (delta.days * 86_400 + delta.seconds) * _MICROSECOND + delta.microseconds
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
+        """Database to Python."""
+        if value is None:
+            return None
+        seconds, microseconds = divmod(int(value), _MICROSECOND)
+        return datetime.fromtimestamp(seconds, UTC).replace(microsecond=microseconds)
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Json(TypeDecorator[Any]):
+    """Any JSON value as text. ``None`` is SQL NULL; key order is kept."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:
+        """Python to database."""
+        return None if value is None else msgspec.json.encode(value).decode()
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> Any:
+        """Database to Python."""
+        return None if value is None else msgspec.json.decode(value)

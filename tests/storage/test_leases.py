@@ -1,0 +1,221 @@
+"""Leases: handed out once, lost by expiry, completed exactly once."""
+
+import asyncio
+import random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from vetro.storage import Database, Lease, LeaseLost, LeaseQueue, ManualClock, migrate
+
+
+async def fill(database: Database, queue: LeaseQueue, *keys: str) -> None:
+    """Enqueue work."""
+    async with database.transaction() as tx:
+        for key in keys:
+            await queue.enqueue(tx, key, {"key": key})
+
+
+async def test_work_is_handed_out_in_order_and_once(database: Database) -> None:
+    """Claims come first in first out, and nobody gets what another holds."""
+    queue = LeaseQueue(database, "q")
+    await fill(database, queue, "a", "b")
+    first, second = await queue.claim("x", 10), await queue.claim("y", 10)
+    assert first is not None
+    assert second is not None
+    assert (first.key, second.key) == ("a", "b")
+    assert first.payload == {"key": "a"}
+    assert second.fence > first.fence
+    assert await queue.claim("z", 10) is None
+
+
+async def test_an_expired_lease_goes_to_the_next(database: Database, clock: ManualClock) -> None:
+    """After expiry another claims it, and the sleeper cannot complete, renew or release."""
+    queue = LeaseQueue(database, "q")
+    await fill(database, queue, "a")
+    old = await queue.claim("x", 10)
+    assert old is not None
+    clock.advance(10)
+    new = await queue.claim("y", 10)
+    assert new is not None
+    assert (new.key, new.attempt) == ("a", 2)
+    assert new.fence > old.fence
+    with pytest.raises(LeaseLost):
+        await queue.renew(old, 10)
+    with pytest.raises(LeaseLost):
+        await queue.release(old)
+    with pytest.raises(LeaseLost):
+        async with database.transaction() as tx:
+            await queue.complete(tx, old)
+    async with database.transaction() as tx:
+        await queue.complete(tx, new)
+    clock.advance(100)
+    assert await queue.claim("z", 10) is None
+
+
+async def test_renewing_keeps_a_lease(database: Database, clock: ManualClock) -> None:
+    """A renewed lease is not handed out at its first expiry."""
+    queue = LeaseQueue(database, "q")
+    await fill(database, queue, "a")
+    lease = await queue.claim("x", 10)
+    assert lease is not None
+    clock.advance(9)
+    lease = await queue.renew(lease, 10)
+    clock.advance(9)
+    assert await queue.claim("y", 10) is None
+    clock.advance(1)
+    assert await queue.claim("y", 10) is not None
+
+
+async def test_released_work_is_free_at_once(database: Database) -> None:
+    """A graceful shutdown hands its work back."""
+    queue = LeaseQueue(database, "q")
+    await fill(database, queue, "a")
+    lease = await queue.claim("x", 1000)
+    assert lease is not None
+    await queue.release(lease)
+    again = await queue.claim("y", 10)
+    assert again is not None
+    assert again.fence > lease.fence
+
+
+async def test_completion_and_result_are_one_commit(database: Database) -> None:
+    """When the unit that completes is rolled back, the work is still held."""
+    queue = LeaseQueue(database, "q")
+    await fill(database, queue, "a")
+    lease = await queue.claim("x", 10)
+    assert lease is not None
+    with pytest.raises(RuntimeError):
+        async with database.transaction() as tx:
+            await queue.complete(tx, lease)
+            raise RuntimeError
+    await queue.renew(lease, 10)
+
+
+async def test_waiting_ends_when_work_comes(database: Database) -> None:
+    """A waiter is woken by the commit of new work."""
+    queue = LeaseQueue(database, "q")
+    waiter = asyncio.create_task(queue.wait_for_work(20))
+    await asyncio.sleep(0)
+    await fill(database, queue, "a")
+    assert await waiter is True
+    lease = await queue.claim("x", 1000)
+    assert lease is not None
+    assert await queue.wait_for_work(0.01) is False
+
+
+async def test_the_work_of_dead_owners_can_be_freed(database: Database) -> None:
+    """A successor frees what its predecessor held, and nothing else."""
+    queue = LeaseQueue(database, "q")
+    await fill(database, queue, "a", "b")
+    await queue.claim("host1/7", 1000)
+    await queue.claim("host2/7", 1000)
+    async with database.transaction() as tx:
+        assert await queue.expire_owner(tx, "host1/") == ["a"]
+    lease = await queue.claim("host1/8", 10)
+    assert lease is not None
+    assert lease.key == "a"
+    assert await queue.claim("host1/8", 10) is None
+
+
+async def test_many_claimers_complete_each_work_once(database: Database) -> None:
+    """Claimers side by side, some of which crash, complete everything exactly once."""
+    queue = LeaseQueue(database, "q")
+    keys = [f"k{i}" for i in range(20)]
+    await fill(database, queue, *keys)
+    done: list[str] = []
+    fences: list[int] = []
+    chance = random.Random(7)
+
+    async def worker(name: str) -> None:
+        while True:
+            lease = await queue.claim(name, 1000)
+            if lease is None:
+                return
+            fences.append(lease.fence)
+            if chance.random() < 0.3:
+                await queue.release(lease)
+                continue
+            async with database.transaction() as tx:
+                await queue.complete(tx, lease)
+            done.append(lease.key)
+
+    await asyncio.gather(*(worker(f"w{i}") for i in range(6)))
+    assert sorted(done) == sorted(keys)
+    assert len(set(fences)) == len(fences)
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["enqueue", "claim", "renew", "complete", "release", "advance"]),
+        st.integers(0, 5),
+    ),
+    max_size=40,
+)
+
+
+@settings(
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(steps=STEPS)
+def test_any_history_keeps_the_promises(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int]]
+) -> None:
+    """Whatever is done in whatever order: rising fences, one holder, one completion."""
+
+    async def history() -> None:
+        clock = ManualClock()
+        directory = tmp_path_factory.mktemp("leases")
+        database = await Database.open(f"sqlite:///{directory}/x.db", clock=clock)
+        try:
+            await migrate(database, [])
+            await play(database, clock)
+        finally:
+            await database.close()
+
+    async def play(database: Database, clock: ManualClock) -> None:
+        queue = LeaseQueue(database, "q")
+        leases: list[Lease] = []
+        holder: dict[str, tuple[int, float]] = {}  # key -> newest fence, expiry
+        open_keys: list[str] = []
+        count = 0
+        for action, number in steps:
+            if action == "enqueue":
+                key = f"k{count}"
+                count += 1
+                await fill(database, queue, key)
+                open_keys.append(key)
+            elif action == "claim":
+                now = clock.monotonic()
+                free = [k for k in open_keys if k not in holder or holder[k][1] <= now]
+                lease = await queue.claim(f"o{number}", 5)
+                assert (lease.key if lease else None) == (free[0] if free else None)
+                if lease is not None:
+                    assert all(lease.fence > other.fence for other in leases)
+                    leases.append(lease)
+                    holder[lease.key] = (lease.fence, now + 5)
+            elif action == "advance":
+                clock.advance(number)
+            elif leases:
+                lease = leases[number % len(leases)]
+                valid = lease.key in open_keys and holder.get(lease.key, (0, 0.0))[0] == lease.fence
+                try:
+                    if action == "renew":
+                        await queue.renew(lease, 5)
+                        holder[lease.key] = (lease.fence, clock.monotonic() + 5)
+                    elif action == "release":
+                        await queue.release(lease)
+                        del holder[lease.key]
+                    else:
+                        async with database.transaction() as tx:
+                            await queue.complete(tx, lease)
+                        open_keys.remove(lease.key)
+                        del holder[lease.key]
+                    assert valid
+                except LeaseLost:
+                    assert not valid
+
+    asyncio.run(history())
