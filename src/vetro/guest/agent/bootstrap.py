@@ -1,0 +1,214 @@
+"""Apply user data to a fresh instance, once (the part of cloud-init that Vetro needs).
+
+Understood: a multipart MIME text, or one part alone. A part is a script (`#!`) or a
+`#cloud-config` whose body is JSON with `write_files`, `runcmd`, `hostname`. Parts run in
+order; one that fails is logged and the next runs, because an instance that cannot be
+reached at all is worse than one that is half set up. What has been done is remembered in
+`/var/lib/vetro/bootstrap.json`, so an instance that is restarted goes on where it was.
+"""
+
+import base64
+import binascii
+import gzip
+import json
+import os
+import subprocess
+import zlib
+
+from . import log
+from .documents import is_list, is_map
+from .spool import write_file
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_STATE = "/var/lib/vetro/bootstrap.json"
+_SERVED = ("write_files", "runcmd", "hostname")
+
+
+def apply(path: str, root: str = "") -> None:
+    """Apply the user data in the file `path`. Never raises for what a part does.
+
+    `root` is put before every absolute path of ours and of `write_files`, and scripts see
+    it as `VETRO_GUEST_ROOT` (empty in an instance with a file system of its own).
+    """
+    try:
+        with open(path, "rb") as stream:
+            data = stream.read()
+    except FileNotFoundError:
+        log.info("There is no user data at %s" % path)
+        return
+    state_path = root + _STATE
+    done = _parts_done(state_path)
+    if done is None:
+        log.info("The user data was applied before")
+        return
+    parts = _split(data)
+    for number, (name, part) in enumerate(parts):
+        if number < done:
+            continue
+        log.info("User data part %d of %d: %s" % (number + 1, len(parts), name))
+        try:
+            _apply_part(part, root, os.path.dirname(state_path))
+        except Exception as error:  # noqa: BLE001 see the module: the next part still runs
+            log.error(
+                "User data part %d failed: %s: %s" % (number + 1, type(error).__name__, error)
+            )
+        _remember(state_path, {"parts": number + 1, "complete": False})
+    _remember(state_path, {"parts": len(parts), "complete": True})
+
+
+def _parts_done(state_path: str) -> "int | None":
+    """How many parts were applied; None if all of them."""
+    try:
+        with open(state_path, "rb") as stream:
+            state = json.loads(stream.read().decode("utf-8"))
+    except FileNotFoundError:
+        return 0
+    except ValueError as error:
+        log.error("%s is damaged (%s); applying the user data again" % (state_path, error))
+        return 0
+    return None if state.get("complete") else int(state.get("parts", 0))
+
+
+def _remember(state_path: str, state: "dict[str, Any]") -> None:
+    os.makedirs(os.path.dirname(state_path), exist_ok=True)
+    write_file(state_path, json.dumps(state).encode("utf-8"))
+
+
+def _split(data: bytes) -> "list[tuple[str, bytes]]":
+    """The parts of user data in order, each with a name for the log."""
+    if data[:2] == b"\x1f\x8b":
+        data = gzip.decompress(data)
+    head = data[:4096].lower()
+    if data[:2] == b"#!" or data.startswith(b"#cloud-config") or b"content-type:" not in head:
+        return [("user data", data)] if data.strip() else []
+    import email  # only user data with parts pays for it
+
+    message = email.message_from_bytes(data)
+    parts: "list[tuple[str, bytes]]" = []
+    for part in message.walk():
+        if part.is_multipart():
+            continue
+        payload = part.get_payload(decode=True)
+        if isinstance(payload, bytes) and payload.strip():
+            name = part.get_filename() or part.get_content_type()
+            parts.append((name, payload))
+    return parts
+
+
+def _apply_part(part: bytes, root: str, work_folder: str) -> None:
+    if part[:2] == b"\x1f\x8b":
+        part = gzip.decompress(part)
+    text = part.lstrip()
+    if text.startswith(b"#!"):
+        _run_script(text, root, work_folder)
+    elif text.startswith(b"#cloud-config"):
+        _apply_cloud_config(text.partition(b"\n")[2], root)
+    elif text.startswith(b"{"):
+        _apply_cloud_config(text, root)
+    else:
+        log.warning("Neither a script (#!) nor #cloud-config: left alone")
+
+
+def _run_script(text: bytes, root: str, work_folder: str) -> None:
+    os.makedirs(work_folder, exist_ok=True)
+    path = os.path.join(work_folder, "user-data-script")
+    # A script made on Windows has an interpreter name that ends in a carriage return.
+    first, newline, rest = text.partition(b"\n")
+    write_file(path, first.rstrip(b"\r") + newline + rest, 0o700)
+    try:
+        _run([path], root)
+    finally:
+        os.unlink(path)
+
+
+def _apply_cloud_config(text: bytes, root: str) -> None:
+    try:
+        value: "Any" = json.loads(text.decode("utf-8"))
+    except ValueError as error:
+        raise ValueError("the #cloud-config is not JSON: %s" % error) from error
+    if not is_map(value):
+        raise ValueError("the #cloud-config is not a map")
+    config: "dict[str, Any]" = value
+    left_out = [key for key in config if key not in _SERVED]
+    if left_out:
+        log.info("Keys of the #cloud-config that are not served: %s" % ", ".join(left_out))
+    if config.get("hostname") and not root:
+        _set_hostname(str(config["hostname"]))
+    entries: "list[Any]" = config.get("write_files") or []
+    for entry in entries:
+        _write_entry(entry, root)
+    commands: "list[Any]" = config.get("runcmd") or []
+    for command in commands:
+        if is_list(command):
+            _run([str(word) for word in command], root)
+        else:
+            _run(["/bin/sh", "-c", str(command)], root)
+
+
+def _set_hostname(name: str) -> None:
+    write_file("/etc/hostname", (name + "\n").encode("utf-8"), 0o644)
+    try:
+        import socket
+
+        socket.sethostname(name)
+    except OSError as error:
+        log.warning("The host name cannot be set: %s" % error)
+
+
+def _write_entry(entry: "dict[str, Any]", root: str) -> None:
+    path = root + str(entry["path"])
+    data = _decode(entry.get("content", ""), str(entry.get("encoding") or ""))
+    mode = entry.get("permissions", "0644")
+    mode = int(mode, 8) if isinstance(mode, str) else int(mode)
+    os.makedirs(os.path.dirname(path) or "/", mode=0o755, exist_ok=True)
+    if entry.get("append"):
+        with open(path, "ab") as stream:
+            stream.write(data)
+    else:
+        write_file(path, data, mode)
+    os.chmod(path, mode)
+    owner = str(entry.get("owner") or "")
+    if owner and not root:
+        import shutil
+
+        user, _, group = owner.partition(":")
+        if user:
+            shutil.chown(path, user=user)
+        if group:
+            shutil.chown(path, group=group)
+
+
+def _decode(content: str, encoding: str) -> bytes:
+    data = content.encode("utf-8")
+    steps = encoding.lower().replace("gzip", "gz").replace("base64", "b64").split("+")
+    try:
+        if "b64" in steps:
+            data = base64.b64decode(b"".join(data.split()), validate=True)
+        if "gz" in steps:
+            data = zlib.decompress(data, 31)
+    except (binascii.Error, zlib.error) as error:
+        raise ValueError("the content is not %s: %s" % (encoding, error)) from error
+    return data
+
+
+def _run(command: "list[str]", root: str) -> None:
+    environment = dict(os.environ, VETRO_GUEST_ROOT=root)
+    done = subprocess.run(
+        command,
+        cwd="/",
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=log.descriptor(),
+        stderr=log.descriptor(),
+        check=False,
+        preexec_fn=_usual_umask,  # safe: there are no threads here
+    )
+    if done.returncode != 0:
+        log.error("%s exited with code %d" % (command[0], done.returncode))
+
+
+def _usual_umask() -> None:
+    os.umask(0o022)

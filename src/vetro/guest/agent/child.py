@@ -1,0 +1,179 @@
+"""The process that runs a plan, apart from the agent so that it can be killed whole.
+
+It is forked (the agent has no threads), leads a process group of its own, and holds a lock
+on the plan's `running` file as long as it lives. An agent that was killed and started again
+finds by that lock that the plan is still being run, and takes the child over.
+"""
+
+import fcntl
+import json
+import os
+import signal
+import sys
+import time
+
+from . import log
+from .spool import write_file
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+_GRACE_SECONDS = 5.0
+
+
+class Child:
+    """A plan being run. `pid` is None for one that a former agent process started."""
+
+    def __init__(
+        self, folder: str, plan_id: "str | None", group: int, pid: "int | None", lock: int
+    ) -> None:
+        self.folder = folder
+        self.plan_id = plan_id
+        self.group = group
+        self._pid = pid
+        self._lock = lock
+        self.deadline: "float | None" = None
+        """`time.time()` at which the plan has run too long."""
+        self.status = 0
+
+    @property
+    def adopted(self) -> bool:
+        """True if no SIGCHLD will tell of its end."""
+        return self._pid is None
+
+    def ended(self) -> bool:
+        """True once the process is gone."""
+        if self._pid is not None:
+            try:
+                pid, self.status = os.waitpid(self._pid, os.WNOHANG)
+            except ChildProcessError:
+                pid = self._pid
+            if pid == 0:
+                return False
+            self._pid = None
+        elif not _try_lock(self._lock):
+            return False
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+        return True
+
+    def kill(self) -> None:
+        """End the whole process group: first politely, then for certain. Waits for the end."""
+        for number, patience in ((signal.SIGTERM, _GRACE_SECONDS), (signal.SIGKILL, 30.0)):
+            try:
+                os.killpg(self.group, number)
+            except ProcessLookupError:
+                pass  # it ended by itself meanwhile
+            limit = time.monotonic() + patience
+            while time.monotonic() < limit:
+                if self.ended():
+                    _kill_rest(self.group)
+                    return
+                time.sleep(0.02)
+        log.error("The process group %d does not die" % self.group)
+
+
+def start(
+    folder: str,
+    plan_id: "str | None",
+    timeout: "float | None",
+    work: "Callable[[], dict[str, Any]]",
+    before: "Callable[[], None]",
+) -> Child:
+    """Fork a child that writes `work()` as `result.json` into `folder`.
+
+    `before` runs first in the child (it closes the agent's connections).
+    """
+    lock = os.open(os.path.join(folder, "running"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    deadline = time.time() + timeout if timeout else None
+    pid = os.fork()
+    if pid == 0:
+        _run(folder, plan_id, deadline, lock, work, before)
+    os.close(lock)
+    try:
+        os.setpgid(pid, pid)  # both sides do it, so that neither is early
+    except OSError:
+        pass  # the child did it and has gone on
+    child = Child(folder, plan_id, pid, pid, -1)
+    child.deadline = deadline
+    return child
+
+
+def adopt(folder: str) -> "Child | None":
+    """The child of a former agent that still runs the plan of `folder`, or None."""
+    path = os.path.join(folder, "running")
+    try:
+        lock = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    if _try_lock(lock):
+        os.close(lock)
+        return None
+    with open(path, encoding="utf-8") as stream:
+        text = stream.read()
+    try:
+        note = json.loads(text)
+        child = Child(folder, note["id"], note["group"], None, lock)
+        child.deadline = note["deadline"]
+    except (ValueError, KeyError):
+        # Killed between the fork and the child's first line; it will write it in a moment.
+        os.close(lock)
+        time.sleep(0.1)
+        return adopt(folder)
+    return child
+
+
+def _run(
+    folder: str,
+    plan_id: "str | None",
+    deadline: "float | None",
+    lock: int,
+    work: "Callable[[], dict[str, Any]]",
+    before: "Callable[[], None]",
+) -> None:
+    """The child's whole life; never returns."""
+    code = 1
+    try:
+        os.setpgid(0, 0)
+        note = {"id": plan_id, "group": os.getpid(), "deadline": deadline}
+        os.pwrite(lock, json.dumps(note).encode("utf-8"), 0)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
+            signal.signal(number, signal.SIG_DFL)
+        signal.set_wakeup_fd(-1)
+        before()
+        os.dup2(log.descriptor(), 1)  # a body that prints does so into the log
+        os.dup2(log.descriptor(), 2)
+        result = work()
+        data = json.dumps(result, allow_nan=False).encode("utf-8")
+        write_file(os.path.join(folder, "result.json"), data)
+        code = 0
+    except BaseException as error:  # noqa: BLE001 nothing may return into the agent's loop
+        log.error("The plan's process broke: %s: %s" % (type(error).__name__, error))
+    finally:
+        try:
+            sys.stdout.flush()
+            sys.stderr.flush()
+        finally:
+            os._exit(code)
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _kill_rest(group: int) -> None:
+    """The leader is gone; what it left in its group goes too."""
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except ProcessLookupError:
+        pass  # nothing was left

@@ -1,0 +1,105 @@
+"""The agent's configuration: INI files as in guest-agent.md §7.1, plus `[mailbox]`."""
+
+import configparser
+import os
+
+from .errors import ConfigurationError
+
+_TRUE = ("1", "yes", "true", "on")
+_FALSE = ("0", "no", "false", "off", "")
+
+
+class Settings:
+    """What the configuration says, with defaults filled in. Unknown options are accepted."""
+
+    def __init__(self, parser: configparser.ConfigParser, root: str = "") -> None:
+        self._parser = parser
+        self.storage = root + self._text("DEFAULT", "storage", "/var/murano/plans")
+        self.engine_key = self._text("DEFAULT", "engine_key", "")
+        self.dynamic_result_queue = self._flag("DEFAULT", "enable_dynamic_result_queue", False)
+        self.log_file = self._text("DEFAULT", "log_file", "")
+        self.plan_timeout = self._number("DEFAULT", "plan_timeout", 0.0)
+        """Seconds a plan without its own `Timeout` may run; 0: no limit."""
+
+        self.mailbox_url = self._text("mailbox", "url", "").rstrip("/")
+        self.mailbox_token = self._text("mailbox", "token", "")
+        self.mailbox_ca_certs = self._text("mailbox", "ca_certs", "")
+        self.mailbox_insecure = self._flag("mailbox", "insecure", False)
+        self.mailbox_wait = self._number("mailbox", "wait", 30.0)
+
+        self.host = self._text("rabbitmq", "host", "localhost")
+        self.port = int(self._number("rabbitmq", "port", 5672))
+        self.login = self._text("rabbitmq", "login", "guest")
+        self.password = self._text("rabbitmq", "password", "guest")
+        self.virtual_host = self._text("rabbitmq", "virtual_host", "/")
+        self.ssl = self._flag("rabbitmq", "ssl", False)
+        self.ssl_version = self._text("rabbitmq", "ssl_version", "")
+        self.ca_certs = self._text("rabbitmq", "ca_certs", "")
+        self.insecure = self._flag("rabbitmq", "insecure", False)
+        self.result_routing_key = self._text("rabbitmq", "result_routing_key", "")
+        self.result_exchange = self._text("rabbitmq", "result_exchange", "")
+
+        self.input_queue = self._text("mailbox", "input_queue", "") or self._text(
+            "rabbitmq", "input_queue", ""
+        )
+
+    def _text(self, section: str, option: str, default: str) -> str:
+        if not self._parser.has_section(section) and section != "DEFAULT":
+            return default
+        value = self._parser.get(section, option, fallback=default)
+        value = value.strip()
+        if len(value) >= 2 and value[0] == value[-1] and value[0] in "'\"":
+            value = value[1:-1]
+        return value
+
+    def _flag(self, section: str, option: str, default: bool) -> bool:
+        value = self._text(section, option, "true" if default else "false").lower()
+        if value in _TRUE:
+            return True
+        if value in _FALSE:
+            return False
+        raise ConfigurationError("[%s] %s is %r; write true or false" % (section, option, value))
+
+    def _number(self, section: str, option: str, default: float) -> float:
+        value = self._text(section, option, str(default)) or str(default)
+        try:
+            return float(value)
+        except ValueError as error:
+            raise ConfigurationError(
+                "[%s] %s is %r; write a number" % (section, option, value)
+            ) from error
+
+
+def load(files: "list[str]", directories: "list[str]", root: str = "") -> Settings:
+    """Read the given files, then every `*.conf` of the given directories (later wins).
+
+    `root` is put before the storage path: it is not empty only where several guests share one
+    file system. Raises `ConfigurationError` when a file is missing or is not INI.
+    """
+    paths = list(files)
+    for directory in directories:
+        try:
+            names = sorted(os.listdir(directory))
+        except OSError as error:
+            raise ConfigurationError(
+                "The configuration directory %s cannot be read: %s" % (directory, error)
+            ) from error
+        paths.extend(os.path.join(directory, name) for name in names if name.endswith(".conf"))
+    if not paths:
+        raise ConfigurationError(
+            "No configuration: give --config-file FILE or --config-dir DIRECTORY with *.conf files"
+        )
+    parser = configparser.ConfigParser(interpolation=None, strict=False)
+    for path in paths:
+        try:
+            with open(path, encoding="utf-8") as stream:
+                parser.read_file(stream, source=path)
+        except OSError as error:
+            raise ConfigurationError(
+                "The configuration file %s cannot be read: %s" % (path, error)
+            ) from error
+        except (configparser.Error, UnicodeDecodeError) as error:
+            raise ConfigurationError(
+                "The configuration file %s is not valid INI: %s" % (path, error)
+            ) from error
+    return Settings(parser, root)

@@ -1,0 +1,64 @@
+"""The exception tree of the agent, with the result codes of guest-agent.md §5.5.
+
+::
+
+    AgentError (code 1)
+    ├── InvalidPlan (2)
+    ├── UnsupportedFormat (9)
+    ├── ExecutorError (100 + n)
+    ├── CommunicationError      the mailbox or broker cannot be reached; try again later
+    │   └── Unauthorized        the credential is unknown or revoked
+    ├── ResultRefused           this result will never be accepted as it is
+    └── ConfigurationError      the configuration file cannot be used
+"""
+
+
+class AgentError(Exception):
+    """Something went wrong that the engine should hear about."""
+
+    code = 1
+
+    def __init__(self, message: str, additional: object = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.additional = additional
+
+
+class InvalidPlan(AgentError):
+    """The plan breaks a rule of guest-agent.md §7.3."""
+
+    code = 2
+
+
+class UnsupportedFormat(AgentError):
+    """The plan is of a newer format than this agent understands."""
+
+    code = 9
+
+
+class ExecutorError(AgentError):
+    """An executor failed; `number` is the executor's own code."""
+
+    def __init__(self, message: str, additional: object = None, number: int = 0) -> None:
+        super().__init__(message, additional)
+        self.code = 100 + number
+
+
+class CommunicationError(AgentError):
+    """The mailbox or the broker cannot be reached now."""
+
+    def __init__(self, message: str, retry_after: "float | None" = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class Unauthorized(CommunicationError):
+    """The credential is unknown or was revoked."""
+
+
+class ResultRefused(AgentError):
+    """The receiver will never take this result as it is (for example: too large)."""
+
+
+class ConfigurationError(AgentError):
+    """The configuration file is missing or says something impossible."""

@@ -1,0 +1,93 @@
+"""What runs a script: one executor per script type (guest-agent.md §7.5).
+
+An executor is a class registered under its type name. It is made for one script of one plan
+and called by the plan's body.
+"""
+
+import os
+
+from ..errors import AgentError, ExecutorError
+from ..process import OUTPUT_FOLDER, Outcome
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..files import FileManager
+
+_REGISTRY: "dict[str, type[Executor]]" = {}
+
+
+class Executor:
+    """Runs one script. Subclasses implement `run`."""
+
+    def __init__(self, name: str, script: "dict[str, Any]", files: "FileManager") -> None:
+        self.name = name
+        self.entry_point: "str" = script["EntryPoint"]
+        self.options: "dict[str, Any]" = script.get("Options") or {}
+        self.files = files
+        self.file_ids: "list[Any]" = script.get("Files") or []
+        self.output_folder = os.path.join(files.root, OUTPUT_FOLDER)
+
+    def run(self, function: "str | None", *arguments: "Any", **named: "Any") -> Outcome:
+        """Run the script; `function` is the name used in `script.function(...)`, else None."""
+        raise NotImplementedError
+
+    def option(self, name: str) -> bool:
+        """One of the options that default to true."""
+        return bool(self.options.get(name, True))
+
+    def check(self, outcome: Outcome) -> Outcome:
+        """Raise `ExecutorError` for a bad exit code unless the plan does not want that."""
+        if self.option("verifyExitcode") and outcome["exitCode"] != 0:
+            raise ExecutorError(
+                "Script %r exited with code %d" % (self.name, outcome["exitCode"]), dict(outcome)
+            )
+        return outcome
+
+    def preparation_failed(self, message: str, stderr: "str | None" = None) -> ExecutorError:
+        """The error for a script whose run could not even be prepared."""
+        return ExecutorError(
+            "Script %r: %s" % (self.name, message),
+            {"exitCode": 2, "stdout": None, "stderr": stderr or message},
+        )
+
+
+class ScriptCallable:
+    """A script as the plan's body sees it: `name(...)` or `name.function(...)`."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+
+    def __call__(self, *arguments: "Any", **named: "Any") -> Outcome:
+        return self._executor.run(None, *arguments, **named)
+
+    def __getattr__(self, function: str) -> "Any":
+        if function.startswith("__"):
+            raise AttributeError(function)
+
+        def call(*arguments: "Any", **named: "Any") -> Outcome:
+            return self._executor.run(function, *arguments, **named)
+
+        return call
+
+
+def register(kind: str) -> "Any":
+    """Class decorator: this executor serves scripts of type `kind`."""
+
+    def remember(executor: "type[Executor]") -> "type[Executor]":
+        _REGISTRY[kind] = executor
+        return executor
+
+    return remember
+
+
+def executor_for(kind: str) -> "type[Executor]":
+    """The executor class of a script type. Raises `AgentError` for an unknown type."""
+    from . import application, chef, puppet
+
+    del application, chef, puppet  # imported to register themselves
+    try:
+        return _REGISTRY[kind]
+    except KeyError:
+        raise AgentError("There is no executor for scripts of type %r" % kind) from None

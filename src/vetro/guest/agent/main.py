@@ -1,0 +1,111 @@
+"""The command line: `vetro-guest.pyz [--bootstrap USER_DATA] --config-file FILE …`."""
+
+import os
+import sys
+
+from . import VERSION, log
+from .errors import AgentError, ConfigurationError
+
+_USAGE = """\
+usage: vetro-guest.pyz [--config-file FILE] [--config-dir DIRECTORY] [options]
+
+  --config-file FILE        read this INI file (may be repeated)
+  --config-dir DIRECTORY    read every *.conf of this directory (may be repeated)
+  --bootstrap USER_DATA     first apply this user data, once per instance
+  --root DIRECTORY          put this before storage, log and user data paths (guests that
+                            share one file system); also VETRO_GUEST_ROOT
+  --enable-dynamic-result-queue
+                            send results to the queue a plan names
+  --version                 print the version and end
+"""
+
+
+class _Options:
+    def __init__(self) -> None:
+        self.files: "list[str]" = []
+        self.directories: "list[str]" = []
+        self.bootstrap = ""
+        self.root = os.environ.get("VETRO_GUEST_ROOT", "")
+        self.dynamic_result_queue = False
+
+
+def _parse(arguments: "list[str]") -> _Options:
+    """Not argparse: what it needs to import delays the first poll."""
+    options = _Options()
+    rest = list(arguments)
+    while rest:
+        name, _, value = rest.pop(0).partition("=")
+        if name == "--enable-dynamic-result-queue":
+            options.dynamic_result_queue = True
+            continue
+        if name not in ("--config-file", "--config-dir", "--bootstrap", "--root"):
+            raise ConfigurationError("Unknown option %s\n%s" % (name, _USAGE))
+        if not value:
+            if not rest:
+                raise ConfigurationError("%s needs a value\n%s" % (name, _USAGE))
+            value = rest.pop(0)
+        if name == "--config-file":
+            options.files.append(value)
+        elif name == "--config-dir":
+            options.directories.append(value)
+        elif name == "--bootstrap":
+            options.bootstrap = value
+        else:
+            options.root = value
+    options.root = options.root.rstrip("/")
+    return options
+
+
+def main(arguments: "list[str] | None" = None) -> int:
+    """Run the agent; returns the process's exit code (2: it cannot be configured)."""
+    given = sys.argv[1:] if arguments is None else arguments
+    if "--version" in given:
+        sys.stdout.write("vetro-guest %s\n" % VERSION)
+        return 0
+    if "--help" in given or "-h" in given:
+        sys.stdout.write(_USAGE)
+        return 0
+    os.umask(0o077)
+    try:
+        options = _parse(given)
+        if options.bootstrap:
+            log.to_file(options.root + "/var/log/vetro-guest.log")
+            from . import bootstrap
+
+            bootstrap.apply(options.bootstrap, options.root)
+        return _run_agent(options)
+    except ConfigurationError as error:
+        log.error(str(error))
+        if options_log_is_file():
+            sys.stderr.write("%s\n" % error)
+        return 2
+
+
+def options_log_is_file() -> bool:
+    """True if the log goes to a file, so that a person at the terminal would not see it."""
+    return log.descriptor() != sys.stderr.fileno()
+
+
+def _run_agent(options: _Options) -> int:
+    from . import config
+    from .loop import Agent
+    from .transports import make
+
+    if not options.files and not options.directories:
+        options.directories.append(options.root + "/etc/murano")
+    settings = config.load(options.files, options.directories, options.root)
+    if options.dynamic_result_queue:
+        settings.dynamic_result_queue = True
+    if settings.log_file and not options.bootstrap:
+        log.to_file(settings.log_file)
+    log.info("vetro-guest %s for the queue %r" % (VERSION, settings.input_queue))
+    try:
+        agent = Agent(settings, make(settings))
+    except AgentError:
+        raise
+    except OSError as error:
+        raise ConfigurationError(
+            "The storage %s cannot be used: %s" % (settings.storage, error)
+        ) from error
+    agent.run()
+    return 0

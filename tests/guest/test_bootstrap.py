@@ -1,0 +1,156 @@
+"""User data: applied once, part by part, and then the agent runs (architecture, guest)."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import signal
+import subprocess
+import sys
+from email.mime.multipart import MIMEMultipart
+from email.mime.text import MIMEText
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+def _multipart(*parts: tuple[str, str]) -> bytes:
+    message = MIMEMultipart()
+    for number, (kind, text) in enumerate(parts):
+        part = MIMEText(text, kind, "utf-8")
+        part.add_header("Content-Disposition", "attachment", filename=f"part-{number}")
+        message.attach(part)
+    return message.as_bytes()
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A guest's file system below a folder."""
+    folder = tmp_path / "root"
+    folder.mkdir()
+    return folder
+
+
+def _cloud_config(config: dict[str, Any]) -> str:
+    return "#cloud-config\n" + json.dumps(config)
+
+
+def _agent_conf(guest: Any) -> str:
+    return (
+        f"[DEFAULT]\nstorage = /var/plans\n[mailbox]\nurl = {guest.mailbox.url}\n"
+        f"token = {guest.mailbox.token}\ninput_queue = q\n"
+    )
+
+
+def _start(guest: Any, root: Path, user_data: bytes) -> None:
+    path = root / "user-data"
+    path.write_bytes(user_data)
+    guest.process = subprocess.Popen(
+        [
+            sys.executable,
+            str(guest.archive),
+            "--root",
+            str(root),
+            "--bootstrap",
+            str(path),
+            "--config-file",
+            str(root / "etc/murano/agent.conf"),
+        ],
+    )
+
+
+def test_multipart_user_data_writes_the_configuration_and_the_agent_runs(
+    guest: Any, mailbox: Any, make_plan: Any, root: Path
+) -> None:
+    """A cloud-config and a shell part run in order; the plan waiting in the mailbox runs."""
+    config = {
+        "write_files": [
+            {
+                "path": "/etc/murano/agent.conf",
+                "content": base64.b64encode(_agent_conf(guest).encode()).decode(),
+                "encoding": "b64",
+                "permissions": "0600",
+            },
+            {
+                "path": "/etc/zipped",
+                "content": base64.b64encode(gzip.compress(b"zipped")).decode(),
+                "encoding": "gz+b64",
+            },
+        ],
+        "runcmd": ['echo one >> "$VETRO_GUEST_ROOT/trace"', ["sh", "-c", "exit 3"]],
+        "manage_etc_hosts": True,
+    }
+    script = '#!/bin/sh\necho two >> "$VETRO_GUEST_ROOT/trace"\numask >> "$VETRO_GUEST_ROOT/trace"'
+    data = _multipart(("cloud-config", _cloud_config(config)), ("x-shellscript", script))
+    mailbox.offer(make_plan("return 'booted'"))
+    _start(guest, root, data)
+    assert mailbox.result()["Body"] == "booted"
+    assert (root / "trace").read_text() == "one\ntwo\n0022\n"
+    assert (root / "etc/murano/agent.conf").stat().st_mode & 0o777 == 0o600
+    assert (root / "etc/zipped").read_bytes() == b"zipped"
+    assert (root / "var/plans/plans").is_dir()
+    log = (root / "var/log/vetro-guest.log").read_text()
+    assert "manage_etc_hosts" in log
+    assert "exited with code 3" in log
+
+
+def test_user_data_is_applied_once(guest: Any, mailbox: Any, make_plan: Any, root: Path) -> None:
+    """A restarted instance does not run its user data again."""
+    script = (
+        "#!/bin/sh\ncd $VETRO_GUEST_ROOT\necho run >> trace\nmkdir -p etc/murano\n"
+        "cat > etc/murano/agent.conf <<END\n" + _agent_conf(guest) + "END\n"
+    )
+    for number in range(2):
+        mailbox.offer(make_plan(f"return {number}"))
+        _start(guest, root, script.encode())
+        assert mailbox.result()["Body"] == number
+        guest.kill(signal.SIGTERM)
+    assert (root / "trace").read_text() == "run\n"
+
+
+def test_an_interrupted_bootstrap_goes_on_where_it_was(
+    guest: Any, mailbox: Any, make_plan: Any, root: Path
+) -> None:
+    """Parts that were applied before the power went are not applied again."""
+    first = '#!/bin/sh\necho first >> "$VETRO_GUEST_ROOT/trace"\n'
+    config = {"write_files": [{"path": "/etc/murano/agent.conf", "content": _agent_conf(guest)}]}
+    state = root / "var/lib/vetro/bootstrap.json"
+    state.parent.mkdir(parents=True)
+    state.write_text(json.dumps({"parts": 1, "complete": False}))
+    mailbox.offer(make_plan("return 1"))
+    _start(
+        guest,
+        root,
+        _multipart(("x-shellscript", first), ("cloud-config", _cloud_config(config))),
+    )
+    assert mailbox.result()["Body"] == 1
+    assert not (root / "trace").exists()
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        "#!/bin/sh\nexit 1\n",
+        "#!/nonexistent/interpreter\n",
+        "#cloud-config\nhostname: not json\n",
+        "#cloud-config\n[]",
+        '#cloud-config\n{"write_files": [{"path": "/x", "content": "!", "encoding": "b64"}]}',
+        "neither this nor that",
+    ],
+)
+def test_a_broken_part_does_not_stop_the_next(
+    guest: Any, mailbox: Any, make_plan: Any, root: Path, bad: str
+) -> None:
+    """A part that fails is logged; the part that configures the agent still runs."""
+    config = {"write_files": [{"path": "/etc/murano/agent.conf", "content": _agent_conf(guest)}]}
+    mailbox.offer(make_plan("return 1"))
+    _start(
+        guest,
+        root,
+        _multipart(("plain", bad), ("cloud-config", _cloud_config(config))),
+    )
+    assert mailbox.result()["Body"] == 1
+    log = (root / "var/log/vetro-guest.log").read_text()
+    assert "ERROR" in log or "WARNING" in log
