@@ -8,7 +8,7 @@ because upgrading a reader later fails when another wrote in between.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -105,7 +105,7 @@ class Database:
         await self.engine.dispose()
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[Transaction]:
+    async def transaction(self) -> AsyncGenerator[Transaction, None]:
         """A writing unit of work: commits at the end of the block, rolls back on an exception."""
         if self.is_sqlite:
             async with self._writer, self._work("BEGIN IMMEDIATE") as tx:
@@ -117,7 +117,7 @@ class Database:
         self._deliver(tx.notifications)
 
     @asynccontextmanager
-    async def _work(self, begin: str | None) -> AsyncIterator[Transaction]:
+    async def _work(self, begin: str | None) -> AsyncGenerator[Transaction, None]:
         async with self.engine.connect() as connection:
             if begin is not None:
                 await connection.exec_driver_sql(begin)
@@ -146,7 +146,7 @@ class Database:
         self._datagrams.send(notifications)
 
     @asynccontextmanager
-    async def read(self) -> AsyncIterator[Transaction]:
+    async def read(self) -> AsyncGenerator[Transaction, None]:
         """A reading unit of work: one consistent view; nothing it does is kept."""
         async with self.engine.connect() as connection:
             if self.is_sqlite:

@@ -9,6 +9,7 @@ and the end of the work are one commit, exactly once.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -181,7 +182,7 @@ class LeaseQueue:
         notification or when the first held lease runs out.
         """
         async with self.database.listen(self.channel) as subscription:
-            deadline = None if timeout is None else self.database.clock.monotonic() + timeout
+            deadline = None if timeout is None else time.monotonic() + timeout
             while True:
                 now = self.database.clock.now()
                 async with self.database.read() as tx:
@@ -191,11 +192,7 @@ class LeaseQueue:
                     if ready.first() is not None:
                         return True
                     next_at = await self._next_change(tx, now)
-                left = (
-                    None
-                    if deadline is None
-                    else max(0.0, deadline - self.database.clock.monotonic())
-                )
+                left = None if deadline is None else max(0.0, deadline - time.monotonic())
                 if left == 0.0:
                     return False
                 until = None if next_at is None else max(0.01, (next_at - now).total_seconds())

@@ -15,7 +15,7 @@ import os
 import secrets
 import socket
 from collections import defaultdict, deque
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -55,7 +55,7 @@ class Switchboard:
         self._channels: dict[str, set[Subscription]] = defaultdict(set)
 
     @asynccontextmanager
-    async def listen(self, channel: str) -> AsyncIterator[Subscription]:
+    async def listen(self, channel: str) -> AsyncGenerator[Subscription, None]:
         """Subscribe to ``channel`` for the duration of the block."""
         subscription = Subscription()
         self._channels[channel].add(subscription)
@@ -147,7 +147,7 @@ class DatagramCarrier:
 
 
 @contextlib.contextmanager
-def _directory_handle(directory: Path) -> Iterator[str]:
+def _directory_handle(directory: Path) -> Generator[str, None, None]:
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         yield f"/proc/self/fd/{descriptor}"
