@@ -383,7 +383,7 @@ class Scheduler:
             if not thread.abort_told or late:
                 thread.abort_told = True
                 self.make_ready(thread, error=self.abort)
-        waiting = {thread for thread in self._ready}
+        waiting = set(self._ready)
         self._sleepers = [entry for entry in self._sleepers if entry[2] not in waiting]
         heapq.heapify(self._sleepers)
 

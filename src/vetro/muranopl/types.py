@@ -1,23 +1,294 @@
-"""Classes and packages of a runtime, as hosts see them."""
+"""Packages, classes and their members at run time (muranopl.md sections 2-4, 16).
+
+What this phase establishes for the next: every class knows its ancestors, which declaration each
+member name means, and from which package other names are looked up. Types are shared by all
+sessions of a runtime; they hold no state of a program.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from . import inheritance
+from .declarations import (
+    ArgumentDeclaration,
+    ClassDeclaration,
+    MetaDeclaration,
+    MethodDeclaration,
+    PropertyDeclaration,
+)
+from .errors import AmbiguousClassName, AmbiguousMethodName, AmbiguousPropertyNameError
+from .names import Namespaces
+from .sources import PackageSource
+from .versions import Version, VersionSpec
+
+if TYPE_CHECKING:
+    from .native import NativeMethod
+    from .runtime import Runtime
+    from .yamltree import Node
+
 
 class MuranoPackage:
-    """A loaded package."""
+    """A loaded package: one name and version."""
 
-    name: str
-    version: str
-    format: str
+    def __init__(
+        self,
+        runtime: Runtime,
+        source: PackageSource,
+        version: Version,
+        format_: tuple[int, int],
+        requirements: Mapping[str, VersionSpec],
+    ) -> None:
+        self.runtime = runtime
+        self.source = source
+        self.name = source.full_name
+        self.semantic_version = version
+        self.version = str(version)
+        self.format = format_
+        self.requirements = dict(requirements)
+        self.class_files = dict(source.classes)
+        self.types: dict[str, MuranoType] = {}
+        self.declared: dict[str, ClassDeclaration] = {}
+        self.loaded_files: set[str] = set()
+        self.meta_cache: Any = None
+
+    @property
+    def legacy(self) -> bool:
+        """True for formats 1.0 and 1.1, whose expressions are of the legacy flavour."""
+        return self.format < (1, 2)
+
+    @property
+    def flavour(self) -> str:
+        """The expression flavour of the package's code."""
+        return "legacy" if self.legacy else "current"
+
+    def find_type(self, name: str, spec: VersionSpec | None = None) -> MuranoType:
+        """A class visible from this package (section 3). Raises NoClassFound."""
+        return self.runtime.find_type(self, name, spec)
 
     def read_resource(self, name: str) -> bytes:
         """The content of a file below `Resources/`; FileNotFoundError names package and file."""
-        raise NotImplementedError
+        return self.source.read_resource(name)
+
+    def __repr__(self) -> str:
+        return f"<package {self.name}/{self.version}>"
+
+
+class Property:
+    """A property as one class declares it."""
+
+    __slots__ = ("contract", "declaring_type", "default", "metas", "name", "position", "usage")
+
+    def __init__(self, declaring_type: MuranoType, declaration: PropertyDeclaration) -> None:
+        self.declaring_type = declaring_type
+        self.name = declaration.name
+        self.usage = declaration.usage
+        self.contract: Node = declaration.contract
+        self.default: Node | None = declaration.default
+        self.metas: list[MetaDeclaration] = declaration.meta
+        self.position = declaration.position
+
+    @property
+    def is_static(self) -> bool:
+        return self.usage == "Static"
+
+    @property
+    def is_stored(self) -> bool:
+        """True when models carry it."""
+        return self.usage in ("In", "Out", "InOut", "Const")
+
+    @property
+    def is_writable(self) -> bool:
+        """True when code may write it after construction."""
+        return self.usage not in ("In", "Const")
+
+
+class Argument:
+    """An argument of a method written in MuranoPL."""
+
+    __slots__ = ("contract", "default", "metas", "method", "name", "position", "usage")
+
+    def __init__(self, method: Method, declaration: ArgumentDeclaration) -> None:
+        self.method = method
+        self.name = declaration.name
+        self.usage = declaration.usage
+        self.contract: Node = declaration.contract
+        self.default: Node | None = declaration.default
+        self.metas: list[MetaDeclaration] = declaration.meta
+        self.position = declaration.position
+
+
+class Method:
+    """A method as one class declares it; `arguments` is None for native ones."""
+
+    __slots__ = (
+        "arguments",
+        "body",
+        "declaring_type",
+        "function",
+        "metas",
+        "name",
+        "native",
+        "position",
+        "scope",
+        "usage",
+    )
+
+    def __init__(self, declaring_type: MuranoType, declaration: MethodDeclaration) -> None:
+        self.declaring_type = declaring_type
+        self.name = declaration.name
+        self.usage = declaration.usage
+        self.scope = declaration.scope
+        self.arguments: list[Argument] | None = [Argument(self, a) for a in declaration.arguments]
+        self.body: Node | None = declaration.body
+        self.metas: list[MetaDeclaration] = declaration.meta
+        self.position = declaration.position
+        self.native: NativeMethod | None = None
+        self.function: Callable[..., Any] | None = None
+        """`function(receiver, run, *args, **kwargs)` once the class is compiled."""
+
+    @property
+    def is_static(self) -> bool:
+        """True when it needs no instance."""
+        return self.usage in ("Static", "Extension")
+
+    @property
+    def is_action(self) -> bool:
+        """True when it may be called from outside."""
+        return self.scope == "Public"
+
+    @property
+    def is_hidden(self) -> bool:
+        """True when reflection does not show it."""
+        return self.name.startswith((".", "__"))
+
+    def __repr__(self) -> str:
+        return f"<method {self.declaring_type.name}::{self.name}>"
 
 
 class MuranoType:
-    """A class; also the type object that programs see."""
+    """A class; also the type object that programs see. One per class and package version."""
 
-    name: str
-    version: str
-    package: MuranoPackage
+    def __init__(
+        self,
+        package: MuranoPackage,
+        name: str,
+        declaration: ClassDeclaration,
+        parents: Sequence[MuranoType],
+    ) -> None:
+        self.package = package
+        self.name = name
+        self.declaration = declaration
+        self.usage = declaration.usage
+        self.namespaces: Namespaces = declaration.namespaces
+        self.parents = list(parents)
+        self.ancestors: list[MuranoType] = inheritance.breadth_first(self, lambda t: t.parents)
+        """The class itself, then its ancestors, nearest layers first."""
+        self.ancestor_set = frozenset(self.ancestors)
+        self.properties: dict[str, Property] = {
+            key: Property(self, value) for key, value in declaration.properties.items()
+        }
+        self.methods: dict[str, Method] = {
+            key: Method(self, value) for key, value in declaration.methods.items()
+        }
+        self.native_class: type[Any] | None = None
+        self.imports: list[MuranoType] | None = None
+        self._property_choice: dict[str, list[Property]] = {}
+        self._method_choice: dict[str, list[Method]] = {}
+
+    @property
+    def version(self) -> str:
+        """The version of the class's package."""
+        return self.package.version
+
+    @property
+    def full_name(self) -> str:
+        """`FQN/version@package`, as models write it."""
+        return f"{self.name}/{self.package.version}@{self.package.name}"
+
+    def is_compatible(self, other: MuranoType) -> bool:
+        """True when this class is `other` or descends from it."""
+        return other in self.ancestor_set
+
+    def ancestor_named(self, name: str, spec: VersionSpec | None = None) -> MuranoType | None:
+        """The ancestor (or the class itself) of that name, within the spec."""
+        found = [
+            item
+            for item in self.ancestors
+            if item.name == name and (spec is None or item.package.semantic_version in spec)
+        ]
+        if len(found) > 1:
+            raise AmbiguousClassName(
+                f"{self.name} descends from several versions of {name}: "
+                + ", ".join(item.version for item in found)
+            )
+        return found[0] if found else None
+
+    # -- members -------------------------------------------------------------------------------
+
+    def property_declarations(self, name: str) -> list[Property]:
+        """The declarations the name means here: none, one, or several unrelated ones."""
+        known = self._property_choice.get(name)
+        if known is None:
+            owners = inheritance.choose(self, lambda t: t.parents, lambda t: name in t.properties)
+            known = self._property_choice[name] = [owner.properties[name] for owner in owners]
+        return known
+
+    def method_declarations(self, name: str) -> list[Method]:
+        """The definitions the name means here: none, one, or several unrelated ones."""
+        known = self._method_choice.get(name)
+        if known is None:
+            owners = inheritance.choose(self, lambda t: t.parents, lambda t: name in t.methods)
+            known = self._method_choice[name] = [owner.methods[name] for owner in owners]
+        return known
+
+    def find_property(self, name: str) -> Property | None:
+        """The one declaration of a property. Raises AmbiguousPropertyNameError."""
+        found = self.property_declarations(name)
+        if len(found) > 1:
+            raise AmbiguousPropertyNameError(
+                f"property {name!r} of {self.name} is declared by unrelated classes: "
+                + ", ".join(item.declaring_type.name for item in found),
+                hint=f"redeclare it in {self.name} or cast the object",
+            )
+        return found[0] if found else None
+
+    def find_method(self, name: str) -> Method | None:
+        """The one definition of a method. Raises AmbiguousMethodName."""
+        found = self.method_declarations(name)
+        if len(found) > 1:
+            raise AmbiguousMethodName(
+                f"Found more than one method {name!r} in {self.name}: "
+                + ", ".join(f"{item.declaring_type.name}::{item.name}" for item in found),
+                hint=f"override it in {self.name}, or choose with cast() or super()",
+            )
+        return found[0] if found else None
+
+    def property_names(self) -> list[str]:
+        """Every property name of the hierarchy: own first, in order of declaration."""
+        names: dict[str, None] = {}
+        for item in self.ancestors:
+            names.update(dict.fromkeys(item.properties))
+        return list(names)
+
+    def method_names(self) -> list[str]:
+        """Every method name of the hierarchy: own first, in order of declaration."""
+        names: dict[str, None] = {}
+        for item in self.ancestors:
+            names.update(dict.fromkeys(item.methods))
+        return list(names)
+
+    def all_declarations(self, name: str) -> list[Property]:
+        """Every declaration of a property in the hierarchy, nearest first."""
+        return [item.properties[name] for item in self.ancestors if name in item.properties]
+
+    def find_type(self, name: str) -> MuranoType:
+        """A class by fully qualified name, as this class's package sees it."""
+        return self.package.find_type(name)
+
+    def __repr__(self) -> str:
+        return f"<type {self.full_name}>"
+
+    def __str__(self) -> str:
+        return self.name

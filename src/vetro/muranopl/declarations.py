@@ -1,0 +1,433 @@
+"""Node trees to class declarations (muranopl.md sections 1.2, 2, 6, 8).
+
+What this phase establishes for the next: every keyword has an allowed value, names are resolved
+through the namespaces of their document, argument lists are in order, and what stays as nodes
+(contracts, defaults, bodies, metadata) is exactly what the compilers take. Nothing is looked up
+outside the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from .errors import AmbiguousClassDocument, DslSyntaxError, Position
+from .names import Namespaces
+from .yamltree import Mapping, Node, Scalar, Sequence
+
+PROPERTY_USAGES = ("In", "Out", "InOut", "Const", "Runtime", "Static", "Config")
+METHOD_USAGES = ("Runtime", "Static", "Extension", "Action")
+ARGUMENT_USAGES = ("Standard", "VarArgs", "KwArgs")
+SCOPES = ("Session", "Public")
+META_TARGETS = ("Package", "Type", "Method", "Property", "Argument", "All")
+OBJECT = "io.murano.Object"
+
+_CLASS_KEYS = frozenset(
+    [
+        "Name",
+        "Namespaces",
+        "Extends",
+        "Usage",
+        "Properties",
+        "Methods",
+        "Workflow",
+        "Import",
+        "Meta",
+        "Cardinality",
+        "Applies",
+        "Inherited",
+    ]
+)
+_SPECIAL_METHODS = {"initialize": ".init", "destroy": ".destroy"}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something a linter would say about a source."""
+
+    code: str
+    message: str
+    position: Position
+
+
+@dataclass(slots=True)
+class MetaDeclaration:
+    """One item of a `Meta` list: a meta-class and the values of its properties."""
+
+    type_name: str
+    values: Mapping | None
+    position: Position
+
+
+@dataclass(slots=True)
+class PropertyDeclaration:
+    name: str
+    contract: Node
+    usage: str
+    default: Node | None
+    meta: list[MetaDeclaration]
+    position: Position
+
+
+@dataclass(slots=True)
+class ArgumentDeclaration:
+    name: str
+    contract: Node
+    usage: str
+    default: Node | None
+    meta: list[MetaDeclaration]
+    position: Position
+
+
+@dataclass(slots=True)
+class MethodDeclaration:
+    name: str
+    usage: str
+    scope: str
+    arguments: list[ArgumentDeclaration]
+    body: Node | None
+    meta: list[MetaDeclaration]
+    position: Position
+
+
+@dataclass(slots=True)
+class ClassDeclaration:
+    """A class as its source states it; all type names are fully qualified."""
+
+    name: str | None
+    namespaces: Namespaces
+    extends: list[str]
+    usage: str
+    properties: dict[str, PropertyDeclaration]
+    methods: dict[str, MethodDeclaration]
+    imports: list[str]
+    meta: list[MetaDeclaration]
+    cardinality: str
+    applies: frozenset[str]
+    inherited: bool
+    position: Position
+    findings: list[Finding] = field(default_factory=list[Finding])
+
+
+def declare(documents: list[Node], requested: str) -> list[ClassDeclaration]:
+    """The classes of a file. A document without `Name` is the requested class."""
+    declarations: list[ClassDeclaration] = []
+    namespaces = Namespaces()
+    unnamed: ClassDeclaration | None = None
+    for document in documents:
+        if not isinstance(document, Mapping):
+            raise DslSyntaxError("a class document is a map", position=document.position)
+        given = document.get("Namespaces")
+        if given is not None:
+            namespaces = _namespaces(given)
+            if len(document.pairs) == 1:
+                continue
+        declaration = _Reader(namespaces).declaration(document)
+        if declaration.name is None:
+            if unnamed is not None:
+                raise AmbiguousClassDocument(
+                    f"two classes of this file have no Name: "
+                    f"at {unnamed.position} and at {declaration.position}",
+                    position=declaration.position,
+                    hint="give each class a Name",
+                )
+            unnamed = declaration
+            declaration.name = requested
+        declarations.append(declaration)
+    return declarations
+
+
+def name_text(node: Node) -> str | None:
+    """The text of a scalar that stands where a name is wanted: `ns:Cls` too counts as text."""
+    if isinstance(node, Scalar) and node.value is not None:
+        return str(node.value)
+    return None
+
+
+def _namespaces(node: Node) -> Namespaces:
+    if isinstance(node, Scalar) and node.value is None:
+        return Namespaces()
+    if not isinstance(node, Mapping):
+        raise DslSyntaxError("Namespaces is a map of prefixes", position=node.position)
+    prefixes: dict[str, str | None] = {}
+    for prefix, _, value in node.entries():
+        if not isinstance(value, Scalar):
+            raise DslSyntaxError("a namespace is a dotted name", position=value.position)
+        prefixes[prefix] = None if value.value is None else str(value.value)
+    return Namespaces(prefixes, node.position)
+
+
+class _Reader:
+    """Reads one document."""
+
+    def __init__(self, namespaces: Namespaces) -> None:
+        self.namespaces = namespaces
+        self.findings: list[Finding] = []
+
+    def declaration(self, document: Mapping) -> ClassDeclaration:
+        usage = self._choice(document, "Usage", ("Class", "Meta"), "Class", "Invalid type Usage")
+        name_node = document.get("Name")
+        name = None if name_node is None else self._type_name(name_node)
+        extends = self._names(document.get("Extends"))
+        methods = document.get("Methods")
+        if _is_empty(methods):
+            methods = document.get("Workflow")
+        cardinality = self._choice(document, "Cardinality", ("One", "Many"), "One")
+        self._unknown_keys(document, _CLASS_KEYS, "a class")
+        return ClassDeclaration(
+            name=name,
+            namespaces=self.namespaces,
+            extends=extends or ([] if name == OBJECT else [OBJECT]),
+            usage=usage,
+            properties=dict(self._properties(document.get("Properties"))),
+            methods=dict(self._methods(methods)),
+            imports=self._names(document.get("Import")),
+            meta=self.metas(document.get("Meta")),
+            cardinality=cardinality,
+            applies=self._applies(document.get("Applies")),
+            inherited=self._flag(document, "Inherited"),
+            position=document.position,
+            findings=self.findings,
+        )
+
+    # -- members -------------------------------------------------------------------------------
+
+    def _properties(self, node: Node | None) -> Iterator[tuple[str, PropertyDeclaration]]:
+        for name, key, value in self._entries(node, "Properties"):
+            if not isinstance(value, Mapping):
+                raise DslSyntaxError(
+                    f"property {name} is a map with a Contract", position=value.position
+                )
+            self._unknown_keys(
+                value, frozenset(("Contract", "Usage", "Default", "Meta")), f"property {name}"
+            )
+            contract = value.get("Contract")
+            if contract is None:
+                raise DslSyntaxError(
+                    f"property {name} has no Contract",
+                    position=key.position,
+                    hint="write `Contract: $` to take anything",
+                )
+            yield (
+                name,
+                PropertyDeclaration(
+                    name,
+                    contract,
+                    self._choice(value, "Usage", PROPERTY_USAGES, "In"),
+                    value.get("Default"),
+                    self.metas(value.get("Meta")),
+                    key.position,
+                ),
+            )
+
+    def _methods(self, node: Node | None) -> Iterator[tuple[str, MethodDeclaration]]:
+        seen: dict[str, Position] = {}
+        for written, key, value in self._entries(node, "Methods"):
+            name = _SPECIAL_METHODS.get(written, written)
+            if name in seen:
+                raise DslSyntaxError(
+                    f"method {written} is declared twice, at {seen[name]} and at {key.position}",
+                    position=key.position,
+                )
+            seen[name] = key.position
+            if isinstance(value, Scalar) and value.value is None:
+                yield (
+                    name,
+                    MethodDeclaration(name, "Runtime", "Session", [], None, [], key.position),
+                )
+                continue
+            if not isinstance(value, Mapping):
+                raise DslSyntaxError(
+                    f"method {written} is a map with Arguments and Body", position=value.position
+                )
+            yield name, self._method(name, key, value)
+
+    def _method(self, name: str, key: Scalar, value: Mapping) -> MethodDeclaration:
+        known = frozenset(("Arguments", "Body", "Usage", "Scope", "Meta"))
+        self._unknown_keys(value, known, f"method {name}")
+        usage = self._choice(value, "Usage", METHOD_USAGES, "Runtime")
+        scope = self._choice(value, "Scope", SCOPES, "Session")
+        if usage == "Action":
+            if value.get("Scope") is not None and scope == "Session":
+                raise DslSyntaxError(
+                    f"method {name} is an Action, which is Public, and has Scope Session",
+                    position=key.position,
+                )
+            usage, scope = "Runtime", "Public"
+            self.findings.append(
+                Finding("W-action", f"{name}: write `Scope: Public` instead", key.position)
+            )
+        arguments = self._arguments(name, value.get("Arguments"))
+        if usage == "Extension" and not arguments:
+            raise DslSyntaxError(
+                f"extension method {name} needs an argument, which says what it extends",
+                position=key.position,
+            )
+        body = value.get("Body")
+        if isinstance(body, Scalar) and body.value is None:
+            body = None
+        return MethodDeclaration(
+            name, usage, scope, arguments, body, self.metas(value.get("Meta")), key.position
+        )
+
+    def _arguments(self, method: str, node: Node | None) -> list[ArgumentDeclaration]:
+        pairs: list[tuple[str, Scalar, Node]] = []
+        if isinstance(node, Sequence):
+            for item in node.items:
+                if not isinstance(item, Mapping) or len(item.pairs) != 1:
+                    raise DslSyntaxError(
+                        f"an argument of {method} is a map of one name", position=item.position
+                    )
+                pairs.extend(item.entries())
+        elif node is not None:
+            pairs.extend(self._entries(node, f"Arguments of {method}"))
+        arguments: list[ArgumentDeclaration] = []
+        rank = 0
+        names: set[str] = set()
+        for name, key, value in pairs:
+            if not isinstance(value, Mapping):
+                raise DslSyntaxError(
+                    f"argument {name} of {method} is a map with a Contract",
+                    position=value.position,
+                )
+            contract = value.get("Contract")
+            if contract is None:
+                raise DslSyntaxError(
+                    f"argument {name} of {method} has no Contract",
+                    position=key.position,
+                    hint="write `Contract: $` to take anything",
+                )
+            usage = self._choice(value, "Usage", ARGUMENT_USAGES, "Standard")
+            here = ARGUMENT_USAGES.index(usage)
+            if here < rank or (here == rank and here > 0) or name in names:
+                raise DslSyntaxError(
+                    f"argument {name} of {method} is out of order or given twice",
+                    position=key.position,
+                    hint="the order is: Standard, then one VarArgs, then one KwArgs",
+                )
+            rank = here
+            names.add(name)
+            known = frozenset(("Contract", "Usage", "Default", "Meta"))
+            self._unknown_keys(value, known, f"argument {name}")
+            arguments.append(
+                ArgumentDeclaration(
+                    name,
+                    contract,
+                    usage,
+                    value.get("Default"),
+                    self.metas(value.get("Meta")),
+                    key.position,
+                )
+            )
+        return arguments
+
+    # -- names and choices ---------------------------------------------------------------------
+
+    def metas(self, node: Node | None) -> list[MetaDeclaration]:
+        """The items of a `Meta` value."""
+        if node is None or (isinstance(node, Scalar) and node.value is None):
+            return []
+        items = node.items if isinstance(node, Sequence) else [node]
+        found: list[MetaDeclaration] = []
+        for item in items:
+            if isinstance(item, Scalar):
+                found.append(MetaDeclaration(self._type_name(item), None, item.position))
+                continue
+            if isinstance(item, Mapping) and len(item.pairs) == 1:
+                key, value = item.pairs[0]
+                if isinstance(value, Scalar) and value.value is None:
+                    value = None
+                if value is None or isinstance(value, Mapping):
+                    found.append(MetaDeclaration(self._type_name(key), value, item.position))
+                    continue
+            raise DslSyntaxError(
+                "a Meta item is a type name, or a map of one type name to its properties",
+                position=item.position,
+            )
+        return found
+
+    def _type_name(self, node: Node) -> str:
+        text = name_text(node)
+        if text is None:
+            raise DslSyntaxError("a type name is text", position=node.position)
+        try:
+            return self.namespaces.resolve(text)
+        except KeyError as error:
+            raise DslSyntaxError(
+                str(error.args[0]),
+                names=(*DslSyntaxError._class_names(), "KeyError"),  # pyright: ignore[reportPrivateUsage]
+                position=node.position,
+                hint="declare the prefix in Namespaces",
+            ) from error
+        except ValueError as error:
+            raise DslSyntaxError(str(error), position=node.position) from error
+
+    def _names(self, node: Node | None) -> list[str]:
+        if node is None or (isinstance(node, Scalar) and node.value is None):
+            return []
+        items = node.items if isinstance(node, Sequence) else [node]
+        return [self._type_name(item) for item in items]
+
+    def _applies(self, node: Node | None) -> frozenset[str]:
+        if node is None:
+            return frozenset(META_TARGETS)
+        items = node.items if isinstance(node, Sequence) else [node]
+        targets = [name_text(item) or "" for item in items]
+        for target, item in zip(targets, items, strict=True):
+            if target not in META_TARGETS:
+                raise DslSyntaxError(
+                    f"Applies: {target!r} is none of {', '.join(META_TARGETS)}",
+                    position=item.position,
+                )
+        return frozenset(META_TARGETS if "All" in targets else targets)
+
+    def _flag(self, document: Mapping, key: str) -> bool:
+        node = document.get(key)
+        if node is None:
+            return False
+        value: Any = node.value if isinstance(node, Scalar) else node
+        if not isinstance(value, bool):
+            raise DslSyntaxError(f"{key} is true or false", position=node.position)
+        return value
+
+    def _choice(
+        self,
+        holder: Mapping,
+        key: str,
+        allowed: tuple[str, ...],
+        default: str,
+        prefix: str | None = None,
+    ) -> str:
+        node = holder.get(key)
+        if node is None:
+            return default
+        text = name_text(node)
+        if text not in allowed:
+            raise DslSyntaxError(
+                f"{prefix or 'Unknown ' + key} {text!r}; allowed: {', '.join(allowed)}",
+                position=node.position,
+            )
+        return text
+
+    def _entries(self, node: Node | None, what: str) -> Iterator[tuple[str, Scalar, Node]]:
+        if node is None or (isinstance(node, Scalar) and node.value is None):
+            return
+        if not isinstance(node, Mapping):
+            raise DslSyntaxError(f"{what} is a map", position=node.position)
+        yield from node.entries()
+
+    def _unknown_keys(self, node: Mapping, known: frozenset[str], what: str) -> None:
+        for name, key, _ in node.entries():
+            if name not in known:
+                self.findings.append(
+                    Finding("W-unknown-key", f"{what} has no key {name}", key.position)
+                )
+
+
+def _is_empty(node: Node | None) -> bool:
+    if node is None:
+        return True
+    if isinstance(node, Scalar):
+        return node.value is None
+    return isinstance(node, Mapping) and not node.pairs
