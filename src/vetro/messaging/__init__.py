@@ -5,18 +5,31 @@ transport: durable queues in the service's database with an HTTP long-poll door 
 at `/agents/v1`.
 """
 
+from pathlib import Path
+
+from vetro.messaging.credentials import Guest
 from vetro.messaging.errors import (
     DuplicateMessage,
     MessageTooLarge,
     MessagingError,
     UnknownMailbox,
 )
+from vetro.messaging.mailboxes import DeadLetter, Mailboxes, MailboxSettings, PlanMessage
 from vetro.messaging.transport import MessageTransport
+from vetro.storage import MigrationSet
+
+MIGRATIONS = MigrationSet("messaging", Path(__file__).parent / "migrations")
 
 __all__ = [
+    "MIGRATIONS",
+    "DeadLetter",
     "DuplicateMessage",
+    "Guest",
+    "MailboxSettings",
+    "Mailboxes",
     "MessageTooLarge",
     "MessageTransport",
     "MessagingError",
+    "PlanMessage",
     "UnknownMailbox",
 ]

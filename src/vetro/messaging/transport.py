@@ -11,7 +11,7 @@ from typing import Protocol
 
 
 class MessageTransport(Protocol):
-    """Durable queues between an engine and its guests. All methods may be called from any process."""
+    """Durable queues between an engine and its guests. Usable from any process."""
 
     async def declare(self, queue: str) -> None:
         """Make the input queue of a guest if it does not exist. Idempotent."""

@@ -1,0 +1,123 @@
+"""Guest credentials: random-looking tokens that need not be stored.
+
+A token is a keyed digest of the queue's name and a generation number. So the same queue has the
+same token however often it is asked for (a redeployed instance keeps its user data), a
+new generation makes a new token, and the mailbox row holds only the token's hash.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import secrets
+from dataclasses import dataclass
+
+from sqlalchemy import select, update
+
+from vetro.messaging import tables
+from vetro.messaging.errors import UnknownMailbox
+from vetro.messaging.statements import insert_or_ignore
+from vetro.storage import Database, Transaction
+
+_SECRET_NAME = "credentials"  # noqa: S105 the name of a row
+
+
+def token_hash(token: str) -> str:
+    """What is stored of a token. Tokens have 256 bits, so a plain digest is enough."""
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Guest:
+    """Who a valid credential belongs to."""
+
+    queue: str
+
+
+class Credentials:
+    """Issues and checks the guests' tokens."""
+
+    def __init__(self, db: Database, secret: bytes | None = None) -> None:
+        self._db = db
+        self._secret = secret
+
+    async def issue(self, queue: str) -> str:
+        """The token of a declared queue; the same until it is rotated or revoked."""
+        async with self._db.transaction() as tx:
+            row = await self._row(tx, queue)
+            token = _derive(await self._key(tx), queue, row.generation)
+            if row.token_hash != token_hash(token):
+                await self._store(tx, queue, row.generation, token_hash(token))
+        return token
+
+    async def rotate(self, queue: str) -> str:
+        """A new token; the old one is refused from now on."""
+        async with self._db.transaction() as tx:
+            row = await self._row(tx, queue)
+            token = _derive(await self._key(tx), queue, row.generation + 1)
+            await self._store(tx, queue, row.generation + 1, token_hash(token))
+        return token
+
+    async def revoke(self, queue: str) -> None:
+        """Refuse the queue's token from now on; the next `issue` gives another one."""
+        async with self._db.transaction() as tx:
+            await tx.execute(
+                update(tables.mailboxes)
+                .where(
+                    tables.mailboxes.c.queue == queue, tables.mailboxes.c.token_hash.is_not(None)
+                )
+                .values(token_hash=None, generation=tables.mailboxes.c.generation + 1)
+            )
+
+    async def check(self, token: str) -> Guest | None:
+        """The guest a token belongs to; None for an unknown or revoked one."""
+        async with self._db.read() as tx:
+            found = await tx.execute(
+                select(tables.mailboxes.c.queue).where(
+                    tables.mailboxes.c.token_hash == token_hash(token)
+                )
+            )
+            queue = found.scalar_one_or_none()
+        return None if queue is None else Guest(queue)
+
+    async def _row(self, tx: Transaction, queue: str) -> _Row:
+        found = await tx.execute(
+            select(tables.mailboxes.c.generation, tables.mailboxes.c.token_hash)
+            .where(tables.mailboxes.c.queue == queue)
+            .with_for_update()
+        )
+        row = found.first()
+        if row is None:
+            raise UnknownMailbox(queue)
+        return _Row(row.generation, row.token_hash)
+
+    async def _store(self, tx: Transaction, queue: str, generation: int, digest: str) -> None:
+        await tx.execute(
+            update(tables.mailboxes)
+            .where(tables.mailboxes.c.queue == queue)
+            .values(generation=generation, token_hash=digest)
+        )
+
+    async def _key(self, tx: Transaction) -> bytes:
+        """The key tokens are derived with: the configured one, or one kept in the database."""
+        if self._secret is None:
+            fresh = {"name": _SECRET_NAME, "value": secrets.token_bytes(32)}
+            await tx.execute(insert_or_ignore(tx, tables.secrets, fresh))
+            found = await tx.execute(
+                select(tables.secrets.c.value).where(tables.secrets.c.name == _SECRET_NAME)
+            )
+            self._secret = bytes(found.scalar_one())
+        return self._secret
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    generation: int
+    token_hash: str | None
+
+
+def _derive(key: bytes, queue: str, generation: int) -> str:
+    text = f"mailbox\n{generation}\n{queue}".encode()
+    digest = hmac.new(key, text, hashlib.sha256).digest()
+    return base64.urlsafe_b64encode(digest).decode().rstrip("=")

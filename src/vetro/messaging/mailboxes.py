@@ -1,0 +1,418 @@
+"""The built-in transport: mailboxes in the service's database.
+
+Every method may be called in any process that has the database open: the engine sends and waits in
+one process while the guest's long poll hangs in another. A waiter listens first, looks at the
+database next and sleeps last; notifications (`Database.listen`) are hints, never the message.
+
+Channels: `mailbox/plans/<queue>` (a plan was added or may be handed out again) and
+`mailbox/results/<message id>`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+import structlog
+from sqlalchemy import delete, func, insert, or_, select, update
+
+from vetro.messaging import tables
+from vetro.messaging.credentials import Credentials, Guest
+from vetro.messaging.errors import DuplicateMessage, MessageTooLarge, UnknownMailbox
+from vetro.messaging.statements import insert_or_ignore
+from vetro.storage import Database, Transaction
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MailboxSettings:
+    """Limits of the mailboxes. Sizes are in bytes, times in seconds."""
+
+    plan_limit: int = 16 << 20
+    result_limit: int = 1 << 20
+    lease_seconds: float = 60.0
+    """How long a guest has to acknowledge a plan before it is handed out again."""
+    longest_wait: float = 60.0
+    default_wait: float = 30.0
+    keep_results: float = 86_400.0
+    keep_dead_letters: float = 7 * 86_400.0
+    requests_per_second: float = 20.0
+    request_burst: int = 100
+
+
+@dataclass(frozen=True, slots=True)
+class PlanMessage:
+    """A plan as it is handed to a guest: the exact bytes that were signed."""
+
+    message_id: str
+    body: bytes
+    signature: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A message from a guest that nobody could use."""
+
+    queue: str
+    message_id: str | None
+    reason: str
+    """`malformed`, `unknown` (no such call), `late` (nobody waits any more) or `foreign`
+    (a guest answered a call made to another guest)."""
+    body: bytes
+    received_at: datetime
+
+
+class MalformedResult(ValueError):
+    """A result that is no JSON map or does not say which plan it belongs to."""
+
+
+class Mailboxes:
+    """Durable queues between the engine and the guests (guest-agent.md §2a).
+
+    `secret` keys the guests' credentials; give the same bytes to every process of an
+    installation. Without it a random one is kept in the database.
+    """
+
+    def __init__(
+        self,
+        db: Database,
+        *,
+        secret: bytes | None = None,
+        settings: MailboxSettings | None = None,
+    ) -> None:
+        self.db = db
+        self.settings = settings or MailboxSettings()
+        self.credentials = Credentials(db, secret)
+
+    # --- the engine's side -------------------------------------------------------------
+
+    async def declare(self, queue: str) -> None:
+        """Make the mailbox if it does not exist. Idempotent."""
+        async with self.db.transaction() as tx:
+            await self._declare(tx, queue)
+
+    async def issue_credential(self, queue: str) -> str:
+        """The guest's token (the mailbox is declared if need be); stable until rotated."""
+        await self.declare(queue)
+        return await self.credentials.issue(queue)
+
+    async def rotate_credential(self, queue: str) -> str:
+        """A new token; the former one stops working. Raises `UnknownMailbox`."""
+        return await self.credentials.rotate(queue)
+
+    async def revoke(self, queue: str) -> None:
+        """Invalidate the guest's token. Idempotent."""
+        await self.credentials.revoke(queue)
+
+    async def delete(self, queue: str) -> None:
+        """Remove the mailbox, its messages and its credential. Idempotent."""
+        async with self.db.transaction() as tx:
+            for table in (tables.plans, tables.calls, tables.dead_letters, tables.mailboxes):
+                await tx.execute(delete(table).where(table.c.queue == queue))
+            tx.notify(_plans_channel(queue))
+
+    async def send(
+        self, queue: str, message_id: str, body: bytes, signature: bytes | None = None
+    ) -> None:
+        """Append a plan to the guest's queue; see `MessageTransport.send`."""
+        if len(body) > self.settings.plan_limit:
+            raise MessageTooLarge(f"The plan {message_id}", len(body), self.settings.plan_limit)
+        digest = hashlib.sha256(body).hexdigest()
+        async with self.db.transaction() as tx:
+            await self._require(tx, queue)
+            call = {
+                "message_id": message_id,
+                "queue": queue,
+                "body_hash": digest,
+                "sent_at": self.db.clock.now(),
+            }
+            added = await tx.execute(insert_or_ignore(tx, tables.calls, call))
+            if added.rowcount == 0:
+                former = await tx.execute(
+                    select(tables.calls.c.queue, tables.calls.c.body_hash).where(
+                        tables.calls.c.message_id == message_id
+                    )
+                )
+                row = former.one()
+                if (row.queue, row.body_hash) != (queue, digest):
+                    raise DuplicateMessage(message_id)
+                return  # the same effect again: it was sent
+            await tx.execute(
+                insert(tables.plans).values(
+                    queue=queue, message_id=message_id, body=body, signature=signature
+                )
+            )
+            tx.notify(_plans_channel(queue))
+
+    async def wait_result(self, message_id: str, timeout: float) -> bytes | None:
+        """The result of a sent plan; None when it has not come after `timeout` seconds."""
+        deadline = time.monotonic() + timeout
+        async with self.db.listen(_results_channel(message_id)) as subscription:
+            while True:
+                result = await self._result(message_id)
+                if result is not None:
+                    return result
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    return None
+                await subscription.wait(left)
+
+    async def discard(self, message_id: str) -> None:
+        """Nobody waits any more: withdraw the plan, forget the result, note later ones."""
+        async with self.db.transaction() as tx:
+            await tx.execute(delete(tables.plans).where(tables.plans.c.message_id == message_id))
+            await tx.execute(
+                update(tables.calls)
+                .where(tables.calls.c.message_id == message_id)
+                .values(discarded_at=self.db.clock.now(), result=None)
+            )
+
+    async def last_contact(self, queue: str) -> datetime | None:
+        """When the guest was last heard of; None if never (or if there is no such mailbox)."""
+        async with self.db.read() as tx:
+            found = await tx.execute(
+                select(tables.mailboxes.c.last_contact).where(tables.mailboxes.c.queue == queue)
+            )
+            return found.scalar_one_or_none()
+
+    async def dead_letters(self, queue: str) -> list[DeadLetter]:
+        """Messages of a guest that could not be used, oldest first."""
+        table = tables.dead_letters
+        async with self.db.read() as tx:
+            rows = await tx.execute(
+                select(table).where(table.c.queue == queue).order_by(table.c.id)
+            )
+            return [
+                DeadLetter(row.queue, row.message_id, row.reason, bytes(row.body), row.received_at)
+                for row in rows
+            ]
+
+    # --- the guest's side --------------------------------------------------------------
+
+    async def next_plan(self, guest: Guest, session: str | None, wait: float) -> PlanMessage | None:
+        """The guest's oldest unacknowledged plan, leased to `session`; None after `wait` seconds.
+
+        The order is strict: while the oldest plan is leased, later ones wait. A lease ends
+        with its time, or when another session of the same guest asks (the former agent
+        process is gone: a mailbox has one reader).
+        """
+        deadline = time.monotonic() + wait
+        async with self.db.listen(_plans_channel(guest.queue)) as subscription:
+            while True:
+                plan, leased_until = await self._lease(guest.queue, session)
+                if plan is not None:
+                    return plan
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    return None
+                if leased_until is not None:
+                    expires = (leased_until - self.db.clock.now()).total_seconds()
+                    left = min(left, max(0.05, expires))
+                await subscription.wait(left)
+
+    async def acknowledge(self, guest: Guest, message_id: str) -> None:
+        """The guest has the plan on its disk. Idempotent."""
+        async with self.db.transaction() as tx:
+            removed = await tx.execute(
+                delete(tables.plans).where(
+                    tables.plans.c.message_id == message_id, tables.plans.c.queue == guest.queue
+                )
+            )
+            if removed.rowcount:
+                await tx.execute(
+                    update(tables.calls)
+                    .where(tables.calls.c.message_id == message_id)
+                    .values(acknowledged_at=self.db.clock.now())
+                )
+                tx.notify(_plans_channel(guest.queue))
+
+    async def accept_result(self, guest: Guest, body: bytes, message_id: str | None = None) -> None:
+        """Take a result. The same one again is ignored; one that nobody can use is kept as a
+        dead letter.
+
+        `message_id` correlates results without a `SourceID` (format v1). Raises
+        `MalformedResult` and `MessageTooLarge`.
+        """
+        if len(body) > self.settings.result_limit:
+            raise MessageTooLarge("The result", len(body), self.settings.result_limit)
+        try:
+            source = _source_of(body) or message_id
+            if not source:
+                raise MalformedResult("the result has no SourceID")
+        except MalformedResult as error:
+            await self._bury(guest.queue, message_id, "malformed", body)
+            _log.warning("result_malformed", queue=guest.queue, error=str(error))
+            raise
+        table = tables.calls
+        async with self.db.transaction() as tx:
+            found = await tx.execute(
+                select(table.c.queue, table.c.result_at, table.c.discarded_at)
+                .where(table.c.message_id == source)
+                .with_for_update()
+            )
+            row = found.first()
+            if row is not None and row.queue == guest.queue and row.discarded_at is None:
+                if row.result_at is None:
+                    await tx.execute(
+                        update(table)
+                        .where(table.c.message_id == source)
+                        .values(result=body, result_at=self.db.clock.now())
+                    )
+                    # A result proves that the plan arrived, also when its acknowledgement was lost.
+                    await tx.execute(
+                        delete(tables.plans).where(tables.plans.c.message_id == source)
+                    )
+                    tx.notify(_results_channel(source))
+                return
+        if row is None:
+            reason = "unknown"
+        elif row.queue != guest.queue:
+            reason = "foreign"
+        else:
+            reason = "late"
+        await self._bury(guest.queue, source, reason, body)
+        _log.warning("result_unused", queue=guest.queue, message_id=source, reason=reason)
+
+    async def record_contacts(self, contacts: Mapping[str, datetime]) -> None:
+        """Store when guests were last heard of (a batch: polls are frequent)."""
+        if not contacts:
+            return
+        async with self.db.transaction() as tx:
+            for queue, moment in contacts.items():
+                await tx.execute(
+                    update(tables.mailboxes)
+                    .where(tables.mailboxes.c.queue == queue)
+                    .values(last_contact=moment)
+                )
+
+    async def record_alive(self, guest: Guest, version: str | None, uptime: float | None) -> None:
+        """Store what an agent says about itself."""
+        async with self.db.transaction() as tx:
+            await tx.execute(
+                update(tables.mailboxes)
+                .where(tables.mailboxes.c.queue == guest.queue)
+                .values(
+                    agent_version=version, agent_uptime=uptime, last_contact=self.db.clock.now()
+                )
+            )
+
+    async def prune(self) -> None:
+        """Drop results nobody fetched and old dead letters."""
+        now = self.db.clock.now()
+        old_call = now - timedelta(seconds=self.settings.keep_results)
+        old_letter = now - timedelta(seconds=self.settings.keep_dead_letters)
+        calls, letters = tables.calls, tables.dead_letters
+        async with self.db.transaction() as tx:
+            await tx.execute(
+                delete(calls).where(
+                    or_(calls.c.result_at < old_call, calls.c.discarded_at < old_call)
+                )
+            )
+            await tx.execute(delete(letters).where(letters.c.received_at < old_letter))
+
+    # --- inside ------------------------------------------------------------------------
+
+    async def _declare(self, tx: Transaction, queue: str) -> None:
+        fresh = {"queue": queue, "generation": 1, "created_at": self.db.clock.now()}
+        await tx.execute(insert_or_ignore(tx, tables.mailboxes, fresh))
+
+    async def _require(self, tx: Transaction, queue: str) -> None:
+        found = await tx.execute(
+            select(func.count())
+            .select_from(tables.mailboxes)
+            .where(tables.mailboxes.c.queue == queue)
+        )
+        if not found.scalar_one():
+            raise UnknownMailbox(queue)
+
+    async def _result(self, message_id: str) -> bytes | None:
+        async with self.db.read() as tx:
+            found = await tx.execute(
+                select(tables.calls.c.result).where(tables.calls.c.message_id == message_id)
+            )
+            result = found.scalar_one_or_none()
+        return None if result is None else bytes(result)
+
+    async def _lease(
+        self, queue: str, session: str | None
+    ) -> tuple[PlanMessage | None, datetime | None]:
+        """Lease the oldest plan; else say until when another lease holds it."""
+        async with self.db.read() as tx:
+            row = (await tx.execute(_oldest(queue))).first()
+            if row is None:
+                return None, None  # the usual answer takes no write transaction
+            if _is_held(row, session, self.db.clock.now()):
+                return None, row.lease_until
+        async with self.db.transaction() as tx:
+            now = self.db.clock.now()
+            row = (await tx.execute(_oldest(queue).with_for_update())).first()
+            if row is None:
+                return None, None
+            if _is_held(row, session, now):
+                return None, row.lease_until
+            await tx.execute(
+                update(tables.plans)
+                .where(tables.plans.c.id == row.id)
+                .values(
+                    lease_session=session or "",
+                    lease_until=now + timedelta(seconds=self.settings.lease_seconds),
+                )
+            )
+        signature = None if row.signature is None else bytes(row.signature)
+        return PlanMessage(row.message_id, bytes(row.body), signature), None
+
+    async def _bury(self, queue: str, message_id: str | None, reason: str, body: bytes) -> None:
+        async with self.db.transaction() as tx:
+            await tx.execute(
+                insert(tables.dead_letters).values(
+                    queue=queue,
+                    message_id=message_id[:255] if message_id else None,
+                    reason=reason,
+                    body=body[:65_536],
+                    received_at=self.db.clock.now(),
+                )
+            )
+
+
+def _plans_channel(queue: str) -> str:
+    return f"mailbox/plans/{queue}"
+
+
+def _results_channel(message_id: str) -> str:
+    return f"mailbox/results/{message_id}"
+
+
+def _oldest(queue: str) -> Any:
+    return (
+        select(tables.plans)
+        .where(tables.plans.c.queue == queue)
+        .order_by(tables.plans.c.id)
+        .limit(1)
+    )
+
+
+def _is_held(row: Any, session: str | None, now: datetime) -> bool:
+    """True if the plan is leased to somebody who may still acknowledge it."""
+    if row.lease_until is None or row.lease_until <= now:
+        return False
+    known = session is not None and row.lease_session != ""
+    return not (known and row.lease_session != session)
+
+
+def _source_of(body: bytes) -> str | None:
+    try:
+        document = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise MalformedResult(f"the result is not JSON: {error}") from error
+    if not isinstance(document, dict):
+        raise MalformedResult("the result is not a JSON map")
+    source: Any = document.get("SourceID")  # pyright: ignore[reportUnknownVariableType]
+    if source is not None and not isinstance(source, str):
+        raise MalformedResult("SourceID is not a string")
+    return source

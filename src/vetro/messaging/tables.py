@@ -1,0 +1,97 @@
+"""The tables of the mailboxes.
+
+`messaging_calls` has a row for every plan sent, until its result was used (or a day later); a plan
+that the guest has not acknowledged yet also has a row in `messaging_plans`. Keeping the two
+apart keeps the queue that every poll looks at short.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+)
+
+from vetro.storage import UtcDateTime
+
+metadata = MetaData()
+
+_Serial = BigInteger().with_variant(Integer(), "sqlite")
+
+mailboxes = Table(
+    "messaging_mailboxes",
+    metadata,
+    Column("queue", String(255), primary_key=True),
+    Column("generation", Integer, nullable=False),  # rises with every rotated or revoked token
+    Column("token_hash", String(64), unique=True),  # of the token that is valid now
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("last_contact", UtcDateTime),
+    Column("agent_version", String(64)),
+    Column("agent_uptime", Float),
+)
+
+plans = Table(
+    "messaging_plans",
+    metadata,
+    Column("id", _Serial, primary_key=True, autoincrement=True),
+    Column(
+        "queue",
+        String(255),
+        ForeignKey("messaging_mailboxes.queue", ondelete="CASCADE"),
+        nullable=False,
+    ),
+    Column("message_id", String(255), nullable=False, unique=True),
+    Column("body", LargeBinary, nullable=False),
+    Column("signature", LargeBinary),
+    Column("lease_session", String(64)),
+    Column("lease_until", UtcDateTime),
+    Index("messaging_plans_queue", "queue", "id"),
+    sqlite_autoincrement=True,
+)
+
+calls = Table(
+    "messaging_calls",
+    metadata,
+    Column("message_id", String(255), primary_key=True),
+    Column(
+        "queue",
+        String(255),
+        ForeignKey("messaging_mailboxes.queue", ondelete="CASCADE"),
+        nullable=False,
+    ),
+    Column("body_hash", String(64), nullable=False),
+    Column("sent_at", UtcDateTime, nullable=False),
+    Column("acknowledged_at", UtcDateTime),
+    Column("result", LargeBinary),
+    Column("result_at", UtcDateTime),
+    Column("discarded_at", UtcDateTime),
+    Index("messaging_calls_queue", "queue"),
+)
+
+dead_letters = Table(
+    "messaging_dead_letters",
+    metadata,
+    Column("id", _Serial, primary_key=True, autoincrement=True),
+    Column("queue", String(255), nullable=False),
+    Column("message_id", String(255)),
+    Column("reason", String(32), nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    Column("received_at", UtcDateTime, nullable=False),
+    Index("messaging_dead_letters_queue", "queue"),
+    sqlite_autoincrement=True,
+)
+
+secrets = Table(
+    "messaging_secrets",
+    metadata,
+    Column("name", String(32), primary_key=True),
+    Column("value", LargeBinary, nullable=False),
+)
