@@ -37,7 +37,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 if TYPE_CHECKING:
     from .effects import EffectsPort, Json
@@ -144,3 +144,128 @@ def is_injected(parameter: inspect.Parameter) -> bool:
     if annotation is CallContext:
         return True
     return isinstance(annotation, str) and annotation.rpartition(".")[2] == "CallContext"
+
+
+@dataclass(slots=True)
+class NativeMethod:
+    """A method of a native class, as the language calls it."""
+
+    names: tuple[str, ...]
+    function: Callable[..., Any]
+    """The plain Python function; `self` (or the class) comes first unless it is a static method."""
+    kind: str
+    """`instance`, `class` or `static`."""
+    extends: str | None
+    lock: bool
+    context_parameter: str | None
+    parameters: dict[str, str]
+    """Names that programs use, to Python names, in order."""
+    positional: int
+    """How many arguments can be given by position; -1 without bound."""
+    takes_keywords: bool
+    is_async: bool
+
+    @property
+    def is_static(self) -> bool:
+        return self.kind != "instance"
+
+
+@dataclass(slots=True)
+class NativeProperty:
+    """A Python property of a native class."""
+
+    name: str
+    getter: Callable[[Any], Any]
+    setter: Callable[[Any, Any], None] | None
+
+
+@dataclass(slots=True)
+class NativeClass:
+    """What the language needs to know of a Python class."""
+
+    python_class: type[Any]
+    methods: dict[str, NativeMethod]
+    properties: dict[str, NativeProperty]
+    constructor: NativeMethod | None
+
+
+def inspect_class(python_class: type[Any]) -> NativeClass:
+    """Look at a Python class once (members of `object` and hidden ones left out)."""
+    methods: dict[str, NativeMethod] = {}
+    properties: dict[str, NativeProperty] = {}
+    seen: set[str] = set()
+    for base in python_class.__mro__:
+        if base is object:
+            continue
+        for key, member in vars(base).items():
+            if key.startswith("_") or key in seen:
+                continue
+            seen.add(key)
+            if isinstance(member, property):
+                if member.fget is not None:
+                    name = camel_case(key)
+                    properties[name] = NativeProperty(name, member.fget, member.fset)
+                continue
+            method = _inspect_member(key, member)
+            if method is not None:
+                for name in method.names:
+                    methods[name] = method
+    constructor: NativeMethod | None = None
+    if python_class.__init__ is not object.__init__:
+        constructor = _inspect_function("__init__", python_class.__init__, "instance", NativeMark())
+    return NativeClass(python_class, methods, properties, constructor)
+
+
+def inspect_function(name: str, function: Callable[..., Any]) -> NativeMethod:
+    """Look at a host function that is not a member of a class."""
+    return _inspect_function(name, function, "static", NativeMark((name,)))
+
+
+def _inspect_member(key: str, member: Any) -> NativeMethod | None:
+    kind = "instance"
+    function = member
+    if isinstance(member, staticmethod):
+        kind, function = "static", cast(Any, member).__func__
+    elif isinstance(member, classmethod):
+        kind, function = "class", cast(Any, member).__func__
+    if not callable(function) or isinstance(function, type):
+        return None
+    mark = getattr(function, MARK, NativeMark())
+    if mark.hidden:
+        return None
+    return _inspect_function(key, function, kind, mark)
+
+
+def _inspect_function(
+    key: str, function: Callable[..., Any], kind: str, mark: NativeMark
+) -> NativeMethod:
+    parameters = list(inspect.signature(function).parameters.values())
+    if kind != "static":
+        parameters = parameters[1:]
+    context: str | None = None
+    visible: dict[str, str] = {}
+    positional = 0
+    takes_keywords = False
+    for parameter in parameters:
+        if is_injected(parameter):
+            context = parameter.name
+        elif parameter.kind is parameter.VAR_POSITIONAL:
+            positional = -1
+        elif parameter.kind is parameter.VAR_KEYWORD:
+            takes_keywords = True
+        else:
+            visible[camel_case(parameter.name)] = parameter.name
+            if positional >= 0 and parameter.kind is not parameter.KEYWORD_ONLY:
+                positional += 1
+    return NativeMethod(
+        mark.names or (camel_case(key),),
+        function,
+        kind,
+        mark.extends,
+        mark.lock,
+        context,
+        visible,
+        positional,
+        takes_keywords,
+        inspect.iscoroutinefunction(function),
+    )
