@@ -1,0 +1,118 @@
+"""What every HTTP face shares.
+
+A service room makes its face with ``make_face``; the server puts faces together with ``assemble`` and
+runs them with ``serve``. Handlers raise ``Fault`` subclasses, read bodies with ``read_json``,
+``receive_upload`` and ``receive_multipart``, stream with ``event_stream``. The client side is in
+``vetro.http.client`` (not imported here: a command line that only talks needs no server).
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from vetro.http.bodies import (
+        Part,
+        content_type,
+        read_body,
+        read_json,
+        receive_multipart,
+        receive_upload,
+    )
+    from vetro.http.context import RequestContext, context_of, principal_of
+    from vetro.http.events import ServerEvent, event_stream, unless_closing
+    from vetro.http.face import Assembly, Face, assemble, make_face
+    from vetro.http.faults import (
+        CATALOG_FAULTS,
+        COMPUTE_FAULTS,
+        BadRequest,
+        Conflict,
+        Fault,
+        FaultStyle,
+        Forbidden,
+        GatewayTimeout,
+        InsufficientStorage,
+        InternalError,
+        MethodNotAllowed,
+        NotAcceptable,
+        NotFound,
+        PayloadTooLarge,
+        PreconditionFailed,
+        ServiceUnavailable,
+        TooManyRequests,
+        Unauthorized,
+        UnsupportedMediaType,
+    )
+    from vetro.http.logs import configure_logging
+    from vetro.http.principal import Authenticator, Principal
+    from vetro.http.serving import serve
+
+_WHERE = {
+    "vetro.http.bodies": ("Part content_type read_body read_json receive_multipart receive_upload"),
+    "vetro.http.context": "RequestContext context_of principal_of",
+    "vetro.http.events": "ServerEvent event_stream unless_closing",
+    "vetro.http.face": "Assembly Face assemble make_face",
+    "vetro.http.faults": (
+        "CATALOG_FAULTS COMPUTE_FAULTS BadRequest Conflict Fault FaultStyle Forbidden"
+        " GatewayTimeout InsufficientStorage InternalError MethodNotAllowed NotAcceptable NotFound"
+        " PayloadTooLarge PreconditionFailed ServiceUnavailable TooManyRequests Unauthorized"
+        " UnsupportedMediaType"
+    ),
+    "vetro.http.logs": "configure_logging",
+    "vetro.http.principal": "Authenticator Principal",
+    "vetro.http.serving": "serve",
+}
+_MODULE_OF = {name: module for module, names in _WHERE.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name when it is first used: the client must not pay for the server."""
+    module = _MODULE_OF.get(name)
+    if module is None:
+        raise AttributeError(f"module 'vetro.http' has no attribute {name!r}")
+    import importlib
+
+    value = getattr(importlib.import_module(module), name)
+    globals()[name] = value
+    return value
+
+
+__all__ = [
+    "CATALOG_FAULTS",
+    "COMPUTE_FAULTS",
+    "Assembly",
+    "Authenticator",
+    "BadRequest",
+    "Conflict",
+    "Face",
+    "Fault",
+    "FaultStyle",
+    "Forbidden",
+    "GatewayTimeout",
+    "InsufficientStorage",
+    "InternalError",
+    "MethodNotAllowed",
+    "NotAcceptable",
+    "NotFound",
+    "Part",
+    "PayloadTooLarge",
+    "PreconditionFailed",
+    "Principal",
+    "RequestContext",
+    "ServerEvent",
+    "ServiceUnavailable",
+    "TooManyRequests",
+    "Unauthorized",
+    "UnsupportedMediaType",
+    "assemble",
+    "configure_logging",
+    "content_type",
+    "context_of",
+    "event_stream",
+    "make_face",
+    "principal_of",
+    "read_body",
+    "read_json",
+    "receive_multipart",
+    "receive_upload",
+    "serve",
+    "unless_closing",
+]

@@ -1,0 +1,236 @@
+"""Reading request bodies: JSON within limits, uploads streamed to disk, multipart forms."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import secrets
+from collections.abc import AsyncIterator, Collection
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, cast
+
+import msgspec
+import multipart
+from litestar import Request
+from multipart import MultipartError, MultipartSegment, PushMultipartParser
+
+from vetro.http.faults import (
+    BadRequest,
+    InsufficientStorage,
+    PayloadTooLarge,
+    UnsupportedMediaType,
+)
+
+JSON_LIMIT = 16 * 2**20
+MEBIBYTE = 2**20
+
+
+def content_type(request: Request[Any, Any, Any]) -> str:
+    """The media type of the body without its parameters; '' when none is given."""
+    return request.headers.get("content-type", "").split(";", 1)[0].strip().lower()
+
+
+async def read_body(request: Request[Any, Any, Any], limit_bytes: int = JSON_LIMIT) -> bytes:
+    """The whole body, at most ``limit_bytes``. ``PayloadTooLarge`` beyond that."""
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > limit_bytes:
+            raise PayloadTooLarge(f"The request body is larger than {limit_bytes} bytes")
+    return bytes(body)
+
+
+async def read_json(
+    request: Request[Any, Any, Any],
+    types: Collection[str] = ("application/json",),
+    *,
+    limit_bytes: int = JSON_LIMIT,
+) -> Any:
+    """The JSON body, or ``None`` for an empty one or one without a content type (§3).
+
+    Errors: 415 for another content type with a body, 400 ``Malformed request body``, 413.
+    """
+    body = await read_body(request, limit_bytes)
+    if not body:
+        return None
+    given = content_type(request)
+    if not given:
+        return None
+    if given not in types:
+        raise UnsupportedMediaType(f"Content type {given} is not one of {', '.join(types)}")
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadRequest("Malformed request body") from error
+
+
+class SpooledWriter:
+    """A file in ``directory`` that grows up to a limit and disappears unless it is kept."""
+
+    def __init__(self, directory: Path, limit_bytes: int) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self.path = directory / f".upload-{secrets.token_hex(12)}"
+        self.limit = limit_bytes
+        self.size = 0
+        self._file: IO[bytes] = self.path.open("xb")
+
+    def write(self, chunk: bytes | bytearray) -> None:
+        """Append; 413 beyond the limit, 507 when the disk is full."""
+        self.size += len(chunk)
+        if self.size > self.limit:
+            raise PayloadTooLarge(
+                f"The upload is larger than {self.limit} bytes ({self.limit / MEBIBYTE:g} MiB)"
+            )
+        try:
+            self._file.write(chunk)
+        except OSError as error:
+            raise _disk_fault(error) from error
+
+    def close(self) -> None:
+        """Finish writing."""
+        try:
+            self._file.close()
+        except OSError as error:
+            raise _disk_fault(error) from error
+
+    def discard(self) -> None:
+        """Remove what was written."""
+        # On a full disk the rest of the buffer cannot be written, and need not be.
+        with contextlib.suppress(OSError):
+            self._file.close()
+        self.path.unlink(missing_ok=True)
+
+
+def _disk_fault(error: OSError) -> Exception:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return InsufficientStorage(
+            "The service's disk is full; nothing of this upload was kept. Free space and try again"
+        )
+    return error
+
+
+async def receive_upload(
+    request: Request[Any, Any, Any], directory: Path, limit_bytes: int
+) -> Path:
+    """Stream the body into a new file below ``directory`` and return its path.
+
+    The caller moves or removes the file. On any error nothing stays. Errors: 413, 507.
+    """
+    writer = SpooledWriter(directory, limit_bytes)
+    try:
+        async for chunk in request.stream():
+            writer.write(chunk)
+        writer.close()
+    except BaseException:
+        writer.discard()
+        raise
+    return writer.path
+
+
+@dataclass
+class Part:
+    """One part of a multipart form: a text ``value``, or a file with ``filename`` at ``path``."""
+
+    name: str
+    filename: str | None = None
+    content_type: str = ""
+    value: str = ""
+    path: Path | None = None
+    size: int = 0
+    text: bytearray = field(default_factory=bytearray, repr=False)
+
+
+TEXT_LIMIT = 2**20
+
+
+async def receive_multipart(
+    request: Request[Any, Any, Any], directory: Path, limit_bytes: int, *, max_parts: int = 16
+) -> list[Part]:
+    """Stream a multipart form: files below ``directory``, texts in memory (at most 1 MiB each).
+
+    The caller moves or removes the files; on any error none stays. Errors: 400 for a malformed form
+    or too many parts, 413, 415 for another content type, 507.
+    """
+    parsed: Any = cast("Any", multipart).parse_options_header(
+        request.headers.get("content-type", "")
+    )
+    kind, options = cast("tuple[str, dict[str, str]]", parsed)
+    if kind != "multipart/form-data":
+        raise UnsupportedMediaType("This call takes multipart/form-data")
+    boundary = options.get("boundary", "")
+    if not boundary:
+        raise BadRequest("The multipart form has no boundary")
+    form = _Form(directory, limit_bytes, max_parts)
+    try:
+        with PushMultipartParser(boundary, max_segment_count=max_parts + 1) as parser:
+            await form.feed(parser, request.stream())
+    except MultipartError as error:
+        form.discard()
+        raise BadRequest(f"Malformed multipart form: {error}") from error
+    except BaseException:
+        form.discard()
+        raise
+    return form.parts
+
+
+class _Form:
+    def __init__(self, directory: Path, limit_bytes: int, max_parts: int) -> None:
+        self.directory = directory
+        self.limit = limit_bytes
+        self.max_parts = max_parts
+        self.parts: list[Part] = []
+        self.writers: list[SpooledWriter] = []
+        self._writer: SpooledWriter | None = None
+
+    async def feed(self, parser: PushMultipartParser, stream: AsyncIterator[bytes]) -> None:
+        async for chunk in stream:
+            for event in parser.parse(chunk):
+                self._take(event)
+        for event in parser.parse(b""):
+            self._take(event)
+
+    def _take(self, event: Any) -> None:
+        if isinstance(event, MultipartSegment):
+            self._begin(event)
+        elif event:
+            self._write(event)
+        else:
+            self._end()
+
+    def _begin(self, segment: MultipartSegment) -> None:
+        if len(self.parts) >= self.max_parts:
+            raise BadRequest(f"The form has more than {self.max_parts} parts")
+        part = Part(
+            str(segment.name or ""), segment.filename or None, str(segment.content_type or "")
+        )
+        self.parts.append(part)
+        self._writer = None
+        if segment.filename is not None:
+            self._writer = SpooledWriter(self.directory, self.limit)
+            self.writers.append(self._writer)
+            part.path = self._writer.path
+
+    def _write(self, chunk: bytes | bytearray) -> None:
+        part = self.parts[-1]
+        part.size += len(chunk)
+        if self._writer is not None:
+            self._writer.write(chunk)
+            return
+        part.text.extend(chunk)
+        if len(part.text) > TEXT_LIMIT:
+            raise PayloadTooLarge(f"The form field {part.name!r} is larger than {TEXT_LIMIT} bytes")
+
+    def _end(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            return
+        part = self.parts[-1]
+        try:
+            part.value = part.text.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise BadRequest(f"The form field {part.name!r} is not UTF-8 text") from error
+
+    def discard(self) -> None:
+        for writer in self.writers:
+            writer.discard()

@@ -1,0 +1,222 @@
+"""The HTTP client, asynchronous and not: the one module that knows the library behind it.
+
+A response of any status is a response; only a request that got none is a ``TransportError``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import httpx2
+import msgspec
+
+from vetro.http.faults import Fault
+
+
+class TransportError(Exception):
+    """No response: the server cannot be reached, or the connection broke."""
+
+
+class SyncResponse:
+    """A whole response."""
+
+    def __init__(self, status: int, headers: Mapping[str, str], content: bytes) -> None:
+        self.status = status
+        self.headers = {name.lower(): value for name, value in headers.items()}
+        self.content = content
+
+    @property
+    def text(self) -> str:
+        """The body as text."""
+        return self.content.decode("utf-8", "replace")
+
+    def json(self) -> Any:
+        """The body as JSON, ``None`` when it is empty; ``ValueError`` when it is not JSON."""
+        return msgspec.json.decode(self.content) if self.content else None
+
+
+Response = SyncResponse
+
+
+def _explain(error: httpx2.HTTPError) -> TransportError:
+    text = str(error) or type(error).__name__
+    return TransportError(text)
+
+
+class SyncClient:
+    """Requests from a program without an event loop (the command line)."""
+
+    def __init__(self, *, timeout_seconds: float = 60.0) -> None:
+        self._client = httpx2.Client(timeout=timeout_seconds)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def request(
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        json: object = None,
+        content: bytes | None = None,
+        files: Mapping[str, Any] | None = None,
+        data: Mapping[str, str] | None = None,
+        params: Mapping[str, Any] | None = None,
+    ) -> SyncResponse:
+        """Send a request and read its whole response. Errors: ``TransportError``."""
+        try:
+            response = self._client.request(
+                method,
+                url,
+                headers=dict(headers or {}),
+                json=json,
+                content=content,
+                files=files,
+                data=dict(data) if data is not None else None,
+                params=dict(params) if params is not None else None,
+            )
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            raise TransportError(str(error) or type(error).__name__) from error
+        return SyncResponse(response.status_code, dict(response.headers), response.content)
+
+    def upload(
+        self, method: str, url: str, path: Path, *, headers: Mapping[str, str]
+    ) -> SyncResponse:
+        """Send a file as the body, streamed. Errors: ``TransportError``; ``Fault`` for 400 and more."""
+        try:
+            with path.open("rb") as file:
+                response = self._client.request(
+                    method,
+                    url,
+                    headers={**headers, "Content-Length": str(path.stat().st_size)},
+                    content=iter(lambda: file.read(1 << 20), b""),
+                    timeout=None,
+                )
+        except httpx2.HTTPError as error:
+            raise _explain(error) from error
+        if response.status_code >= 400:
+            raise Fault(response.text[:500], status=response.status_code)
+        return SyncResponse(response.status_code, dict(response.headers), response.content)
+
+    def stream_lines(self, method: str, url: str, *, headers: Mapping[str, str]) -> Iterator[str]:
+        """The lines of an endless response. Errors: ``TransportError``; ``Fault`` for 400 and more."""
+        try:
+            with self._client.stream(method, url, headers=dict(headers), timeout=None) as response:
+                if response.status_code >= 400:
+                    response.read()
+                    raise Fault(response.text[:500], status=response.status_code)
+                for line in response.iter_lines():
+                    yield line.rstrip("\r\n")
+        except httpx2.HTTPError as error:
+            raise _explain(error) from error
+
+
+class HttpClient:
+    """Requests from an event loop, with one pool of connections."""
+
+    def __init__(
+        self,
+        *,
+        timeout_seconds: float = 30.0,
+        base_url: str = "",
+        headers: Mapping[str, str] | None = None,
+        app: Any = None,
+    ) -> None:
+        """``app``: an ASGI application to talk to in process instead of over the network."""
+        transport = httpx2.ASGITransport(app=app) if app is not None else None
+        self._client = httpx2.AsyncClient(
+            base_url=base_url,
+            timeout=timeout_seconds,
+            headers=dict(headers or {}),
+            transport=transport,
+            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=32),
+        )
+
+    async def __aenter__(self) -> HttpClient:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.aclose()
+
+    async def request(
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        json: object = None,
+        content: bytes | AsyncIterator[bytes] | None = None,
+        files: Any = None,
+        data: Mapping[str, str] | None = None,
+        params: Mapping[str, Any] | None = None,
+        timeout_seconds: float | None = None,
+    ) -> Response:
+        """Send a request and read its whole response. Errors: ``TransportError``."""
+        options: dict[str, Any] = {}
+        if timeout_seconds is not None:
+            options["timeout"] = timeout_seconds
+        try:
+            response = await self._client.request(
+                method,
+                url,
+                headers=dict(headers or {}),
+                json=json,
+                content=content,
+                files=files,
+                data=dict(data) if data is not None else None,
+                params=dict(params) if params is not None else None,
+                **options,
+            )
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            raise TransportError(f"{method} {url}: {str(error) or type(error).__name__}") from error
+        return SyncResponse(response.status_code, dict(response.headers), response.content)
+
+    async def download(
+        self, url: str, target: Path, *, headers: Mapping[str, str] | None = None
+    ) -> int:
+        """Stream a body into a file; returns its size. Errors: ``TransportError``, ``Fault``."""
+        size = 0
+        try:
+            async with self._client.stream(
+                "GET", url, headers=dict(headers or {}), timeout=None
+            ) as response:
+                if response.status_code >= 400:
+                    await response.aread()
+                    raise Fault(response.text[:500], status=response.status_code)
+                with target.open("wb") as file:
+                    async for chunk in response.aiter_bytes(1 << 20):
+                        file.write(chunk)
+                        size += len(chunk)
+        except httpx2.HTTPError as error:
+            raise TransportError(f"GET {url}: {str(error) or type(error).__name__}") from error
+        return size
+
+    async def stream_lines(
+        self, method: str, url: str, *, headers: Mapping[str, str] | None = None
+    ) -> AsyncIterator[str]:
+        """The lines of an endless response. Errors: ``TransportError``, ``Fault``."""
+        try:
+            async with self._client.stream(
+                method, url, headers=dict(headers or {}), timeout=None
+            ) as response:
+                if response.status_code >= 400:
+                    await response.aread()
+                    raise Fault(response.text[:500], status=response.status_code)
+                async for line in response.aiter_lines():
+                    yield line.rstrip("\r\n")
+        except httpx2.HTTPError as error:
+            raise TransportError(f"{method} {url}: {error}") from error

@@ -1,0 +1,105 @@
+"""Server-sent events: a stream that ends when its source, its client or the process does."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Coroutine
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import msgspec
+from litestar import Request
+from litestar.response import Stream
+
+from vetro.http.context import context_of
+
+HEARTBEAT_SECONDS = 15.0
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class ServerEvent:
+    """One event; ``id`` is what a client sends back as ``Last-Event-ID``."""
+
+    name: str
+    data: Any
+    id: str | None = None
+
+    def encode(self) -> bytes:
+        """The event as it goes over the wire; JSON has no raw line breaks."""
+        lines = [f"event: {self.name}"]
+        if self.id is not None:
+            lines.append(f"id: {self.id}")
+        lines.append(f"data: {msgspec.json.encode(self.data).decode()}")
+        return ("\n".join(lines) + "\n\n").encode()
+
+
+def event_stream(
+    request: Request[Any, Any, Any],
+    source: AsyncIterator[ServerEvent],
+    *,
+    heartbeat_seconds: float = HEARTBEAT_SECONDS,
+) -> Stream:
+    """A response that sends what ``source`` yields, and a comment when it is quiet for a while."""
+    return Stream(
+        _bytes(source, context_of(request).closing, heartbeat_seconds),
+        media_type="text/event-stream",
+        headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
+    )
+
+
+async def _bytes(
+    source: AsyncIterator[ServerEvent], closing: asyncio.Event, heartbeat_seconds: float
+) -> AsyncIterator[bytes]:
+    closed = asyncio.ensure_future(closing.wait())
+    upcoming: asyncio.Future[ServerEvent | None] | None = None
+    try:
+        yield b": connected\n\n"
+        while not closing.is_set():
+            if upcoming is None:
+                upcoming = asyncio.ensure_future(_next(source))
+            await asyncio.wait(
+                {upcoming, closed},
+                timeout=heartbeat_seconds,
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            if not upcoming.done():
+                if not closing.is_set():
+                    yield b": still here\n\n"
+                continue
+            event = upcoming.result()
+            upcoming = None
+            if event is None:
+                break
+            yield event.encode()
+    finally:
+        for task in (upcoming, closed):
+            if task is not None and not task.done():
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
+        close = getattr(source, "aclose", None)
+        if close is not None:
+            await close()
+
+
+async def _next(source: AsyncIterator[ServerEvent]) -> ServerEvent | None:
+    return await anext(source, None)
+
+
+async def unless_closing(
+    request: Request[Any, Any, Any], waiting: Coroutine[Any, Any, T]
+) -> T | None:
+    """The result of a long poll, or ``None`` (the wait cancelled) when the process is closing."""
+    work = asyncio.ensure_future(waiting)
+    closed = asyncio.ensure_future(context_of(request).closing.wait())
+    try:
+        await asyncio.wait({work, closed}, return_when=asyncio.FIRST_COMPLETED)
+        return work.result() if work.done() else None
+    finally:
+        for task in (work, closed):
+            if not task.done():
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task

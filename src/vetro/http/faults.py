@@ -1,0 +1,225 @@
+"""Errors that reach a client, and the bodies they become (catalog-api.md §4, compute-node-api.md §2).
+
+::
+
+    Fault                     any status, with a title and a type
+    ├── BadRequest        400
+    ├── Unauthorized      401
+    ├── Forbidden         403
+    ├── NotFound          404
+    ├── MethodNotAllowed  405
+    ├── NotAcceptable     406
+    ├── Conflict          409
+    ├── PreconditionFailed 412
+    ├── PayloadTooLarge   413
+    ├── UnsupportedMediaType 415
+    ├── TooManyRequests   429
+    ├── InternalError     500
+    ├── ServiceUnavailable 503
+    ├── GatewayTimeout    504
+    └── InsufficientStorage 507
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+
+
+class Fault(Exception):
+    """An error with an HTTP status; ``message`` is for the client: no secrets, no object model."""
+
+    status = 500
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        type_: str | None = None,
+        title: str | None = None,
+        status: int | None = None,
+        headers: Mapping[str, str] | None = None,
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(message)
+        if status is not None:
+            self.status = status
+        self.message = message
+        self.type = type_ or type(self).__name__
+        self.title = title or HTTPStatus(self.status).phrase
+        self.headers = dict(headers or {})
+        self.extra = dict(extra or {})
+
+
+class BadRequest(Fault):
+    """400: the request is malformed or a value is not acceptable."""
+
+    status = 400
+
+
+class Unauthorized(Fault):
+    """401: no token, or none that is valid."""
+
+    status = 401
+
+
+class Forbidden(Fault):
+    """403: known, but not allowed."""
+
+    status = 403
+
+
+class NotFound(Fault):
+    """404: there is no such thing."""
+
+    status = 404
+
+
+class MethodNotAllowed(Fault):
+    """405: the path exists, the method does not."""
+
+    status = 405
+
+
+class NotAcceptable(Fault):
+    """406: no representation that the client accepts."""
+
+    status = 406
+
+
+class Conflict(Fault):
+    """409: the state or a name is in the way."""
+
+    status = 409
+
+
+class PreconditionFailed(Fault):
+    """412: a condition of the request does not hold."""
+
+    status = 412
+
+
+class PayloadTooLarge(Fault):
+    """413: the body is larger than allowed."""
+
+    status = 413
+
+
+class UnsupportedMediaType(Fault):
+    """415: the content type is not one this call takes."""
+
+    status = 415
+
+
+class TooManyRequests(Fault):
+    """429: slower, please; ``Retry-After`` says how much."""
+
+    status = 429
+
+
+class InternalError(Fault):
+    """500: our mistake; the log has the request id."""
+
+    status = 500
+
+
+class ServiceUnavailable(Fault):
+    """503: not now."""
+
+    status = 503
+
+
+class GatewayTimeout(Fault):
+    """504: somebody behind us did not answer in time."""
+
+    status = 504
+
+
+class InsufficientStorage(Fault):
+    """507: the disk is full; nothing of the request was kept."""
+
+    status = 507
+
+
+FAULT_OF_STATUS: dict[int, type[Fault]] = {
+    one.status: one
+    for one in (
+        BadRequest,
+        Unauthorized,
+        Forbidden,
+        NotFound,
+        MethodNotAllowed,
+        NotAcceptable,
+        Conflict,
+        PreconditionFailed,
+        PayloadTooLarge,
+        UnsupportedMediaType,
+        TooManyRequests,
+        ServiceUnavailable,
+        GatewayTimeout,
+        InsufficientStorage,
+    )
+}
+
+
+@dataclass(frozen=True)
+class FaultStyle:
+    """How a face writes its error bodies: ``body(fault, request_id)`` is the JSON value."""
+
+    body: Callable[[Fault, str], Any]
+    html: bool = False
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def render(self, fault: Fault, request_id: str, accept: str) -> tuple[bytes, str]:
+        """The body and its content type."""
+        if self.html and prefers_html(accept):
+            page = (
+                f"<html><head><title>{fault.status} {html.escape(fault.title)}</title></head>"
+                f"<body><h1>{fault.status} {html.escape(fault.title)}</h1>"
+                f"{html.escape(fault.message)}<br /><br /></body></html>"
+            )
+            return page.encode(), "text/html; charset=utf-8"
+        return msgspec.json.encode(self.body(fault, request_id)), "application/json"
+
+
+def prefers_html(accept: str) -> bool:
+    """Whether ``text/html`` is asked for explicitly and ranks above JSON."""
+    quality = {"text/html": 0.0, "application/json": 0.0}
+    for part in accept.split(","):
+        name, *parameters = (piece.strip() for piece in part.split(";"))
+        q = 1.0
+        for parameter in parameters:
+            if parameter.startswith("q="):
+                try:
+                    q = float(parameter[2:])
+                except ValueError:
+                    q = 0.0
+        if name in quality:
+            quality[name] = max(quality[name], q)
+    return quality["text/html"] > quality["application/json"]
+
+
+def _catalog_body(fault: Fault, request_id: str) -> Any:
+    return {
+        "error": {
+            "code": fault.status,
+            "title": fault.title,
+            "message": fault.message,
+            "type": fault.type,
+            "request_id": request_id,
+            **fault.extra,
+        }
+    }
+
+
+def _compute_body(fault: Fault, request_id: str) -> Any:
+    return {"code": fault.type, "message": fault.message, **fault.extra}
+
+
+CATALOG_FAULTS = FaultStyle(_catalog_body, html=True)
+COMPUTE_FAULTS = FaultStyle(_compute_body)

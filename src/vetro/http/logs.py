@@ -1,0 +1,36 @@
+"""Structured logs on standard error: for people on a terminal, as JSON lines for machines."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+import structlog
+
+LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+
+
+def configure_logging(level: str = "info", style: str = "console") -> None:
+    """Send structlog and the libraries' logs to standard error; ``style`` is console or json."""
+    threshold = LEVELS.get(level.lower(), 20)
+    renderer: structlog.typing.Processor = (
+        structlog.processors.JSONRenderer()
+        if style == "json"
+        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+    )
+    processors: list[structlog.typing.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    if style == "json":
+        processors.append(structlog.processors.format_exc_info)
+    structlog.configure(
+        processors=[*processors, renderer],
+        wrapper_class=structlog.make_filtering_bound_logger(threshold),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+    logging.basicConfig(
+        level=max(threshold, logging.WARNING), stream=sys.stderr, format="%(name)s: %(message)s"
+    )
