@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -14,11 +15,10 @@ from litestar.openapi import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
 from litestar.types import ControllerRouterHandler, Receive, Scope, Send
 
-from vetro.http.context import principal_of
 from vetro.http.envelope import Envelope
 from vetro.http.faults import CATALOG_FAULTS, FaultStyle, NotFound
 from vetro.http.metrics import exposition
-from vetro.http.principal import Authenticator, Principal
+from vetro.http.principal import Authenticator
 
 Lifespan = Callable[[Litestar], AbstractAsyncContextManager[None]]
 Operation = Callable[[], Awaitable[tuple[int, bytes, str]]]
@@ -32,10 +32,6 @@ class Face:
     name: str
     prefix: str
     app: Envelope
-
-
-def _principal(request: Request[Any, Any, Any]) -> Principal:
-    return principal_of(request)
 
 
 def make_face(
@@ -57,8 +53,9 @@ def make_face(
     """Make a face.
 
     ``public(method, path)`` says which calls need no token (the principal is then absent unless one
-    was given). Handlers may take ``principal: Principal`` and everything in ``dependencies``. The
-    OpenAPI document is at ``<prefix>/schema/openapi.json`` and always public.
+    was given); a handler asks ``principal_of(request)`` for the caller.
+    Path parameters are written ``name: FromPath[str]`` (Litestar). The OpenAPI document is at
+    ``<prefix>/schema/openapi.json`` and always public.
     """
 
     def open_to_all(method: str, path: str) -> bool:
@@ -66,10 +63,7 @@ def make_face(
 
     app = Litestar(
         route_handlers=list(handlers),
-        dependencies={
-            "principal": Provide(_principal, sync_to_thread=False),
-            **(dependencies or {}),
-        },
+        dependencies=dict(dependencies or {}),
         # Faults leave Litestar as exceptions: the envelope writes their bodies, for every path alike.
         exception_handlers={Exception: _reraise},
         openapi_config=OpenAPIConfig(
@@ -114,17 +108,36 @@ class Assembly:
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None, None]:
         """Run the life spans of all faces for the duration of the block."""
-        async with AsyncExitStack() as stack:
-            for face in self.faces:
-                await stack.enter_async_context(face.app.app.lifespan())
+        # In a task of their own: a life span must end in the task it began in, and the block may
+        # be left by another (test fixtures do that).
+        started = asyncio.Event()
+        stop = asyncio.Event()
+
+        async def hold() -> None:
+            async with AsyncExitStack() as stack:
+                for face in self.faces:
+                    await stack.enter_async_context(face.app.app.lifespan())
+                started.set()
+                await stop.wait()
+
+        holder = asyncio.create_task(hold(), name="life spans")
+        starting = asyncio.create_task(started.wait())
+        try:
+            await asyncio.wait({holder, starting}, return_when=asyncio.FIRST_COMPLETED)
+            if holder.done():
+                await holder  # a life span failed to start: say why
             yield
+        finally:
+            starting.cancel()
+            stop.set()
+            await holder
 
     def close_streams(self) -> None:
         """Let long polls and event streams end: the process is closing."""
         for face in self.faces:
             face.app.closing.set()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
         """Dispatch one request."""
         if scope["type"] == "lifespan":
             raise RuntimeError(
@@ -143,7 +156,6 @@ class Assembly:
                 inner = {
                     **given,
                     "path": path[len(prefix) :] or "/",
-                    "root_path": given.get("root_path", "") + prefix,
                 }
                 await face.app(cast("Scope", inner), receive, send)
                 return
