@@ -17,7 +17,7 @@ from sqlalchemy import select, update
 
 from vetro.messaging import tables
 from vetro.messaging.errors import UnknownMailbox
-from vetro.messaging.statements import insert_or_ignore
+from vetro.messaging.statements import insert_if_new
 from vetro.storage import Database, Transaction
 
 _SECRET_NAME = "credentials"  # noqa: S105 the name of a row
@@ -103,7 +103,7 @@ class Credentials:
         """The key tokens are derived with: the configured one, or one kept in the database."""
         if self._secret is None:
             fresh = {"name": _SECRET_NAME, "value": secrets.token_bytes(32)}
-            await tx.execute(insert_or_ignore(tx, tables.secrets, fresh))
+            await insert_if_new(tx, tables.secrets, fresh)
             found = await tx.execute(
                 select(tables.secrets.c.value).where(tables.secrets.c.name == _SECRET_NAME)
             )

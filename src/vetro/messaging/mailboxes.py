@@ -15,7 +15,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import structlog
@@ -24,8 +24,12 @@ from sqlalchemy import delete, func, insert, or_, select, update
 from vetro.messaging import tables
 from vetro.messaging.credentials import Credentials, Guest
 from vetro.messaging.errors import DuplicateMessage, MessageTooLarge, UnknownMailbox
-from vetro.messaging.statements import insert_or_ignore
+from vetro.messaging.polls import PollStop
+from vetro.messaging.statements import insert_if_new
 from vetro.storage import Database, Transaction
+
+if TYPE_CHECKING:
+    from vetro.http import Face
 
 _log = structlog.get_logger(__name__)
 
@@ -90,6 +94,12 @@ class Mailboxes:
         self.settings = settings or MailboxSettings()
         self.credentials = Credentials(db, secret)
 
+    def face(self) -> Face:
+        """The guests' HTTP door, at `/agents`. Make it once, in a running event loop."""
+        from vetro.messaging.face import make_agents_face  # an engine needs no HTTP server
+
+        return make_agents_face(self)
+
     # --- the engine's side -------------------------------------------------------------
 
     async def declare(self, queue: str) -> None:
@@ -132,8 +142,7 @@ class Mailboxes:
                 "body_hash": digest,
                 "sent_at": self.db.clock.now(),
             }
-            added = await tx.execute(insert_or_ignore(tx, tables.calls, call))
-            if added.rowcount == 0:
+            if not await insert_if_new(tx, tables.calls, call):
                 former = await tx.execute(
                     select(tables.calls.c.queue, tables.calls.c.body_hash).where(
                         tables.calls.c.message_id == message_id
@@ -195,16 +204,20 @@ class Mailboxes:
 
     # --- the guest's side --------------------------------------------------------------
 
-    async def next_plan(self, guest: Guest, session: str | None, wait: float) -> PlanMessage | None:
+    async def next_plan(
+        self, guest: Guest, session: str | None, wait: float, stop: PollStop | None = None
+    ) -> PlanMessage | None:
         """The guest's oldest unacknowledged plan, leased to `session`; None after `wait` seconds.
 
         The order is strict: while the oldest plan is leased, later ones wait. A lease ends
         with its time, or when another session of the same guest asks (the former agent
-        process is gone: a mailbox has one reader).
+        process is gone: a mailbox has one reader). `stop` ends the waiting early.
         """
         deadline = time.monotonic() + wait
         async with self.db.listen(_plans_channel(guest.queue)) as subscription:
-            while True:
+            if stop is not None:
+                stop.attach(subscription)
+            while stop is None or not stop.ended:
                 plan, leased_until = await self._lease(guest.queue, session)
                 if plan is not None:
                     return plan
@@ -215,6 +228,7 @@ class Mailboxes:
                     expires = (leased_until - self.db.clock.now()).total_seconds()
                     left = min(left, max(0.05, expires))
                 await subscription.wait(left)
+        return None
 
     async def acknowledge(self, guest: Guest, message_id: str) -> None:
         """The guest has the plan on its disk. Idempotent."""
@@ -320,7 +334,7 @@ class Mailboxes:
 
     async def _declare(self, tx: Transaction, queue: str) -> None:
         fresh = {"queue": queue, "generation": 1, "created_at": self.db.clock.now()}
-        await tx.execute(insert_or_ignore(tx, tables.mailboxes, fresh))
+        await insert_if_new(tx, tables.mailboxes, fresh)
 
     async def _require(self, tx: Transaction, queue: str) -> None:
         found = await tx.execute(

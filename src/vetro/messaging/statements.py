@@ -6,18 +6,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import Table
-from sqlalchemy.dialects.postgresql import Insert as PostgresInsert
 from sqlalchemy.dialects.postgresql import insert as postgres_insert
-from sqlalchemy.dialects.sqlite import Insert as SqliteInsert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
 from vetro.storage import Transaction
 
 
-def insert_or_ignore(
-    tx: Transaction, table: Table, values: Mapping[str, Any]
-) -> PostgresInsert | SqliteInsert:
-    """Insert a row unless one with its key is there; `rowcount` says which."""
+async def insert_if_new(tx: Transaction, table: Table, values: Mapping[str, Any]) -> bool:
+    """Insert a row unless one with its key is there; True if it was inserted."""
+    key = list(table.primary_key.columns)
     if tx.connection.dialect.name == "postgresql":
-        return postgres_insert(table).values(**values).on_conflict_do_nothing()
-    return sqlite_insert(table).values(**values).on_conflict_do_nothing()
+        statement = postgres_insert(table).values(**values)
+        inserted = await tx.execute(statement.on_conflict_do_nothing().returning(*key))
+    else:
+        lite = sqlite_insert(table).values(**values)
+        inserted = await tx.execute(lite.on_conflict_do_nothing().returning(*key))
+    return inserted.first() is not None

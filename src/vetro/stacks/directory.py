@@ -17,8 +17,8 @@ class NetworkDirectory(Protocol):
     """Read the networks of a project. Maps have Neutron's keys.
 
     `list_networks`: `id, name, tenant_id, router:external`; `list_subnetworks`: `id, name,
-    network_id, cidr, gateway_ip, dns_nameservers, tenant_id, ip_version`; `list_ports`: `id, network_id,
-    device_id, device_owner, fixed_ips`; `list_neutron_extensions`: `alias`.
+    network_id, cidr, gateway_ip, dns_nameservers, tenant_id, ip_version`; `list_ports`: `id,
+    network_id, device_id, device_owner, fixed_ips`; `list_neutron_extensions`: `alias`.
     """
 
     async def default_router(

@@ -75,7 +75,7 @@ class StackBusy(StackError):
 
     def __init__(self, name: str, status: str) -> None:
         super().__init__(
-            f"The stack {name!r} is {status}: another operation works on it; try again when it is done"
+            f"The stack {name!r} is {status}: another operation works on it; try again after it"
         )
         self.name = name
         self.status = status

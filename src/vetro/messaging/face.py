@@ -1,0 +1,230 @@
+"""The guests' HTTP door to their mailboxes: `/agents/v1` (guest-agent.md §2a)."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import math
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import Any
+
+import msgspec
+import structlog
+from litestar import Litestar, Request, Response, get, post
+from litestar.di import NamedDependency, Provide
+from litestar.params import FromPath, FromQuery
+from sqlalchemy.exc import SQLAlchemyError
+
+from vetro.http import (
+    BadRequest,
+    Face,
+    PayloadTooLarge,
+    TooManyRequests,
+    Unauthorized,
+    make_face,
+    read_body,
+)
+from vetro.messaging.credentials import Guest
+from vetro.messaging.errors import MessageTooLarge
+from vetro.messaging.mailboxes import Mailboxes, MalformedResult
+from vetro.messaging.polls import OpenPolls, RequestBudget
+
+_log = structlog.get_logger(__name__)
+
+AnyRequest = Request[Any, Any, Any]
+_CONTACT_SECONDS = 5.0
+_PRUNE_SECONDS = 3600.0
+
+
+class _Alive(msgspec.Struct):
+    version: str | None = None
+    uptime: float | None = None
+
+
+class GuestDoor:
+    """The face's state: open polls, request budgets, contacts that are not stored yet."""
+
+    def __init__(self, mailboxes: Mailboxes) -> None:
+        self.mailboxes = mailboxes
+        settings = mailboxes.settings
+        self.polls = OpenPolls()
+        self._budget = RequestBudget(
+            settings.requests_per_second, settings.request_burst, time.monotonic
+        )
+        self._contacts: dict[str, datetime] = {}
+        self._known: set[str] = set()
+        self._contacted = asyncio.Event()
+        self.face = make_face(
+            name="agents",
+            prefix="/agents",
+            title="Guest mailboxes",
+            handlers=[next_plan, acknowledge, accept_result, alive],
+            public=lambda method, path: True,
+            dependencies={
+                "door": Provide(lambda: self, sync_to_thread=False),
+                "guest": Provide(self._guest),
+            },
+            lifespan=[self._lifespan],
+        )
+
+    async def _guest(self, request: AnyRequest) -> Guest:
+        """Who asks. 401 for a credential that is unknown or revoked, 429 for too many requests."""
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        guest = None
+        if scheme.lower() == "bearer" and token.strip():
+            guest = await self.mailboxes.credentials.check(token.strip())
+        if guest is None:
+            raise Unauthorized(
+                "The guest's credential is unknown or was revoked",
+                headers={"WWW-Authenticate": 'Bearer realm="agents"'},
+            )
+        wait = self._budget.take(guest.queue)
+        if wait > 0:
+            raise TooManyRequests(
+                "This guest asks too often", headers={"Retry-After": str(math.ceil(wait))}
+            )
+        await self._note_contact(guest.queue)
+        return guest
+
+    async def _note_contact(self, queue: str) -> None:
+        now = self.mailboxes.db.clock.now()
+        if queue not in self._known:
+            # The first sign of life is what somebody may be waiting for; later ones go in batches.
+            self._known.add(queue)
+            await self.mailboxes.record_contacts({queue: now})
+            return
+        self._contacts[queue] = now
+        self._contacted.set()
+
+    @asynccontextmanager
+    async def _lifespan(self, _app: Litestar) -> AsyncGenerator[None]:
+        tasks = [
+            asyncio.create_task(self._store_contacts(), name="mailbox contacts"),
+            asyncio.create_task(self._prune(), name="mailbox pruning"),
+            asyncio.create_task(self._end_polls(), name="mailbox polls"),
+        ]
+        try:
+            yield
+        finally:
+            self.polls.close()
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await self.mailboxes.record_contacts(self._contacts)
+
+    async def _end_polls(self) -> None:
+        await self.face.app.closing.wait()
+        self.polls.close()
+
+    async def _store_contacts(self) -> None:
+        while True:
+            await self._contacted.wait()
+            await asyncio.sleep(_CONTACT_SECONDS)
+            self._contacted.clear()
+            contacts, self._contacts = self._contacts, {}
+            try:
+                await self.mailboxes.record_contacts(contacts)
+            except SQLAlchemyError:
+                # The next contact brings a newer time; the task must live.
+                _log.exception("contacts_not_stored", guests=len(contacts))
+
+    async def _prune(self) -> None:
+        while True:
+            try:
+                await self.mailboxes.prune()
+            except SQLAlchemyError:
+                _log.exception("mailboxes_not_pruned")
+            self._budget.forget_idle()
+            self._known.clear()
+            await asyncio.sleep(_PRUNE_SECONDS)
+
+
+def make_agents_face(mailboxes: Mailboxes) -> Face:
+    """The face at `/agents`."""
+    return GuestDoor(mailboxes).face
+
+
+@get("/v1/plans", media_type="application/json")
+async def next_plan(
+    request: AnyRequest,
+    door: NamedDependency[GuestDoor],
+    guest: NamedDependency[Guest],
+    wait: FromQuery[float | None] = None,
+) -> Response[bytes]:
+    """The oldest plan that is not acknowledged: the exact bytes as signed.
+
+    Waits up to `wait` seconds (default 30, at most 60) for one; 204 when none came. The plan is
+    leased to the asking agent and handed out again when it is not acknowledged in time.
+    """
+    settings = door.mailboxes.settings
+    seconds = settings.default_wait if wait is None else wait
+    if not 0 <= seconds < math.inf:
+        raise BadRequest(f"wait is {wait}; give seconds from 0 to {settings.longest_wait:g}")
+    session = request.headers.get("x-agent-session") or None
+    plan = await door.polls.run(
+        guest.queue,
+        lambda stop: door.mailboxes.next_plan(
+            guest, session and session[:64], min(seconds, settings.longest_wait), stop
+        ),
+        lambda: _hung_up(request),
+    )
+    if plan is None:
+        return Response(b"", status_code=204)
+    headers = {"X-Message-Id": plan.message_id}
+    if plan.signature is not None:
+        headers["X-Signature"] = base64.b64encode(plan.signature).decode()
+    return Response(plan.body, headers=headers)
+
+
+@post("/v1/plans/{message_id:str}/ack", status_code=204)
+async def acknowledge(
+    door: NamedDependency[GuestDoor],
+    guest: NamedDependency[Guest],
+    message_id: FromPath[str],
+) -> None:
+    """The guest has the plan on its disk. May be repeated."""
+    await door.mailboxes.acknowledge(guest, message_id)
+
+
+@post("/v1/results", status_code=202)
+async def accept_result(
+    request: AnyRequest, door: NamedDependency[GuestDoor], guest: NamedDependency[Guest]
+) -> None:
+    """The result of a plan. A repeated one is accepted and ignored.
+
+    413 over the limit (1 MiB unless configured); 400 for what is no result document, which is
+    kept aside as a dead letter.
+    """
+    limit = door.mailboxes.settings.result_limit
+    try:
+        body = await read_body(request, limit)
+        await door.mailboxes.accept_result(guest, body, request.headers.get("x-message-id"))
+    except MessageTooLarge as error:
+        raise PayloadTooLarge(str(error)) from error
+    except MalformedResult as error:
+        raise BadRequest(f"This is no result: {error}") from error
+
+
+@post("/v1/alive", status_code=204)
+async def alive(
+    request: AnyRequest, door: NamedDependency[GuestDoor], guest: NamedDependency[Guest]
+) -> None:
+    """What the agent says about itself: `{version, uptime}`."""
+    body = await read_body(request, 65_536)
+    try:
+        said = msgspec.json.decode(body or b"{}", type=_Alive)
+    except msgspec.DecodeError as error:
+        raise BadRequest(f"The body is not {{version, uptime}}: {error}") from error
+    await door.mailboxes.record_alive(
+        guest, said.version[:64] if said.version else None, said.uptime
+    )
+
+
+async def _hung_up(request: AnyRequest) -> None:
+    while True:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            return
