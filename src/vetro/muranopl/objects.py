@@ -1,10 +1,31 @@
-"""Objects of a running program, as native classes and hosts see them."""
+"""Objects of a running program.
+
+Each `MuranoType` has a Python class of its own below `MuranoObject`; generated code finds members
+as plain Python attributes of it, so that Python's own attribute caches do the dispatch:
+
+    p_NAME   value of a declared property (absent: not initialised)
+    qN_NAME  private slot of the class with index N (section 6.2)
+    m_NAME   method: `(receiver, run, *arguments)`
+    w_NAME   writer of a property: `(receiver, run, value)`
+
+Programs never see Python attributes: expressions reach objects only through the language.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+from .errors import (
+    MuranoError,
+    NoMethodFound,
+    NoPropertyFound,
+    ObjectDestroyedError,
+    UninitializedPropertyAccessError,
+)
+from .values import freeze, thaw
 
 if TYPE_CHECKING:
+    from .run import Run
     from .session import Session
     from .types import MuranoType
 
@@ -15,38 +36,184 @@ class MuranoObject:
     Hosts and native classes use the members below; calls and property writes obey contracts.
     """
 
+    type: ClassVar[MuranoType]
+    """The object's class."""
     id: str
-    type: MuranoType
+    """Its id in the model."""
     owner: MuranoObject | None
+    """The object whose model encloses this one."""
     name: str | None
+    """The object name of its header."""
     metadata: Any
-    session: Session
-    destroyed: bool
+    """The metadata of its header, frozen."""
+    run: Run
+    header: dict[str, Any] | None
+    """Header keys the language does not know, kept for the next dump."""
+    natives: dict[MuranoType, Any] | None
+    subscriptions: list[tuple[str, str | None]] | None
+    """`(subscriber id, handler)` of `GC.subscribeDestruction` with this object as publisher."""
+    initialised: bool
+    """True once its last `.init` has ended."""
+
+    def __init__(
+        self,
+        run: Run,
+        object_id: str,
+        owner: MuranoObject | None,
+        name: str | None = None,
+        metadata: Any = None,
+        header: dict[str, Any] | None = None,
+    ) -> None:
+        self.run = run
+        self.id = object_id
+        self.owner = owner
+        self.name = name
+        self.metadata = metadata
+        self.header = header
+        self.natives = None
+        self.subscriptions = None
+        self.initialised = False
+
+    def __getattr__(self, attribute: str) -> Any:
+        kind, _, name = attribute.partition("_")
+        if kind == "m":
+            raise NoMethodFound(f"class {self.type.name} has no method {name!r}")
+        if kind == "p" or (kind[:1] == "q" and kind[1:].isdigit()):
+            raise UninitializedPropertyAccessError(
+                f'Access to uninitialized property "{name}" in class "{self.type.name}" '
+                "is forbidden"
+            )
+        raise AttributeError(attribute)
+
+    @property
+    def session(self) -> Session:
+        """The session the object lives in."""
+        return self.run.session
+
+    @property
+    def destroyed(self) -> bool:
+        """True after its destruction."""
+        return False
 
     def get(self, name: str, default: Any = None) -> Any:
         """A property's value as plain data and objects; `default` when it has none."""
-        raise NotImplementedError
+        found = self.type.find_property(name)
+        if found is None:
+            return default
+        value = self.__dict__.get("p_" + name)
+        if value is None and found.is_static:
+            value = self.run.static_value(found)
+        return default if value is None else thaw(value)
 
     def __getitem__(self, name: str) -> Any:
-        """A property's value. Raises MuranoError when there is none."""
-        raise NotImplementedError
+        """A property's value. Raises NoPropertyFound, UninitializedPropertyAccessError."""
+        found = self.type.find_property(name)
+        if found is None:
+            raise NoPropertyFound(f"class {self.type.name} has no property {name!r}")
+        if found.is_static:
+            return thaw(self.run.static_value(found))
+        return thaw(getattr(self, "p_" + name))
 
     def set(self, name: str, value: Any) -> None:
         """Write a property as host code: usage is not checked, the contract is."""
-        raise NotImplementedError
+        found = self.type.find_property(name)
+        if found is None:
+            raise NoPropertyFound(f"class {self.type.name} has no property {name!r}")
+        with self.run.construction():
+            getattr(self, "w_" + name)(self.run, freeze(value))
 
     def call(self, method: str, *args: Any, **kwargs: Any) -> Any:
         """Call a method; only inside a green thread (hosts use `Session.call`)."""
-        raise NotImplementedError
+        return thaw(
+            self.run.invoke(
+                self,
+                method,
+                tuple(freeze(item) for item in args),
+                {key: freeze(item) for key, item in kwargs.items()},
+            )
+        )
 
     def is_a(self, type_name: str) -> bool:
         """True when the object's class is, or descends from, the named class."""
-        raise NotImplementedError
+        return any(item.name == type_name for item in self.type.ancestors)
 
     def find_owner(self, type_name: str) -> MuranoObject | None:
         """The nearest strict owner that is of the type."""
-        raise NotImplementedError
+        owner = self.owner
+        while owner is not None and not owner.is_a(type_name):
+            owner = owner.owner
+        return owner
+
+    def is_owned_by(self, other: MuranoObject) -> bool:
+        """True when `other` is a direct or indirect owner."""
+        owner = self.owner
+        while owner is not None:
+            if owner is other:
+                return True
+            owner = owner.owner
+        return False
 
     def native(self, python_class: type[Any] | None = None) -> Any:
-        """The Python instance behind a native part of the object."""
-        raise NotImplementedError
+        """The Python instance behind a native part of the object.
+
+        Raises LookupError when there is none (or several, and no class was named).
+        """
+        found = [
+            item
+            for item in (self.natives or {}).values()
+            if python_class is None or isinstance(item, python_class)
+        ]
+        unique = list({id(item): item for item in found}.values())
+        if len(unique) != 1:
+            raise LookupError(f"{self!r} has {len(unique)} native parts of {python_class}")
+        return unique[0]
+
+    def __repr__(self) -> str:
+        return f"<{self.type.name} {self.id}>"
+
+
+class CastView:
+    """An object seen as one of its ancestors: `cast`, `super` (section 8.2)."""
+
+    __slots__ = ("target", "type")
+
+    def __init__(self, target: MuranoObject, type_: MuranoType) -> None:
+        self.target = target
+        self.type = type_
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, CastView):
+            return self.target is other.target
+        return self.target is other
+
+    def __hash__(self) -> int:
+        return hash(self.target)
+
+    def __repr__(self) -> str:
+        return f"<{self.target.type.name} {self.target.id} as {self.type.name}>"
+
+
+class DestroyedObject(MuranoObject):
+    """What the class of an object becomes when it is destroyed: calls fail, values stay readable."""
+
+    @property
+    def destroyed(self) -> bool:
+        return True
+
+    def __getattr__(self, attribute: str) -> Any:
+        if attribute.startswith(("m_", "w_")):
+            raise ObjectDestroyedError(f"Object {self.id} is already destroyed")
+        return super().__getattr__(attribute)
+
+
+def unwrap(value: Any) -> Any:
+    """The object behind a cast view; other values as they are."""
+    return value.target if isinstance(value, CastView) else value
+
+
+def as_object(value: Any, what: str) -> MuranoObject:
+    """The object a value is. Raises MuranoError (ValueError for programs)."""
+    value = unwrap(value)
+    if isinstance(value, MuranoObject):
+        return cast(MuranoObject, value)
+    raise MuranoError(f"{what} takes an object, not {value!r}", names=("ValueError",))

@@ -1,0 +1,638 @@
+"""Contracts: what they are made of, and what they do with a value (muranopl.md section 7).
+
+A contract becomes a tree of the classes below. Each can do two things:
+
+- `apply` transforms or validates a value and says exactly what is wrong, with the path;
+- `guard` writes Python source of a condition that is true when `apply` would return the value as
+  it is. Generated code tests the guard in place and calls `apply` only when it fails, so a value
+  that is right already costs a few type comparisons.
+
+Modes: `TRANSFORM` for properties and arguments, `VALIDATE` for the declarations of base classes
+(nothing is converted), `CHECK` for receivers of extension methods (types only, no error texts).
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Any, cast
+
+from .errors import (
+    ContractViolationException,
+    DslContractSyntaxError,
+    MuranoError,
+    NoObjectFoundError,
+    Position,
+)
+from .objects import CastView, MuranoObject
+from .values import Map, empty_map, freeze, is_iterator, make_map, materialise, preview
+
+if TYPE_CHECKING:
+    from .loading import Transaction
+    from .run import Run
+    from .types import MuranoType
+    from .versions import VersionSpec
+
+_INTEGER = re.compile(r"\s*[-+]?\d+\s*\Z")
+
+
+class Mode(Enum):
+    TRANSFORM = "transform"
+    VALIDATE = "validate"
+    CHECK = "check"
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardReference:
+    """An object id that the model being loaded has not defined yet."""
+
+    object_id: str
+
+
+@dataclass(slots=True)
+class Setting:
+    """Where a contract is applied.
+
+    `this`: the object or type whose declaration it is. `owner`: who owns objects made from maps.
+    """
+
+    this: Any
+    run: Run
+    mode: Mode = Mode.TRANSFORM
+    owner: MuranoObject | None = None
+    transaction: Transaction | None = None
+    default_from_contract: bool = False
+
+
+class Guard:
+    """Collects what a guard's source needs: constants by name, and fresh names."""
+
+    def __init__(self, constant: Callable[[Any], str], fresh: Callable[[], str]) -> None:
+        self.constant = constant
+        self.fresh = fresh
+
+
+class Violation(ContractViolationException):
+    """A violation whose path is still being put together."""
+
+    def __init__(self, message: str, *, value: Any = None) -> None:
+        super().__init__(message)
+        self.path: list[str] = []
+        self.value = value
+
+    def at(self, step: str) -> Violation:
+        self.path.insert(0, step)
+        return self
+
+    def located(self, place: str, closing: str, position: Position | None) -> MuranoError:
+        """The exception programs see: `[Class.property<path>] message`."""
+        return ContractViolationException(
+            f"[{place}{''.join(self.path)}{closing}] {self.message}", position=position
+        )
+
+
+class Contract(ABC):
+    """A node of a contract."""
+
+    @abstractmethod
+    def apply(self, value: Any, setting: Setting) -> Any:
+        """The value the contract makes of a value. Raises Violation."""
+
+    def guard(self, name: str, tools: Guard) -> str | None:
+        """Source of a condition under which `name` passes unchanged; None when there is none."""
+        return None
+
+    @property
+    def tolerates_growth(self) -> bool:
+        """True when any map or list that passed once passes after an element is added or set."""
+        return False
+
+    @property
+    def makes_objects(self) -> bool:
+        """True when applying it may create or look up objects."""
+        return False
+
+
+class Anything(Contract):
+    """`$`"""
+
+    def apply(self, value: Any, setting: Setting) -> Any:
+        return _settled(value, setting)
+
+    def guard(self, name: str, tools: Guard) -> str | None:
+        return f"{name}.__class__ in {tools.constant(PLAIN)}"
+
+    @property
+    def tolerates_growth(self) -> bool:
+        return True
+
+
+@dataclass(slots=True)
+class Constant(Contract):
+    """A scalar: the value must be equal, and a boolean is not a number."""
+
+    value: Any
+
+    def apply(self, value: Any, setting: Setting) -> Any:
+        if isinstance(value, bool) is isinstance(self.value, bool) and value == self.value:
+            return value
+        raise Violation(f"Value {preview(value)} is not equal to {preview(self.value)}")
+
+
+@dataclass(slots=True)
+class MapOf(Contract):
+    """`{}`, `{k: c}`, `{k: c, <expr>: c2}`."""
+
+    fixed: dict[Any, Contract]
+    other: tuple[Contract, Contract] | None
+    """Contracts of the remaining keys and of their values."""
+    open: bool
+    """True for `{}`: any map."""
+
+    def apply(self, value: Any, setting: Setting) -> Any:
+        value = _settled(value, setting)
+        if value is None:
+            value = empty_map()
+        if not isinstance(value, Mapping):
+            raise Violation(f"Value {preview(value)} is not of a dictionary type")
+        given = cast(Mapping[Any, Any], value)
+        if self.open:
+            return freeze(given)
+        validate = setting.mode is not Mode.TRANSFORM
+        result: dict[Any, Any] = {}
+        for key, contract in self.fixed.items():
+            try:
+                result[key] = contract.apply(given.get(key), setting)
+            except Violation as error:
+                raise error.at(f"[{key!r}]") from None
+        if self.other is not None:
+            key_contract, value_contract = self.other
+            for key, item in given.items():
+                if key in self.fixed:
+                    continue
+                try:
+                    made = key_contract.apply(key, setting)
+                    result[made] = value_contract.apply(item, setting)
+                except Violation as error:
+                    raise error.at(f"[{key!r}]") from None
+        return value if validate else make_map(result)
+
+    def guard(self, name: str, tools: Guard) -> str | None:
+        is_map = f"{name}.__class__ is {tools.constant(Map)}"
+        if self.open:
+            return is_map
+        if self.other is not None and self.fixed:
+            return None
+        if self.other is not None:
+            key, item = tools.fresh(), tools.fresh()
+            conditions = [
+                part.guard(var, tools)
+                for part, var in zip(self.other, (key, item), strict=True)
+            ]
+            if None in conditions:
+                return None
+            inner = " and ".join(f"({c})" for c in conditions if c != "True")
+            return f"{is_map} and all([{inner or 'True'} for {key}, {item} in {name}.items()])"
+        parts = [is_map, f"len({name}) == {len(self.fixed)}"]
+        for key, contract in self.fixed.items():
+            item = tools.fresh()
+            text = tools.constant(key) if not isinstance(key, (str, int)) else repr(key)
+            condition = contract.guard(item, tools)
+            if condition is None:
+                return None
+            parts.append(f"(({item} := {name}.get({text}, {tools.constant(MISSING)})) is {item})")
+            parts.append(f"({condition})")
+            parts.append(f"{item} is not {tools.constant(MISSING)}")
+        return " and ".join(parts)
+
+    @property
+    def tolerates_growth(self) -> bool:
+        return self.open
+
+    @property
+    def makes_objects(self) -> bool:
+        parts = [*self.fixed.values(), *(self.other or ())]
+        return any(part.makes_objects for part in parts)
+
+
+@dataclass(slots=True)
+class ListOf(Contract):
+    """`[]`, `[c1, …, cn]`, with optional bounds of length."""
+
+    items: list[Contract]
+    minimum: int = 0
+    maximum: int | None = None
+    lenient: bool = False
+    """Accept fewer elements than there are contracts (class config `contracts.lenient_lists`)."""
+
+    def apply(self, value: Any, setting: Setting) -> Any:
+        value = _settled(value, setting)
+        if value is None:
+            given: tuple[Any, ...] = ()
+        elif isinstance(value, (tuple, list, frozenset, set)):
+            given = tuple(cast(Sequence[Any], value))
+        elif setting.mode is Mode.CHECK:
+            raise Violation("not a list")
+        else:
+            given = (value,)
+        length = len(given)
+        if self.maximum is not None:
+            if not self.minimum <= length <= self.maximum:
+                raise Violation(
+                    f"Array length {length} is not within [{self.minimum}..{self.maximum}] range"
+                )
+        elif length < self.minimum:
+            raise Violation(f"Array length {length} must not be less than {self.minimum}")
+        if len(self.items) > 1 and length < len(self.items) and not self.lenient:
+            raise Violation(
+                f"Array length {length} must not be less than {len(self.items)}"
+            )
+        if not self.items:
+            return freeze(given)
+        last = len(self.items) - 1
+        result: list[Any] = []
+        for index, item in enumerate(given):
+            try:
+                result.append(self.items[min(index, last)].apply(item, setting))
+            except Violation as error:
+                raise error.at(f"[{index}]") from None
+        return tuple(result)
+
+    def guard(self, name: str, tools: Guard) -> str | None:
+        is_list = f"{name}.__class__ is tuple"
+        if self.minimum:
+            is_list += f" and len({name}) >= {self.minimum}"
+        if self.maximum is not None:
+            is_list += f" and len({name}) <= {self.maximum}"
+        if not self.items:
+            return is_list
+        if len(self.items) > 1:
+            return None
+        item = tools.fresh()
+        condition = self.items[0].guard(item, tools)
+        if condition is None:
+            return None
+        if condition == "True":
+            return is_list
+        return f"{is_list} and all([{condition} for {item} in {name}])"
+
+    @property
+    def tolerates_growth(self) -> bool:
+        return not self.items and self.maximum is None
+
+    @property
+    def makes_objects(self) -> bool:
+        return any(part.makes_objects for part in self.items)
+
+
+# -- chains: $.int().notNull().check(…) ----------------------------------------------------------
+
+
+class Step(ABC):
+    """One function of a chain."""
+
+    @abstractmethod
+    def apply(self, value: Any, setting: Setting) -> Any:
+        """The value after the step. Raises Violation."""
+
+    makes_objects: bool = False
+
+
+class AsInt(Step):
+    """`int()`"""
+
+    def apply(self, value: Any, setting: Setting) -> Any:
+        if value is None or (value.__class__ is int):
+            return value
+        if setting.mode is Mode.CHECK:
+            raise Violation("not an integer")
+        if isinstance(value, bool):
+            return int(value)
+        if isinstance(value, int):
+            return value
+        if isinstance(value, float):
+            try:
+                return int(value)
+            except (ValueError, OverflowError):
+                raise Violation(f"Value {preview(value)} violates int() contract") from None
+        if isinstance(value, str) and _INTEGER.match(value):
+            return int(value)
+        raise Violation(f"Value {preview(value)} violates int() contract")
+
+
+class AsString(Step):
+    """`string()`"""
+
+    def apply(self, value: Any, setting: Setting) -> Any:
+        if value is None or value.__class__ is str:
+            return value
+        if setting.mode is not Mode.CHECK:
+            if isinstance(value, str):
+                return str(value)
+            if isinstance(value, (bool, int, float)):
+                return str(value)
+            if isinstance(value, CastView):
+                return value.target.id
+            if isinstance(value, MuranoObject):
+                return value.id
+            if hasattr(value, "isoformat"):
+                return str(value)
+        raise Violation(f"Value {preview(value)} violates string() contract")
+
+
+class AsBool(Step):
+    """`bool()`"""
+
+    def apply(self, value: Any, setting: Setting) -> Any:
+        if value is None or value.__class__ is bool:
+            return value
+        if setting.mode is Mode.CHECK:
+            raise Violation("not a boolean")
+        return bool(value)
+
+
+class NotNull(Step):
+    """`notNull()`"""
+
+    def apply(self, value: Any, setting: Setting) -> Any:
+        if value is None:
+            raise Violation("null value violates notNull() contract")
+        return value
+
+
+@dataclass(slots=True)
+class Check(Step):
+    """`check(predicate[, message])`"""
+
+    predicate: Callable[[Any, Run, Any], Any]
+    """`(this, run, value)` → truthy when the value is right."""
+    message: Callable[[Any, Run, Any], Any] | None
+    text: str
+    """The predicate as written."""
+    ast: Any = None
+
+    def apply(self, value: Any, setting: Setting) -> Any:
+        if isinstance(value, ForwardReference) or setting.mode is Mode.CHECK:
+            return value
+        if self.predicate(setting.this, setting.run, value):
+            return value
+        if self.message is not None:
+            raise Violation(str(self.message(setting.this, setting.run, value)))
+        raise Violation(f"Value {preview(value)} doesn't match check({self.text})")
+
+
+@dataclass(slots=True)
+class OfClass(Step):
+    """`class(T[, default[, versionSpec]])`"""
+
+    resolve: Callable[[Setting], tuple[MuranoType, MuranoType | None]]
+    """The class and the default class; both must exist even for null."""
+    spec: VersionSpec | None = None
+    makes_objects: bool = True
+    accepted: set[type[Any]] = field(default_factory=set[type[Any]])
+    """Python classes of objects known to pass: what a guard tests."""
+
+    def apply(self, value: Any, setting: Setting) -> Any:
+        wanted, default = self.resolve(setting)
+        if value is None or isinstance(value, ForwardReference):
+            return value
+        if isinstance(value, CastView):
+            value = value.target
+        found: Any
+        if isinstance(value, MuranoObject):
+            found = cast(MuranoObject, value)
+        elif setting.mode is not Mode.TRANSFORM:
+            raise Violation(f"Value {preview(value)} is not an object of class {wanted.name}")
+        elif isinstance(value, Mapping):
+            found = setting.run.object_from_map(
+                cast(Mapping[Any, Any], value), default or wanted, setting
+            )
+        elif isinstance(value, str):
+            found = _by_id(value, setting)
+            if isinstance(found, ForwardReference):
+                return found
+        else:
+            raise Violation(
+                f"Value {preview(value)} cannot be represented as class {wanted.name}"
+            )
+        if not self._fits(found.type, wanted):
+            raise Violation(
+                f"Object of class {found.type.name} is not compatible with class {wanted.name}"
+            )
+        if not found.destroyed:
+            self.accepted.add(found.__class__)
+        return found
+
+    def _fits(self, type_: MuranoType, wanted: MuranoType) -> bool:
+        if type_.is_compatible(wanted):
+            return True
+        spec = self.spec
+        if spec is None:
+            spec = wanted.package.runtime.requirement_of(wanted)
+        return any(
+            item.name == wanted.name and item.package.semantic_version in spec
+            for item in type_.ancestors
+        )
+
+
+@dataclass(slots=True)
+class AsTemplate(Step):
+    """`template(T[, default[, versionSpec[, excludeProperties]]])`"""
+
+    resolve: Callable[[Setting], tuple[MuranoType, MuranoType | None]]
+    spec: VersionSpec | None = None
+    excluded: tuple[str, ...] = ()
+    makes_objects: bool = True
+
+    def apply(self, value: Any, setting: Setting) -> Any:
+        wanted, default = self.resolve(setting)
+        if value is None:
+            return None
+        if isinstance(value, CastView):
+            value = value.target
+        if setting.mode is not Mode.TRANSFORM and not isinstance(value, (MuranoObject, Mapping)):
+            raise Violation(f"Value {preview(value)} is not a template of class {wanted.name}")
+        if isinstance(value, (MuranoObject, Mapping)):
+            return setting.run.template_of(
+                cast(Any, value), wanted, default or wanted, self.excluded, setting
+            )
+        raise Violation(f"Value {preview(value)} cannot be represented as class {wanted.name}")
+
+
+@dataclass(slots=True)
+class Owned(Step):
+    """`owned()` and `notOwned()`"""
+
+    wanted: bool
+
+    def apply(self, value: Any, setting: Setting) -> Any:
+        if value is None or isinstance(value, ForwardReference) or setting.mode is Mode.CHECK:
+            return value
+        name = "owned" if self.wanted else "notOwned"
+        if isinstance(value, CastView):
+            value = value.target
+        if isinstance(value, Mapping):  # what template() returned: it will be ours
+            return cast(Any, value)
+        if not isinstance(value, MuranoObject):
+            raise Violation(f"Value {preview(value)} is not an object, as {name}() demands")
+        this = setting.this
+        owned = isinstance(this, MuranoObject) and value.is_owned_by(this)
+        if owned is not self.wanted:
+            verb = "does not own" if self.wanted else "owns"
+            raise Violation(f"Object {value.id} violates {name}() contract: {this!r} {verb} it")
+        return value
+
+
+@dataclass(slots=True)
+class Chain(Contract):
+    """`$` followed by contract functions."""
+
+    steps: list[Step]
+    text: str
+
+    def apply(self, value: Any, setting: Setting) -> Any:
+        value = _settled(value, setting)
+        for step in self.steps:
+            value = step.apply(value, setting)
+        if setting.mode is Mode.CHECK and value is not None and not self.steps:
+            return value
+        return value
+
+    @property
+    def nullable(self) -> bool:
+        """False when some step refuses null."""
+        return not any(isinstance(step, NotNull) for step in self.steps)
+
+    @property
+    def scalar(self) -> type[Any] | None:
+        """The Python type it converts to, when it is a scalar."""
+        for step in self.steps:
+            for kind, made in ((AsInt, int), (AsString, str), (AsBool, bool)):
+                if isinstance(step, kind):
+                    return made
+        return None
+
+    def guard(self, name: str, tools: Guard) -> str | None:
+        parts: list[str] = []
+        kinds: list[str] = []
+        for step in self.steps:
+            if isinstance(step, (AsInt, AsString, AsBool)):
+                kind = {AsInt: "int", AsString: "str", AsBool: "bool"}[type(step)]
+                if kind not in kinds:
+                    kinds.append(kind)
+                    parts.append(f"{name}.__class__ is {kind}")
+            elif isinstance(step, OfClass):
+                parts.append(f"{name}.__class__ in {tools.constant(step.accepted)}")
+                kinds.append("object")
+            elif isinstance(step, Owned):
+                if not kinds:
+                    return None
+                function = tools.constant(_owned_by)
+                parts.append(f"{function}({name}, this) is {step.wanted}")
+            elif isinstance(step, Check):
+                inline = _inline_predicate(step.ast, name, kinds[0] if kinds else None, tools)
+                parts.append(inline or f"{tools.constant(step.predicate)}(this, S, {name})")
+            elif not isinstance(step, NotNull):
+                return None
+        if len(kinds) > 1:
+            return None
+        if not kinds:
+            parts.insert(0, f"{name}.__class__ in {tools.constant(PLAIN)}")
+            if not self.nullable:
+                parts.insert(1, f"{name} is not None")
+        condition = " and ".join(parts)
+        checks = any(isinstance(step, Check) for step in self.steps)
+        if kinds and self.nullable and not checks:
+            return f"{name} is None or {condition}"
+        return condition
+
+    @property
+    def makes_objects(self) -> bool:
+        return any(step.makes_objects for step in self.steps)
+
+
+@dataclass(slots=True)
+class Computed(Contract):
+    """A leaf that is an expression but no chain: its value is the result."""
+
+    evaluate: Callable[[Any, Run, Any, Setting], Any]
+    text: str
+
+    def apply(self, value: Any, setting: Setting) -> Any:
+        return freeze(self.evaluate(setting.this, setting.run, value, setting))
+
+    @property
+    def makes_objects(self) -> bool:
+        return True
+
+
+_inline_hook: list[Callable[[Any, str, str | None, Guard], str | None]] = []
+
+
+def set_predicate_inliner(
+    function: Callable[[Any, str, str | None, Guard], str | None],
+) -> None:
+    """The expression compiler says how to write a predicate over a value of known type."""
+    _inline_hook[:] = [function]
+
+
+def _inline_predicate(ast: Any, name: str, kind: str | None, tools: Guard) -> str | None:
+    return _inline_hook[0](ast, name, kind, tools) if _inline_hook and ast is not None else None
+
+
+def _owned_by(value: Any, this: Any) -> bool:
+    return isinstance(this, MuranoObject) and value.is_owned_by(this)
+
+
+def _settled(value: Any, setting: Setting) -> Any:
+    """Lazy sequences become lists before a contract looks at them."""
+    return materialise(value, setting.run) if is_iterator(value) else value
+
+
+def _by_id(object_id: str, setting: Setting) -> MuranoObject | ForwardReference:
+    transaction = setting.transaction
+    if transaction is not None:
+        found = transaction.find(object_id)
+        if found is not None:
+            return found
+        if transaction.open:
+            return ForwardReference(object_id)
+    found = setting.run.find_object(object_id)
+    if found is None:
+        raise NoObjectFoundError(f'Object "{object_id}" is not found')
+    return found
+
+
+def check_list_shape(numbers: list[int], position: Position) -> tuple[int, int | None]:
+    """The bounds that trailing integers of a list contract mean."""
+    if len(numbers) > 2:
+        raise DslContractSyntaxError(
+            "a list contract ends with at most two numbers: least and most length",
+            position=position,
+        )
+    if not numbers:
+        return 0, None
+    if len(numbers) == 2 and numbers[0] > numbers[1]:
+        raise DslContractSyntaxError(
+            f"the least length {numbers[0]} is more than the most, {numbers[1]}",
+            position=position,
+        )
+    return numbers[0], numbers[1] if len(numbers) == 2 else None
+
+
+class _Missing:
+    """The absence of a value, where null is one."""
+
+    def __repr__(self) -> str:
+        return "<missing>"
+
+    def __bool__(self) -> bool:
+        return False
+
+
+MISSING: Any = _Missing()
+PLAIN: set[type[Any]] = {type(None), bool, int, float, str}
+"""Classes of values that are settled as they are; sessions add those of their objects."""

@@ -1,0 +1,307 @@
+"""Models to objects (muranopl.md sections 6.1, 13).
+
+A `Transaction` loads one connected piece of model: the environment's tree, or what one `new` is
+given. It runs in phases: create objects and evaluate their properties, owners before what they
+own; evaluate again those whose references pointed forward; run constructors, owned before owner;
+publish. An object that fails leaves nothing behind in the session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+from .contracts import MISSING, ForwardReference
+from .errors import (
+    CircularExpressionDependenciesError,
+    NoObjectFoundError,
+    NoPackageForClassFound,
+    ObjectModelError,
+    UninitializedPropertyAccessError,
+)
+from .objects import DestroyedObject, MuranoObject
+from .values import freeze
+from .versions import version_spec
+
+if TYPE_CHECKING:
+    from .run import Run
+    from .types import MuranoType
+
+Fill = Callable[[MuranoObject, "Run", Mapping[str, Any], "Transaction"], None]
+
+_HEADER_KEYS = frozenset(
+    ("type", "classVersion", "package", "id", "name", "metadata", "dependencies", "destroyed")
+)
+
+
+@dataclass(slots=True)
+class Header:
+    """What `?` says, in either form of section 13."""
+
+    type_name: str | None
+    type: MuranoType | None
+    version: str | None
+    package: str | None
+    object_id: str | None
+    name: str | None
+    metadata: Any
+    dependencies: Mapping[str, Any]
+    destroyed: bool
+    opaque: dict[str, Any]
+    properties: Mapping[str, Any]
+
+
+def read_header(model: Mapping[Any, Any], run: Run, scope: MuranoType | None) -> Header:
+    """Split a map into header and properties. Raises ObjectModelError."""
+    if "?" in model:
+        header = model["?"]
+        if not isinstance(header, Mapping):
+            raise ObjectModelError("`?` is a map with the object's type and id")
+        head = cast(Mapping[str, Any], header)
+        properties = {str(key): value for key, value in model.items() if key != "?"}
+        return _header(head, head.get("type"), properties)
+    named = [key for key in model if run.is_type_key(key)]
+    if len(named) == 1:
+        key = named[0]
+        properties = model[key]
+        if properties is not None and not isinstance(properties, Mapping):
+            raise ObjectModelError(f"the properties of {key} are a map")
+        rest = {str(k): v for k, v in model.items() if k is not key}
+        written: Any = key
+        if isinstance(key, str):
+            written = run.resolve_type_key(key, scope)
+        return _header(rest, written, cast(Mapping[str, Any], properties or {}))
+    return _header({}, None, cast(Mapping[str, Any], model))
+
+
+def _header(head: Mapping[str, Any], written: Any, properties: Mapping[str, Any]) -> Header:
+    from .types import MuranoType
+
+    type_: MuranoType | None = None
+    name = version = package = None
+    if isinstance(written, MuranoType):
+        type_ = written
+    elif isinstance(written, str):
+        rest, _, package_text = written.partition("@")
+        name_text, _, version_text = rest.partition("/")
+        name, version, package = name_text or None, version_text or None, package_text or None
+    elif written is not None:
+        raise ObjectModelError(f"the type of an object is text, not {written!r}")
+    object_id = head.get("id")
+    dependencies = head.get("dependencies") or {}
+    return Header(
+        name,
+        type_,
+        version if version is not None else head.get("classVersion"),
+        package if package is not None else head.get("package"),
+        None if object_id is None else str(object_id),
+        head.get("name"),
+        head.get("metadata"),
+        dependencies if isinstance(dependencies, Mapping) else {},
+        bool(head.get("destroyed", False)),
+        {key: value for key, value in head.items() if key not in _HEADER_KEYS},
+        properties,
+    )
+
+
+@dataclass(slots=True, eq=False)
+class Transaction:
+    """One load. `keep_ids`: a model from outside keeps its ids; `new` makes fresh ones."""
+
+    run: Run
+    keep_ids: bool
+    scope: MuranoType | None = None
+    open: bool = True
+    """While true, an unknown id may still be defined further on."""
+    objects: dict[str, MuranoObject] = field(default_factory=dict[str, MuranoObject])
+    by_identity: dict[int, tuple[Any, MuranoObject]] = field(
+        default_factory=dict[int, tuple[Any, MuranoObject]]
+    )
+    created: list[tuple[MuranoObject, Mapping[str, Any]]] = field(
+        default_factory=list[tuple[MuranoObject, Mapping[str, Any]]]
+    )
+    """Objects in the order their properties were completed: owned ones before their owner."""
+    forward: list[tuple[MuranoObject, str, Any]] = field(
+        default_factory=list[tuple[MuranoObject, str, Any]]
+    )
+    """Properties whose values hold forward references: object, property, raw value."""
+    depth: int = 0
+
+    def find(self, object_id: str) -> MuranoObject | None:
+        """An object of this transaction, by the id its model gave it."""
+        return self.objects.get(object_id)
+
+    def make(
+        self,
+        model: Mapping[Any, Any],
+        owner: MuranoObject | None,
+        default: MuranoType | None,
+    ) -> MuranoObject:
+        """The object of an inline definition: created, its properties evaluated."""
+        known = self.by_identity.get(id(model))
+        if known is not None:
+            return known[1]
+        header = read_header(model, self.run, self.scope)
+        if header.object_id is not None:
+            existing = self.objects.get(header.object_id)
+            if existing is not None:
+                return existing
+        type_ = self.type_of(header, default)
+        run = self.run
+        object_id = header.object_id if self.keep_ids else None
+        made = type_.python_class(
+            run,
+            object_id if object_id is not None else run.new_id(),
+            owner,
+            header.name,
+            freeze(header.metadata),
+            header.opaque or None,
+        )
+        if self.keep_ids and header.destroyed:
+            made.__class__ = type_.destroyed_class
+        self.by_identity[id(model)] = (model, made)
+        if header.object_id is not None:
+            self.objects[header.object_id] = made
+        _subscriptions(made, header.dependencies)
+        if isinstance(made, DestroyedObject):
+            self.created.append((made, {}))
+            return made
+        self.fill(made, header.properties)
+        return made
+
+    def fill(self, made: MuranoObject, properties: Mapping[str, Any]) -> None:
+        """Evaluate the properties of a new object and remember it for construction."""
+        self.depth += 1
+        if self.depth > 200:
+            raise ObjectModelError(
+                "objects are nested more than 200 deep", names=("ValueError",)
+            )
+        made.type.fill(made, self.run, properties, self)
+        self.depth -= 1
+        self.created.append((made, properties))
+
+    def type_of(self, header: Header, default: MuranoType | None) -> MuranoType:
+        """The class a header asks for. Raises NoPackageForClassFound, ObjectModelError."""
+        if header.type is not None:
+            return header.type
+        if header.type_name is None:
+            if default is None:
+                raise ObjectModelError(
+                    "a map that stands for an object has no type",
+                    hint="give it a header: `?: {type: …}`",
+                )
+            return default
+        if default is not None and header.type_name == default.name and header.version is None:
+            return default
+        return self.run.type_for_model(
+            header.type_name, header.version, header.package, self.scope
+        )
+
+    def finish(self) -> None:
+        """Resolve what pointed forward, construct, publish."""
+        run = self.run
+        self.open = False
+        for target, name, raw in self.forward:
+            try:
+                target.type.refill(target, run, name, raw, self)
+            except NoObjectFoundError as error:
+                error.message = f"{error.message} (needed by {target.type.name}.{name})"
+                raise
+        self.forward.clear()
+        created, self.created = self.created, []
+        with run.construction():
+            for made, properties in created:
+                if not made.destroyed:
+                    construct(made, run, properties, self)
+        for made, _ in created:
+            run.publish(made)
+
+
+def construct(
+    made: MuranoObject, run: Run, properties: Mapping[str, Any], transaction: Transaction
+) -> None:
+    """Run native constructors and every `.init`, base before derived (section 6.1)."""
+    for step in made.type.construction_steps:
+        step(made, run, properties, transaction)
+    made.initialised = True
+
+
+def fill_in_order(
+    made: MuranoObject,
+    names: list[str],
+    initialise: Callable[[str], None],
+) -> None:
+    """Set properties one by one; one whose default needs another waits for it.
+
+    Raises CircularExpressionDependenciesError when a pass gets nowhere.
+    """
+    pending = names
+    while pending:
+        blocked: list[str] = []
+        last: UninitializedPropertyAccessError | None = None
+        for name in pending:
+            try:
+                initialise(name)
+            except UninitializedPropertyAccessError as error:
+                last = error
+                blocked.append(name)
+        if len(blocked) == len(pending):
+            raise CircularExpressionDependenciesError(
+                f"the defaults of {made.type.name} need each other: {', '.join(blocked)}",
+                cause=last,
+                hint="give one of them a constant default, or set it in initialize",
+            )
+        pending = blocked
+
+
+def holds_forward_reference(value: Any) -> bool:
+    """True when a value, or something in it, is not resolved yet."""
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, ForwardReference):
+            return True
+        if isinstance(item, tuple):
+            stack.extend(cast("tuple[Any, ...]", item))
+        elif isinstance(item, Mapping):
+            stack.extend(cast(Mapping[Any, Any], item).values())
+    return False
+
+
+def _subscriptions(made: MuranoObject, dependencies: Mapping[str, Any]) -> None:
+    rows = dependencies.get("onDestruction") or ()
+    found: list[tuple[str, str | None]] = []
+    for row in rows:
+        if isinstance(row, Mapping) and "subscriber" in row:
+            entry = cast(Mapping[str, Any], row)
+            handler = entry.get("handler")
+            found.append((str(entry["subscriber"]), None if handler is None else str(handler)))
+    if found:
+        made.subscriptions = list(dict.fromkeys(found))
+
+
+def model_type(
+    run: Run, name: str, version: str | None, package: str | None, scope: MuranoType | None
+) -> MuranoType:
+    """The class a model names, looked up as section 5 says. Raises NoPackageForClassFound."""
+    runtime = run.session.runtime
+    found = runtime.type_from_model(name, version_spec(version), package, scope)
+    if found is None:
+        raise NoPackageForClassFound(
+            f'Package for class "{name}" ({version or "any 0.x"}) is not found',
+            hint=runtime.close_class_names(name),
+        )
+    return found
+
+
+__all__ = [
+    "MISSING",
+    "Header",
+    "Transaction",
+    "construct",
+    "fill_in_order",
+    "holds_forward_reference",
+    "model_type",
+    "read_header",
+]
