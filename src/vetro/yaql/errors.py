@@ -1,0 +1,235 @@
+"""Every exception of the expression language (yaql.md section 9).
+
+    YaqlException
+    ├── ResolutionError
+    │   ├── FunctionResolutionError     NoFunctionRegisteredException, NoMatchingFunctionException,
+    │   │                               AmbiguousFunctionException
+    │   └── MethodResolutionError       NoMethodRegisteredException, NoMatchingMethodException,
+    │                                   AmbiguousMethodException
+    ├── ArgumentException               ArgumentValueException
+    ├── MappingTranslationException
+    ├── YaqlParsingException            YaqlGrammarException, YaqlLexicalException
+    ├── InvalidMethodException
+    ├── WrappedException
+    ├── FormatException                 a placeholder that reaches into a value
+    └── LimitException                  CollectionTooLargeException, MemoryQuotaExceededException,
+                                        StepLimitExceeded, TimeLimitExceeded, DepthLimitExceeded,
+                                        EvaluationCancelled
+
+Beside these an expression fails with Python's own `KeyError`, `IndexError`, `ValueError`,
+`TypeError`, `ZeroDivisionError`, `AssertionError` and `EmptySequence` (a `StopIteration` by name)
+where the specification names them. Each class lists the names it goes by in `Catch` in
+`legacy_names`.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+LEGACY = "yaql.language.exceptions."
+
+
+class YaqlException(Exception):
+    """Anything wrong with an expression: its text, its names, its arguments or its appetite.
+
+    `position` is the offset (in characters, from 0) in the expression's text, or None when the
+    failure did not happen in an expression. `hint` is one suggestion.
+    """
+
+    legacy_names: ClassVar[tuple[str, ...]] = (LEGACY + "YaqlException",)
+
+    def __init__(
+        self, message: str, *, position: int | None = None, hint: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.position = position
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message} ({self.hint})" if self.hint else self.message
+
+
+class ResolutionError(YaqlException):
+    """No implementation, or more than one, for a call."""
+
+    legacy_names = (LEGACY + "ResolutionError",)
+
+
+class FunctionResolutionError(ResolutionError):
+    """A function call that cannot be resolved."""
+
+    legacy_names = (LEGACY + "FunctionResolutionError",)
+
+
+class NoFunctionRegisteredException(FunctionResolutionError):
+    """The function does not exist in this context."""
+
+    legacy_names = (LEGACY + "NoFunctionRegisteredException",)
+
+
+class NoMatchingFunctionException(FunctionResolutionError):
+    """The function exists, but not for these arguments."""
+
+    legacy_names = (LEGACY + "NoMatchingFunctionException",)
+
+
+class AmbiguousFunctionException(FunctionResolutionError):
+    """Several overloads fit equally well."""
+
+    legacy_names = (LEGACY + "AmbiguousFunctionException",)
+
+
+class MethodResolutionError(ResolutionError):
+    """A method call that cannot be resolved."""
+
+    legacy_names = (LEGACY + "MethodResolutionError",)
+
+
+class NoMethodRegisteredException(MethodResolutionError):
+    """The method does not exist in this context."""
+
+    legacy_names = (LEGACY + "NoMethodRegisteredException",)
+
+
+class NoMatchingMethodException(MethodResolutionError):
+    """The method exists, but not for this receiver and these arguments."""
+
+    legacy_names = (LEGACY + "NoMatchingMethodException",)
+
+
+class AmbiguousMethodException(MethodResolutionError):
+    """Several overloads fit equally well."""
+
+    legacy_names = (LEGACY + "AmbiguousMethodException",)
+
+
+class ArgumentException(YaqlException):
+    """An argument is missing, given twice or of no use."""
+
+    legacy_names = (LEGACY + "ArgumentException",)
+
+
+class ArgumentValueException(ArgumentException):
+    """An argument's value is outside of what the function takes."""
+
+    legacy_names = (LEGACY + "ArgumentValueException",)
+
+
+class MappingTranslationException(YaqlException):
+    """`=>` where no name or mapping is taken."""
+
+    legacy_names = (LEGACY + "MappingTranslationException",)
+
+
+class YaqlParsingException(YaqlException):
+    """The text is no expression. `text` is the expression, `position` the offending offset."""
+
+    legacy_names = (LEGACY + "YaqlParsingException",)
+
+    def __init__(self, message: str, *, position: int, text: str, hint: str | None = None) -> None:
+        super().__init__(message, position=position, hint=hint)
+        self.text = text
+
+    def __str__(self) -> str:
+        place = (self.position or 0) + 1
+        head = f"{self.message} at character {place} of `{_excerpt(self.text, place - 1)}`"
+        return f"{head} ({self.hint})" if self.hint else head
+
+
+class YaqlGrammarException(YaqlParsingException):
+    """The tokens do not form an expression."""
+
+    legacy_names = (LEGACY + "YaqlGrammarException",)
+
+
+class YaqlLexicalException(YaqlParsingException):
+    """A character or name that no token begins with."""
+
+    legacy_names = (LEGACY + "YaqlLexicalException",)
+
+
+class InvalidMethodException(YaqlException):
+    """A registered function that cannot be called as a method."""
+
+    legacy_names = (LEGACY + "InvalidMethodException",)
+
+
+class WrappedException(YaqlException):
+    """A host exception that must not be seen as one of the language's own."""
+
+    legacy_names = (LEGACY + "WrappedException",)
+
+
+class FormatException(YaqlException, ValueError):
+    """A `format` placeholder that asks for a field or an item of a value (yaql.md section 7)."""
+
+    legacy_names = ("ValueError",)
+
+
+class LimitException(YaqlException):
+    """A limit was reached. Hosts let these pass through program code uncaught."""
+
+
+class CollectionTooLargeException(LimitException):
+    """A sequence produced more elements than `Limits.collection_items`."""
+
+    legacy_names = (LEGACY + "CollectionTooLargeException",)
+
+
+class MemoryQuotaExceededException(LimitException):
+    """A value grew beyond `Limits.string_length`, `integer_bits` or `memory_bytes`."""
+
+    legacy_names = (LEGACY + "MemoryQuotaExceededException",)
+
+
+class StepLimitExceeded(LimitException):
+    """More work than `Limits.steps`."""
+
+
+class TimeLimitExceeded(LimitException):
+    """More wall time than `Limits.seconds`, or a regular expression slower than its share."""
+
+
+class DepthLimitExceeded(LimitException):
+    """Functions made by `def` or sequences nested deeper than `Limits.depth`."""
+
+
+class EvaluationCancelled(LimitException):
+    """Somebody called `Evaluation.cancel`; the message is the reason given."""
+
+
+class EmptySequence(StopIteration):
+    """`first`, `last` or `single` found no element, or `single` several.
+
+    A `StopIteration` because programs catch it under that name; generators of the library never
+    let one escape through them.
+    """
+
+    legacy_names: ClassVar[tuple[str, ...]] = ("StopIteration",)
+
+
+def legacy_names(error: BaseException) -> tuple[str, ...]:
+    """The names under which a `Catch` of an older program matches `error`, most specific first.
+
+    Names of the base classes are included, so that `yaql.language.exceptions.ResolutionError`
+    catches each kind of it.
+    """
+    names: list[str] = []
+    for cls in type(error).__mro__:
+        if cls is object:
+            break
+        for name in cls.__dict__.get("legacy_names", ()):
+            if name not in names:
+                names.append(name)
+        if cls.__module__ == "builtins" and cls.__name__ not in names:
+            names.append(cls.__name__)
+    return tuple(names)
+
+
+def _excerpt(text: str, position: int, width: int = 60) -> str:
+    if len(text) <= width:
+        return text
+    start = max(0, min(position - width // 2, len(text) - width))
+    end = start + width
+    return ("…" if start else "") + text[start:end] + ("…" if end < len(text) else "")
