@@ -1,0 +1,286 @@
+"""``POST /v3/auth/tokens``: from an auth request to a token and its body."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, cast
+
+from sqlalchemy import select
+
+from vetro.http.faults import BadRequest, TooManyRequests, Unauthorized
+from vetro.identity import store
+from vetro.identity.passwords import digest, verify_password
+from vetro.identity.tables import DOMAIN_ID, application_credentials, domains, projects
+from vetro.identity.throttle import LoginThrottle
+from vetro.identity.tokens import TokenData, TokenStore
+from vetro.storage import Database, Transaction
+
+
+@dataclass(frozen=True)
+class CatalogEndpoint:
+    """A service in the service catalog: ``url`` is its public, internal and admin interface."""
+
+    type: str
+    name: str
+    url: str
+
+
+@dataclass(frozen=True)
+class Identified:
+    """Who logged in, and what limits the way of logging in puts on the token."""
+
+    user_id: str
+    methods: list[str]
+    expires_at: datetime | None = None
+    project_id: str | None = None
+    roles: list[dict[str, str]] | None = None
+    application_credential_id: str | None = None
+
+
+def mapping(value: object, where: str) -> dict[str, Any]:
+    """``value`` as a JSON object. Errors: ``BadRequest`` names the place."""
+    if not isinstance(value, dict):
+        raise BadRequest(f"Expecting an object at {where}")
+    return cast("dict[str, Any]", value)
+
+
+def text(value: object, where: str) -> str:
+    """``value`` as text. Errors: ``BadRequest`` names the place."""
+    if not isinstance(value, str):
+        raise BadRequest(f"Expecting text at {where}")
+    return value
+
+
+class Login:
+    """Checks credentials and scopes tokens."""
+
+    def __init__(
+        self,
+        database: Database,
+        tokens: TokenStore,
+        endpoints: Sequence[CatalogEndpoint],
+        region: str,
+    ) -> None:
+        self.database = database
+        self.tokens = tokens
+        self.throttle = LoginThrottle(database.clock)
+        self.endpoints = endpoints
+        self.region = region
+
+    async def log_in(self, body: object, address: str) -> tuple[str, TokenData]:
+        """A token for the auth request ``body``. Errors: 400, 401, 429."""
+        auth = mapping(mapping(body, "/").get("auth"), "/auth")
+        identity = mapping(auth.get("identity"), "/auth/identity")
+        methods = identity.get("methods")
+        if not isinstance(methods, list) or not methods:
+            raise BadRequest("Expecting a list of methods at /auth/identity/methods")
+        identified: Identified | None = None
+        for method in cast("list[object]", methods):
+            check = {
+                "password": self._password,
+                "token": self._token,
+                "application_credential": self._application_credential,
+            }.get(text(method, "/auth/identity/methods"))
+            if check is None:
+                raise Unauthorized(
+                    f"Attempted to authenticate with an unsupported method: {method}"
+                )
+            part = mapping(identity.get(str(method)), f"/auth/identity/{method}")
+            identified = await check(part, address)
+        assert identified is not None
+        async with self.database.transaction() as tx:
+            token = await self._scoped(tx, identified, auth.get("scope"))
+        data = await self.tokens.get(token)
+        if data is None:
+            raise Unauthorized("The user or the project is disabled")
+        return token, data
+
+    async def _password(self, part: dict[str, Any], address: str) -> Identified:
+        user = mapping(part.get("user"), "/auth/identity/password/user")
+        password = text(user.get("password"), "/auth/identity/password/user/password")
+        async with self.database.read() as tx:
+            row = await self._user(tx, user)
+        key = f"{row.id if row else user.get('name') or user.get('id')}@{address}"
+        wait = self.throttle.wait_seconds(key)
+        if wait > 0:
+            raise TooManyRequests(
+                f"Too many failed logins; try again in {wait:.0f} seconds",
+                headers={"Retry-After": str(int(wait) + 1)},
+            )
+        good = await verify_password(row.password_hash if row else None, password)
+        if not good or row is None or not row.enabled:
+            self.throttle.failed(key)
+            raise Unauthorized("The request you have made requires authentication.")
+        self.throttle.succeeded(key)
+        return Identified(row.id, ["password"])
+
+    async def _user(self, tx: Transaction, user: dict[str, Any]) -> Any:
+        if "id" in user:
+            table = store.KINDS["user"]
+            wanted = text(user["id"], "/auth/identity/password/user/id")
+            return (await tx.execute(select(table).where(table.c.id == wanted))).first()
+        name = text(user.get("name"), "/auth/identity/password/user/name")
+        domain = await self._domain(tx, user.get("domain"))
+        return await store.find_by_name(tx, "user", name, domain)
+
+    async def _domain(self, tx: Transaction, given: object) -> str:
+        if given is None:
+            return DOMAIN_ID
+        domain = mapping(given, "domain")
+        if "id" in domain:
+            return text(domain["id"], "domain/id")
+        name = text(domain.get("name"), "domain/name")
+        row = (await tx.execute(select(domains).where(domains.c.name == name))).first()
+        return str(row.id) if row else ""
+
+    async def _token(self, part: dict[str, Any], _address: str) -> Identified:
+        data = await self.tokens.get(text(part.get("id"), "/auth/identity/token/id"))
+        if data is None or data.application_credential_id:
+            raise Unauthorized("The request you have made requires authentication.")
+        methods = list(dict.fromkeys([*data.methods, "token"]))
+        # A token made from a token must not outlive it.
+        return Identified(data.user_id, methods, expires_at=data.expires_at)
+
+    async def _application_credential(self, part: dict[str, Any], address: str) -> Identified:
+        secret = text(part.get("secret"), "/auth/identity/application_credential/secret")
+        query = select(application_credentials)
+        async with self.database.read() as tx:
+            if "id" in part:
+                wanted = text(part["id"], "/auth/identity/application_credential/id")
+                query = query.where(application_credentials.c.id == wanted)
+            else:
+                user = mapping(part.get("user"), "/auth/identity/application_credential/user")
+                owner = await self._user(tx, user)
+                query = query.where(
+                    application_credentials.c.name == text(part.get("name"), "name"),
+                    application_credentials.c.user_id == (owner.id if owner else ""),
+                )
+            row = (await tx.execute(query)).first()
+        now = self.database.clock.now()
+        if (
+            row is None
+            or row.secret_hash != digest(secret)
+            or (row.expires_at is not None and row.expires_at <= now)
+        ):
+            raise Unauthorized("The request you have made requires authentication.")
+        return Identified(
+            row.user_id,
+            ["application_credential"],
+            expires_at=row.expires_at,
+            project_id=row.project_id,
+            roles=row.roles,
+            application_credential_id=row.id,
+        )
+
+    async def _scoped(self, tx: Transaction, who: Identified, scope: object) -> str:
+        """A token with the asked scope: project, domain, none, or the user's default project."""
+        project_id = who.project_id
+        domain_scope: str | None = None
+        if scope is not None and scope != "unscoped" and project_id is None:
+            wanted = mapping(scope, "/auth/scope")
+            if "project" in wanted:
+                project_id = await self._project(
+                    tx, mapping(wanted["project"], "/auth/scope/project")
+                )
+            elif "domain" in wanted:
+                domain_scope = await self._domain(tx, wanted["domain"])
+            elif "unscoped" not in wanted and "system" not in wanted:
+                raise BadRequest("Expecting project, domain or unscoped at /auth/scope")
+        elif scope is None and project_id is None:
+            user = await store.find(tx, "user", who.user_id)
+            project_id = user.default_project_id
+            if project_id and not await store.roles_of(tx, who.user_id, project_id):
+                project_id = None
+        roles: list[dict[str, str]] = []
+        if project_id is not None:
+            held = await store.roles_of(tx, who.user_id, project_id)
+            allowed = {role["id"] for role in who.roles} if who.roles is not None else None
+            roles = [role for role in held if allowed is None or role["id"] in allowed]
+            if not roles:
+                raise Unauthorized("The user has no role in this project")
+        return await self.tokens.issue(
+            tx,
+            user_id=who.user_id,
+            project_id=project_id,
+            domain_scope=domain_scope,
+            roles=roles,
+            methods=who.methods,
+            expires_at=who.expires_at,
+            application_credential_id=who.application_credential_id,
+        )
+
+    async def _project(self, tx: Transaction, given: dict[str, Any]) -> str:
+        if "id" in given:
+            query = select(projects).where(projects.c.id == text(given["id"], "project/id"))
+        else:
+            query = select(projects).where(
+                projects.c.name == text(given.get("name"), "project/name"),
+                projects.c.domain_id == await self._domain(tx, given.get("domain")),
+            )
+        row = (await tx.execute(query)).first()
+        if row is None or not row.enabled:
+            raise Unauthorized("The request you have made requires authentication.")
+        return str(row.id)
+
+    def catalog(self) -> list[dict[str, Any]]:
+        """The service catalog."""
+        return [
+            {
+                "id": digest(endpoint.type)[:32],
+                "type": endpoint.type,
+                "name": endpoint.name,
+                "endpoints": [
+                    {
+                        "id": digest(endpoint.type + interface)[:32],
+                        "interface": interface,
+                        "region": self.region,
+                        "region_id": self.region,
+                        "url": endpoint.url,
+                    }
+                    for interface in ("public", "internal", "admin")
+                ],
+            }
+            for endpoint in self.endpoints
+        ]
+
+    def body(self, data: TokenData, *, catalog: bool = True) -> dict[str, Any]:
+        """The token body of Keystone v3."""
+        domain = {"id": data.user_domain_id, "name": "Default"}
+        value: dict[str, Any] = {
+            "methods": data.methods,
+            "user": {
+                "id": data.user_id,
+                "name": data.user_name,
+                "domain": domain,
+                "password_expires_at": None,
+            },
+            "audit_ids": [data.audit_id],
+            "issued_at": stamp(data.issued_at),
+            "expires_at": stamp(data.expires_at),
+        }
+        if data.project_id is not None:
+            value["project"] = {
+                "id": data.project_id,
+                "name": data.project_name,
+                "domain": {"id": DOMAIN_ID, "name": "Default"},
+            }
+            value["is_domain"] = False
+            value["roles"] = data.roles
+            if catalog:
+                value["catalog"] = self.catalog()
+        elif data.domain_scope is not None:
+            value["domain"] = {"id": data.domain_scope, "name": "Default"}
+            value["roles"] = data.roles
+        if data.application_credential_id:
+            value["application_credential"] = {
+                "id": data.application_credential_id,
+                "restricted": True,
+            }
+        return {"token": value}
+
+
+def stamp(moment: datetime) -> str:
+    """A time as Keystone writes it."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,0 +1,46 @@
+"""Password and secret hashing.
+
+Passwords are few and weak: argon2id, off the event loop. Tokens and application credential secrets are
+256 random bits: one SHA-256 is enough, and it can be looked up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import secrets
+
+from argon2 import PasswordHasher
+from argon2.exceptions import InvalidHashError, VerifyMismatchError
+
+# About 30 ms and 19 MiB a login (OWASP's first recommendation): dear for a guesser, cheap for a user.
+_HASHER = PasswordHasher(time_cost=2, memory_cost=19_456, parallelism=1)
+# Verified when the user does not exist, so that the answer takes as long as for one that does.
+_DECOY = _HASHER.hash("no such user")
+
+
+async def hash_password(password: str) -> str:
+    """The text to store for a password."""
+    return await asyncio.to_thread(_HASHER.hash, password)
+
+
+async def verify_password(stored: str | None, password: str) -> bool:
+    """Whether the password is the stored one; takes as long without a stored one."""
+
+    def verify() -> bool:
+        try:
+            return _HASHER.verify(stored or _DECOY, password) and stored is not None
+        except (VerifyMismatchError, InvalidHashError):
+            return False
+
+    return await asyncio.to_thread(verify)
+
+
+def new_secret() -> str:
+    """256 random bits as text."""
+    return secrets.token_urlsafe(32)
+
+
+def digest(secret: str) -> str:
+    """What is stored of a random secret."""
+    return hashlib.sha256(secret.encode()).hexdigest()

@@ -1,0 +1,128 @@
+"""Users, projects, roles and assignments in the database."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from sqlalchemy import Row, Table, and_, delete, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from vetro.http.faults import BadRequest, Conflict, NotFound
+from vetro.identity.tables import DOMAIN_ID, assignments, domains, projects, roles, users
+from vetro.storage import Database, Transaction
+
+KINDS: dict[str, Table] = {"user": users, "project": projects, "role": roles, "domain": domains}
+
+
+def new_id() -> str:
+    """A random id: 32 lower-case hex digits."""
+    return uuid.uuid4().hex
+
+
+async def find(tx: Transaction, kind: str, id_: str) -> Row[Any]:
+    """The row with this id. Errors: ``NotFound`` names kind and id."""
+    table = KINDS[kind]
+    row = (await tx.execute(select(table).where(table.c.id == id_))).first()
+    if row is None:
+        raise NotFound(f"Could not find {kind}: {id_}.")
+    return row
+
+
+async def find_by_name(
+    tx: Transaction, kind: str, name: str, domain_id: str | None = None
+) -> Row[Any] | None:
+    """The row with this name (in a domain), or ``None``."""
+    table = KINDS[kind]
+    query = select(table).where(table.c.name == name)
+    if domain_id is not None and "domain_id" in table.c:
+        query = query.where(table.c.domain_id == domain_id)
+    return (await tx.execute(query)).first()
+
+
+async def create(tx: Transaction, kind: str, values: dict[str, Any]) -> Row[Any]:
+    """Insert a row. Errors: ``Conflict`` when the name is taken."""
+    table = KINDS[kind]
+    if await find_by_name(tx, kind, values["name"], values.get("domain_id")) is not None:
+        raise Conflict(f"Conflict occurred: a {kind} named {values['name']} exists already.")
+    try:
+        await tx.execute(insert(table).values(**values))
+    except IntegrityError as error:
+        raise BadRequest(f"The {kind} refers to something that does not exist") from error
+    return await find(tx, kind, values["id"])
+
+
+async def change(tx: Transaction, kind: str, id_: str, values: dict[str, Any]) -> Row[Any]:
+    """Update a row. Errors: ``NotFound``, ``Conflict``."""
+    row = await find(tx, kind, id_)
+    if "name" in values and values["name"] != row.name:
+        domain = getattr(row, "domain_id", None)
+        if await find_by_name(tx, kind, values["name"], domain) is not None:
+            raise Conflict(f"Conflict occurred: a {kind} named {values['name']} exists already.")
+    if values:
+        table = KINDS[kind]
+        await tx.execute(update(table).where(table.c.id == id_).values(**values))
+    return await find(tx, kind, id_)
+
+
+async def remove(tx: Transaction, kind: str, id_: str) -> None:
+    """Delete a row and what hangs on it. Errors: ``NotFound``."""
+    await find(tx, kind, id_)
+    table = KINDS[kind]
+    await tx.execute(delete(table).where(table.c.id == id_))
+
+
+async def roles_of(tx: Transaction, user_id: str, project_id: str) -> list[dict[str, str]]:
+    """The roles a user has in a project, as ``{id, name}``."""
+    query = (
+        select(roles)
+        .join(assignments, assignments.c.role_id == roles.c.id)
+        .where(assignments.c.user_id == user_id, assignments.c.project_id == project_id)
+        .order_by(roles.c.name)
+    )
+    return [{"id": row.id, "name": row.name} for row in await tx.execute(query)]
+
+
+async def grant(tx: Transaction, user_id: str, project_id: str, role_id: str) -> None:
+    """Give a user a role in a project; giving it twice is the same."""
+    for kind, id_ in (("user", user_id), ("project", project_id), ("role", role_id)):
+        await find(tx, kind, id_)
+    if not await has_grant(tx, user_id, project_id, role_id):
+        await tx.execute(
+            insert(assignments).values(user_id=user_id, project_id=project_id, role_id=role_id)
+        )
+
+
+async def has_grant(tx: Transaction, user_id: str, project_id: str, role_id: str) -> bool:
+    """Whether a user has a role in a project."""
+    found = await tx.execute(select(assignments).where(_grant(user_id, project_id, role_id)))
+    return found.first() is not None
+
+
+async def revoke(tx: Transaction, user_id: str, project_id: str, role_id: str) -> None:
+    """Take a role away. Errors: ``NotFound`` when it was not given."""
+    removed = await tx.execute(delete(assignments).where(_grant(user_id, project_id, role_id)))
+    if removed.rowcount == 0:
+        raise NotFound("Could not find this role assignment.")
+
+
+def _grant(user_id: str, project_id: str, role_id: str) -> Any:
+    return and_(
+        assignments.c.user_id == user_id,
+        assignments.c.project_id == project_id,
+        assignments.c.role_id == role_id,
+    )
+
+
+async def ensure_basics(database: Database) -> None:
+    """The default domain and the standard roles; safe to repeat."""
+    async with database.transaction() as tx:
+        if (await tx.execute(select(domains).where(domains.c.id == DOMAIN_ID))).first() is None:
+            await tx.execute(
+                insert(domains).values(
+                    id=DOMAIN_ID, name="Default", enabled=True, description="The default domain"
+                )
+            )
+        for name in ("admin", "member", "reader"):
+            if await find_by_name(tx, "role", name) is None:
+                await tx.execute(insert(roles).values(id=new_id(), name=name))

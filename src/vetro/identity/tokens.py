@@ -1,0 +1,169 @@
+"""Tokens: issuing, validating, revoking; stored hashed, validated from a short-lived cache."""
+
+from __future__ import annotations
+
+import uuid
+from collections import OrderedDict
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy import delete, insert, select
+
+from vetro.http.principal import Principal
+from vetro.identity.passwords import digest, new_secret
+from vetro.identity.tables import projects, tokens, users
+from vetro.storage import Database, Transaction
+
+CACHE_SECONDS = 5.0
+CACHE_ENTRIES = 2000
+CHANNEL = "identity/revoked"
+
+
+@dataclass(frozen=True)
+class TokenData:
+    """A valid token, joined with its user and project."""
+
+    user_id: str
+    user_name: str
+    user_domain_id: str
+    project_id: str | None
+    project_name: str | None
+    domain_scope: str | None
+    roles: list[dict[str, str]]
+    methods: list[str]
+    audit_id: str
+    application_credential_id: str | None
+    issued_at: datetime
+    expires_at: datetime
+
+
+class TokenStore:
+    """Issues and looks up tokens.
+
+    A token seen valid is trusted for ``CACHE_SECONDS`` without the database; a revocation in this
+    process is known at once, one in another process within that time.
+    """
+
+    def __init__(self, database: Database, lifetime: timedelta) -> None:
+        self.database = database
+        self.lifetime = lifetime
+        self._cache: OrderedDict[str, tuple[float, TokenData]] = OrderedDict()
+
+    async def issue(
+        self,
+        tx: Transaction,
+        *,
+        user_id: str,
+        project_id: str | None,
+        domain_scope: str | None,
+        roles: list[dict[str, str]],
+        methods: list[str],
+        expires_at: datetime | None = None,
+        application_credential_id: str | None = None,
+    ) -> str:
+        """A new token. ``expires_at`` shortens its life (a token made from a token)."""
+        token = new_secret()
+        now = self.database.clock.now()
+        latest = now + self.lifetime
+        await tx.execute(delete(tokens).where(tokens.c.expires_at < now))
+        await tx.execute(
+            insert(tokens).values(
+                digest=digest(token),
+                user_id=user_id,
+                project_id=project_id,
+                domain_scope=domain_scope,
+                roles=roles,
+                methods=methods,
+                audit_id=uuid.uuid4().hex[:22],
+                application_credential_id=application_credential_id,
+                issued_at=now,
+                expires_at=min(expires_at, latest) if expires_at else latest,
+            )
+        )
+        return token
+
+    async def get(self, token: str) -> TokenData | None:
+        """The token's data while it is valid and its user and project are enabled."""
+        key = digest(token)
+        clock = self.database.clock
+        cached = self._cache.get(key)
+        if cached is not None and clock.monotonic() - cached[0] < CACHE_SECONDS:
+            return cached[1] if cached[1].expires_at > clock.now() else None
+        async with self.database.read() as tx:
+            data = await self._load(tx, key)
+        if data is None:
+            self._cache.pop(key, None)
+            return None
+        self._cache[key] = (clock.monotonic(), data)
+        self._cache.move_to_end(key)
+        if len(self._cache) > CACHE_ENTRIES:
+            self._cache.popitem(last=False)
+        return data
+
+    async def _load(self, tx: Transaction, key: str) -> TokenData | None:
+        query = (
+            select(
+                tokens,
+                users.c.name.label("user_name"),
+                users.c.domain_id.label("user_domain_id"),
+                users.c.enabled.label("user_enabled"),
+                projects.c.name.label("project_name"),
+                projects.c.enabled.label("project_enabled"),
+            )
+            .join(users, users.c.id == tokens.c.user_id)
+            .outerjoin(projects, projects.c.id == tokens.c.project_id)
+            .where(tokens.c.digest == key, tokens.c.expires_at > self.database.clock.now())
+        )
+        row = (await tx.execute(query)).first()
+        if row is None or not row.user_enabled or row.project_enabled is False:
+            return None
+        return TokenData(
+            user_id=row.user_id,
+            user_name=row.user_name,
+            user_domain_id=row.user_domain_id,
+            project_id=row.project_id,
+            project_name=row.project_name,
+            domain_scope=row.domain_scope,
+            roles=row.roles or [],
+            methods=row.methods,
+            audit_id=row.audit_id,
+            application_credential_id=row.application_credential_id,
+            issued_at=row.issued_at,
+            expires_at=row.expires_at,
+        )
+
+    async def revoke(self, token: str) -> bool:
+        """End a token; ``False`` when it was not valid."""
+        self._cache.pop(digest(token), None)
+        async with self.database.transaction() as tx:
+            removed = await tx.execute(delete(tokens).where(tokens.c.digest == digest(token)))
+        return removed.rowcount == 1
+
+    async def revoke_of_user(self, tx: Transaction, user_id: str) -> None:
+        """End all tokens of a user (password changed, disabled, deleted)."""
+        self._cache.clear()
+        await tx.execute(delete(tokens).where(tokens.c.user_id == user_id))
+
+    async def revoke_of_credential(self, tx: Transaction, credential_id: str) -> None:
+        """End all tokens made with an application credential."""
+        self._cache.clear()
+        await tx.execute(delete(tokens).where(tokens.c.application_credential_id == credential_id))
+
+    def forget_cached(self) -> None:
+        """Look at the database again for every token."""
+        self._cache.clear()
+
+    async def authenticate(self, token: str) -> Principal | None:
+        """The ``Authenticator`` of the other faces: tokens scoped to a project."""
+        data = await self.get(token)
+        if data is None or data.project_id is None:
+            return None
+        return Principal(
+            user_id=data.user_id,
+            user_name=data.user_name,
+            project_id=data.project_id,
+            project_name=data.project_name or "",
+            domain_id=data.user_domain_id,
+            roles=frozenset(role["name"] for role in data.roles),
+            token=token,
+        )

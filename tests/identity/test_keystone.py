@@ -1,0 +1,266 @@
+"""The stock OpenStack client library against a running identity service."""
+
+import asyncio
+import socket
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from keystoneauth1 import session
+from keystoneauth1.exceptions import http as keystone_errors
+from keystoneauth1.identity import v3
+
+from vetro.http import assemble, serve
+from vetro.http.client import HttpClient
+from vetro.identity import MIGRATIONS, CatalogEndpoint, Identity, IdentitySettings
+from vetro.storage import Database, migrate
+
+
+@dataclass
+class Running:
+    """A served identity service."""
+
+    url: str
+    identity: Identity
+    http: HttpClient
+
+    def password(self, user: str = "admin", password: str = "pw", **scope: Any) -> v3.Password:
+        """A password plugin, scoped to the project admin unless told otherwise."""
+        chosen = scope or {"project_name": "admin", "project_domain_name": "Default"}
+        return v3.Password(
+            auth_url=f"{self.url}/v3",
+            username=user,
+            password=password,
+            user_domain_name="Default",
+            **chosen,
+        )
+
+    async def token(self, user: str = "admin", password: str = "pw", **scope: Any) -> str:
+        """A token through the client library."""
+        plugin = self.password(user, password, **scope)
+        token = await in_thread(lambda s: s.get_token(), plugin)
+        assert isinstance(token, str)
+        return token
+
+    async def call(self, method: str, path: str, token: str, json: Any = None) -> Any:
+        """A raw request with a token."""
+        return await self.http.request(
+            method, f"{self.url}/v3{path}", json=json, headers={"X-Auth-Token": token}
+        )
+
+
+async def in_thread(work: Callable[[session.Session], Any], plugin: Any) -> Any:
+    """Run the (blocking) client library beside the server's loop."""
+
+    def run() -> Any:
+        opened = session.Session(auth=plugin)
+        try:
+            return work(opened)
+        finally:
+            opened.session.close()
+
+    return await asyncio.to_thread(run)
+
+
+@pytest.fixture
+async def running(tmp_path: Path) -> AsyncGenerator[Running, None]:
+    """An identity service on a free port with the administrator's password 'pw'."""
+    database = await Database.open(f"sqlite:///{tmp_path}/i.db")
+    await migrate(database, [MIGRATIONS])
+    identity = Identity(database, IdentitySettings(admin_password="pw"))
+    await identity.bootstrap_admin()
+    listener = socket.create_server(("127.0.0.1", 0))
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}/identity"
+    endpoints = [
+        CatalogEndpoint("identity", "vetro-identity", url),
+        CatalogEndpoint("application-catalog", "vetro", "http://catalog.test"),
+    ]
+    stop, ready = asyncio.Event(), asyncio.Event()
+    assembly = assemble([identity.face(endpoints)])
+    server = asyncio.create_task(serve(assembly, [listener], stop, on_ready=ready.set))
+    await ready.wait()
+    async with HttpClient() as http:
+        yield Running(url, identity, http)
+    stop.set()
+    await server
+    await database.close()
+
+
+async def test_password_login_finds_our_faces(running: Running) -> None:
+    """keystoneauth logs in by password and finds the catalog's endpoint."""
+    endpoint = await in_thread(
+        lambda s: s.get_endpoint(service_type="application-catalog", interface="public"),
+        running.password(),
+    )
+    assert endpoint == "http://catalog.test"
+
+
+async def test_token_login_is_rescoped_and_does_not_live_longer(running: Running) -> None:
+    """keystoneauth's token plugin gets a scoped token that ends with the first."""
+    first = await running.token(unscoped=True)
+    plugin = v3.Token(
+        auth_url=f"{running.url}/v3",
+        token=first,
+        project_name="admin",
+        project_domain_name="Default",
+    )
+    second = await in_thread(lambda s: s.get_token(), plugin)
+    one = (await running.identity.tokens.get(first)) or pytest.fail("no token")
+    two = (await running.identity.tokens.get(second)) or pytest.fail("no token")
+    assert (one.project_id, two.project_name) == (None, "admin")
+    assert two.expires_at <= one.expires_at
+
+
+async def test_application_credentials_log_in_until_they_are_deleted(running: Running) -> None:
+    """keystoneauth's application credential plugin works; deletion ends credential and tokens."""
+    token = await running.token()
+    data = await running.identity.tokens.get(token)
+    assert data is not None
+    path = f"/users/{data.user_id}/application_credentials"
+    made = await running.call(
+        "POST",
+        path,
+        token,
+        {"application_credential": {"name": "ci", "roles": [{"name": "member"}]}},
+    )
+    assert made.status == 201
+    value = made.json()["application_credential"]
+
+    def plugin() -> v3.ApplicationCredential:
+        return v3.ApplicationCredential(
+            auth_url=f"{running.url}/v3",
+            application_credential_id=value["id"],
+            application_credential_secret=value["secret"],
+        )
+
+    limited = await in_thread(lambda s: s.get_token(), plugin())
+    principal = await running.identity.authenticator().authenticate(limited)
+    assert principal is not None
+    assert principal.roles == {"member"}
+    listed = (await running.call("GET", path, token)).json()["application_credentials"]
+    assert "secret" not in listed[0]
+    assert (await running.call("DELETE", f"{path}/{value['id']}", token)).status == 204
+    assert await running.identity.authenticator().authenticate(limited) is None
+    with pytest.raises(keystone_errors.Unauthorized):
+        await in_thread(lambda s: s.get_token(), plugin())
+
+
+async def test_tokens_are_validated_and_revoked(running: Running) -> None:
+    """GET, HEAD and DELETE on the token as Keystone's middleware uses them."""
+    token = await running.token()
+    headers = {"X-Auth-Token": token, "X-Subject-Token": token}
+    url = f"{running.url}/v3/auth/tokens"
+    shown = await running.http.request("GET", url, headers=headers)
+    assert shown.json()["token"]["user"]["name"] == "admin"
+    assert shown.json()["token"]["catalog"][1]["type"] == "application-catalog"
+    assert (await running.http.request("HEAD", url, headers=headers)).status == 200
+    assert (await running.http.request("DELETE", url, headers=headers)).status == 204
+    assert (await running.http.request("GET", url, headers=headers)).status == 401
+
+
+async def test_a_wrong_password_is_refused_and_then_throttled(running: Running) -> None:
+    """Guessing costs: after five failures the next attempt must wait, also with the right one."""
+    body = {
+        "auth": {
+            "identity": {
+                "methods": ["password"],
+                "password": {
+                    "user": {"name": "admin", "domain": {"id": "default"}, "password": "x"}
+                },
+            }
+        }
+    }
+    url = f"{running.url}/v3/auth/tokens"
+    statuses = [(await running.http.request("POST", url, json=body)).status for _ in range(6)]
+    assert statuses == [401] * 5 + [429]
+    body["auth"]["identity"]["password"]["user"]["password"] = "pw"  # type: ignore[index]
+    answer = await running.http.request("POST", url, json=body)
+    assert answer.status == 429
+    assert int(answer.headers["retry-after"]) > 0
+    assert answer.json()["error"]["code"] == 429
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        None,
+        [],
+        {"auth": 1},
+        {"auth": {"identity": {}}},
+        {"auth": {"identity": {"methods": ["password"]}}},
+        {"auth": {"identity": {"methods": ["password"], "password": {"user": {"name": 1}}}}},
+        {"auth": {"identity": {"methods": ["token"], "token": {"id": 3}}}},
+    ],
+)
+async def test_malformed_logins_are_400(running: Running, body: Any) -> None:
+    """A wrong shape is named, never a crash."""
+    answer = await running.http.request("POST", f"{running.url}/v3/auth/tokens", json=body)
+    assert answer.status == 400
+    assert "Expecting" in answer.json()["error"]["message"]
+
+
+async def test_users_projects_and_roles(running: Running) -> None:
+    """An administrator makes a user with a role in a project, who can then log in there."""
+    admin = await running.token()
+    project = (await running.call("POST", "/projects", admin, {"project": {"name": "p"}})).json()
+    user = (
+        await running.call("POST", "/users", admin, {"user": {"name": "ann", "password": "secret"}})
+    ).json()
+    roles = (await running.call("GET", "/roles?name=member", admin)).json()["roles"]
+    scope = {"project_name": "p", "project_domain_name": "Default"}
+    with pytest.raises(keystone_errors.Unauthorized):
+        await running.token("ann", "secret", **scope)
+    path = f"/projects/{project['project']['id']}/users/{user['user']['id']}/roles/{roles[0]['id']}"
+    assert (await running.call("PUT", path, admin)).status == 204
+    assert (await running.call("HEAD", path, admin)).status == 204
+    token = await running.token("ann", "secret", **scope)
+    assert (await running.call("GET", "/users", token)).status == 403
+    mine = (await running.call("GET", "/auth/projects", token)).json()["projects"]
+    assert [one["name"] for one in mine] == ["p"]
+    assert (await running.call("DELETE", path, admin)).status == 204
+    assert await running.identity.authenticator().authenticate(token) is None
+
+
+async def test_a_disabled_user_is_out_at_once(running: Running) -> None:
+    """Disabling a user ends the tokens and the logins."""
+    admin = await running.token()
+    user_id, _ = await running.identity.add_user("bob", "b", project="q", roles=["member"])
+    token = await running.token("bob", "b", project_name="q", project_domain_name="Default")
+    changed = await running.call("PATCH", f"/users/{user_id}", admin, {"user": {"enabled": False}})
+    assert changed.json()["user"]["enabled"] is False
+    assert await running.identity.authenticator().authenticate(token) is None
+    with pytest.raises(keystone_errors.Unauthorized):
+        await running.token("bob", "b", project_name="q", project_domain_name="Default")
+
+
+async def test_names_are_unique_and_missing_things_404(running: Running) -> None:
+    """Conflicts and absent ids are reported as Keystone does."""
+    admin = await running.token()
+    assert (
+        await running.call("POST", "/projects", admin, {"project": {"name": "admin"}})
+    ).status == 409
+    assert (await running.call("GET", "/projects/none", admin)).status == 404
+    assert (await running.call("POST", "/users", admin, {"user": {"name": 5}})).status == 400
+    assert (await running.call("GET", "/users", "")).status == 401
+
+
+async def test_discovery_needs_no_token(running: Running) -> None:
+    """Version documents are public."""
+    assert (await running.http.request("GET", running.url)).status == 300
+    answer = await running.http.request("GET", f"{running.url}/v3")
+    assert answer.json()["version"]["id"].startswith("v3")
+
+
+async def test_the_first_start_makes_one_administrator(tmp_path: Path) -> None:
+    """A second bootstrap makes nobody and tells nothing; stored secrets are hashes."""
+    database = await Database.open(f"sqlite:///{tmp_path}/i.db")
+    await migrate(database, [MIGRATIONS])
+    identity = Identity(database)
+    credentials = await identity.bootstrap_admin()
+    assert credentials is not None
+    assert len(credentials.password) >= 20
+    assert await identity.bootstrap_admin() is None
+    await database.close()
+    assert credentials.password.encode() not in (tmp_path / "i.db").read_bytes()
