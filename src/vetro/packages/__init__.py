@@ -1,0 +1,34 @@
+"""Application packages: archives, manifests, versions, forms, checks (packages-and-forms.md).
+
+``open_package`` opens and checks one (directory, zip or bytes) as a ``Package``, which the language can
+load classes from. ``build_archive`` writes a directory as a zip, ``check`` lists everything that is
+wrong, ``forms`` turns a form's answers into an application's object.
+"""
+
+from vetro.packages.check import Finding, check
+from vetro.packages.errors import (
+    PackageClassError,
+    PackageError,
+    PackageFormatError,
+    PackageLimitError,
+    PackageLoadError,
+)
+from vetro.packages.manifest import Manifest, parse_manifest
+from vetro.packages.members import ArchiveLimits
+from vetro.packages.package import Package, build_archive, open_package
+
+__all__ = [
+    "ArchiveLimits",
+    "Finding",
+    "Manifest",
+    "Package",
+    "PackageClassError",
+    "PackageError",
+    "PackageFormatError",
+    "PackageLimitError",
+    "PackageLoadError",
+    "build_archive",
+    "check",
+    "open_package",
+    "parse_manifest",
+]

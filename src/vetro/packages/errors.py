@@ -1,0 +1,83 @@
+"""What can be wrong with a package (packages-and-forms.md A4).
+
+::
+
+    PackageError                  cannot be used; the message says where and why
+    ├── PackageLoadError          a file is missing or unreadable, a logo is wrong
+    │   └── PackageFormatError    the archive or the manifest breaks the format
+    ├── PackageClassError         a class is not declared, or its file is missing or broken
+    └── PackageLimitError         larger, deeper or more numerous than allowed
+"""
+
+from __future__ import annotations
+
+
+class PackageError(Exception):
+    """A package cannot be used. ``file``, ``line`` and ``column`` name the place, when there is one."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        file: str | None = None,
+        line: int | None = None,
+        column: int | None = None,
+        code: str = "E000",
+    ) -> None:
+        place = file or ""
+        if file and line:
+            place = f"{file}:{line}:{column or 1}"
+        super().__init__(f"{place}: {message}" if place else message)
+        self.message = message
+        self.file = file
+        self.line = line
+        self.column = column
+        self.code = code
+
+
+class PackageLoadError(PackageError):
+    """A part of the package is missing or cannot be read."""
+
+
+class PackageFormatError(PackageLoadError):
+    """The archive or its manifest breaks the format."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        file: str | None = None,
+        line: int | None = None,
+        column: int | None = None,
+        code: str = "E000",
+    ) -> None:
+        super().__init__(
+            f"Incorrect package format: {message}", file=file, line=line, column=column, code=code
+        )
+
+
+class PackageClassError(PackageError):
+    """A class cannot be read from the package."""
+
+    def __init__(
+        self,
+        package: str,
+        class_name: str,
+        reason: str,
+        *,
+        file: str | None = None,
+        line: int | None = None,
+        column: int | None = None,
+        code: str = "E050",
+    ) -> None:
+        super().__init__(
+            f'Unable to load class "{class_name}" from package {package}: {reason}',
+            file=file,
+            line=line,
+            column=column,
+            code=code,
+        )
+
+
+class PackageLimitError(PackageFormatError):
+    """The package is larger than a limit."""

@@ -1,0 +1,263 @@
+"""``manifest.yaml``: what a package says of itself (packages-and-forms.md A2, A3)."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import yaml
+
+from vetro.muranopl.versions import Version, version_spec
+from vetro.packages.errors import PackageFormatError, PackageLimitError, PackageLoadError
+
+FILE = "manifest.yaml"
+MAX_BYTES = 2**20
+MAX_DEPTH = 40
+MAX_ALIASES = 100
+FULL_NAME = re.compile(r"\w+(?:\.\w+)*\Z")
+MURANOPL_FORMATS = ("1.0.0", "1.1.0", "1.2.0", "1.3.0", "1.4.0", "1.5.0")
+KEYS = (
+    "Format",
+    "FullName",
+    "Type",
+    "Version",
+    "Name",
+    "Description",
+    "Author",
+    "Tags",
+    "Classes",
+    "Require",
+    "UI",
+    "Logo",
+    "Supplier",
+    "Meta",
+    "EntryPoint",
+    "Template",
+)
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """A checked manifest. ``format`` is the MuranoPL version text (``1.4``); ``HOT`` for templates."""
+
+    full_name: str
+    type: str
+    format: str
+    version: str = "0.0.0"
+    name: str = ""
+    description: str | None = None
+    author: str | None = None
+    tags: list[str] = field(default_factory=list[str])
+    classes: dict[str, str] = field(default_factory=dict[str, str])
+    requirements: dict[str, str | None] = field(default_factory=dict[str, "str | None"])
+    ui: str = "ui.yaml"
+    ui_named: bool = False
+    logo: str = "logo.png"
+    logo_named: bool = False
+    supplier: dict[str, Any] = field(default_factory=dict[str, Any])
+    meta: Any = None
+    unknown_keys: list[str] = field(default_factory=list[str])
+
+
+class _Loader(yaml.CSafeLoader):
+    """YAML's safe loader without timestamps: a date in a manifest stays text."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [pair for pair in resolvers if pair[0] != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def _limits(text: str, file: str) -> None:
+    """Refuse depth and aliases before anything is built."""
+    depth = aliases = 0
+    for event in cast("list[Any]", yaml.parse(text, Loader=yaml.CSafeLoader)):
+        if isinstance(event, yaml.AliasEvent):
+            aliases += 1
+            if aliases > MAX_ALIASES:
+                raise PackageLimitError(f"more than {MAX_ALIASES} YAML aliases", file=file)
+        elif isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
+            depth += 1
+            if depth > MAX_DEPTH:
+                raise PackageLimitError(f"YAML nested deeper than {MAX_DEPTH}", file=file)
+        elif isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent)):
+            depth -= 1
+
+
+def parse_yaml(content: bytes, file: str) -> tuple[Any, Any]:
+    """A small YAML document and its node tree. Errors: ``PackageLoadError`` with the position."""
+    if len(content) > MAX_BYTES:
+        raise PackageLimitError(f"larger than {MAX_BYTES} bytes", file=file)
+    try:
+        text = content.decode("utf-8-sig")
+        _limits(text, file)
+        node = cast("Any", yaml.compose(text, Loader=_Loader))
+        loader = _Loader("")
+        try:
+            return (loader.construct_document(node) if node is not None else None), node
+        finally:
+            loader.dispose()
+    except UnicodeDecodeError as error:
+        raise PackageLoadError(
+            f"Unable to load due to: not UTF-8 text ({error})", file=file
+        ) from error
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        hint = ""
+        if "cannot start any token" in str(error.problem) or "expected alphabetic" in str(
+            error.problem
+        ):
+            hint = "; quote values that start with >, !, *, % or @"
+        raise PackageLoadError(
+            f"Unable to load due to: {error.problem or error.context}{hint}",
+            file=file,
+            line=mark.line + 1 if mark else None,
+            column=mark.column + 1 if mark else None,
+        ) from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise PackageLoadError(f"Unable to load due to: {error}", file=file) from error
+
+
+class _Reader:
+    """Reads values of the manifest and says where a wrong one stands."""
+
+    def __init__(self, values: dict[str, Any], node: Any) -> None:
+        self.values = values
+        self.places: dict[str, Any] = {}
+        if isinstance(node, yaml.MappingNode):
+            pairs = cast("list[tuple[Any, Any]]", node.value)
+            for key, value in pairs:
+                name = str(key.value)
+                if name in self.places:
+                    raise PackageFormatError(
+                        f"the key {name} stands twice (first in line {self.places[name].line + 1})",
+                        file=FILE,
+                        line=key.start_mark.line + 1,
+                        column=key.start_mark.column + 1,
+                    )
+                self.places[name] = value.start_mark
+
+    def error(self, key: str, message: str, code: str) -> PackageFormatError:
+        mark = self.places.get(key)
+        return PackageFormatError(
+            message,
+            file=FILE,
+            line=mark.line + 1 if mark else None,
+            column=mark.column + 1 if mark else None,
+            code=code,
+        )
+
+    def text(self, key: str) -> str | None:
+        value = self.values.get(key)
+        if value is None:
+            return None
+        if isinstance(value, (dict, list)):
+            raise self.error(key, f"{key} must be text, not {type(value).__name__}", "E010")
+        return str(value)
+
+    def map(self, key: str) -> dict[str, Any]:
+        value = self.values.get(key)
+        if value is None:
+            return {}
+        if not isinstance(value, dict):
+            raise self.error(key, f"{key} must be a map", "E010")
+        items = cast("dict[object, Any]", value)
+        return {str(name): item for name, item in items.items()}
+
+
+def parse_manifest(content: bytes) -> Manifest:
+    """Check ``manifest.yaml``. Errors: ``PackageLoadError``, ``PackageFormatError`` with position."""
+    document, node = parse_yaml(content, FILE)
+    if not isinstance(document, dict):
+        raise PackageFormatError("the manifest must be a map", file=FILE, line=1, column=1)
+    values = {str(key): value for key, value in cast("dict[object, Any]", document).items()}
+    read = _Reader(values, node)
+    full_name = read.text("FullName")
+    if not full_name:
+        near = difflib.get_close_matches("FullName", list(values), 1)
+        hint = f"; did you mean it by {near[0]}?" if near else ""
+        raise read.error("FullName", f"FullName is not specified{hint}", "E020")
+    if not FULL_NAME.match(full_name):
+        raise read.error(
+            "FullName", f"Invalid FullName {full_name!r}: words with dots between them", "E020"
+        )
+    type_ = read.text("Type")
+    if type_ not in ("Application", "Library"):
+        raise read.error("Type", f"Invalid package Type {type_!r}: Application or Library", "E021")
+    name = read.text("Name") or full_name
+    tags = values.get("Tags") or []
+    if not isinstance(tags, list) or not all(isinstance(t, str) for t in cast("list[Any]", tags)):
+        raise read.error("Tags", "Tags must be a list of texts", "E022")
+    return Manifest(
+        full_name=full_name,
+        type=type_,
+        format=_format(read),
+        version=_version(read),
+        name=name,
+        description=read.text("Description"),
+        author=read.text("Author"),
+        tags=list(cast("list[str]", tags)),
+        classes=_classes(read),
+        requirements=_requirements(read),
+        ui=read.text("UI") or "ui.yaml",
+        ui_named=values.get("UI") is not None,
+        logo=read.text("Logo") or "logo.png",
+        logo_named=values.get("Logo") is not None,
+        supplier=read.map("Supplier"),
+        meta=values.get("Meta"),
+        unknown_keys=[key for key in values if key not in KEYS],
+    )
+
+
+def _format(read: _Reader) -> str:
+    text = read.text("Format") or "MuranoPL/1.0"
+    if text[:1].isdigit():
+        text = f"MuranoPL/{text}"
+    kind, _, number = text.rpartition("/")
+    try:
+        version = str(Version.parse(number))
+    except ValueError:
+        version = ""
+    if kind == "MuranoPL" and version in MURANOPL_FORMATS:
+        return version.removesuffix(".0")
+    if kind == "Heat.HOT" and version == "1.0.0":
+        return "HOT"
+    raise read.error(
+        "Format",
+        f"Unsupported format {text!r}: MuranoPL/1.0 to MuranoPL/1.4 and Heat.HOT/1.0 are known",
+        "E023",
+    )
+
+
+def _version(read: _Reader) -> str:
+    text = read.text("Version") or "0.0.0"
+    try:
+        return str(Version.parse(text))
+    except ValueError as error:
+        raise read.error("Version", f"Version: {error}", "E024") from error
+
+
+def _classes(read: _Reader) -> dict[str, str]:
+    classes: dict[str, str] = {}
+    for name, file in read.map("Classes").items():
+        if not FULL_NAME.match(name):
+            raise read.error("Classes", f"{name!r} is not a class name", "E025")
+        if not isinstance(file, str):
+            raise read.error("Classes", f"the file of class {name} must be text", "E025")
+        classes[name] = file
+    return classes
+
+
+def _requirements(read: _Reader) -> dict[str, str | None]:
+    requirements: dict[str, str | None] = {}
+    for name, spec in read.map("Require").items():
+        text = None if spec is None or spec == "" else str(spec)
+        try:
+            version_spec(text)
+        except ValueError as error:
+            raise read.error("Require", f"Require {name}: {error}", "E026") from error
+        requirements[name] = text
+    return requirements

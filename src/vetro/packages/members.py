@@ -1,0 +1,181 @@
+"""The files of a package, from a directory or a zip archive, within limits.
+
+Everything dangerous an archive can hold is refused when it is opened, before any content is read:
+members that climb out (``..``, absolute names, drive letters, backslashes), links and devices, the same
+name twice, encrypted members, too many members, and more bytes than the limit when unpacked. The
+sizes in an archive's directory can lie, so reading counts again.
+"""
+
+from __future__ import annotations
+
+import io
+import stat
+import zipfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Protocol
+
+from vetro.packages.errors import PackageFormatError, PackageLimitError, PackageLoadError
+
+MEBIBYTE = 2**20
+
+
+@dataclass(frozen=True)
+class ArchiveLimits:
+    """Bounds on a package: bytes of the archive, of its unpacked content, of one member; members."""
+
+    archive_bytes: int = 64 * MEBIBYTE
+    content_bytes: int = 256 * MEBIBYTE
+    member_bytes: int = 64 * MEBIBYTE
+    members: int = 10_000
+
+
+class Members(Protocol):
+    """Read access to a package's files by their path, with ``/`` between the parts."""
+
+    def names(self) -> list[str]:
+        """All files, sorted."""
+        ...
+
+    def has(self, name: str) -> bool:
+        """Whether there is this file."""
+        ...
+
+    def read(self, name: str) -> bytes:
+        """A file's content. Errors: ``PackageLoadError``."""
+        ...
+
+
+def safe_name(name: str) -> str:
+    """``name`` as a normal relative path. Errors: ``PackageFormatError`` when it leaves the package."""
+    path = PurePosixPath(name)
+    bad = (
+        not name
+        or "\\" in name
+        or "\0" in name
+        or path.is_absolute()
+        or ".." in path.parts
+        or (len(name) > 1 and name[1] == ":")
+    )
+    if bad:
+        raise PackageFormatError(f"the path {name!r} leaves the package")
+    return str(path)
+
+
+class DirectoryMembers:
+    """A package directory read in place. Links are followed only inside the package."""
+
+    def __init__(self, root: Path, limits: ArchiveLimits) -> None:
+        self.root = root.resolve()
+        self.limits = limits
+        if not self.root.is_dir():
+            raise PackageLoadError(f"Unable to find package file {root}")
+
+    def names(self) -> list[str]:
+        """All regular files; version control and editor droppings are left out."""
+        found: list[str] = []
+        for path in sorted(self.root.rglob("*")):
+            relative = path.relative_to(self.root)
+            if any(part.startswith(".") or part == "__pycache__" for part in relative.parts):
+                continue
+            if path.is_file():
+                found.append(relative.as_posix())
+            if len(found) > self.limits.members:
+                raise PackageLimitError(f"more than {self.limits.members} files")
+        return found
+
+    def _path(self, name: str) -> Path:
+        path = (self.root / safe_name(name)).resolve()
+        if not path.is_relative_to(self.root):
+            raise PackageFormatError(f"the path {name!r} leaves the package")
+        return path
+
+    def has(self, name: str) -> bool:
+        """Whether there is this file."""
+        return self._path(name).is_file()
+
+    def read(self, name: str) -> bytes:
+        """A file's content."""
+        path = self._path(name)
+        try:
+            if path.stat().st_size > self.limits.member_bytes:
+                raise PackageLimitError(
+                    f"{name} is larger than {self.limits.member_bytes} bytes", file=name
+                )
+            return path.read_bytes()
+        except OSError as error:
+            raise PackageLoadError(f"Unable to read {name}: {error.strerror}") from error
+
+
+class ArchiveMembers:
+    """A zip archive, from a file or from bytes."""
+
+    def __init__(self, source: Path | bytes, limits: ArchiveLimits) -> None:
+        self.limits = limits
+        size = len(source) if isinstance(source, bytes) else source.stat().st_size
+        if size > limits.archive_bytes:
+            raise PackageLimitError(f"the archive is larger than {limits.archive_bytes} bytes")
+        self._content = source if isinstance(source, bytes) else source.read_bytes()
+        try:
+            with self._open() as archive:
+                self._members = self._check(archive.infolist())
+        except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
+            raise PackageFormatError(f"the file is not a zip archive ({error})") from error
+
+    def _open(self) -> zipfile.ZipFile:
+        return zipfile.ZipFile(io.BytesIO(self._content))
+
+    def _check(self, infos: list[zipfile.ZipInfo]) -> dict[str, zipfile.ZipInfo]:
+        limits = self.limits
+        if len(infos) > limits.members:
+            raise PackageLimitError(f"{len(infos)} members; at most {limits.members} are allowed")
+        total = 0
+        members: dict[str, zipfile.ZipInfo] = {}
+        for info in infos:
+            # The name as stored: the library would hide a null byte or a backslash.
+            name = safe_name(info.orig_filename.rstrip("/") or "/")
+            kind = stat.S_IFMT(info.external_attr >> 16)
+            if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
+                raise PackageFormatError(f"{name} is a link or a device", file=name)
+            if info.is_dir():
+                continue
+            if info.flag_bits & 0x1:
+                raise PackageFormatError(f"{name} is encrypted", file=name)
+            if name in members:
+                raise PackageFormatError(f"{name} is in the archive twice", file=name)
+            if info.file_size > limits.member_bytes:
+                raise PackageLimitError(
+                    f"{name} unpacks to {info.file_size} bytes;"
+                    f" at most {limits.member_bytes} are allowed",
+                    file=name,
+                )
+            total += info.file_size
+            if total > limits.content_bytes:
+                raise PackageLimitError(
+                    f"the content unpacks to more than {limits.content_bytes} bytes"
+                )
+            members[name] = info
+        return members
+
+    def names(self) -> list[str]:
+        """All files."""
+        return sorted(self._members)
+
+    def has(self, name: str) -> bool:
+        """Whether there is this file."""
+        return safe_name(name) in self._members
+
+    def read(self, name: str) -> bytes:
+        """A file's content; a member that is longer than it says is refused."""
+        info = self._members.get(safe_name(name))
+        if info is None:
+            raise PackageLoadError(f"Unable to read {name}: there is no such file")
+        try:
+            with self._open() as archive, archive.open(info) as member:
+                content = member.read(info.file_size + 1)
+        except (zipfile.BadZipFile, zlib.error, OSError, EOFError, NotImplementedError) as error:
+            raise PackageFormatError(f"{name} is damaged: {error}", file=name) from error
+        if len(content) > info.file_size:
+            raise PackageLimitError(f"{name} is longer than the archive says", file=name)
+        return content

@@ -1,0 +1,226 @@
+"""Packages: opened and checked, from a directory, an archive or bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import zipfile
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from vetro.packages.errors import (
+    PackageClassError,
+    PackageFormatError,
+    PackageLoadError,
+)
+from vetro.packages.manifest import FILE, Manifest, parse_manifest, parse_yaml
+from vetro.packages.members import (
+    ArchiveLimits,
+    ArchiveMembers,
+    DirectoryMembers,
+    Members,
+    safe_name,
+)
+
+LOGO_BYTES = 500 * 1024
+LOGO_STARTS = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a")
+# Fixed, so that the same directory always makes the same archive.
+ARCHIVE_TIME = (2026, 1, 1, 0, 0, 0)
+
+
+class Package:
+    """A package whose manifest, file names, logo and form file are known to be good.
+
+    It is a ``PackageSource`` of the language. Classes are read when asked for.
+    """
+
+    def __init__(self, members: Members, origin: str) -> None:
+        self.members = members
+        self.origin = origin
+        if not members.has(FILE):
+            inner = [name for name in members.names() if name.endswith("/" + FILE)]
+            hint = (
+                f"; it is in {inner[0]}: the archive must hold the package itself, not a folder"
+                if len(inner) == 1
+                else ""
+            )
+            raise PackageLoadError(f"Unable to find package manifest {FILE}{hint}")
+        self.manifest: Manifest = parse_manifest(members.read(FILE))
+        if self.manifest.format == "HOT":
+            raise PackageFormatError(
+                "Unsupported format Heat.HOT/1.0: Heat templates as packages come with a later"
+                " version; wrap the template in a class that extends io.murano.Application",
+                file=FILE,
+            )
+        for name, file in self.manifest.classes.items():
+            if not members.has(f"Classes/{safe_name(file)}"):
+                raise PackageClassError(
+                    self.full_name,
+                    name,
+                    f"File with class definition not found: Classes/{file}",
+                    file=FILE,
+                )
+        if self.manifest.ui_named and not members.has(f"UI/{safe_name(self.manifest.ui)}"):
+            raise PackageLoadError(f"Unable to find UI definition UI/{self.manifest.ui}", file=FILE)
+        self.logo = self._image(self.manifest.logo, self.manifest.logo_named, "logo")
+        supplier_logo = self.manifest.supplier.get("Logo")
+        self.supplier_logo = self._image(
+            str(supplier_logo or "supplier_logo.png"), supplier_logo is not None, "supplier logo"
+        )
+
+    def _image(self, name: str, named: bool, what: str) -> bytes | None:
+        if not self.members.has(name):
+            if named:
+                raise PackageLoadError(f"Unable to load {what}: there is no file {name}", file=FILE)
+            return None
+        content = self.members.read(name)
+        if len(content) > LOGO_BYTES:
+            raise PackageLoadError(
+                f"Unable to load {what}: {name} is larger than {LOGO_BYTES // 1024} KiB"
+            )
+        if not content.startswith(LOGO_STARTS):
+            raise PackageLoadError(f"Unable to load {what}: {name} is not a PNG, JPEG or GIF image")
+        return content
+
+    @property
+    def full_name(self) -> str:
+        """The name that other packages require it by."""
+        return self.manifest.full_name
+
+    @property
+    def version(self) -> str:
+        """Its version, as major.minor.patch."""
+        return self.manifest.version
+
+    @property
+    def format(self) -> str:
+        """The MuranoPL format, for example ``1.4``."""
+        return self.manifest.format
+
+    @property
+    def requirements(self) -> Mapping[str, str | None]:
+        """Required packages and their version specs."""
+        return self.manifest.requirements
+
+    @property
+    def classes(self) -> Mapping[str, str]:
+        """Class names and their files below ``Classes/``."""
+        return self.manifest.classes
+
+    @property
+    def meta(self) -> Any:
+        """The manifest's metadata."""
+        return self.manifest.meta
+
+    def read_class(self, file: str) -> str:
+        """The text of a class file. Errors: ``FileNotFoundError``, ``PackageClassError``."""
+        name = f"Classes/{safe_name(file)}"
+        if not self.members.has(name):
+            raise FileNotFoundError(f"{self.full_name} has no class file {file}")
+        try:
+            return self.members.read(name).decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise PackageClassError(
+                self.full_name, file, "the file is not UTF-8 text", file=name
+            ) from error
+
+    def read_resource(self, name: str) -> bytes:
+        """A file below ``Resources/``. Errors: ``FileNotFoundError``; names that leave it fail too."""
+        path = f"Resources/{safe_name(name)}"
+        if not self.members.has(path):
+            raise FileNotFoundError(f"{self.full_name} has no resource {name}")
+        return self.members.read(path)
+
+    @cached_property
+    def ui(self) -> str | None:
+        """The text of the form definition, or ``None``."""
+        name = f"UI/{safe_name(self.manifest.ui)}"
+        if not self.members.has(name):
+            return None
+        content = self.members.read(name)
+        try:
+            return content.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise PackageLoadError(f"{name} is not UTF-8 text", file=name) from error
+
+    def check_classes(self) -> None:
+        """Read every class file once as YAML. Errors: with the position of the first mistake."""
+        seen: set[str] = set()
+        for name, file in self.classes.items():
+            if file in seen:
+                continue
+            seen.add(file)
+            path = f"Classes/{safe_name(file)}"
+            try:
+                syntax(self.members.read(path), path)
+            except PackageLoadError as error:
+                raise PackageClassError(
+                    self.full_name,
+                    name,
+                    error.message,
+                    file=error.file,
+                    line=error.line,
+                    column=error.column,
+                ) from error
+
+
+def syntax(content: bytes, file: str) -> None:
+    """Check that a class or form file is YAML; documents are checked one by one."""
+    import yaml
+
+    try:
+        for _ in yaml.parse(content.decode("utf-8-sig"), Loader=yaml.CSafeLoader):
+            pass
+    except UnicodeDecodeError as error:
+        raise PackageLoadError("not UTF-8 text", file=file) from error
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        raise PackageLoadError(
+            f"not YAML: {error.problem or error.context}",
+            file=file,
+            line=mark.line + 1 if mark else None,
+            column=mark.column + 1 if mark else None,
+        ) from error
+    except yaml.YAMLError as error:
+        raise PackageLoadError(f"not YAML: {error}", file=file) from error
+
+
+def open_package(source: Path | bytes, *, limits: ArchiveLimits | None = None) -> Package:
+    """Open a package directory, archive file or archive bytes, and check it.
+
+    Errors: the ``PackageError`` tree; nothing is unpacked to disk.
+    """
+    limits = limits or ArchiveLimits()
+    if isinstance(source, bytes):
+        return Package(ArchiveMembers(source, limits), "(bytes)")
+    if source.is_dir():
+        return Package(DirectoryMembers(source, limits), str(source))
+    if not source.is_file():
+        raise PackageLoadError(f"Unable to find package file {source}")
+    return Package(ArchiveMembers(source, limits), str(source))
+
+
+def build_archive(directory: Path, target: Path) -> str:
+    """Write a checked package directory as a zip; returns its SHA-256.
+
+    The same content makes the same bytes: members are sorted and carry a fixed time. Errors:
+    ``PackageError`` for a package that would be refused.
+    """
+    package = open_package(directory)
+    package.check_classes()
+    temporary = target.with_name(target.name + ".new")
+    try:
+        with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name in package.members.names():
+                info = zipfile.ZipInfo(name, ARCHIVE_TIME)
+                info.compress_type = zipfile.ZIP_DEFLATED
+                info.external_attr = 0o100644 << 16
+                archive.writestr(info, package.members.read(name))
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return hashlib.sha256(target.read_bytes()).hexdigest()
+
+
+__all__ = ["Package", "build_archive", "open_package", "parse_yaml", "syntax"]

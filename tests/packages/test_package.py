@@ -1,0 +1,229 @@
+"""Opening packages: what is accepted, what is refused, and where it says so."""
+
+import io
+import stat
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vetro.packages import (
+    ArchiveLimits,
+    PackageError,
+    PackageFormatError,
+    PackageLimitError,
+    PackageLoadError,
+    build_archive,
+    open_package,
+)
+
+MANIFEST = (
+    "Format: '1.4'\nType: Application\nFullName: org.acme.App\nClasses:\n  org.acme.App: App.yaml\n"
+)
+PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
+
+
+def archive(files: dict[str, str | bytes], **options: Any) -> bytes:
+    """A zip with these files."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as made:
+        for name, content in files.items():
+            made.writestr(name, content)
+    return buffer.getvalue()
+
+
+def good(**more: str | bytes) -> dict[str, str | bytes]:
+    """The files of a good package; keyword names with / as __."""
+    files: dict[str, str | bytes] = {
+        "manifest.yaml": MANIFEST,
+        "Classes/App.yaml": "Name: App\n",
+        "UI/ui.yaml": "Version: 2\n",
+        "logo.png": PNG,
+        "Resources/a/b.txt": "x",
+    }
+    files.update({name.replace("__", "/"): content for name, content in more.items()})
+    return files
+
+
+def test_an_archive_is_opened_and_read() -> None:
+    """A good package offers its manifest, classes, resources, form and logo."""
+    package = open_package(archive(good()))
+    assert (package.full_name, package.format, package.version) == ("org.acme.App", "1.4", "0.0.0")
+    assert package.read_class("App.yaml") == "Name: App\n"
+    assert package.read_resource("a/b.txt") == b"x"
+    assert package.ui == "Version: 2\n"
+    assert package.logo == PNG
+    assert package.manifest.name == "org.acme.App"
+
+
+def test_a_directory_is_the_same_package_as_its_archive(tmp_path: Path) -> None:
+    """Building an archive keeps the content, and building it twice makes the same bytes."""
+    directory = tmp_path / "p"
+    for name, content in good().items():
+        path = directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    first = build_archive(directory, tmp_path / "a.zip")
+    assert build_archive(directory, tmp_path / "b.zip") == first
+    assert (
+        open_package(tmp_path / "a.zip").members.names() == open_package(directory).members.names()
+    )
+
+
+def link_member() -> bytes:
+    """An archive with a symbolic link."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as made:
+        made.writestr("manifest.yaml", MANIFEST)
+        info = zipfile.ZipInfo("Classes/App.yaml")
+        info.external_attr = (stat.S_IFLNK | 0o777) << 16
+        made.writestr(info, "/etc/passwd")
+    return buffer.getvalue()
+
+
+def twice() -> bytes:
+    """An archive with one name twice."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as made:
+        made.writestr("manifest.yaml", MANIFEST)
+        with pytest.warns(UserWarning, match="Duplicate"):
+            made.writestr("manifest.yaml", MANIFEST)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("content", "kind", "message"),
+    [
+        (b"", PackageFormatError, "not a zip archive"),
+        (b"PK\x03\x04 broken", PackageFormatError, "not a zip archive"),
+        (b"hello", PackageFormatError, "not a zip archive"),
+        (archive({"a": "b"}), PackageLoadError, "Unable to find package manifest"),
+        (
+            archive({"app/manifest.yaml": MANIFEST}),
+            PackageLoadError,
+            "must hold the package itself, not a folder",
+        ),
+        (archive(good(**{"../evil": "x"})), PackageFormatError, "leaves the package"),
+        (archive(good(**{"/etc/x": "x"})), PackageFormatError, "leaves the package"),
+        (archive(good(**{"a\\..\\b": "x"})), PackageFormatError, "leaves the package"),
+        (archive(good(**{"C:/x": "x"})), PackageFormatError, "leaves the package"),
+        (link_member(), PackageFormatError, "is a link or a device"),
+        (
+            archive({k: v for k, v in good().items() if k != "Classes/App.yaml"}),
+            PackageError,
+            'load class "org.acme.App" from package org.acme.App: File with class definition not found',
+        ),
+        (archive(good(**{"logo.png": b"GIF?"})), PackageLoadError, "not a PNG, JPEG or GIF"),
+        (archive(good(**{"logo.png": PNG + b"\0" * 600_000})), PackageLoadError, "500 KiB"),
+    ],
+)
+def test_bad_archives_are_refused(content: bytes, kind: type, message: str) -> None:
+    """Each bad archive is refused with its reason, before anything is unpacked."""
+    with pytest.raises(kind, match=message):
+        open_package(content)
+
+
+def test_a_name_twice_is_refused() -> None:
+    """An archive with two members of one name is ambiguous."""
+    with pytest.raises(PackageFormatError, match="twice"):
+        open_package(twice())
+
+
+def test_bombs_are_refused_by_what_they_say_and_by_what_they_hold() -> None:
+    """Too many members, too much content, and a member longer than its header says."""
+    limits = ArchiveLimits(members=10, content_bytes=10_000, member_bytes=5000, archive_bytes=9000)
+    with pytest.raises(PackageLimitError, match="members"):
+        open_package(archive({f"f{i}": "" for i in range(11)}), limits=limits)
+    with pytest.raises(PackageLimitError, match="unpacks to 6000 bytes"):
+        open_package(archive({"a": "x" * 6000}), limits=limits)
+    with pytest.raises(PackageLimitError, match="more than 10000 bytes"):
+        open_package(archive(dict.fromkeys("abc", "x" * 4000)), limits=limits)
+    with pytest.raises(PackageLimitError, match="archive is larger"):
+        open_package(b"x" * 9001, limits=limits)
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "line"),
+    [
+        ("FullName: a.b\n", "Invalid package Type None", None),
+        ("Type: Application\n", "FullName is not specified", None),
+        ("Type: Library\nFullname: a\n", "did you mean it by Fullname", None),
+        ("Type: Library\nFullName: a..b\n", "Invalid FullName", 2),
+        ("Type: Lib\nFullName: a\n", "Invalid package Type", 1),
+        ("Type: Library\nFullName: a\nFormat: 9.9\n", "Unsupported format", 3),
+        ("Type: Library\nFullName: a\nFormat: X/1.0\n", "Unsupported format", 3),
+        ("Type: Library\nFullName: a\nFormat: Heat.HOT/1.0\n", "Heat.HOT/1.0", None),
+        ("Type: Library\nFullName: a\nVersion: one\n", "Version", 3),
+        ("Type: Library\nFullName: a\nTags: x\n", "Tags must be a list", 3),
+        ("Type: Library\nFullName: a\nClasses: [x]\n", "Classes must be a map", 3),
+        ("Type: Library\nFullName: a\nRequire:\n  b: >=1\n", "quote values", 4),
+        ("Type: Library\nFullName: a\nType: Library\n", "stands twice", 3),
+        ("- a\n", "must be a map", 1),
+        ("a: [\n", "Unable to load due to", 2),
+        ("a: &x [1]\nb: " + "[" * 60 + "]" * 60, "nested deeper", None),
+    ],
+)
+def test_bad_manifests_say_where(text: str, message: str, line: int | None) -> None:
+    """Each mistake in a manifest is named with its line."""
+    with pytest.raises(PackageError, match=message) as caught:
+        open_package(archive({"manifest.yaml": text}))
+    if line is not None:
+        assert caught.value.line == line
+
+
+def test_alias_bombs_are_stopped() -> None:
+    """Exponential YAML is refused before it is built."""
+    text = "a: &a [x]\n" + "".join(
+        f"b{i}: &b{i} [{', '.join(['*a' if i == 0 else f'*b{i - 1}'] * 9)}]\n" for i in range(20)
+    )
+    with pytest.raises(PackageLimitError, match="aliases"):
+        open_package(archive({"manifest.yaml": text}))
+
+
+def test_class_syntax_errors_have_a_position(tmp_path: Path) -> None:
+    """Building a package with broken class YAML names file, line and column."""
+    (tmp_path / "p/Classes").mkdir(parents=True)
+    (tmp_path / "p/manifest.yaml").write_text(MANIFEST)
+    (tmp_path / "p/Classes/App.yaml").write_text("Name: App\nMethods:\n  - a: [\n")
+    with pytest.raises(PackageError, match="Classes/App.yaml:4") as caught:
+        build_archive(tmp_path / "p", tmp_path / "a.zip")
+    assert caught.value.line == 4
+    assert not (tmp_path / "a.zip").exists()
+
+
+@pytest.mark.parametrize(
+    "name", ["../manifest.yaml", "/etc/passwd", "a/../../b", "none.txt", "", "a\\b"]
+)
+def test_resources_stay_inside_the_package(name: str) -> None:
+    """A resource name that is absent or leaves ``Resources/`` is an error."""
+    with pytest.raises((FileNotFoundError, PackageFormatError)):
+        open_package(archive(good())).read_resource(name)
+
+
+def test_links_out_of_a_directory_are_refused(tmp_path: Path) -> None:
+    """In a package directory, a link that leads outside is not followed."""
+    directory = tmp_path / "p"
+    for name, content in good().items():
+        path = directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    (tmp_path / "secret").write_text("s")
+    (directory / "Resources/link").symlink_to(tmp_path / "secret")
+    with pytest.raises(PackageFormatError, match="leaves the package"):
+        open_package(directory).read_resource("link")
+
+
+@given(st.binary(max_size=300), st.integers(0, 400))
+def test_damaged_archives_never_crash(noise: bytes, position: int) -> None:
+    """Whatever bytes are changed, the result is a package or a ``PackageError``."""
+    content = bytearray(archive(good()))
+    at = position % len(content)
+    content[at : at + len(noise)] = noise
+    try:
+        package = open_package(bytes(content))
+        package.check_classes()
+    except PackageError:
+        pass
