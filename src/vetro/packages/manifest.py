@@ -97,7 +97,8 @@ def parse_yaml(content: bytes, file: str) -> tuple[Any, Any]:
         node = cast("Any", yaml.compose(text, Loader=_Loader))
         loader = _Loader("")
         try:
-            return (loader.construct_document(node) if node is not None else None), node
+            built: Any = cast("Any", loader).construct_document(node) if node is not None else None
+            return built, node
         finally:
             loader.dispose()
     except UnicodeDecodeError as error:
@@ -155,7 +156,9 @@ class _Reader:
         if value is None:
             return None
         if isinstance(value, (dict, list)):
-            raise self.error(key, f"{key} must be text, not {type(value).__name__}", "E010")
+            raise self.error(
+                key, f"{key} must be text, not {type(cast('object', value)).__name__}", "E010"
+            )
         return str(value)
 
     def map(self, key: str) -> dict[str, Any]:
@@ -188,7 +191,7 @@ def parse_manifest(content: bytes) -> Manifest:
     if type_ not in ("Application", "Library"):
         raise read.error("Type", f"Invalid package Type {type_!r}: Application or Library", "E021")
     name = read.text("Name") or full_name
-    tags = values.get("Tags") or []
+    tags: Any = values.get("Tags") or []
     if not isinstance(tags, list) or not all(isinstance(t, str) for t in cast("list[Any]", tags)):
         raise read.error("Tags", "Tags must be a list of texts", "E022")
     return Manifest(

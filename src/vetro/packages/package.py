@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import zipfile
+from collections import deque
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -170,8 +171,8 @@ def syntax(content: bytes, file: str) -> None:
     import yaml
 
     try:
-        for _ in yaml.parse(content.decode("utf-8-sig"), Loader=yaml.CSafeLoader):
-            pass
+        events: Any = yaml.parse(content.decode("utf-8-sig"), Loader=yaml.CSafeLoader)
+        deque(events, maxlen=0)
     except UnicodeDecodeError as error:
         raise PackageLoadError("not UTF-8 text", file=file) from error
     except yaml.MarkedYAMLError as error:
