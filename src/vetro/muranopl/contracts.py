@@ -28,7 +28,7 @@ from .errors import (
     Position,
 )
 from .objects import CastView, MuranoObject
-from .values import Map, empty_map, freeze, is_iterator, make_map, materialise, preview
+from .values import FINAL_TYPES, Map, empty_map, freeze, is_iterator, make_map, materialise, preview
 
 if TYPE_CHECKING:
     from .loading import Transaction
@@ -391,6 +391,8 @@ class OfClass(Step):
     resolve: Callable[[Setting], tuple[MuranoType, MuranoType | None]]
     """The class and the default class; both must exist even for null."""
     spec: VersionSpec | None = None
+    has_default: bool = False
+    """True for `class(A, B)`: a value that is absent is a new B."""
     makes_objects: bool = True
     accepted: set[type[Any]] = field(default_factory=set[type[Any]])
     """Python classes of objects known to pass: what a guard tests."""
@@ -431,7 +433,7 @@ class OfClass(Step):
             return True
         spec = self.spec
         if spec is None:
-            spec = wanted.package.runtime.requirement_of(wanted)
+            return False
         return any(
             item.name == wanted.name and item.package.semantic_version in spec
             for item in type_.ancestors
@@ -444,6 +446,7 @@ class AsTemplate(Step):
 
     resolve: Callable[[Setting], tuple[MuranoType, MuranoType | None]]
     spec: VersionSpec | None = None
+    has_default: bool = False
     excluded: tuple[str, ...] = ()
     makes_objects: bool = True
 
@@ -634,5 +637,5 @@ class _Missing:
 
 
 MISSING: Any = _Missing()
-PLAIN: set[type[Any]] = {type(None), bool, int, float, str}
-"""Classes of values that are settled as they are; sessions add those of their objects."""
+PLAIN = FINAL_TYPES
+"""Classes of values that are settled as they are."""

@@ -159,7 +159,7 @@ class Transaction:
             header.opaque or None,
         )
         if self.keep_ids and header.destroyed:
-            made.__class__ = type_.destroyed_class
+            made.__class__ = type_.assembly.destroyed_class
         self.by_identity[id(model)] = (model, made)
         if header.object_id is not None:
             self.objects[header.object_id] = made
@@ -177,7 +177,7 @@ class Transaction:
             raise ObjectModelError(
                 "objects are nested more than 200 deep", names=("ValueError",)
             )
-        made.type.fill(made, self.run, properties, self)
+        made.type.assembly.fill(made, self.run, properties, self)
         self.depth -= 1
         self.created.append((made, properties))
 
@@ -204,7 +204,7 @@ class Transaction:
         self.open = False
         for target, name, raw in self.forward:
             try:
-                target.type.refill(target, run, name, raw, self)
+                target.type.assembly.initialisers[name].refill(target, run, raw, self)
             except NoObjectFoundError as error:
                 error.message = f"{error.message} (needed by {target.type.name}.{name})"
                 raise
@@ -222,7 +222,7 @@ def construct(
     made: MuranoObject, run: Run, properties: Mapping[str, Any], transaction: Transaction
 ) -> None:
     """Run native constructors and every `.init`, base before derived (section 6.1)."""
-    for step in made.type.construction_steps:
+    for step in made.type.assembly.construction_steps:
         step(made, run, properties, transaction)
     made.initialised = True
 

@@ -76,6 +76,10 @@ class MuranoObject:
 
     def __getattr__(self, attribute: str) -> Any:
         kind, _, name = attribute.partition("_")
+        lazy: dict[str, Any] | None = self.__dict__.get("lazy")
+        if lazy is not None and attribute in lazy:
+            value = self.__dict__[attribute] = lazy.pop(attribute)()
+            return value
         if kind == "m":
             raise NoMethodFound(f"class {self.type.name} has no method {name!r}")
         if kind == "p" or (kind[:1] == "q" and kind[1:].isdigit()):

@@ -87,7 +87,7 @@ class Serializer:
                     continue
                 planned.add(item)
                 values = item.__dict__
-                for _, attribute, _ in item.type.stored_slots:
+                for _, attribute, _ in item.type.assembly.stored_slots:
                     held = values.get(attribute)
                     if held is not None and held.__class__ not in _SCALARS:
                         stack.append(held)
@@ -117,7 +117,7 @@ class Serializer:
         target = type_ or item.type
         properties: dict[str, Any] = {}
         values = item.__dict__
-        for name, attribute, declaration in target.stored_slots:
+        for name, attribute, declaration in target.assembly.stored_slots:
             if attribute not in values:
                 continue
             held = values[attribute]
@@ -161,7 +161,7 @@ class Serializer:
         return {"?": header, **properties}
 
     def _actions(self, item: MuranoObject) -> dict[str, Any]:
-        actions = item.type.action_headers
+        actions = item.type.assembly.action_headers
         if not actions:
             return {}
         before = (item.header or {}).get("_actions")
@@ -282,7 +282,7 @@ def _settle(tree: Any, written: Callable[[str], bool]) -> Any:
 
 def _holds(owner: MuranoObject, item: MuranoObject) -> bool:
     """True when some stored property of the owner still leads to the item."""
-    stack: list[Any] = [owner.__dict__.get(slot) for _, slot, _ in owner.type.stored_slots]
+    stack: list[Any] = [owner.__dict__.get(slot) for _, slot, _ in owner.type.assembly.stored_slots]
     while stack:
         held = stack.pop()
         if held is item:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING
 
-from .errors import MuranoError, Position, StackFrame
+from .errors import Position, StackFrame
 
 if TYPE_CHECKING:
     from .types import MuranoType
@@ -132,22 +132,14 @@ def to_frames(places: Iterator[_Place] | list[_Place]) -> list[StackFrame]:
     return frames
 
 
-def stack_of(error: BaseException, *, outer: FrameType | None = None) -> list[StackFrame]:
-    """The MuranoPL stack at the time the error was raised, outermost first.
-
-    `outer`: the frame that caught it, whose callers complete the trace.
-    """
-    places = _from_stack(outer.f_back if outer is not None else None)
-    places.extend(_from_traceback(error.__traceback__))
-    return to_frames(places)
+def outer_places(frame: FrameType | None) -> list[_Place]:
+    """Where the callers of a frame stand now, outermost first."""
+    return _from_stack(frame.f_back if frame is not None else None)
 
 
-def position_of(error: BaseException) -> Position | None:
-    """The innermost MuranoPL place an error passed through."""
-    if isinstance(error, MuranoError) and error.position is not None:
-        return error.position
-    frames = to_frames(_from_traceback(error.__traceback__))
-    return frames[-1].position if frames else None
+def joined(outer: list[_Place], inner: TracebackType | None) -> list[StackFrame]:
+    """The MuranoPL stack: callers of whoever caught an error, then the error's own path."""
+    return to_frames([*outer, *_from_traceback(inner)])
 
 
 def current_stack() -> list[StackFrame]:

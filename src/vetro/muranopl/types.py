@@ -21,10 +21,12 @@ from .declarations import (
 from .errors import AmbiguousClassName, AmbiguousMethodName, AmbiguousPropertyNameError
 from .names import Namespaces
 from .sources import PackageSource
-from .versions import Version, VersionSpec
+from .versions import Version, VersionSpec, version_spec
 
 if TYPE_CHECKING:
-    from .native import NativeMethod
+    from .classcode import Assembly, ClassCode
+    from .native import NativeClass, NativeMethod, NativeProperty
+    from .objects import MuranoObject
     from .runtime import Runtime
     from .yamltree import Node
 
@@ -50,8 +52,9 @@ class MuranoPackage:
         self.class_files = dict(source.classes)
         self.types: dict[str, MuranoType] = {}
         self.declared: dict[str, ClassDeclaration] = {}
+        self.found: dict[str, MuranoType] = {}
+        """Classes found from here, other packages' included."""
         self.loaded_files: set[str] = set()
-        self.meta_cache: Any = None
 
     @property
     def legacy(self) -> bool:
@@ -67,6 +70,15 @@ class MuranoPackage:
         """A class visible from this package (section 3). Raises NoClassFound."""
         return self.runtime.find_type(self, name, spec)
 
+    def requirement_for(self, package: MuranoPackage) -> VersionSpec:
+        """Which versions of another package this one's code takes (section 5)."""
+        spec = self.requirements.get(package.name)
+        if spec is not None:
+            return spec
+        if package.name == self.name:
+            return version_spec(str(self.semantic_version.major))
+        return version_spec(None)
+
     def read_resource(self, name: str) -> bytes:
         """The content of a file below `Resources/`; FileNotFoundError names package and file."""
         return self.source.read_resource(name)
@@ -78,7 +90,16 @@ class MuranoPackage:
 class Property:
     """A property as one class declares it."""
 
-    __slots__ = ("contract", "declaring_type", "default", "metas", "name", "position", "usage")
+    __slots__ = (
+        "contract",
+        "declaring_type",
+        "default",
+        "metas",
+        "name",
+        "native",
+        "position",
+        "usage",
+    )
 
     def __init__(self, declaring_type: MuranoType, declaration: PropertyDeclaration) -> None:
         self.declaring_type = declaring_type
@@ -88,6 +109,7 @@ class Property:
         self.default: Node | None = declaration.default
         self.metas: list[MetaDeclaration] = declaration.meta
         self.position = declaration.position
+        self.native: NativeProperty | None = None
 
     @property
     def is_static(self) -> bool:
@@ -192,10 +214,53 @@ class MuranoType:
         self.methods: dict[str, Method] = {
             key: Method(self, value) for key, value in declaration.methods.items()
         }
-        self.native_class: type[Any] | None = None
-        self.imports: list[MuranoType] | None = None
+        self.native: NativeClass | None = None
+        self.runtime = package.runtime
+        self.index = package.runtime.next_index()
+        """A number of its own, for the names of private slots."""
+        self._imports: list[MuranoType] | None = None
         self._property_choice: dict[str, list[Property]] = {}
         self._method_choice: dict[str, list[Method]] = {}
+        self._code: ClassCode | None = None
+        self._assembly: Assembly | None = None
+        self._config: Mapping[str, Any] | None = None
+
+    # -- compiled form -------------------------------------------------------------------------
+
+    def own_code(self) -> ClassCode:
+        """The compiled declarations of this class; compiled now if they are not."""
+        if self._code is None:
+            from .classcode import ClassCode
+
+            self._code = ClassCode(self)
+        return self._code
+
+    @property
+    def assembly(self) -> Assembly:
+        """The Python class of the type's objects and what goes with it."""
+        if self._assembly is None:
+            from .classcode import assemble
+
+            self._assembly = assemble(self)
+        return self._assembly
+
+    @property
+    def python_class(self) -> type[MuranoObject]:
+        """The Python class of this class's objects."""
+        return self.assembly.python_class
+
+    @property
+    def imports(self) -> list[MuranoType]:
+        """The classes whose extension methods this class's code sees (section 16.3)."""
+        if self._imports is None:
+            self._imports = [self.find_type(name) for name in self.declaration.imports]
+        return self._imports
+
+    def class_config(self) -> Mapping[str, Any]:
+        """The class config values (section 6)."""
+        if self._config is None:
+            self._config = self.runtime.class_config(self)
+        return self._config
 
     @property
     def version(self) -> str:

@@ -1,32 +1,27 @@
 """Values of programs: frozen containers, and plain Python data at the border.
 
-Inside a program a list is a tuple, a map is a `Map`, a set is a frozenset, all the way down.
+Inside a program a list is a tuple, a map is a `Map` and a set a frozenset, all the way down
+(`vetro.yaql.values`). Hosts and native classes get lists, dicts and sets of their own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
+
+from vetro.yaql.values import FINAL_TYPES, LAZY, finalize, kind_of
+from vetro.yaql.values import FrozenDict as Map
+from vetro.yaql.values import preview as preview
 
 if TYPE_CHECKING:
     from .run import Run
 
-
-class Map(dict[Any, Any]):
-    """A frozen map."""
-
-    __slots__ = ()
-
-    def __hash__(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return hash(frozenset(self.items()))
-
-
 _EMPTY = Map()
-_SETTLED = frozenset((type(None), bool, int, float, str, Map))
+_MAX_DEPTH = 200
 
 
 def empty_map() -> Map:
-    """The map without keys."""
+    """The map without keys; not to be changed."""
     return _EMPTY
 
 
@@ -35,25 +30,30 @@ def make_map(items: Mapping[Any, Any]) -> Map:
     return Map(items)
 
 
-def freeze(value: Any) -> Any:
-    """Plain data to a program's value; what is frozen already is returned as it is."""
-    kind = value.__class__
-    if kind in _SETTLED:
+def freeze(value: Any, depth: int = 0) -> Any:
+    """Plain data to a program's value; what is frozen already is returned as it is.
+
+    Raises ValueError for data nested more than 200 deep (a list that holds itself, for example).
+    """
+    kind = type(value)
+    if kind in FINAL_TYPES:
         return value
-    if kind is tuple or kind is list:
-        return tuple([freeze(item) for item in cast(Sequence[Any], value)])
+    if depth > _MAX_DEPTH:
+        raise ValueError(f"data nested more than {_MAX_DEPTH} deep")
+    depth += 1
+    if kind is list or isinstance(value, (list, tuple)) or is_iterator(value):
+        return tuple([freeze(item, depth) for item in cast(Sequence[Any], value)])
     if isinstance(value, Mapping):
-        return Map({key: freeze(item) for key, item in cast(Mapping[Any, Any], value).items()})
-    if kind is set or kind is frozenset:
-        return frozenset(freeze(item) for item in cast(Sequence[Any], value))
-    if is_iterator(value):
-        return tuple([freeze(item) for item in value])
+        items = cast(Mapping[Any, Any], value).items()
+        return Map({freeze(key, depth): freeze(item, depth) for key, item in items})
+    if isinstance(value, (set, frozenset)):
+        return frozenset(freeze(item, depth) for item in cast(Sequence[Any], value))
     return value
 
 
 def thaw(value: Any) -> Any:
     """A program's value as lists, dicts and sets that the receiver owns."""
-    kind = value.__class__
+    kind = type(value)
     if kind is Map or kind is dict:
         return {key: thaw(item) for key, item in cast(Mapping[Any, Any], value).items()}
     if kind is tuple or kind is list:
@@ -65,15 +65,9 @@ def thaw(value: Any) -> Any:
 
 def is_iterator(value: Any) -> bool:
     """True for a lazy sequence."""
-    return isinstance(value, Iterator)
+    return kind_of[type(value)] == LAZY
 
 
-def materialise(value: Any, run: Run) -> tuple[Any, ...]:
-    """The elements of a lazy sequence, frozen."""
-    return tuple([freeze(item) for item in value])
-
-
-def preview(value: Any) -> str:
-    """A value as an error message shows it."""
-    text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."
+def materialise(value: Any, run: Run) -> Any:
+    """A lazy sequence as a list; other values frozen. Obeys the run's limits."""
+    return finalize(value, run)

@@ -1,0 +1,448 @@
+"""Classes to Python code.
+
+What this phase establishes for the next: every method, property and contract of a class is
+compiled; the class has a Python class whose attributes are all its members, inherited ones
+included, so that nothing is looked up by name while a program runs.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from . import methodcode, statements
+from .arguments import ArgumentFallback, KeywordFallback, RestFallback
+from .contractplan import build_contract
+from .contracts import MISSING, Contract, Guard
+from .errors import AmbiguousMethodName, DslSyntaxError
+from .expressions import ClassScope, FunctionWriter
+from .initialising import Chain, PropertyInitialiser, PropertyWriter, retry_blocked
+from .nativecalls import NativeCall, instance_function, static_function
+from .objects import DestroyedObject, MuranoObject
+from .traces import CodeUnit
+from .types import Argument, Method, MuranoType, Property
+from .values import freeze
+
+if TYPE_CHECKING:
+    from .loading import Transaction
+    from .run import Run
+
+
+class ClassCode:
+    """The compiled form of one class's own declarations."""
+
+    def __init__(self, type_: MuranoType) -> None:
+        self.type = type_
+        self.unit = CodeUnit.create(type_, type_.full_name)
+        self.scope = ClassScope(type_, self.unit)
+        self.contracts: dict[str, Contract] = {}
+        """Contracts of the properties."""
+        self.defaults: dict[str, Callable[[Any, Run], Any] | None] = {}
+        """Functions that make the defaults of the properties, where these are not constant."""
+        self.constant_defaults: dict[str, Any] = {}
+        for item in type_.properties.values():
+            if item.native is None:
+                self._property(item)
+        self.writers: dict[str, Callable[..., None]] = {}
+        """`w_NAME` of properties that no other class has a say in."""
+        written = [self._write_writer(item) for item in type_.properties.values()]
+        pending: list[tuple[Method, str]] = []
+        for method in type_.methods.values():
+            if method.native is not None:
+                self._native(method)
+            else:
+                pending.append((method, self._method(method)))
+        self.scope.execute()
+        for method, name in pending:
+            method.function = self.scope.namespace[name]
+        for name, function in filter(None, written):
+            self.writers[name] = self.scope.namespace[function]
+
+    # -- properties ----------------------------------------------------------------------------
+
+    def _property(self, item: Property) -> None:
+        self.contracts[item.name] = build_contract(item.contract, self.scope)
+        default = item.default
+        if default is None:
+            return
+        if methodcode.is_constant(default):
+            self.constant_defaults[item.name] = methodcode.constant_value(default)
+        else:
+            self.defaults[item.name] = self.scope.structure_function(
+                default, f"default of {item.name}"
+            )
+
+    def _write_writer(self, item: Property) -> tuple[str, str] | None:
+        """Write `w_NAME` for assignments; None when other declarations have a say."""
+        if item.native is not None or item.is_static:
+            return None
+        if len(self.type.all_declarations(item.name)) > 1:
+            return None
+        contract = self.contracts[item.name]
+        writer = PropertyWriter(item.name, [(item, contract)], [item])
+        function = self.scope.fresh_function(f"w_{python_name(item.name)}")
+        unit = self.unit
+        unit.write(f"def {function}(this, S, v):")
+        slow = self.scope.constant(writer)
+        if writer.read_only:
+            unit.write(f"if not S.building: {slow}.refuse(this)", 1)
+        condition = self.guard(contract, "v")
+        test = "" if condition is None else f"if not ({condition}): "
+        unit.write(f"{test}v = {slow}.write(this, S, v)", 1)
+        unit.write(f"this.{self.scope.slot('p_' + item.name)} = v", 1)
+        return item.name, function
+
+    # -- methods -------------------------------------------------------------------------------
+
+    def _native(self, method: Method) -> None:
+        native = method.native
+        assert native is not None
+        title = f"{self.type.name}.{method.name}"
+        call = NativeCall(native, title)
+        if native.is_static:
+            holder = self.type.native.python_class if self.type.native else None
+            method.function = static_function(call, self.type, holder, method.name)
+        else:
+            method.function = instance_function(call, self.type, native, method.name)
+
+    def _method(self, method: Method) -> str:
+        """Write the function of a method; the name it has in the generated module."""
+        body = statements.parse_body(method.body, self.type.namespaces)
+        unit = self.unit
+        unit.method = method.name
+        unit.at(method.position, "")
+        arguments = method.arguments or []
+        writer = FunctionWriter(self.scope, arguments=[item.name for item in arguments])
+        name = self.scope.fresh_function(f"m_{python_name(method.name)}")
+        unit.write(f"def {name}({', '.join(['this', 'S', *self._parameters(arguments, writer)])}):")
+        lines = methodcode.BodyWriter(unit, writer, 2)
+        lock = self.type.runtime.lock_of(method)
+        if lock.kind != "none":
+            unit.write("L = None", 1)
+        unit.write("S.room = room = S.room - 1", 1)
+        unit.write("try:", 1)
+        self._prologue(method, arguments, writer, lock, lines)
+        assigned = methodcode.assigned_names(body) - {item.name for item in arguments}
+        names = [writer.variable(item) for item in sorted(assigned)]
+        if names:
+            lines.line(f"{' = '.join(names)} = None")
+        writer.assigned.update(assigned)
+        lines.write(body)
+        unit.at(method.position, "")
+        unit.write("finally:", 1)
+        unit.write("S.room += 1", 2)
+        if lock.kind != "none":
+            unit.write("if L is not None: S.leave(L)", 2)
+        unit.method = ""
+        return name
+
+    def _parameters(self, arguments: list[Argument], writer: FunctionWriter) -> list[str]:
+        missing = self.scope.constant(MISSING)
+        parts: list[str] = []
+        for item in arguments:
+            name = writer.variable(item.name)
+            if item.usage == "VarArgs":
+                parts.append(f"*{name}")
+            elif item.usage == "KwArgs":
+                parts.append(f"**{name}")
+            else:
+                parts.append(f"{name}={missing}")
+        return parts
+
+    def _prologue(
+        self,
+        method: Method,
+        arguments: list[Argument],
+        writer: FunctionWriter,
+        lock: Any,
+        lines: methodcode.BodyWriter,
+    ) -> None:
+        scope = self.scope
+        title = scope.constant(f"{self.type.name}::{method.name}")
+        if lock.kind == "this":
+            key = f"(this, {scope.constant(method)})"
+            lines.line(f"if room < S.floor: L = S.enter({key}, {title})")
+        else:
+            lines.line(f"if room < 0: S.enter(None, {title})")
+        lines.line("S.fuel -= 1")
+        lines.line("if S.fuel < 0: S.refuel()")
+        for item in arguments:
+            self._argument(method, item, writer, lines)
+        if lock.kind == "arguments":
+            values = [writer.variable(item) for item in lock.arguments]
+            receiver = "this" if lock.on_this else "None"
+            key = f"({receiver}, {scope.constant(method)}, {', '.join(values)})"
+            lines.line(f"if S.floor: L = S.enter({key}, {title})")
+
+    def _argument(
+        self,
+        method: Method,
+        item: Argument,
+        writer: FunctionWriter,
+        lines: methodcode.BodyWriter,
+    ) -> None:
+        scope = self.scope
+        contract = build_contract(item.contract, scope)
+        name = writer.variable(item.name)
+        place = f"{self.type.name}::{method.name}({item.name}"
+        default = item.default
+        if item.usage == "VarArgs":
+            fallback = scope.constant(RestFallback(contract, place, item))
+            lines.line(f"{name} = {fallback}(this, S, {name})")
+            return
+        if item.usage == "KwArgs":
+            fallback = scope.constant(KeywordFallback(contract, place, item))
+            lines.line(f"{name} = {fallback}(this, S, {name})")
+            return
+        make: Callable[[Any, Run], Any] | None = None
+        constant: Any = None
+        if default is not None:
+            if methodcode.is_constant(default):
+                constant = methodcode.constant_value(default)
+            else:
+                make = scope.structure_function(default, f"default of {item.name}")
+        owner_is_this = method.name == ".init"
+        fallback = scope.constant(
+            ArgumentFallback(contract, place, item, constant, make, owner_is_this)
+        )
+        condition = self.guard(contract, name)
+        if condition is None:
+            lines.line(f"{name} = {fallback}(this, S, {name})")
+        else:
+            lines.line(f"if not ({condition}): {name} = {fallback}(this, S, {name})")
+
+    def guard(self, contract: Contract, name: str) -> str | None:
+        """Source of a condition under which a value passes a contract unchanged."""
+        tools = Guard(self.scope.constant, self.scope.fresh)
+        return contract.guard(name, tools)
+
+
+# -- assembling the Python class -----------------------------------------------------------------
+
+
+Step = Callable[["MuranoObject", "Run", Mapping[str, Any], "Transaction"], None]
+
+
+@dataclass(slots=True)
+class Assembly:
+    """A class with everything it inherits, ready to make objects."""
+
+    python_class: type[MuranoObject]
+    destroyed_class: type[MuranoObject]
+    stored_slots: list[tuple[str, str, Property]]
+    """Name, Python attribute and declaration of the properties that models carry."""
+    initialisers: dict[str, PropertyInitialiser]
+    fill: Step
+    construction_steps: list[Step]
+    destruction_methods: list[Method]
+    action_headers: dict[str, dict[str, Any]]
+
+
+def assemble(type_: MuranoType) -> Assembly:
+    """Make the Python class of a type and what loading and saving need to know of it."""
+    for item in reversed(type_.ancestors):
+        item.own_code()
+    attributes: dict[str, Any] = {"type": type_, "__module__": "vetro.muranopl.objects"}
+    for name in type_.method_names():
+        attributes["m_" + name] = _method_attribute(type_, name)
+    for alias, name in (("initialize", ".init"), ("destroy", ".destroy")):
+        if type_.method_declarations(name) and "m_" + alias not in attributes:
+            attributes["m_" + alias] = _method_attribute(type_, name)
+    initialisers: list[PropertyInitialiser] = []
+    shadowed = _shadowed_by_init(type_)
+    names = type_.property_names()
+    chosen = {name: type_.property_declarations(name)[0] for name in names}
+    for name in sorted(names, key=lambda name: chosen[name].usage != "Config"):
+        declaration = chosen[name]
+        if declaration.is_static:
+            continue
+        if declaration.native is not None:
+            attributes["p_" + name] = _native_property(declaration)
+            continue
+        chain = _contract_chain(type_, name)
+        attributes["w_" + name] = _writer(type_, name, chain)
+        if name not in shadowed:
+            initialisers.append(PropertyInitialiser(type_, declaration, chain))
+    python_class = type(type_.name, (MuranoObject,), attributes)
+    gone = {"type": type_, "__module__": "vetro.muranopl.objects"}
+    return Assembly(
+        python_class,
+        type(type_.name, (DestroyedObject,), gone),
+        [(name, "p_" + name, item) for name, item in chosen.items() if item.is_stored],
+        {item.name: item for item in initialisers},
+        _fill_function(type_, initialisers),
+        _construction_steps(type_),
+        [item.methods[".destroy"] for item in type_.ancestors if ".destroy" in item.methods],
+        type_.runtime.action_headers(type_),
+    )
+
+
+def _writer(type_: MuranoType, name: str, chain: Chain) -> Callable[..., None]:
+    """`w_NAME`: that of the declaring class, unless other declarations have a say here."""
+    declaring = chain[0][0].declaring_type
+    ready = declaring.own_code().writers.get(name)
+    if ready is not None and len(chain) == 1:
+        return ready
+    return PropertyWriter(name, chain, type_.all_declarations(name)).function
+
+
+def _method_attribute(type_: MuranoType, name: str) -> Any:
+    found = type_.method_declarations(name)
+    if len(found) > 1:
+        return functools.partial(_ambiguous, type_, name)
+    method = found[0]
+    function = method.function
+    if function is None:
+        raise DslSyntaxError(f"method {name} of {type_.name} was not compiled")
+    if method.native is not None and method.is_static:
+        return staticmethod(function)
+    if method.is_static:
+        return functools.partial(function, method.declaring_type)
+    return function
+
+
+def _ambiguous(type_: MuranoType, name: str, *_args: Any, **_named: Any) -> Any:
+    try:
+        type_.find_method(name)
+    except AmbiguousMethodName as error:
+        raise error from None
+    raise AssertionError("the method was ambiguous when the class was built")
+
+
+def _native_property(declaration: Property) -> property:
+    native = declaration.native
+    assert native is not None
+    owner = declaration.declaring_type
+
+    def read(this: MuranoObject) -> Any:
+        return freeze(native.getter(this.native_part(owner)))
+
+    return property(read)
+
+
+def _contract_chain(type_: MuranoType, name: str) -> Chain:
+    """The contracts a value passes: the chosen declaration's, then those of the others."""
+    declarations = type_.property_declarations(name)
+    everything = [item for item in type_.all_declarations(name) if item not in declarations]
+    chain = [*declarations, *everything]
+    return [
+        (item, item.declaring_type.own_code().contracts[name])
+        for item in chain
+        if item.native is None
+    ]
+
+
+def _shadowed_by_init(type_: MuranoType) -> set[str]:
+    """Properties that an argument of their class's `.init` takes the value of."""
+    names: set[str] = set()
+    for item in type_.ancestors:
+        init = item.methods.get(".init")
+        if init is not None and init.arguments:
+            names.update(a.name for a in init.arguments if a.name in item.properties)
+    return names
+
+
+def _fill_function(type_: MuranoType, initialisers: list[PropertyInitialiser]) -> Step:
+    """Straight-line code that gives a new object its properties."""
+    unit = CodeUnit.create(type_, f"construction of {type_.full_name}")
+    scope = ClassScope(type_, unit)
+    unit.write("def fill(this, S, given, X):")
+    unit.write("B = None", 1)
+    missing = scope.constant(MISSING)
+    for item in initialisers:
+        slow = scope.constant(item)
+        condition = item.guard(Guard(scope.constant, scope.fresh))
+        if condition is None:
+            unit.write(f"B = {slow}(this, S, given, X, B)", 1)
+            continue
+        unit.write(f"v = given.get({item.name!r}, {item.default_source(scope, missing)})", 1)
+        unit.write(f"if {condition}: this.{scope.slot('p_' + item.name)} = v", 1)
+        unit.write(f"else: B = {slow}(this, S, given, X, B)", 1)
+    unit.write(f"if B: {scope.constant(retry_blocked)}(this, S, given, X, B)", 1)
+    scope.execute()
+    return scope.namespace["fill"]
+
+
+def _construction_steps(type_: MuranoType) -> list[Step]:
+    steps: list[Step] = []
+    visited: set[MuranoType] = set()
+
+    def visit(part: MuranoType) -> None:
+        if part in visited:
+            return
+        visited.add(part)
+        if part.native is not None:
+            steps.append(_native_constructor(part))
+        for parent in part.parents:
+            visit(parent)
+        init = part.methods.get(".init")
+        if init is not None:
+            steps.append(_init_step(part, init))
+
+    visit(type_)
+    return steps
+
+
+def _native_constructor(part: MuranoType) -> Step:
+    native = part.native
+    assert native is not None
+    python_class = native.python_class
+    call = None if native.constructor is None else NativeCall(native.constructor, part.name)
+    names = [] if native.constructor is None else list(native.constructor.parameters)
+
+    def construct(
+        made: MuranoObject, run: Run, given: Mapping[str, Any], transaction: Transaction
+    ) -> None:
+        if made.natives is None:
+            made.natives = {}
+        for known in made.natives.values():
+            if isinstance(known, python_class):
+                made.natives[part] = known
+                return
+        instance = python_class.__new__(python_class)
+        made.natives[part] = instance
+        if call is None:
+            return
+        values: dict[str, Any] = {}
+        for name in names:
+            slot = "p_" + name
+            if slot in made.__dict__:
+                values[name] = made.__dict__[slot]
+            elif name in given:
+                values[name] = transaction.resolve_plain(given[name])
+        call.call_with_values(run, made, instance, values)
+
+    return construct
+
+
+def _init_step(part: MuranoType, init: Method) -> Step:
+    names = [
+        (item.name, "a_" + item.name) for item in init.arguments or [] if item.usage == "Standard"
+    ]
+    keywords = any(item.usage == "KwArgs" for item in init.arguments or [])
+
+    def initialise(
+        made: MuranoObject, run: Run, given: Mapping[str, Any], transaction: Transaction
+    ) -> None:
+        function = cast(Callable[..., Any], init.function)
+        if not names and not keywords:
+            function(made, run)
+            return
+        values = {
+            python: transaction.argument(given[name]) for name, python in names if name in given
+        }
+        if keywords:
+            known = {name for name, _ in names}
+            values.update(
+                {"a_" + k: transaction.argument(v) for k, v in given.items() if k not in known}
+            )
+        function(made, run, **values)
+
+    return initialise
+
+
+def python_name(name: str) -> str:
+    """Text of a Python identifier that shows a MuranoPL name."""
+    return "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name)

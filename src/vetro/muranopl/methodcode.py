@@ -1,0 +1,494 @@
+"""Statements to Python source (muranopl.md sections 9-11).
+
+What this phase establishes for the next: one Python function per method. Variables are Python
+locals, loops are Python loops, `Try` is `try`; every line of source knows the statement it came
+from. What expressions look like is the business of an `ExpressionWriter`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from . import statements as st
+from .errors import Position
+from .support import (
+    exception_object,
+    iterable_value,
+    match_handler,
+    match_key,
+    repeat_count,
+    run_parallel,
+    thrown,
+)
+from .targets import root_of
+from .traces import CodeUnit
+from .values import Map, make_map
+from .yamltree import Mapping, Node, Scalar
+from .yamltree import Sequence as SequenceNode
+
+INDENT = "    "
+
+
+class ExpressionWriter(Protocol):
+    """Writes expressions of one function as Python source."""
+
+    def value(self, node: Scalar) -> str:
+        """Source of the settled value of an expression."""
+        ...
+
+    def condition(self, node: Scalar) -> str:
+        """Source that is truthy when the expression is."""
+        ...
+
+    def drained(self, node: Scalar) -> str:
+        """Source that evaluates the expression for its effects."""
+        ...
+
+    def items(self, node: Scalar) -> str:
+        """Source of something `for` can go over; TypeError for what cannot be."""
+        ...
+
+    def assignment(self, target: Scalar, value: str) -> list[str]:
+        """Lines that assign the value's source to a target."""
+        ...
+
+    def variable(self, name: str) -> str:
+        """The Python local of a MuranoPL variable."""
+        ...
+
+    def constant(self, value: Any) -> str:
+        """The name of a constant in the generated module."""
+        ...
+
+
+class BodyWriter:
+    """Writes the statements of one method."""
+
+    def __init__(self, unit: CodeUnit, writer: ExpressionWriter, indent: int) -> None:
+        self.unit = unit
+        self.writer = writer
+        self.indent = indent
+        self.caught: list[str] = []
+        """Names that hold the exceptions being handled, innermost last."""
+        self._fresh = 0
+        self._locals_of_branch: list[set[str]] = []
+        self._branch_depth = 0
+        self._loops: list[int] = [0]
+        """Loops written inside each nested function, innermost last."""
+
+    # -- lines ---------------------------------------------------------------------------------
+
+    def line(self, text: str) -> None:
+        self.unit.write(text, self.indent)
+
+    @contextmanager
+    def block(self) -> Any:
+        self.indent += 1
+        yield
+        self.indent -= 1
+
+    def fresh(self, prefix: str) -> str:
+        self._fresh += 1
+        return f"{prefix}_{self._fresh}"
+
+    def at(self, position: Position, instruction: str) -> None:
+        self.unit.at(position, instruction)
+
+    # -- values --------------------------------------------------------------------------------
+
+    def structure(self, node: Node) -> str:
+        """Source of the value of a structure with expressions in its keys and values."""
+        return structure_source(node, self.writer)
+
+    def condition(self, node: Node) -> str:
+        if isinstance(node, Scalar) and node.is_expression:
+            return self.writer.condition(node)
+        return self.structure(node)
+
+    # -- statements ----------------------------------------------------------------------------
+
+    def write(self, body: Sequence[st.Statement]) -> None:
+        """Write a block; an empty one becomes `pass`."""
+        if not body:
+            self.line("pass")
+        for statement in body:
+            self.at(statement.position, describe(statement))
+            _WRITERS[type(statement)](self, statement)
+
+    def evaluate(self, statement: st.Evaluate) -> None:
+        self.line(self.writer.drained(statement.expression))
+
+    def assign(self, statement: st.Assign) -> None:
+        for line in self.writer.assignment(statement.target, self.structure(statement.value)):
+            self.line(line)
+
+    def return_(self, statement: st.Return) -> None:
+        value = "None" if statement.value is None else self.structure(statement.value)
+        self.line(self._leaving("return", value))
+
+    def _leaving(self, how: str, value: str = "None") -> str:
+        """`return`, `break`, `continue`: inside a branch of Parallel a signal for its parent."""
+        if self._branch_depth == 0 or (how != "return" and self._loops[-1] > 0):
+            return f"return {value}" if how == "return" else how
+        return f"return ({how!r}, {value})"
+
+    def if_(self, statement: st.If) -> None:
+        self.line(f"if {self.condition(statement.condition)}:")
+        with self.block():
+            self.write(statement.then)
+        if statement.otherwise:
+            self.line("else:")
+            with self.block():
+                self.write(statement.otherwise)
+
+    @contextmanager
+    def _loop(self) -> Any:
+        self._loops[-1] += 1
+        with self.block():
+            self.line("S.fuel -= 1")
+            self.line("if S.fuel < 0: S.refuel()")
+            yield
+        self._loops[-1] -= 1
+
+    def while_(self, statement: st.While) -> None:
+        self.line(f"while {self.writer.condition(statement.condition)}:")
+        with self._loop():
+            self.write(statement.body)
+
+    def for_(self, statement: st.For) -> None:
+        collection = statement.collection
+        if isinstance(collection, Scalar) and collection.is_expression:
+            items = self.writer.items(collection)
+        else:
+            items = f"{self.writer.constant(iterable_value)}({self.structure(collection)})"
+        variable = self.writer.variable(statement.variable)
+        if self._locals_of_branch:
+            self._locals_of_branch[-1].add(variable)
+        self.line(f"for {variable} in {items}:")
+        with self._loop():
+            self.write(statement.body)
+
+    def repeat(self, statement: st.Repeat) -> None:
+        count = self.structure(statement.count)
+        turn = self.fresh("turn")
+        self.line(f"for {turn} in range({self.writer.constant(repeat_count)}({count})):")
+        with self._loop():
+            self.write(statement.body)
+
+    def break_(self, statement: st.Break) -> None:
+        self.line(self._leaving("break"))
+
+    def continue_(self, statement: st.Continue) -> None:
+        self.line(self._leaving("continue"))
+
+    def match(self, statement: st.Match) -> None:
+        table = {match_key(key): index for index, (key, _) in reversed([*enumerate(statement.cases)])}
+        chosen = self.fresh("case")
+        value = self.structure(statement.value)
+        names = self.writer.constant(table), self.writer.constant(match_key)
+        self.line(f"{chosen} = {names[0]}.get({names[1]}({value}), -1)")
+        keyword = "if"
+        for index, (_, body) in enumerate(statement.cases):
+            self.line(f"{keyword} {chosen} == {index}:")
+            with self.block():
+                self.write(body)
+            keyword = "elif"
+        if statement.default is not None:
+            self.line("else:" if statement.cases else "if True:")
+            with self.block():
+                self.write(statement.default)
+
+    def switch(self, statement: st.Switch) -> None:
+        matched = self.fresh("matched")
+        self.line(f"{matched} = False")
+        for condition, body in statement.cases:
+            self.at(condition.position, "")
+            self.line(f"if {self.condition(condition)}:")
+            with self.block():
+                self.line(f"{matched} = True")
+                self.write(body)
+        if statement.default is not None:
+            self.line(f"if not {matched}:")
+            with self.block():
+                self.write(statement.default)
+
+    def do(self, statement: st.Block) -> None:
+        self.write(statement.body)
+
+    def parallel(self, statement: st.Parallel) -> None:
+        if not statement.branches:
+            return
+        limit = "None" if statement.limit is None else self.structure(statement.limit)
+        width = self.fresh("limit")
+        self.line(f"{width} = {limit}")
+        names: list[str] = []
+        for branch in statement.branches:
+            name = self.fresh("branch")
+            names.append(name)
+            self._branch(name, branch)
+        outcome = self.fresh("outcome")
+        run = self.writer.constant(run_parallel)
+        self.line(f"{outcome} = {run}(S, ({', '.join(names)},), {width})")
+        self.line(f"if {outcome} is not None:")
+        with self.block():
+            returned = f"{outcome}[1]"
+            if self._branch_depth == 0:
+                if self._loops[-1] > 0:
+                    self.line(f"if {outcome}[0] == 'break': break")
+                    self.line(f"if {outcome}[0] == 'continue': continue")
+                self.line(f"return {returned}")
+            elif self._loops[-1] > 0:
+                self.line(f"if {outcome}[0] == 'break': break")
+                self.line(f"if {outcome}[0] == 'continue': continue")
+                self.line(f"return {outcome}")
+            else:
+                self.line(f"return {outcome}")
+
+    def _branch(self, name: str, body: Sequence[st.Statement]) -> None:
+        """A nested function; the variables it assigns are those of the method."""
+        own = assigned_names(body)
+        loops = loop_names(body)
+        shared = sorted(self.writer.variable(item) for item in own - loops)
+        self.line(f"def {name}():")
+        self._branch_depth += 1
+        self._loops.append(0)
+        self._locals_of_branch.append(set())
+        with self.block():
+            if shared:
+                self.line(f"nonlocal {', '.join(shared)}")
+            for item in sorted(loops):
+                self.line(f"{self.writer.variable(item)} = None")
+            self.write(body)
+        self._locals_of_branch.pop()
+        self._loops.pop()
+        self._branch_depth -= 1
+
+    def try_(self, statement: st.Try) -> None:
+        if statement.final:
+            self.line("try:")
+            with self.block():
+                self._try_catch(statement)
+            self.line("finally:")
+            with self.block():
+                self.write(statement.final)
+        else:
+            self._try_catch(statement)
+
+    def _try_catch(self, statement: st.Try) -> None:
+        if not statement.handlers:
+            self.write(statement.body)
+            if statement.otherwise:
+                self.write(statement.otherwise)
+            return
+        error, kept, chosen = self.fresh("error"), self.fresh("caught"), self.fresh("handler")
+        self.line("try:")
+        with self.block():
+            self.write(statement.body)
+        self.at(statement.position, describe(statement))
+        self.line(f"except Exception as {error}:")
+        with self.block():
+            table = tuple(
+                None if handler.names is None else tuple(handler.names)
+                for handler in statement.handlers
+            )
+            match = self.writer.constant(match_handler)
+            self.line(
+                f"{chosen} = {match}({error}, {self.writer.constant(table)})"
+            )
+            self.line(f"if {chosen} is None: raise")
+            self.line(f"{kept} = {error}")
+            self.caught.append(kept)
+            keyword = "if"
+            for index, handler in enumerate(statement.handlers):
+                self.line(f"{keyword} {chosen}[0] == {index}:")
+                keyword = "elif"
+                with self.block():
+                    if handler.variable is not None:
+                        make = self.writer.constant(exception_object)
+                        variable = self.writer.variable(handler.variable)
+                        self.line(f"{variable} = {make}(S, {kept}, {chosen}[1])")
+                    self.write(handler.body)
+            self.caught.pop()
+            self.line(f"{kept} = None")
+        if statement.otherwise:
+            self.line("else:")
+            with self.block():
+                self.write(statement.otherwise)
+
+    def throw(self, statement: st.Throw) -> None:
+        make = self.writer.constant(thrown)
+        parts = [
+            "None" if part is None else self.structure(part)
+            for part in (statement.message, statement.extra, statement.cause)
+        ]
+        current = self.caught[-1] if self.caught else "None"
+        names = self.writer.constant(tuple(statement.names))
+        self.line(f"raise {make}(S, {names}, {', '.join(parts)}, {current})")
+
+    def rethrow(self, statement: st.Rethrow) -> None:
+        if self.caught:
+            self.line(f"raise {self.caught[-1]}")
+        else:
+            self.line('raise TypeError("Rethrow must be inside Catch")')
+
+
+_WRITERS: dict[type[st.Statement], Callable[[BodyWriter, Any], None]] = {
+    st.Evaluate: BodyWriter.evaluate,
+    st.Assign: BodyWriter.assign,
+    st.Return: BodyWriter.return_,
+    st.If: BodyWriter.if_,
+    st.While: BodyWriter.while_,
+    st.For: BodyWriter.for_,
+    st.Repeat: BodyWriter.repeat,
+    st.Break: BodyWriter.break_,
+    st.Continue: BodyWriter.continue_,
+    st.Match: BodyWriter.match,
+    st.Switch: BodyWriter.switch,
+    st.Parallel: BodyWriter.parallel,
+    st.Block: BodyWriter.do,
+    st.Try: BodyWriter.try_,
+    st.Throw: BodyWriter.throw,
+    st.Rethrow: BodyWriter.rethrow,
+}
+
+
+# -- structures ----------------------------------------------------------------------------------
+
+
+def is_constant(node: Node) -> bool:
+    """True when a structure holds no expression."""
+    stack: list[Node] = [node]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, Scalar):
+            if item.is_expression:
+                return False
+        elif isinstance(item, SequenceNode):
+            stack.extend(item.items)
+        else:
+            for key, value in item.pairs:
+                stack.extend((key, value))
+    return True
+
+
+def constant_value(node: Node) -> Any:
+    """The frozen value of a structure without expressions."""
+    if isinstance(node, Scalar):
+        return node.value
+    if isinstance(node, SequenceNode):
+        return tuple([constant_value(item) for item in node.items])
+    return make_map({key_value(key): constant_value(value) for key, value in node.pairs})
+
+
+def key_value(node: Node) -> Any:
+    assert isinstance(node, Scalar)
+    return node.value
+
+
+def structure_source(node: Node, writer: ExpressionWriter) -> str:
+    """Source of the frozen value of a structure; parts without expressions are made once."""
+    if isinstance(node, Scalar):
+        if node.is_expression:
+            return writer.value(node)
+        value = node.value
+        if value is None or isinstance(value, (bool, int, str)):
+            return repr(value)
+        return writer.constant(value)
+    if is_constant(node):
+        if isinstance(node, SequenceNode) and not node.items:
+            return "()"
+        return writer.constant(constant_value(node))
+    if isinstance(node, SequenceNode):
+        inner = ", ".join(structure_source(item, writer) for item in node.items)
+        return f"({inner},)"
+    pairs = ", ".join(
+        f"{structure_source(key, writer)}: {structure_source(value, writer)}"
+        for key, value in node.pairs
+    )
+    return f"{writer.constant(Map)}({{{pairs}}})"
+
+
+# -- names assigned ------------------------------------------------------------------------------
+
+
+def assigned_names(body: Sequence[st.Statement]) -> set[str]:
+    """Variables that a block assigns."""
+    names: set[str] = set()
+    for statement in flatten(body):
+        if isinstance(statement, st.Assign):
+            name = root_of(statement.target)
+            if name:
+                names.add(name)
+        elif isinstance(statement, st.For):
+            names.add(statement.variable)
+        elif isinstance(statement, st.Try):
+            names.update(h.variable for h in statement.handlers if h.variable is not None)
+    return names
+
+
+def loop_names(body: Sequence[st.Statement]) -> set[str]:
+    """Variables of the For loops of a block."""
+    return {item.variable for item in flatten(body) if isinstance(item, st.For)}
+
+
+def flatten(body: Sequence[st.Statement]) -> list[st.Statement]:
+    """Every statement of a block, nested ones included."""
+    found: list[st.Statement] = []
+    stack = list(reversed(body))
+    while stack:
+        item = stack.pop()
+        found.append(item)
+        for block in _blocks(item):
+            stack.extend(reversed(block))
+    return found
+
+
+def _blocks(item: st.Statement) -> list[list[st.Statement]]:
+    match item:
+        case st.If():
+            return [item.then, item.otherwise]
+        case st.While() | st.For() | st.Repeat() | st.Block():
+            return [item.body]
+        case st.Match():
+            return [*(body for _, body in item.cases), item.default or []]
+        case st.Switch():
+            return [*(body for _, body in item.cases), item.default or []]
+        case st.Parallel():
+            return item.branches
+        case st.Try():
+            return [item.body, *(h.body for h in item.handlers), item.otherwise, item.final]
+        case _:
+            return []
+
+
+def describe(statement: st.Statement) -> str:
+    """A statement in one line, for stack traces."""
+    match statement:
+        case st.Evaluate():
+            return str(statement.expression.value)
+        case st.Assign():
+            return f"{statement.target.value}: {_brief(statement.value)}"
+        case st.Return():
+            return "Return" if statement.value is None else f"Return: {_brief(statement.value)}"
+        case st.If():
+            return f"If: {_brief(statement.condition)}"
+        case st.While():
+            return f"While: {_brief(statement.condition)}"
+        case st.For():
+            return f"For: {statement.variable}"
+        case st.Throw():
+            return f"Throw: {', '.join(statement.names)}"
+        case _:
+            return type(statement).__name__
+
+
+def _brief(node: Node) -> str:
+    if isinstance(node, Scalar):
+        text = "null" if node.value is None else str(node.value)
+        return text if len(text) <= 200 else text[:197] + "..."
+    return "{…}" if isinstance(node, Mapping) else "[…]"
+
+
+__all__ = ["BodyWriter", "ExpressionWriter", "structure_source"]

@@ -1,0 +1,208 @@
+"""Calls from programs into Python (muranopl.md section 25)."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from vetro.yaql.errors import NoMatchingFunctionException, NoMatchingMethodException
+
+from .native import CallContext, NativeMethod, camel_case, is_injected
+from .objects import CastView, MuranoObject, unwrap
+from .scheduler import wait
+from .traces import calling_type
+from .values import Map, freeze, is_iterator, materialise, thaw
+
+if TYPE_CHECKING:
+    from .run import Run
+    from .types import MuranoType
+
+_EMPTY = inspect.Parameter.empty
+
+
+class NativeCall:
+    """A Python function prepared for calls with a program's values.
+
+    Calling it binds positional and named arguments by the names programs use, gives it lists and
+    dicts of its own, injects the `CallContext` and waits for coroutines.
+    """
+
+    __slots__ = (
+        "_by_name",
+        "_context_at",
+        "_defaults",
+        "_function",
+        "_keyword_context",
+        "_keyword_only",
+        "_method",
+        "_names",
+        "_rest",
+        "_takes_keywords",
+        "title",
+    )
+
+    def __init__(self, method: NativeMethod, title: str) -> None:
+        self.title = title
+        self._method = method
+        self._function = method.function
+        self._names: list[str | None] = []
+        """Python names of positional parameters in order; None stands for the context."""
+        self._defaults: list[Any] = []
+        self._by_name: dict[str, int] = {}
+        self._keyword_only: dict[str, str] = {}
+        self._rest = False
+        self._takes_keywords = method.takes_keywords
+        self._keyword_context: str | None = None
+        parameters = list(inspect.signature(method.function).parameters.values())
+        for parameter in parameters if method.kind == "static" else parameters[1:]:
+            if parameter.kind is parameter.VAR_POSITIONAL:
+                self._rest = True
+            elif parameter.kind is parameter.KEYWORD_ONLY:
+                if is_injected(parameter):
+                    self._keyword_context = parameter.name
+                else:
+                    self._keyword_only[camel_case(parameter.name)] = parameter.name
+            elif parameter.kind is not parameter.VAR_KEYWORD:
+                if is_injected(parameter):
+                    self._names.append(None)
+                else:
+                    self._by_name[camel_case(parameter.name)] = len(self._names)
+                    self._names.append(parameter.name)
+                self._defaults.append(parameter.default)
+
+    def __call__(
+        self,
+        run: Run,
+        this: MuranoObject | None,
+        holder: Any,
+        args: Sequence[Any],
+        named: Mapping[str, Any],
+    ) -> Any:
+        """`holder` is the Python instance or class; absent (None) for static functions."""
+        context: CallContext | None = None
+        if None in self._names or self._keyword_context is not None:
+            context = CallContext(run.session, this, calling_type(2))
+        values = self._bind(args, named, run, context)
+        positional, keywords = values
+        if self._method.kind != "static":
+            positional.insert(0, holder)
+        result = self._function(*positional, **keywords)
+        if self._method.is_async or inspect.isawaitable(result):
+            result = wait(cast(Awaitable[Any], result))
+        return materialise(freeze(result), run)
+
+    def _bind(
+        self,
+        args: Sequence[Any],
+        named: Mapping[str, Any],
+        run: Run,
+        context: CallContext | None,
+    ) -> tuple[list[Any], dict[str, Any]]:
+        given = [given_value(value, run) for value in args]
+        positional: list[Any] = []
+        keywords: dict[str, Any] = {}
+        left = {key: given_value(value, run) for key, value in named.items()}
+        taken = 0
+        missing: list[str] = []
+        names, defaults = self._names, self._defaults
+        for index, name in enumerate(names):
+            if name is None:
+                positional.append(context)
+                continue
+            public = camel_case(name)
+            if taken < len(given):
+                if public in left:
+                    self._fail(f"got {public} twice")
+                positional.append(given[taken])
+                taken += 1
+            elif public in left:
+                positional.append(left.pop(public))
+            elif defaults[index] is not _EMPTY:
+                positional.append(defaults[index])
+            else:
+                missing.append(public)
+        if missing:
+            self._fail(f"needs {', '.join(missing)}")
+        if taken < len(given):
+            if not self._rest:
+                self._fail(f"takes at most {len(self._by_name)} arguments, {len(given)} were given")
+            positional.extend(given[taken:])
+        for public, name in self._keyword_only.items():
+            if public in left:
+                keywords[name] = left.pop(public)
+        if self._keyword_context is not None:
+            keywords[self._keyword_context] = context
+        if left:
+            if not self._takes_keywords:
+                self._fail(f"has no argument {next(iter(left))}")
+            keywords.update(left)
+        return positional, keywords
+
+    def _fail(self, what: str) -> None:
+        signature = ", ".join([*self._by_name, *self._keyword_only])
+        error = NoMatchingMethodException if "." in self.title else NoMatchingFunctionException
+        raise error(f"{self.title}({signature}) {what}")
+
+
+def given_value(value: Any, run: Run) -> Any:
+    """A program's value as Python code gets it: plain data of its own, objects without casts."""
+    if is_iterator(value):
+        value = materialise(value, run)
+    kind = type(value)
+    if kind is CastView:
+        return unwrap(value)
+    if kind is tuple or kind is Map or kind is frozenset or kind is list or kind is dict:
+        return _own(value)
+    return value
+
+
+def _own(value: Any) -> Any:
+    """`thaw`, looking through casts."""
+    kind = type(value)
+    if kind is Map or kind is dict:
+        return {key: _own(item) for key, item in cast(Mapping[Any, Any], value).items()}
+    if kind is tuple or kind is list:
+        return [_own(item) for item in cast(Sequence[Any], value)]
+    if kind is CastView:
+        return unwrap(value)
+    return thaw(value)
+
+
+def instance_function(
+    call: NativeCall, owner: MuranoType, method: NativeMethod, name: str
+) -> Callable[..., Any]:
+    """The `m_NAME` of a native instance method."""
+    if not method.lock:
+
+        def unlocked(this: MuranoObject, run: Run, *args: Any, **named: Any) -> Any:
+            return call(run, this, this.native_part(owner), args, _names(named))
+
+        return unlocked
+
+    def locked(this: MuranoObject, run: Run, *args: Any, **named: Any) -> Any:
+        held = run.enter((this, call), name) if run.floor else None
+        try:
+            return call(run, this, this.native_part(owner), args, _names(named))
+        finally:
+            if held is not None:
+                run.leave(held)
+
+    return locked
+
+
+def static_function(
+    call: NativeCall, owner: MuranoType, python_class: type[Any] | None, name: str
+) -> Callable[..., Any]:
+    """The `m_NAME` of a native static or class method; the receiver is not used."""
+
+    def static(run: Run, *args: Any, **named: Any) -> Any:
+        return call(run, None, python_class, args, _names(named))
+
+    static.__name__ = f"m_{name}"
+    static.__qualname__ = f"{owner.name}.{name}"
+    return static
+
+
+def _names(named: Mapping[str, Any]) -> dict[str, Any]:
+    return {key[2:]: value for key, value in named.items()}

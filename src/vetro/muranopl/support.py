@@ -1,0 +1,250 @@
+"""What generated methods call: loops, exceptions, parallel branches."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from vetro.yaql import errors as yaql_errors
+
+from . import traces
+from .errors import LimitExceeded, MuranoError, RunAborted, StackFrame
+from .objects import MuranoObject, unwrap
+from .values import Map, freeze, is_iterator, materialise, preview, thaw
+
+if TYPE_CHECKING:
+    from .run import Run
+
+_BINDING = re.compile(r"m_(\S+)\(\) (takes|got|missing) (.*)")
+
+
+# -- loops ---------------------------------------------------------------------------------------
+
+
+def iterable_value(value: Any) -> Iterable[Any]:
+    """What `For` goes over. TypeError for what has no elements."""
+    if isinstance(value, (tuple, Mapping, frozenset)) or is_iterator(value):
+        return cast(Iterable[Any], value)
+    raise TypeError(f"For cannot go over {preview(value)}: it is no list, map or set")
+
+
+def repeat_count(value: Any) -> int:
+    """How often `Repeat` turns. TypeError for what is no number."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return max(int(value), 0)
+    raise TypeError(f"Repeat takes a number, not {preview(value)}")
+
+
+def match_key(value: Any) -> tuple[bool, Any]:
+    """A key of `Match`: equal numbers are equal, a boolean is no number."""
+    return value.__class__ is bool, value
+
+
+# -- parallel branches ---------------------------------------------------------------------------
+
+
+def run_parallel(run: Run, branches: Sequence[Callable[[], Any]], limit: Any) -> Any:
+    """Run branches; the first failure in list order is raised after all have ended.
+
+    A branch returns None, or what its `Return`, `Break` or `Continue` says; the first of these in
+    list order is the result.
+    """
+    width: int | None = None
+    if limit is not None:
+        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+            raise ValueError(f"Limit of Parallel is a positive integer, not {preview(limit)}")
+        width = limit
+    threads = run.scheduler.join_all(branches, width)
+    for thread in threads:
+        if thread.error is not None:
+            raise thread.error
+    for thread in threads:
+        if thread.finished is not None:
+            return thread.finished
+    return None
+
+
+# -- exceptions ----------------------------------------------------------------------------------
+
+
+def names_of(error: BaseException) -> tuple[str, ...]:
+    """Every name under which a `Catch` finds an error, most specific first (section 11)."""
+    if isinstance(error, MuranoError):
+        return error.names
+    names: dict[str, None] = {}
+    if binding_failure(error) is not None:
+        names.update(dict.fromkeys(yaql_errors.NoMatchingMethodException("").legacy_names))
+        names["yaql.language.exceptions.NoMatchingMethodException"] = None
+    for cls in type(error).__mro__:
+        if cls is object or cls is BaseException:
+            continue
+        names.update(dict.fromkeys(cls.__dict__.get("murano_names", ())))
+        names.update(dict.fromkeys(cls.__dict__.get("legacy_names", ())))
+        if cls.__module__ == "builtins":
+            names[cls.__name__] = None
+        elif not cls.__module__.startswith("vetro.yaql"):
+            names[f"{cls.__module__}.{cls.__qualname__}"] = None
+    return tuple(names)
+
+
+def binding_failure(error: BaseException) -> str | None:
+    """What was wrong with the arguments of a MuranoPL method, when that is what a TypeError says."""
+    if not isinstance(error, TypeError):
+        return None
+    match = _BINDING.match(str(error))
+    if match is None:
+        return None
+    name, verb, rest = match.groups()
+    rest = re.sub(r"'a_(\w+)'", r"'\1'", rest)
+    counts = re.match(r"(?:from \d+ to )?(\d+) positional arguments? but (\d+)", rest)
+    if counts is not None:
+        wanted, given = (int(text) - 2 for text in counts.groups())
+        return f"method {name!r} takes at most {wanted} positional arguments, {given} were given"
+    rest = rest.replace("an unexpected keyword argument", "no argument")
+    return f"method {name!r} {'has' if 'no argument' in rest else verb} {rest}"
+
+
+def message_of(error: BaseException) -> str:
+    """The text of an error, without its names."""
+    if isinstance(error, MuranoError):
+        return error.message
+    if isinstance(error, yaql_errors.YaqlException):
+        return error.message
+    if isinstance(error, KeyError) and len(error.args) == 1:
+        return str(error.args[0])
+    return binding_failure(error) or str(error)
+
+
+def match_handler(
+    error: Exception, table: Sequence[Sequence[str] | None]
+) -> tuple[int, str | None] | None:
+    """The first handler for an error, and the name that matched; None lets it pass."""
+    if isinstance(error, (RunAborted, yaql_errors.LimitException)):
+        return None
+    if isinstance(error, RecursionError):
+        raise LimitExceeded("calls are nested too deep", limit="depth") from error
+    names = names_of(error)
+    for index, wanted in enumerate(table):
+        if wanted is None:
+            return index, names[0]
+        for name in names:
+            if name in wanted:
+                return index, name
+    return None
+
+
+def thrown(
+    run: Run,
+    names: Sequence[str],
+    message: Any,
+    extra: Any,
+    cause: Any,
+    current: BaseException | None,
+) -> MuranoError:
+    """The exception of a `Throw`."""
+    text = "" if message is None else message if isinstance(message, str) else str(message)
+    details: Any = thaw(extra)
+    if details is not None and not isinstance(details, dict):
+        raise TypeError(f"Extra of Throw is a map, not {preview(extra)}")
+    behind = current
+    if cause is not None:
+        behind = error_behind(cause)
+        if behind is None:
+            raise TypeError(f"Cause of Throw is a caught exception, not {preview(cause)}")
+    return MuranoError(
+        text,
+        names=names,
+        extra=cast("dict[str, Any] | None", details),
+        cause=behind,
+        from_program=True,
+    )
+
+
+def error_behind(value: Any) -> BaseException | None:
+    """The Python exception that an exception object of a program stands for."""
+    value = unwrap(value)
+    if isinstance(value, MuranoObject):
+        return cast("BaseException | None", value.__dict__.get("caught_error"))
+    return None
+
+
+def exception_object(run: Run, error: BaseException, name: str | None) -> MuranoObject:
+    """The `io.murano.Exception` object of a caught error (section 11)."""
+    known: MuranoObject | None = getattr(error, "murano_object", None)
+    if known is not None and known.run is run and known.__dict__.get("p_name") == name:
+        return known
+    outer = traces.outer_places(sys._getframe(1))  # pyright: ignore[reportPrivateUsage]
+    inner = error.__traceback__
+    type_ = run.session.runtime.exception_type
+    made = type_.python_class(run, run.new_id(), None)
+    made.initialised = True
+    names = names_of(error)
+    extra = error.extra if isinstance(error, MuranoError) else {}
+    cause: BaseException | None = (
+        error.cause if isinstance(error, MuranoError) else error.__cause__
+    )
+    values = made.__dict__
+    values["caught_error"] = error
+    values["p_name"] = name if name is not None else names[0]
+    values["p_message"] = message_of(error)
+    values["p_extra"] = freeze(extra)
+    values["p_nativeException"] = None
+    values["lazy"] = {
+        "p_stackTrace": lambda: trace_object(run, traces.joined(outer, inner)),
+        "p_cause": lambda: None if cause is None else exception_object(run, cause, None),
+    }
+    run.publish(made)
+    if isinstance(error, MuranoError):
+        error.set_trace_source(lambda: traces.joined(outer, inner))
+    return made
+
+
+def trace_object(run: Run, frames: Sequence[StackFrame]) -> MuranoObject:
+    """The `io.murano.StackTrace` object of some frames."""
+    made = run.session.runtime.stack_trace_type.python_class(run, run.new_id(), None)
+    made.initialised = True
+    made.__dict__["p_frames"] = tuple(
+        Map(
+            {
+                "instruction": frame.instruction,
+                "location": None if frame.position is None else str(frame.position),
+                "methodName": frame.method_name,
+                "typeName": frame.type_name,
+            }
+        )
+        for frame in frames
+    )
+    made.__dict__["frames"] = list(frames)
+    run.publish(made)
+    return made
+
+
+def to_host(error: BaseException, run: Run) -> MuranoError:
+    """The one exception a host meets, whatever ended a program."""
+    inner = error.__traceback__
+    if isinstance(error, MuranoError):
+        error.set_trace_source(lambda: traces.joined([], inner))
+        return error
+    if isinstance(error, RecursionError):
+        failure: MuranoError = LimitExceeded("calls are nested too deep", limit="depth")
+    elif isinstance(error, yaql_errors.LimitException):
+        failure = LimitExceeded(error.message, limit=type(error).__name__)
+        failure.names = (*failure.names, *names_of(error))
+    else:
+        hint = error.hint if isinstance(error, yaql_errors.YaqlException) else None
+        failure = MuranoError(
+            message_of(error),
+            names=names_of(error),
+            native=error,
+            cause=error.__cause__,
+            hint=hint,
+        )
+    failure.set_trace_source(lambda: traces.joined([], inner))
+    return failure
+
+
+def settled(value: Any, run: Run) -> Any:
+    """A value that may be stored: iterators become lists."""
+    return materialise(value, run) if is_iterator(value) else freeze(value)

@@ -1,0 +1,115 @@
+"""The language by example: one YAML table per section of the spec, in `cases/`.
+
+A case has a `name` and one of
+  `body`     a method body; it becomes `run` of class `t.Main`,
+  `class`    the rest of class `t.Main` (Properties, Methods, …) with a method `run`,
+  `classes`  a whole class file, whose root class is `t.Main`.
+Beside it: `format` (1.4), `args`, `kwargs`, `model` (the root's properties), `objects` (the whole
+`Objects`), `call` (run), and what is expected: `value`, `trace` (what `trace(x)` was called with),
+`dump` (the `Objects` afterwards), `error` {name, message (regular expression), at: line:column}.
+"""
+
+import re
+import textwrap
+from pathlib import Path
+
+import pytest
+import yaml
+
+from vetro.muranopl import DirectEffects, Limits, MemoryPackage, MuranoError, Runtime
+
+CASES = Path(__file__).parent / "cases"
+
+
+def all_cases():
+    for file in sorted(CASES.glob("*.yaml")):
+        for case in yaml.safe_load(file.read_text(encoding="utf-8")):
+            yield pytest.param(case, id=f"{file.stem}: {case['name']}")
+
+
+def source_of(case):
+    head = "Namespaces: {=: t, std: io.murano}\nName: Main\n"
+    if "body" in case:
+        return (
+            head + "Methods:\n  run:\n    Body:\n" + textwrap.indent(case["body"].rstrip(), " " * 6)
+        )
+    if "class" in case:
+        return head + case["class"]
+    return case["classes"]
+
+
+def class_names(text):
+    found = {"t.Main": "Main.yaml"}
+    for name in re.findall(r"^Name: *([\w.]+)", text, re.M):
+        found[name if "." in name else f"t.{name}"] = "Main.yaml"
+    return found
+
+
+def run_case(case):
+    text = source_of(case)
+    trace = []
+    runtime = Runtime(class_configs=case.get("configs"))
+    runtime.add_function("trace", trace.append)
+    package = MemoryPackage(
+        "t",
+        {"Main.yaml": text},
+        class_names(text),
+        format=str(case.get("format", "1.4")),
+        resources={k: v.encode() for k, v in case.get("resources", {}).items()},
+    )
+    runtime.add_package(package)
+    limits = Limits(**{"steps": 10_000_000, **case.get("limits", {})})
+    session = runtime.session(effects=DirectEffects(seed=1), limits=limits)
+    model = {"Objects": case.get("objects") or {"?": {"id": "root", "type": "t.Main"}}}
+    if "model" in case:
+        model["Objects"].update(case["model"])
+    for key in ("ObjectsCopy", "Attributes"):
+        if key in case:
+            model[key] = case[key]
+    outcome = {"trace": trace, "session": session, "value": None}
+    try:
+        root = session.load(model)
+        if case.get("call", "run"):
+            value = session.call(
+                root, case.get("call", "run"), *case.get("args", ()), **case.get("kwargs", {})
+            )
+            outcome["value"] = session.serialize(value)
+    except MuranoError as error:
+        outcome["error"] = error
+    return outcome
+
+
+@pytest.mark.parametrize("case", all_cases())
+def test_the_case_comes_out_as_written(case):
+    """Value, trace, dump and error are those of the table."""
+    outcome = run_case(case)
+    error = outcome.get("error")
+    wanted = case.get("error")
+    if error is not None and wanted is None:
+        raise AssertionError(f"unexpected {error.format()}") from error
+    if wanted is not None:
+        assert error is not None, f"no error, value {outcome['value']!r}"
+        wanted = {"name": wanted} if isinstance(wanted, str) else wanted
+        if "name" in wanted:
+            assert any(n == wanted["name"] or n.endswith("." + wanted["name"]) for n in error.names)
+        if "message" in wanted:
+            assert re.search(wanted["message"], error.message), error.message
+        if "at" in wanted:
+            position = error.position or (error.stack_trace and error.stack_trace[-1].position)
+            assert position, "the error has no position"
+            assert f"{position.line}:{position.column}" == str(wanted["at"])
+    if "value" in case:
+        assert typed(outcome["value"]) == typed(case["value"])
+    if "trace" in case:
+        assert outcome["trace"] == case["trace"]
+    if "dump" in case:
+        assert outcome["session"].dump()["Objects"] == case["dump"]
+
+
+def typed(value):
+    """Equal only for equal types: 1 is not true."""
+    if isinstance(value, dict):
+        return {"map": [[typed(k), typed(v)] for k, v in value.items()]}
+    if isinstance(value, list):
+        return [typed(item) for item in value]
+    return (type(value).__name__, value)
