@@ -1,3 +1,148 @@
-from .ast import Expression as Tree
+"""YAQL: the expression language, compiled to Python, bounded, safe for untrusted text.
+
+    from vetro.yaql import compile, evaluate
+
+    evaluate("$.items.where($.price > 10).select($.name)", {"items": [...]})
+
+    cheap = compile("$.where($.price < $limit)")
+    cheap.evaluate(rows, {"limit": 5})
+
+Phases, one module each, each opening with what it establishes for the next:
+`scanner` (text to tokens) → `parser` with `grammar` (tokens to a tree, `ast`) → `scopes` (what
+names mean) → `codegen` with `arithmetic`, `forms`, `inlining` (tree to Python text and `slots`) →
+`sites` (calls resolved once per shape of argument types) → `standard` (the functions).
+
+Hosts that compile expressions into code of their own start at the text of `codegen`; those that
+add functions at `library`; those that bound evaluations at `evaluation`.
+"""
+
+from . import ast
+from .codegen import Emitter, ExpressionCodegen
+from .codes import Arguments, Code
+from .errors import (
+    AmbiguousFunctionException,
+    AmbiguousMethodException,
+    ArgumentException,
+    ArgumentValueException,
+    CollectionTooLargeException,
+    DepthLimitExceeded,
+    EmptySequence,
+    EvaluationCancelled,
+    FormatException,
+    FunctionResolutionError,
+    InvalidMethodException,
+    LimitException,
+    MappingTranslationException,
+    MemoryQuotaExceededException,
+    MethodResolutionError,
+    NoFunctionRegisteredException,
+    NoMatchingFunctionException,
+    NoMatchingMethodException,
+    NoMethodRegisteredException,
+    ResolutionError,
+    StepLimitExceeded,
+    TimeLimitExceeded,
+    WrappedException,
+    YaqlException,
+    YaqlGrammarException,
+    YaqlLexicalException,
+    YaqlParsingException,
+    legacy_names,
+)
+from .evaluation import Evaluation, Limits
+from .expression import Expression, evaluate
+from .expression import compile_expression as compile
 from .grammar import MURANOPL, STANDARD, Grammar
+from .library import Library, standard_library
 from .parser import parse
+from .scopes import Scope
+from .signatures import Lambda, Lambda2, LambdaAny, Lazy, Overload, Parameter, Thunk
+from .sites import call_by_name, function_site, method_site
+from .slots import PRELUDE, Slot, bind_slot, bind_slots, locate
+from .values import (
+    Context,
+    FrozenDict,
+    Memorized,
+    collect,
+    declare_final,
+    equal,
+    finalize,
+    hashable,
+    kind_of,
+    preview,
+    to_plain,
+)
+
+__all__ = [
+    "MURANOPL",
+    "PRELUDE",
+    "STANDARD",
+    "AmbiguousFunctionException",
+    "AmbiguousMethodException",
+    "ArgumentException",
+    "ArgumentValueException",
+    "Arguments",
+    "Code",
+    "CollectionTooLargeException",
+    "Context",
+    "DepthLimitExceeded",
+    "Emitter",
+    "EmptySequence",
+    "Evaluation",
+    "EvaluationCancelled",
+    "Expression",
+    "ExpressionCodegen",
+    "FormatException",
+    "FrozenDict",
+    "FunctionResolutionError",
+    "Grammar",
+    "InvalidMethodException",
+    "Lambda",
+    "Lambda2",
+    "LambdaAny",
+    "Lazy",
+    "Library",
+    "LimitException",
+    "Limits",
+    "MappingTranslationException",
+    "Memorized",
+    "MemoryQuotaExceededException",
+    "MethodResolutionError",
+    "NoFunctionRegisteredException",
+    "NoMatchingFunctionException",
+    "NoMatchingMethodException",
+    "NoMethodRegisteredException",
+    "Overload",
+    "Parameter",
+    "ResolutionError",
+    "Scope",
+    "Slot",
+    "StepLimitExceeded",
+    "Thunk",
+    "TimeLimitExceeded",
+    "WrappedException",
+    "YaqlException",
+    "YaqlGrammarException",
+    "YaqlLexicalException",
+    "YaqlParsingException",
+    "ast",
+    "bind_slot",
+    "bind_slots",
+    "call_by_name",
+    "collect",
+    "compile",
+    "declare_final",
+    "equal",
+    "evaluate",
+    "finalize",
+    "function_site",
+    "hashable",
+    "kind_of",
+    "legacy_names",
+    "locate",
+    "method_site",
+    "parse",
+    "preview",
+    "standard_library",
+    "to_plain",
+]

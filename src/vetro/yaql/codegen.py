@@ -1,0 +1,525 @@
+"""Trees to Python expressions (the embedding contract for hosts that generate code).
+
+What this phase is given: a tree whose names have not been looked at. What it makes: the text of
+one Python expression and the slots it refers to. A host with a language of its own (`muranopl`)
+puts these texts into functions that it generates; `vetro.yaql.compile` wraps one into `def`.
+
+    emitter = Emitter()                                  # one for each generated module
+    gen = MyCodegen(emitter, library)                    # a subclass with the hooks below
+    code = gen.expression(tree)                          # Code: .text, .kinds
+    code = gen.final(tree)                               # the same, but the value is final
+    text = gen.condition(tree)                           # for `if` and `while`
+    ...
+    namespace = {**PRELUDE, **bind_slots(emitter.slots, library)}
+    exec(compile(module_source, filename, "exec"), namespace)
+
+Inside generated functions a variable named `emitter.runtime` (`rt`) holds the `Evaluation`.
+
+**Hooks.** A host overrides these; each default is the behaviour of a stand-alone expression.
+They get `Code` for what is evaluated already and return `Code`:
+
+- `variable(name, node)`: read `$name` where no lambda or `->` binds it; "" is `$`.
+- `property_access(target, name, node)`: `target.name`.
+- `method_call(target, node, scope)`: `target.name(arguments)`.
+- `function_call(node, scope)`: `name(arguments)`, for names that are no special forms.
+- `type_literal(node)`: `ns:Name`.
+- `binary(node, left, right)`: an infix operator that is not of the language (`is`, for example).
+
+Useful to them: `self.arguments(node.arguments, name, method, scope)` gives an `Arguments`: codes in
+the order written, `shape` (one text an argument: "" positional, "-" omitted, else the keyword) and
+which are lambdas; `self.slot(kind, data, node)` names a slot; `self.temporary()` a fresh local
+variable, to be bound by `:=`; `self.value(node, scope)` compiles a sub-expression in its scope;
+`self.outer_dollar(scope)` is the `$` around a call.
+
+**Codes.** `Code.text` is a self-contained Python expression (it may stand anywhere an operand
+may). `kinds` is what is known of its value at compile time (`values.ANY` when nothing).
+`simple`: a variable or literal, so the text may be repeated. Values are plain Python values as
+`values` describes; an expression of the language never changes one.
+
+**Lambdas.** An argument whose parameter is lazy becomes a Python lambda with positional
+parameters, `$`/`$1` first. `Lazy.arity` in the library tells how many. A method call whose
+receiver is a host object applies such lambdas to the outer `$` to get plain values
+(`sites.method_site`).
+
+**Speed.** Arithmetic and comparison on operands of unknown kind becomes
+`(a + 1 if type(a) is int else s3(rt, a, 1))`: the frequent case in place, everything else through a
+slot. `bool` is no integer here, since `type(True) is bool`. Members of mappings are read in place
+when the target is a mapping of the language.
+
+**Depth.** Chains (`a + b + …`, `a.b.c…`) of any length become flat tuples of assignments, since
+Python's own parser allows 200 nested brackets only; real nesting is bounded by the parser.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from . import ast, inlining
+from .arithmetic import compile_arithmetic, is_arithmetic
+from .codes import Arguments, Code
+from .forms import SPECIAL_FORMS, SPECIAL_METHODS
+from .library import Library
+from .scopes import ArrowScope, LambdaScope, RichScope, Scope, context_names
+from .signatures import Lazy
+from .slots import Slot
+from .values import (
+    ANY,
+    BOOLEAN,
+    FLOAT,
+    FUNCTION,
+    INTEGER,
+    LIST,
+    MAPPING,
+    NULL,
+    SCALAR,
+    STRING,
+    Kind,
+)
+
+_KIND_OF_LITERAL = {type(None): NULL, bool: BOOLEAN, int: INTEGER, float: FLOAT, str: STRING}
+_SPINE = 24
+"""Links of a chain that are compiled nested; longer chains are cut."""
+
+
+class Emitter:
+    """Collects the slots and hands out the temporary variables of one generated module."""
+
+    def __init__(self, *, prefix: str = "s", runtime: str = "rt") -> None:
+        self.prefix = prefix
+        self.runtime = runtime
+        self.slots: list[Slot] = []
+        self._temporaries = 0
+
+    def slot(self, kind: str, data: tuple[object, ...], position: int) -> str:
+        """The global name of a new slot."""
+        self.slots.append(Slot(kind, data, position))
+        return f"{self.prefix}{len(self.slots) - 1}"
+
+    def temporary(self) -> str:
+        """The name of a local variable that nothing else uses."""
+        self._temporaries += 1
+        return f"y{self._temporaries}"
+
+
+class ExpressionCodegen:
+    """Compiles trees to Python expressions; see the module's text for the hooks."""
+
+    frozen_data = False
+    """True when mappings met are nearly always FrozenDicts (a host that finalises values)."""
+
+    def __init__(self, emitter: Emitter, library: Library) -> None:
+        self.emitter = emitter
+        self.library = library
+        self.rt = emitter.runtime
+        self._replaced: dict[int, Code] = {}
+
+    # What hosts call
+
+    def expression(self, node: ast.Expression, scope: Scope | None = None) -> Code:
+        """The value of `node`, lazy sequences left as they are."""
+        return self.value(node, scope)
+
+    def final(self, node: ast.Expression, scope: Scope | None = None) -> Code:
+        """The value of `node` in final form, safe to store and to read many times."""
+        code = self.value(node, scope)
+        if code.is_final:
+            return code
+        if code.simple:
+            name, test = code.text, code.text
+        else:
+            name = self.temporary()
+            test = f"{name} := {code.text}"
+        return Code(
+            f"({name} if type({test}) in y_FINAL else y_finalize({name}, {self.rt}))", code.kinds
+        )
+
+    def condition(self, node: ast.Expression, scope: Scope | None = None) -> str:
+        """Python text whose truth is the truth of `node`."""
+        return self.value(node, scope).text
+
+    # Hooks
+
+    def variable(self, name: str, node: ast.Node) -> Code:
+        """Read a variable that the expression does not bind itself."""
+        if name == "":
+            return Code("d", simple=True)
+        return Code(f"{self.rt}.host_variable({name!r})")
+
+    def property_access(self, target: Code, name: str, node: ast.Property) -> Code:
+        """`target.name`."""
+        slot = self.slot("property", (name,), node)
+        if target.kinds == MAPPING and target.literal:
+            return Code(f"{slot}({self.rt}, {target.text})")
+        if not target.kinds & MAPPING:
+            return Code(f"{slot}({self.rt}, {target.text})")
+        read, test = self.twice(target)
+        guard = "is y_Frozen" if self.frozen_data else "in y_MAPPINGS"
+        take = f"{read}.get({name!r})" if self.library.is_legacy else f"{read}[{name!r}]"
+        return Code(f"({take} if type({test}) {guard} else {slot}({self.rt}, {read}))")
+
+    def method_call(self, target: Code, node: ast.MethodCall, scope: Scope | None) -> Code:
+        """`target.name(arguments)`."""
+        arguments = self.arguments(node.arguments, node.name, True, scope)
+        if arguments.invalid is not None:
+            return self.refuse_mapping(node.name, arguments.invalid)
+        if not self.library.is_overridden(node.name, True):
+            inlined = inlining.method(self, target, node, arguments)
+            if inlined is not None:
+                return inlined
+        slot = self.slot("method", (node.name, arguments.shape, arguments.lazy), node)
+        outer = self.outer_dollar(scope) if arguments.lazy else "None"
+        return Code(f"{slot}({self.rt}, {target.text}, {outer}{arguments.joined()})")
+
+    def function_call(self, node: ast.Call, scope: Scope | None) -> Code:
+        """`name(arguments)`."""
+        arguments = self.arguments(node.arguments, node.name, False, scope)
+        if arguments.invalid is not None:
+            return self.refuse_mapping(node.name, arguments.invalid)
+        if not self.library.is_overridden(node.name, False):
+            inlined = inlining.function(self, node, arguments)
+            if inlined is not None:
+                return inlined
+        slot = self.slot("function", (node.name, arguments.shape), node)
+        return Code(f"{slot}({self.rt}{arguments.joined()})")
+
+    def type_literal(self, node: ast.TypeLiteral) -> Code:
+        """`ns:Name`; the language alone has no types."""
+        name = f"{node.prefix or ''}:{node.name}"
+        return Code(f"{self.runtime_slot('unresolved_type', node)}({self.rt}, {name!r})")
+
+    def binary(self, node: ast.Binary, left: Code, right: Code) -> Code:
+        """An infix operator that the language does not define."""
+        slot = self.slot("operator", (node.operator,), node)
+        return Code(f"{slot}({self.rt}, {left.text}, {right.text})")
+
+    # For hooks
+
+    def slot(self, kind: str, data: tuple[object, ...], node: ast.Node) -> str:
+        """The name of a new slot that comes from `node`."""
+        return self.emitter.slot(kind, data, self.position(node))
+
+    def position(self, node: ast.Node) -> int:
+        """The offset that failures of `node` are reported at: the name or operator in question."""
+        if isinstance(node, (ast.Property, ast.MethodCall)):
+            return node.target.end
+        return node.start
+
+    def runtime_slot(self, name: str, node: ast.Node) -> str:
+        """A slot for a function of `runtime`."""
+        return self.slot("runtime", (name,), node)
+
+    def temporary(self) -> str:
+        """A fresh local variable."""
+        return self.emitter.temporary()
+
+    def twice(self, code: Code) -> tuple[str, str]:
+        """Texts to read a value and, evaluated before that, to compute it."""
+        if code.simple:
+            return code.text, code.text
+        name = self.temporary()
+        return name, f"{name} := {code.text}"
+
+    def outer_dollar(self, scope: Scope | None) -> str:
+        """The text of `$` at a place."""
+        return self.read_variable("", scope, _ANYWHERE).text
+
+    def lambda_argument(self, node: ast.Expression, lazy: Lazy, scope: Scope | None) -> Code:
+        """A lazy argument as a Python lambda."""
+        if lazy.arity == 0:
+            return Code(f"lambda: {self.value(node, scope).text}", FUNCTION)
+        if lazy.arity < 0:
+            args, kwargs = self.temporary(), self.temporary()
+            body = self.value(node, RichScope(scope, args, kwargs))
+            return Code(f"lambda *{args}, **{kwargs}: {body.text}", FUNCTION)
+        names = [self.temporary() for _ in range(lazy.arity)]
+        body = self.value(node, LambdaScope(scope, names))
+        return Code(f"lambda {', '.join(names)}: {body.text}", FUNCTION)
+
+    def arguments(
+        self, nodes: tuple[ast.Argument, ...], name: str, method: bool, scope: Scope | None
+    ) -> Arguments:
+        """Compile the arguments of a call, as lambdas where `name` takes them lazily."""
+        codes: list[Code] = []
+        shape: list[str] = []
+        lazies: list[int] = []
+        first = 1 if method else 0
+        invalid: ast.Pair | None = None
+        for index, item in enumerate(nodes):
+            keyword = ""
+            if isinstance(item, ast.Omitted):
+                shape.append("-")
+                continue
+            if isinstance(item, ast.Pair):
+                if not isinstance(item.key, ast.Keyword):
+                    invalid = invalid or item
+                    continue
+                keyword = item.key.name
+                item = item.value
+            lazy = self.library.laziness(name, method, index + first, keyword)
+            if lazy is not None:
+                lazies.append(len(codes))
+                codes.append(self.lambda_argument(item, lazy, scope))
+            else:
+                codes.append(self.value(item, scope))
+            shape.append(keyword)
+        return Arguments(codes, tuple(shape), tuple(lazies), invalid)
+
+    def refuse_mapping(self, name: str, pair: ast.Pair) -> Code:
+        """The failure of `f(1 => 2)` where only names are taken."""
+        return Code(f"{self.runtime_slot('no_mapping', pair)}({self.rt}, {name!r})")
+
+    @contextmanager
+    def replacing(self, codes: dict[int, Code]) -> Iterator[None]:
+        """Use codes that exist already for nodes (by `id`) met meanwhile."""
+        added = {key: code for key, code in codes.items() if key not in self._replaced}
+        self._replaced.update(added)
+        try:
+            yield
+        finally:
+            for key in added:
+                del self._replaced[key]
+
+    # The tree
+
+    def value(self, node: ast.Node, scope: Scope | None) -> Code:
+        """The code of any node in a scope."""
+        replaced = self._replaced.get(id(node))
+        if replaced is not None:
+            return replaced
+        cls = type(node)
+        if cls in _CHAINED:
+            return self._chain(node, scope)
+        return _DISPATCH[cls](self, node, scope)
+
+    def _chain(self, node: ast.Node, scope: Scope | None) -> Code:
+        """Compile a chain link by link when it is long, so that brackets do not nest."""
+        spine: list[ast.Node] = []
+        current = node
+        while type(current) in _CHAINED and id(current) not in self._replaced:
+            spine.append(current)
+            current = _below(current)
+        if len(spine) <= _SPINE:
+            return _DISPATCH[type(node)](self, node, scope)
+        steps: list[str] = []
+        replaced: list[int] = []
+        cut = len(spine) - _SPINE
+        while cut > 0:
+            link = spine[cut]
+            code = _DISPATCH[type(link)](self, link, scope)
+            name = self.temporary()
+            steps.append(f"{name} := {code.text}")
+            self._replaced[id(link)] = Code(name, code.kinds, simple=True)
+            replaced.append(id(link))
+            cut -= _SPINE
+        last = _DISPATCH[type(node)](self, node, scope)
+        for key in replaced:
+            del self._replaced[key]
+        return Code(f"({', '.join(steps)}, {last.text})[-1]", last.kinds)
+
+    def _constant(self, node: ast.Constant, scope: Scope | None) -> Code:
+        value = node.value
+        kind = _KIND_OF_LITERAL[type(value)]
+        if kind == FLOAT and repr(value) in {"inf", "nan"}:
+            return Code(self.slot("value", (value,), node), kind, simple=True)
+        return Code(repr(value), kind, simple=True, literal=True)
+
+    def _keyword(self, node: ast.Keyword, scope: Scope | None) -> Code:
+        return Code(repr(node.name), STRING, simple=True, literal=True)
+
+    def _variable(self, node: ast.Variable, scope: Scope | None) -> Code:
+        return self.read_variable(node.name, scope, node)
+
+    def read_variable(self, name: str, scope: Scope | None, node: ast.Node) -> Code:
+        """`$name` at a place: bound by a lambda, by `->`, or of the host."""
+        if scope is None:
+            return self.variable(name, node)
+        text, simple = scope.read(
+            name, lambda outer: self.read_variable(name, outer, node), simple=True
+        )
+        return Code(text, simple=simple)
+
+    def _property(self, node: ast.Property, scope: Scope | None) -> Code:
+        target = self.value(node.target, scope)
+        if not node.safe:
+            return self.property_access(target, node.name, node)
+        read, test = self.twice(target)
+        inner = self.property_access(
+            Code(read, target.kinds & ~NULL or ANY, simple=True), node.name, node
+        )
+        return Code(f"(None if ({test}) is None else {inner.text})")
+
+    def _method_call(self, node: ast.MethodCall, scope: Scope | None) -> Code:
+        if (
+            self.library.is_legacy
+            and isinstance(node.target, ast.MethodCall)
+            and node.target.name == "as"
+        ):
+            # `x.as(… => name).f($name)`: the dot evaluates in the context, as `->` does.
+            call = ast.Call(node.name, node.arguments, node.start, node.end)
+            return self._arrow(ast.Arrow(node.target, call, node.start, node.end), scope)
+        target = self.value(node.target, scope)
+        safe = node.safe
+        read = test = ""
+        if safe:
+            read, test = self.twice(target)
+            target = Code(read, target.kinds & ~NULL or ANY, simple=True)
+        form = SPECIAL_METHODS.get(node.name)
+        code: Code | None = None
+        if form is not None and not self.library.is_overridden(node.name, True):
+            code = form(self, target, node, scope)
+        if code is None:
+            code = self.method_call(target, node, scope)
+        if safe:
+            return Code(f"(None if ({test}) is None else {code.text})")
+        return code
+
+    def _dot(self, node: ast.Dot, scope: Scope | None) -> Code:
+        slot = self.runtime_slot("no_evaluation", node.right)
+        return Code(f"{slot}({self.rt}, '#operator_.')")
+
+    def _call(self, node: ast.Call, scope: Scope | None) -> Code:
+        form = SPECIAL_FORMS.get(node.name)
+        if form is not None and not self.library.is_overridden(node.name, False):
+            code = form(self, node, scope)
+            if code is not None:
+                return code
+        contexts = scope.defining(node.name) if scope is not None else []
+        if not contexts:
+            return self.function_call(node, scope)
+        arguments = self.arguments(node.arguments, node.name, False, scope)
+        if arguments.invalid is not None:
+            return self.refuse_mapping(node.name, arguments.invalid)
+        site = self.slot("function", (node.name, arguments.shape), node)
+        return Code(
+            f"y_dynamic({self.rt}, ({', '.join(reversed(contexts))},), {node.name!r}, {site}, "
+            f"{arguments.shape!r}, {arguments.lazy!r}, "
+            f"{self.outer_dollar(scope)}{arguments.joined()})"
+        )
+
+    def _index(self, node: ast.Index, scope: Scope | None) -> Code:
+        target = self.value(node.target, scope)
+        items = [item for item in node.arguments if isinstance(item, ast.Expression)]
+        if len(items) != len(node.arguments) or not items or len(items) > 2:
+            slot = self.runtime_slot("no_evaluation", node)
+            return Code(f"{slot}({self.rt}, '#indexer')")
+        if self.library.is_overridden("#indexer", False):
+            codes = "".join(f", {self.value(item, scope).text}" for item in items)
+            shape = ("",) * (len(items) + 1)
+            slot = self.slot("function", ("#indexer", shape), node)
+            return Code(f"{slot}({self.rt}, {target.text}{codes})")
+        if len(items) == 2:
+            if self.library.is_legacy:
+                slot = self.runtime_slot("no_evaluation", node)
+                return Code(f"{slot}({self.rt}, '#indexer')")
+            key, default = (self.value(item, scope).text for item in items)
+            slot = self.runtime_slot("index_or_default", node)
+            return Code(f"{slot}({self.rt}, {target.text}, {key}, {default})")
+        if self.library.is_legacy:
+            return self._legacy_index(node, target, items[0], scope)
+        key_code = self.value(items[0], scope)
+        slot = self.runtime_slot("index", node)
+        if key_code.literal and key_code.kinds == INTEGER:
+            read, test = self.twice(target)
+            return Code(
+                f"({read}[{key_code.text}] if type({test}) is tuple "
+                f"and len({read}) > {key_code.text} "
+                f"else {slot}({self.rt}, {read}, {key_code.text}))"
+            )
+        return Code(f"{slot}({self.rt}, {target.text}, {key_code.text})")
+
+    def _legacy_index(
+        self, node: ast.Index, target: Code, item: ast.Expression, scope: Scope | None
+    ) -> Code:
+        each = self.lambda_argument(item, Lazy(1), scope).text
+        slot = self.runtime_slot("legacy_index", node)
+        return Code(f"{slot}({self.rt}, {target.text}, {self.outer_dollar(scope)}, {each})")
+
+    def _list(self, node: ast.ListLiteral, scope: Scope | None) -> Code:
+        if any(isinstance(item, ast.Pair) for item in node.items):
+            return Code(f"{self.runtime_slot('no_evaluation', node)}({self.rt}, '#list')")
+        codes = [
+            Code("None", NULL, literal=True)
+            if isinstance(item, ast.Omitted)
+            else self.value(item, scope)
+            for item in node.items
+        ]
+        inner = ", ".join(code.text for code in codes)
+        if all(code.literal for code in codes):
+            # Constants make a final value, which Python keeps ready.
+            return Code(f"({inner}{',' if len(codes) == 1 else ''})", LIST, literal=True)
+        return Code(f"[{inner}]", LIST)
+
+    def _map(self, node: ast.MapLiteral, scope: Scope | None) -> Code:
+        if not all(isinstance(item, ast.Pair) for item in node.items):
+            return Code(f"{self.runtime_slot('no_evaluation', node)}({self.rt}, '#map')")
+        return self.mapping([item for item in node.items if isinstance(item, ast.Pair)], scope)
+
+    def mapping(self, pairs: list[ast.Pair], scope: Scope | None) -> Code:
+        """A mapping of pairs, in order; a key that repeats another wins."""
+        parts: list[str] = []
+        for pair in pairs:
+            key = self.value(pair.key, scope)
+            text = key.text if not key.kinds & ~SCALAR else f"y_key({key.text}, {self.rt})"
+            parts.append(f"{text}: {self.value(pair.value, scope).text}")
+        return Code(f"{{{', '.join(parts)}}}", MAPPING)
+
+    def _unary(self, node: ast.Unary, scope: Scope | None) -> Code:
+        if node.operator == "not" and not self.library.is_overridden("#unary_operator_not", False):
+            return Code(f"(not {self.value(node.operand, scope).text})", BOOLEAN)
+        if is_arithmetic(self, node):
+            return compile_arithmetic(self, node, scope)
+        operand = self.value(node.operand, scope)
+        slot = self.slot("unary", (node.operator,), node)
+        return Code(f"{slot}({self.rt}, {operand.text})")
+
+    def _binary(self, node: ast.Binary, scope: Scope | None) -> Code:
+        operator = node.operator
+        if operator in {"and", "or"} and not self.library.is_overridden(
+            f"#operator_{operator}", False
+        ):
+            left, right = self.value(node.left, scope), self.value(node.right, scope)
+            return Code(f"({left.text} {operator} {right.text})", left.kinds | right.kinds)
+        if is_arithmetic(self, node):
+            return compile_arithmetic(self, node, scope)
+        return self.binary(node, self.value(node.left, scope), self.value(node.right, scope))
+
+    def _arrow(self, node: ast.Arrow, scope: Scope | None) -> Code:
+        context = self.temporary()
+        left = self.value(node.left, scope)
+        names, functions = context_names(node.left)
+        slot = self.runtime_slot("open_context", node)
+        inner = ArrowScope(scope, context, names, functions)
+        right = self.value(node.right, inner)
+        return Code(
+            f"({context} := {slot}({self.rt}, {left.text}), {right.text})[-1]", right.kinds
+        )
+
+    def _type_literal(self, node: ast.TypeLiteral, scope: Scope | None) -> Code:
+        return self.type_literal(node)
+
+
+_ANYWHERE = ast.Variable("", 0, 0)
+_CHAINED = frozenset([ast.Property, ast.MethodCall, ast.Index, ast.Binary])
+
+
+def _below(node: ast.Node) -> ast.Node:
+    return node.left if isinstance(node, ast.Binary) else node.target  # type: ignore[attr-defined]
+
+
+_DISPATCH = {
+    ast.Constant: ExpressionCodegen._constant,
+    ast.Keyword: ExpressionCodegen._keyword,
+    ast.Variable: ExpressionCodegen._variable,
+    ast.Property: ExpressionCodegen._property,
+    ast.MethodCall: ExpressionCodegen._method_call,
+    ast.Dot: ExpressionCodegen._dot,
+    ast.Call: ExpressionCodegen._call,
+    ast.Index: ExpressionCodegen._index,
+    ast.ListLiteral: ExpressionCodegen._list,
+    ast.MapLiteral: ExpressionCodegen._map,
+    ast.Unary: ExpressionCodegen._unary,
+    ast.Binary: ExpressionCodegen._binary,
+    ast.Arrow: ExpressionCodegen._arrow,
+    ast.TypeLiteral: ExpressionCodegen._type_literal,
+}

@@ -1,0 +1,39 @@
+"""The pieces that code generation passes around."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from . import ast
+from .values import ANY, SCALAR, Kind
+
+
+@dataclass(slots=True)
+class Code:
+    """A Python expression that may stand anywhere an operand may; `codegen` says more."""
+
+    text: str
+    kinds: Kind = ANY
+    simple: bool = False
+    literal: bool = False
+
+    @property
+    def is_final(self) -> bool:
+        """Whether every possible value is final."""
+        return not self.kinds & ~SCALAR
+
+
+@dataclass(slots=True)
+class Arguments:
+    """The compiled arguments of a call."""
+
+    codes: list[Code] = field(default_factory=list[Code])
+    shape: tuple[str, ...] = ()
+    lazy: tuple[int, ...] = ()
+    """Indexes into `codes` of those that are lambdas."""
+    invalid: ast.Pair | None = None
+    """The first `key => value` whose key is not a word."""
+
+    def joined(self) -> str:
+        """`, a, b`: ready to follow another argument."""
+        return "".join(f", {code.text}" for code in self.codes)

@@ -1,0 +1,133 @@
+"""Stand-alone expressions: compile once, evaluate many times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from . import ast
+from .codegen import Emitter, ExpressionCodegen
+from .errors import YaqlException
+from .evaluation import DEFAULT_LIMITS, Evaluation, Limits
+from .grammar import STANDARD, Grammar
+from .library import Library, standard_library
+from .parser import parse
+from .slots import PRELUDE, bind_slots, locate
+from .values import to_plain
+
+_FILE = "<yaql>"
+
+
+class Expression:
+    """A compiled expression. Immutable; may be shared between threads.
+
+    `text`, `tree` and `library` are what it was made of.
+    """
+
+    __slots__ = ("_function", "_slots", "_source", "library", "text", "tree")
+
+    def __init__(self, text: str, tree: ast.Expression, library: Library) -> None:
+        self.text = text
+        self.tree = tree
+        self.library = library
+        self._function: Callable[[Evaluation, Any], Any] = self._compile_on_first_use
+        self._source = ""
+        self._slots: list[Any] = []
+
+    def _compile_on_first_use(self, rt: Evaluation, d: Any) -> Any:
+        emitter = Emitter()
+        code = ExpressionCodegen(emitter, self.library).expression(self.tree)
+        self._source = f"def expression(rt, d): return {code.text}"
+        self._slots = emitter.slots
+        namespace = {"__builtins__": {}, **PRELUDE, **bind_slots(emitter.slots, self.library)}
+        exec(compile(self._source, _FILE, "exec"), namespace)  # noqa: S102 - our own text
+        self._function = namespace["expression"]
+        return self._function(rt, d)
+
+    @property
+    def python_source(self) -> str:
+        """The Python text that runs, once it has run; for curious people and tests."""
+        return self._source
+
+    def evaluate(
+        self,
+        data: Any = None,
+        variables: dict[str, Any] | None = None,
+        *,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> Any:
+        """The value for `data` as `$` and for `variables` (names without dollar), as plain data.
+
+        `data` is never changed or copied; the result's sequences and sets are lists, its mappings
+        dicts. Raises `YaqlException` and the Python exceptions that `errors` names; each has a note
+        with the place in the expression.
+        """
+        rt = Evaluation(self.library, limits, variables)
+        return self.run(rt, data)
+
+    def run(self, rt: Evaluation, data: Any = None) -> Any:
+        """As `evaluate`, in an evaluation that the caller made."""
+        try:
+            value = self._function(rt, data)
+            if type(value) in _PLAIN:
+                return value
+            return to_plain(value, rt)
+        except Exception as error:
+            self._explain(error)
+            raise
+
+    def run_raw(self, rt: Evaluation, data: Any = None) -> Any:
+        """The value as the language has it: sequences may be lazy."""
+        try:
+            return self._function(rt, data)
+        except Exception as error:
+            self._explain(error)
+            raise
+
+    def _explain(self, error: Exception) -> None:
+        position = error.position if isinstance(error, YaqlException) else None
+        if position is None:
+            position = locate(
+                error.__traceback__, [self._source], None, self._slots, filename=_FILE
+            )
+            if position is not None and isinstance(error, YaqlException):
+                error.position = position
+        place = ""
+        if position is not None:
+            line, column = ast.line_and_column(self.text, position)
+            place = f", line {line}, column {column}"
+        note = f"in expression `{self.text}`{place}"
+        if note not in getattr(error, "__notes__", ()):
+            error.add_note(note)
+
+    def __repr__(self) -> str:
+        return f"Expression({self.text!r})"
+
+
+_PLAIN = frozenset([type(None), bool, int, float, str])
+
+
+@lru_cache(maxsize=4096)
+def _compile(text: str, library: Library, grammar: Grammar) -> Expression:
+    return Expression(text, parse(text, grammar), library)
+
+
+def compile_expression(
+    text: str,
+    *,
+    flavour: str = "current",
+    library: Library | None = None,
+    grammar: Grammar = STANDARD,
+) -> Expression:
+    """The expression of a text; equal texts give the same object.
+
+    `flavour`: `current` or `legacy` (yaql.md section 8); ignored when a `library` is given, which
+    has its own. `grammar`: the operator table. Raises `YaqlParsingException`.
+    """
+    return _compile(text, library if library is not None else standard_library(flavour), grammar)
+
+
+def evaluate(text: str, data: Any = None, **variables: Any) -> Any:
+    """Compile and evaluate in one call: `evaluate("$.a + $b", {"a": 1}, b=2)` is 3."""
+    return compile_expression(text).evaluate(data, variables or None)

@@ -1,0 +1,224 @@
+"""What names mean: layered tables of functions, methods and operators (yaql.md section 3).
+
+A `Library` holds the overloads of one layer and knows its parent. `standard_library(flavour)` is
+the root; a host makes a `child()` and registers its own functions there:
+
+    library = standard_library().child()
+
+    @library.function
+    def full_name(first: str, last: str) -> str: ...        # fullName(first, last)
+
+    @library.method
+    def initials(text: str) -> str: ...                     # text.initials()
+
+    library.operator("+", add_money)                        # Money + Money
+
+The first layer with a match for the arguments wins; inside one layer the more specific parameter
+types. A name registered `exclusive` hides what the parents have under it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, TypeVar
+
+from .errors import InvalidMethodException
+from .signatures import Lazy, Overload, read_signature
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class ExposedMember:
+    """An attribute of a host class that programs may reach."""
+
+    attribute: str
+    is_method: bool
+
+    def read(self, instance: Any) -> Any:
+        return getattr(instance, self.attribute)
+
+
+class Library:
+    """One layer of names; see the module's text."""
+
+    def __init__(self, flavour: str = "current", parent: Library | None = None) -> None:
+        self.flavour = flavour
+        self.parent = parent
+        self._functions: dict[str, list[Overload]] = {}
+        self._methods: dict[str, list[Overload]] = {}
+        self._exclusive: set[tuple[str, bool]] = set()
+        self._exposed: dict[type, dict[str, ExposedMember]] = {}
+        self.is_standard = False
+        """True for the layer that the language itself supplies."""
+
+    @property
+    def is_legacy(self) -> bool:
+        return self.flavour == "legacy"
+
+    def child(self) -> Library:
+        """A layer in front of this one."""
+        return Library(self.flavour, self)
+
+    # Registration
+
+    def register(
+        self,
+        implementation: Callable[..., Any],
+        name: str | None = None,
+        *,
+        function: bool = True,
+        method: bool = False,
+        exclusive: bool = False,
+    ) -> None:
+        """Register a Python function under `name` (default: its own, in camelCase).
+
+        `method`: callable as `receiver.name(…)`, the receiver being the first argument.
+        Raises `TypeError` for an annotation that means nothing here, `InvalidMethodException` when
+        the overloads of a name disagree on which arguments are lazy.
+        """
+        self.add(read_signature(implementation, name, function=function, method=method), exclusive)
+
+    def add(self, overload: Overload, exclusive: bool = False) -> None:
+        """Register a signature that has been read already."""
+        for table, is_method in ((self._functions, False), (self._methods, True)):
+            if not (overload.is_method if is_method else overload.is_function):
+                continue
+            known = table.setdefault(overload.name, [])
+            for other in known:
+                _check_agreement(other, overload)
+            known.append(overload)
+            if exclusive:
+                self._exclusive.add((overload.name, is_method))
+
+    def function(self, implementation: F) -> F:
+        """Decorator: register as a function."""
+        self.register(implementation)
+        return implementation
+
+    def method(self, implementation: F) -> F:
+        """Decorator: register as a method."""
+        self.register(implementation, function=False, method=True)
+        return implementation
+
+    def operator(
+        self, symbol: str, implementation: Callable[..., Any], *, unary: bool = False
+    ) -> None:
+        """Register a meaning of an operator for the types of the function's annotations."""
+        name = f"#unary_operator_{symbol}" if unary else f"#operator_{symbol}"
+        self.register(implementation, name)
+
+    def expose(
+        self, cls: type, properties: Iterable[str] = (), methods: Iterable[str] = ()
+    ) -> None:
+        """Let programs reach the named attributes of instances of `cls`, and nothing else.
+
+        Names beginning with an underscore are refused.
+        """
+        table = self._exposed.setdefault(cls, {})
+        for names, is_method in ((properties, False), (methods, True)):
+            for attribute in names:
+                if attribute.startswith("_"):
+                    raise ValueError(f"{attribute!r} of {cls.__name__} cannot be exposed")
+                head, *tail = attribute.split("_")
+                public = head + "".join(part.capitalize() for part in tail)
+                table[public] = ExposedMember(attribute, is_method)
+
+    # Lookup
+
+    def exposed_member(self, cls: type, name: str) -> ExposedMember | None:
+        """The attribute of a host class that programs know as `name`."""
+        layer: Library | None = self
+        while layer is not None:
+            if layer._exposed:
+                for base in cls.__mro__:
+                    member = layer._exposed.get(base, {}).get(name)
+                    if member is not None:
+                        return member
+            layer = layer.parent
+        return None
+
+    def layers(self, name: str, method: bool) -> list[list[Overload]]:
+        """The overloads of `name`, innermost layer first."""
+        found: list[list[Overload]] = []
+        layer: Library | None = self
+        while layer is not None:
+            overloads = (layer._methods if method else layer._functions).get(name)
+            if overloads:
+                found.append(overloads)
+            if (name, method) in layer._exclusive:
+                break
+            layer = layer.parent
+        return found
+
+    def has(self, name: str, method: bool) -> bool:
+        """Whether anything is registered under `name`."""
+        return bool(self.layers(name, method))
+
+    def is_overridden(self, name: str, method: bool) -> bool:
+        """Whether a layer of the host has something under `name`: then nothing is inlined."""
+        layer: Library | None = self
+        while layer is not None and not layer.is_standard:
+            if name in (layer._methods if method else layer._functions):
+                return True
+            layer = layer.parent
+        return False
+
+    def laziness(self, name: str, method: bool, index: int, keyword: str = "") -> Lazy | None:
+        """How an argument of a call is taken; `index` counts the receiver of a method."""
+        for overloads in self.layers(name, method):
+            for overload in overloads:
+                lazy = overload.lazy_at(index, keyword)
+                if lazy is not None:
+                    return lazy
+        return None
+
+    def suggest(self, name: str, method: bool) -> str | None:
+        """One hint for a name that is not known."""
+        if self.has(name, not method):
+            if method:
+                return f"{name} is a function: write {name}(…)"
+            return f"{name} is a method: write value.{name}(…)"
+        close = get_close_matches(name, self.names(method), n=1)
+        return f"did you mean {close[0]}?" if close else None
+
+    def names(self, method: bool) -> list[str]:
+        """Every registered name that programs can write."""
+        found: set[str] = set()
+        layer: Library | None = self
+        while layer is not None:
+            found.update(layer._methods if method else layer._functions)
+            layer = layer.parent
+        return sorted(name for name in found if name.isidentifier())
+
+
+def _check_agreement(one: Overload, other: Overload) -> None:
+    for index in range(min(len(one.parameters), len(other.parameters))):
+        first, second = one.lazy_at(index, ""), other.lazy_at(index, "")
+        if first != second:
+            raise InvalidMethodException(
+                f"the overloads {one} and {other} disagree on whether argument {index + 1} is lazy"
+            )
+
+
+_standard: dict[str, Library] = {}
+
+
+def standard_library(flavour: str = "current") -> Library:
+    """The library of a flavour, `current` or `legacy`; one shared object each. Do not change it:
+    register in a `child()`."""
+    library = _standard.get(flavour)
+    if library is None:
+        if flavour not in {"current", "legacy"}:
+            raise ValueError(f"no flavour {flavour!r}; there are current and legacy")
+        from .standard import definitions
+
+        library = Library(flavour)
+        library.is_standard = True
+        for overload in definitions():
+            if flavour in overload.flavours:
+                library.add(overload)
+        _standard[flavour] = library
+    return library

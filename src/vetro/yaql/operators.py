@@ -1,0 +1,383 @@
+"""Operators on values of any type: what generated code falls back to (yaql.md section 5).
+
+Generated code does the frequent case (both operands plain integers, for example) in place. These
+functions do every other one: they look at the kinds of the operands, keep sizes within the limits,
+and ask the library last, where a host may have registered a meaning for its own types.
+"""
+
+from __future__ import annotations
+
+import datetime
+import operator
+from collections.abc import Callable, Iterable
+from itertools import chain
+from typing import Any
+
+from .errors import (
+    LimitException,
+    NoFunctionRegisteredException,
+    NoMatchingFunctionException,
+    YaqlException,
+)
+from .evaluation import Evaluation
+from .sites import function_site
+from .values import (
+    BOOLEAN,
+    DATETIME,
+    HOST,
+    INTEGER,
+    ITERABLE,
+    KIND_NAMES,
+    LIST,
+    MAPPING,
+    NULL,
+    NUMBER,
+    REGEX,
+    SET,
+    STRING,
+    TIMESPAN,
+    FrozenDict,
+    equal,
+    finalize,
+    hashable,
+    kind_of,
+    preview,
+)
+
+Operator = Callable[[Evaluation, Any, Any], Any]
+
+
+def _registered(rt: Evaluation, name: str, *operands: Any) -> Any:
+    """The meaning a host gave to the operator, or the error that there is none."""
+    if rt.library.has(name, False):
+        return function_site(rt.library, name, ("",) * len(operands), 0)(rt, *operands)
+    kinds = ", ".join(
+        f"{KIND_NAMES[kind_of[type(operand)]]} {preview(operand)}" for operand in operands
+    )
+    raise NoMatchingFunctionException(f'No function "{name}" matches supplied arguments: {kinds}')
+
+
+def is_iterable(rt: Evaluation, kind: int) -> bool:
+    """Whether values of a kind count as iterable; mappings do in the legacy flavour."""
+    return bool(kind & ITERABLE) or (kind == MAPPING and rt.library.is_legacy)
+
+
+def add(rt: Evaluation, left: Any, right: Any) -> Any:
+    """`+`"""
+    left_kind, right_kind = kind_of[type(left)], kind_of[type(right)]
+    if left_kind & NUMBER and right_kind & NUMBER:
+        return left + right
+    if left_kind == STRING and right_kind == STRING:
+        rt.check_string(len(left) + len(right))
+        return left + right
+    if left_kind == MAPPING and right_kind == MAPPING:
+        rt.check_items(len(left) + len(right))
+        merged = {**left, **right}
+        if type(left) is FrozenDict and type(right) is FrozenDict:
+            return FrozenDict(merged)
+        return merged
+    if is_iterable(rt, left_kind) and is_iterable(rt, right_kind):
+        if left_kind == LIST and right_kind == LIST:
+            rt.check_items(len(left) + len(right))
+            if type(left) is tuple and type(right) is tuple:
+                return left + right
+            return [*left, *right]
+        if left_kind == SET and right_kind == SET:
+            return [*left, *right]
+        return chain(left, right)
+    if (left_kind == TIMESPAN and right_kind & (TIMESPAN | DATETIME)) or (
+        left_kind == DATETIME and right_kind == TIMESPAN
+    ):
+        return left + right
+    return _registered(rt, "#operator_+", left, right)
+
+
+def subtract(rt: Evaluation, left: Any, right: Any) -> Any:
+    """`-`"""
+    left_kind, right_kind = kind_of[type(left)], kind_of[type(right)]
+    if left_kind & NUMBER and right_kind & NUMBER:
+        return left - right
+    if left_kind == SET and right_kind == SET:
+        return frozenset(hashable(left, rt)) - hashable(right, rt)
+    if (left_kind == DATETIME and right_kind & (DATETIME | TIMESPAN)) or (
+        left_kind == TIMESPAN and right_kind == TIMESPAN
+    ):
+        return left - right
+    return _registered(rt, "#operator_-", left, right)
+
+
+def multiply(rt: Evaluation, left: Any, right: Any) -> Any:
+    """`*`"""
+    left_kind, right_kind = kind_of[type(left)], kind_of[type(right)]
+    if left_kind & NUMBER and right_kind & NUMBER:
+        if left_kind == INTEGER and right_kind == INTEGER:
+            rt.check_bits(left.bit_length() + right.bit_length())
+        return left * right
+    if right_kind & (STRING | LIST) and left_kind == INTEGER:
+        left, right, left_kind, right_kind = right, left, right_kind, left_kind
+    if right_kind == INTEGER:
+        if left_kind == STRING:
+            rt.check_string(len(left) * max(right, 0))
+            return left * right
+        if left_kind == LIST:
+            rt.check_items(len(left) * max(right, 0))
+            return left * right
+    if left_kind == TIMESPAN and right_kind & NUMBER:
+        return left * right
+    if right_kind == TIMESPAN and left_kind & NUMBER:
+        return right * left
+    return _registered(rt, "#operator_*", left, right)
+
+
+def divide(rt: Evaluation, left: Any, right: Any) -> Any:
+    """`/`: of two integers the floor of the quotient."""
+    left_kind, right_kind = kind_of[type(left)], kind_of[type(right)]
+    if left_kind == INTEGER and right_kind == INTEGER:
+        return left // right
+    if left_kind & NUMBER and right_kind & NUMBER:
+        return left / right
+    if left_kind == TIMESPAN and right_kind & (NUMBER | TIMESPAN):
+        return left / right
+    return _registered(rt, "#operator_/", left, right)
+
+
+def modulo(rt: Evaluation, left: Any, right: Any) -> Any:
+    """`mod`, with the sign of the divisor."""
+    if kind_of[type(left)] & NUMBER and kind_of[type(right)] & NUMBER:
+        return left % right
+    return _registered(rt, "#operator_mod", left, right)
+
+
+def negate(rt: Evaluation, value: Any) -> Any:
+    """Prefix `-`."""
+    if kind_of[type(value)] & (NUMBER | TIMESPAN):
+        return -value
+    return _registered(rt, "#unary_operator_-", value)
+
+
+def plus(rt: Evaluation, value: Any) -> Any:
+    """Prefix `+`."""
+    if kind_of[type(value)] & (NUMBER | TIMESPAN):
+        return value
+    return _registered(rt, "#unary_operator_+", value)
+
+
+def _ordering(symbol: str, compare: Callable[[Any, Any], bool]) -> Operator:
+    name = f"#operator_{symbol}"
+    at_nulls = compare(0, 0)
+    null_first, null_second = compare(0, 1), compare(1, 0)
+
+    def order(rt: Evaluation, left: Any, right: Any) -> Any:
+        left_kind, right_kind = kind_of[type(left)], kind_of[type(right)]
+        if (left_kind & NUMBER and right_kind & NUMBER) or (
+            left_kind == right_kind and left_kind & (STRING | SET | DATETIME | TIMESPAN)
+        ):
+            return compare(left, right)
+        if left_kind == NULL and right_kind != HOST:
+            return at_nulls if right_kind == NULL else null_first
+        if right_kind == NULL and left_kind != HOST:
+            return null_second
+        return _registered(rt, name, left, right)
+
+    order.__name__ = compare.__name__
+    return order
+
+
+less = _ordering("<", operator.lt)
+less_or_equal = _ordering("<=", operator.le)
+greater = _ordering(">", operator.gt)
+greater_or_equal = _ordering(">=", operator.ge)
+
+
+def equals(rt: Evaluation, left: Any, right: Any) -> Any:
+    """`=`"""
+    return equal(left, right, rt)
+
+
+def not_equals(rt: Evaluation, left: Any, right: Any) -> Any:
+    """`!=`"""
+    return not equal(left, right, rt)
+
+
+def contains(rt: Evaluation, left: Any, right: Any) -> Any:
+    """`in`"""
+    right_kind = kind_of[type(right)]
+    if right_kind == STRING and kind_of[type(left)] == STRING:
+        return left in right
+    if is_iterable(rt, right_kind):
+        return has_member(rt, right, left)
+    return _registered(rt, "#operator_in", left, right)
+
+
+def has_member(rt: Evaluation, collection: Iterable[Any], value: Any) -> bool:
+    """Whether a collection holds a value equal to `value`."""
+    wanted = hashable(value, rt)
+    if type(collection) is tuple or isinstance(collection, (frozenset, FrozenDict)):
+        rt.charge(len(collection))
+        return wanted in collection
+    for item in collection:
+        if hashable(item, rt) == wanted:
+            return True
+    return False
+
+
+def _matching(symbol: str, expected: bool) -> Operator:
+    name = f"#operator_{symbol}"
+
+    def match(rt: Evaluation, left: Any, right: Any) -> Any:
+        right_kind = kind_of[type(right)]
+        if kind_of[type(left)] == STRING and right_kind & (STRING | REGEX):
+            from .regex import compile_pattern, search
+
+            pattern = compile_pattern(right) if right_kind == STRING else right
+            return (search(rt, pattern, left) is not None) is expected
+        return _registered(rt, name, left, right)
+
+    return match
+
+
+matches = _matching("=~", True)
+matches_not = _matching("!~", False)
+
+
+def checked_integer(rt: Evaluation, value: int) -> int:
+    """`value`, unless it has grown beyond the limit."""
+    rt.check_bits(value.bit_length())
+    return value
+
+
+def checked_string(rt: Evaluation, value: str) -> str:
+    """`value`, unless it has grown beyond the limit."""
+    rt.check_string(len(value))
+    return value
+
+
+def index(rt: Evaluation, target: Any, key: Any) -> Any:
+    """`target[key]` of the current flavour."""
+    kind = kind_of[type(target)]
+    if kind == LIST:
+        if kind_of[type(key)] == INTEGER:
+            try:
+                return target[key]
+            except IndexError:
+                raise IndexError(
+                    f"index {key} is outside of a list of {len(target)} elements"
+                ) from None
+    elif kind == MAPPING:
+        try:
+            return target[hashable(key, rt)]
+        except KeyError:
+            raise KeyError(key) from None
+    return _registered(rt, "#indexer", target, key)
+
+
+def index_or_default(rt: Evaluation, target: Any, key: Any, default: Any) -> Any:
+    """`target[key, default]` of a mapping."""
+    if kind_of[type(target)] == MAPPING:
+        return target.get(hashable(key, rt), default)
+    return _registered(rt, "#indexer", target, key, default)
+
+
+def legacy_index(
+    rt: Evaluation, target: Any, outer: Any, each: Callable[[Any], Any]
+) -> Any:
+    """`target[expression]` of the legacy flavour: an element of a list, else a filter (section 8).
+
+    `each` evaluates the expression for a `$`; `outer` is the `$` around the index.
+    """
+    kind = kind_of[type(target)]
+    if kind == LIST:
+        position: Any = None
+        try:
+            position = each(outer)
+        except LimitException:
+            raise
+        except (ArithmeticError, LookupError, TypeError, ValueError, YaqlException):
+            # With the outer `$` the expression has no value: it is a filter.
+            position = None
+        if type(position) is int:
+            try:
+                return target[position]
+            except IndexError:
+                raise IndexError(
+                    f"index {position} is outside of a list of {len(target)} elements"
+                ) from None
+        rt.charge(len(target))
+        return filter(each, target)
+    if kind & ITERABLE or kind == MAPPING:
+        return filter(each, target)
+    return _registered(rt, "#indexer", target, each(outer))
+
+
+def property_of(rt: Evaluation, target: Any, name: str) -> Any:
+    """`target.name`"""
+    kind = kind_of[type(target)]
+    if kind == MAPPING:
+        if rt.library.is_legacy:
+            return target.get(name)
+        try:
+            return target[name]
+        except KeyError:
+            raise KeyError(name) from None
+    if kind & ITERABLE:
+        if kind & (LIST | SET):
+            rt.charge(len(target))
+        return map(lambda item: property_of(rt, item, name), target)
+    return special_property(rt, target, name, kind)
+
+
+def special_property(rt: Evaluation, target: Any, name: str, kind: int) -> Any:
+    """Properties of dates, times and host values."""
+    full = f"#property#{name}"
+    if kind & (DATETIME | TIMESPAN | REGEX) or rt.library.is_overridden(full, False):
+        if rt.library.has(full, False):
+            return function_site(rt.library, full, ("",), 0)(rt, target)
+    if kind == HOST:
+        return rt.host_property(target, name)
+    raise NoFunctionRegisteredException(
+        f'Unknown function "{full}"',
+        hint=f"cannot read property {name} of {preview(target)}",
+    )
+
+
+def is_true(value: Any) -> bool:
+    """Truthiness (yaql.md section 4)."""
+    return bool(value)
+
+
+def mapping_of(rt: Evaluation, pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
+    """`{key => value}` with computed keys; a key that repeats another wins."""
+    return {hashable(key, rt): value for key, value in pairs}
+
+
+def key_of(rt: Evaluation, key: Any) -> Any:
+    """A computed key of a mapping literal."""
+    return finalize(key, rt)
+
+
+OPERATORS: dict[str, Operator] = {
+    "+": add,
+    "-": subtract,
+    "*": multiply,
+    "/": divide,
+    "mod": modulo,
+    "<": less,
+    "<=": less_or_equal,
+    ">": greater,
+    ">=": greater_or_equal,
+    "=": equals,
+    "!=": not_equals,
+    "in": contains,
+    "=~": matches,
+    "!~": matches_not,
+}
+UNARY: dict[str, Callable[[Evaluation, Any], Any]] = {"-": negate, "+": plus}
+RESULT_KINDS: dict[str, int] = {
+    "-": NUMBER | SET | DATETIME | TIMESPAN | HOST,
+    "*": NUMBER | STRING | LIST | TIMESPAN | HOST,
+    "/": NUMBER | TIMESPAN | HOST,
+    "mod": NUMBER | HOST,
+    "=": BOOLEAN,
+    "!=": BOOLEAN,
+    **dict.fromkeys(("<", "<=", ">", ">=", "in", "=~", "!~"), BOOLEAN | HOST),
+}

@@ -1,0 +1,66 @@
+"""How modules of the standard library declare their functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from .signatures import Overload, read_signature
+
+F = TypeVar("F", bound=Callable[..., Any])
+CURRENT = ("current",)
+LEGACY = ("legacy",)
+BOTH = ("current", "legacy")
+
+
+class Registry:
+    """The functions of one module, in the order of their text."""
+
+    def __init__(self) -> None:
+        self.overloads: list[Overload] = []
+
+    def _add(
+        self, names: tuple[str, ...], function: bool, method: bool, flavours: Iterable[str]
+    ) -> Callable[[F], F]:
+        def decorate(implementation: F) -> F:
+            for name in names or (None,):
+                self.overloads.append(
+                    read_signature(
+                        implementation, name, function=function, method=method, flavours=flavours
+                    )
+                )
+            return implementation
+
+        return decorate
+
+    def function(self, *names: str, flavours: Iterable[str] = BOTH) -> Callable[[F], F]:
+        """Callable as `f(x)`."""
+        return self._add(names, True, False, flavours)
+
+    def method(self, *names: str, flavours: Iterable[str] = BOTH) -> Callable[[F], F]:
+        """Callable as `x.f()`."""
+        return self._add(names, False, True, flavours)
+
+    def both(self, *names: str, flavours: Iterable[str] = BOTH) -> Callable[[F], F]:
+        """Callable as `f(x)` and as `x.f()`."""
+        return self._add(names, True, True, flavours)
+
+    def method_legacy_both(self, *names: str) -> Callable[[F], F]:
+        """A method; in the legacy flavour a function as well (yaql.md section 8)."""
+
+        def decorate(implementation: F) -> F:
+            self._add(names, False, True, CURRENT)(implementation)
+            self._add(names, True, True, LEGACY)(implementation)
+            return implementation
+
+        return decorate
+
+    def function_legacy_both(self, *names: str) -> Callable[[F], F]:
+        """A function; in the legacy flavour a method as well."""
+
+        def decorate(implementation: F) -> F:
+            self._add(names, True, False, CURRENT)(implementation)
+            self._add(names, True, True, LEGACY)(implementation)
+            return implementation
+
+        return decorate

@@ -1,0 +1,181 @@
+"""Functions that generated code calls for constructs that are no library functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn
+
+from . import operators
+from .errors import (
+    MappingTranslationException,
+    NoFunctionRegisteredException,
+    NoMatchingFunctionException,
+    YaqlException,
+)
+from .evaluation import Evaluation
+from .sites import by_shape
+from .values import (
+    CONTEXT,
+    HOST,
+    ITERABLE,
+    LAZY,
+    MAPPING,
+    Context,
+    FrozenDict,
+    Memorized,
+    finalize,
+    kind_of,
+    preview,
+)
+
+
+def property_site(name: str) -> Callable[[Evaluation, Any], Any]:
+    """`target.name` for one name; mappings first, since most targets are."""
+    property_of = operators.property_of
+
+    def read(rt: Evaluation, target: Any) -> Any:
+        kind = kind_of[type(target)]
+        if kind == MAPPING:
+            try:
+                return target[name]
+            except KeyError:
+                if rt.library.is_legacy:
+                    return None
+                raise
+        if kind & ITERABLE or kind != HOST:
+            return property_of(rt, target, name)
+        return operators.special_property(rt, target, name, kind)
+
+    return read
+
+
+def constant_value(value: Any) -> Any:
+    """A constant described by plain data: nested tuples tagged `list`, `map`."""
+    if isinstance(value, tuple):
+        tag, *items = value
+        if tag == "map":
+            return FrozenDict([(constant_value(key), constant_value(item)) for key, item in items])
+        return tuple([constant_value(item) for item in items])
+    return value
+
+
+def make_context(values: dict[str, Any]) -> Context:
+    """`let` and `with`: lazy values are remembered, so that a variable can be read twice."""
+    for name, value in values.items():
+        if kind_of[type(value)] == LAZY and type(value) is not range:
+            values[name] = Memorized(value)
+    return Context(values)
+
+
+def define_function(
+    rt: Evaluation, context: Context, name: str, body: Callable[..., Any]
+) -> Context:
+    """`def(name, body)`: `context` gets a function of its own name."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        rt.enter()
+        try:
+            return body(*args, **kwargs)
+        finally:
+            rt.depth -= 1
+
+    context.functions[name] = call
+    return context
+
+
+def call_dynamic(
+    rt: Evaluation,
+    contexts: tuple[Context, ...],
+    name: str,
+    site: Callable[..., Any],
+    shape: tuple[str, ...],
+    lazy: tuple[int, ...],
+    outer: Any,
+    *arguments: Any,
+) -> Any:
+    """A function call on the right of `->`: a function of a context, else what the name means."""
+    for context in contexts:
+        function = context.functions.get(name)
+        if function is not None:
+            values = [
+                argument(outer) if index in lazy else argument
+                for index, argument in enumerate(arguments)
+            ]
+            positional, keywords = by_shape(shape, values)
+            return function(*positional, **keywords)
+    return site(rt, *arguments)
+
+
+def open_context(rt: Evaluation, value: Any) -> Context:
+    """The left side of `->`."""
+    if kind_of[type(value)] != CONTEXT:
+        raise NoMatchingFunctionException(
+            f'No function "#operator_->" matches supplied arguments: {preview(value)} is no context',
+            hint="the left side of -> is let(…), with(…), def(…), unpack(…)",
+        )
+    return value
+
+
+def no_mapping(rt: Evaluation, name: str) -> NoReturn:
+    """`=>` with a key that is no word, where only names are taken."""
+    if not rt.library.has(name, False) and not rt.library.has(name, True):
+        raise NoFunctionRegisteredException(f'Unknown function "{name}"')
+    raise MappingTranslationException(f"{name} takes names before =>, not values")
+
+
+def no_evaluation(rt: Evaluation, what: str) -> NoReturn:
+    """Grammatical, but without a meaning."""
+    raise NoMatchingFunctionException(f'No function "{what}" matches supplied arguments')
+
+
+def unresolved_type(rt: Evaluation, name: str) -> NoReturn:
+    """A type literal where no host gives types."""
+    raise YaqlException(f"type {name} has no meaning outside of a class")
+
+
+def first_true_case(*cases: Callable[[], Any]) -> int:
+    """`selectCase`: index of the first true condition, or their number."""
+    for number, case in enumerate(cases):
+        if case():
+            return number
+    return len(cases)
+
+
+def true_cases(*cases: Callable[[], Any]) -> Iterator[int]:
+    """`selectAllCases`."""
+    for number, case in enumerate(cases):
+        if case():
+            yield number
+
+
+def examine_cases(*cases: Callable[[], Any]) -> Iterator[bool]:
+    """`examine`."""
+    for case in cases:
+        yield bool(case())
+
+
+def case_at(number: Any, *cases: Callable[[], Any]) -> Any:
+    """`switchCase`: the case of a number; the last one when it is outside; null without cases."""
+    if not cases:
+        return None
+    if type(number) is not int:
+        raise NoMatchingFunctionException(
+            f'No method "switchCase" for receiver {preview(number)} matches supplied arguments'
+        )
+    if 0 <= number < len(cases):
+        return cases[number]()
+    return cases[-1]()
+
+
+def legacy_mapping(rt: Evaluation, *pairs: Any) -> dict[Any, Any]:
+    """`dict(pair, …)` of the legacy flavour."""
+    result: dict[Any, Any] = {}
+    for pair in pairs:
+        key, value = pair
+        result[finalize(key, rt)] = value
+    return result
+
+
+index = operators.index
+index_or_default = operators.index_or_default
+legacy_index = operators.legacy_index

@@ -1,0 +1,182 @@
+"""Which variables and functions are visible at a place of an expression (the resolver).
+
+What this phase establishes for code generation: for each variable, whether the parameter of a
+lambda, a context made by `->`, or the host supplies it; for each function name, whether a `def` on
+the left of a `->` may have defined it. `None` stands for the outermost scope, the host's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from . import ast
+
+if TYPE_CHECKING:
+    from .codegen import Code
+
+Outer = Callable[["Scope | None"], "Code"]
+
+
+class Scope(Protocol):
+    """A scope inside an expression."""
+
+    parent: Scope | None
+
+    def read(self, name: str, outer: Outer, *, simple: bool) -> tuple[str, bool]:
+        """Python text that reads the variable, and whether it may be repeated.
+
+        `outer(scope)` reads it in another scope.
+        """
+        ...
+
+    def defining(self, name: str) -> list[str]:
+        """Python variables of the contexts, outermost first, that may define a function."""
+        ...
+
+
+def _position(name: str) -> int:
+    """0 for `$`, 1 for `$2`, …; -1 for names."""
+    if name == "":
+        return 0
+    if name.isascii() and name.isdigit() and name[0] != "0" and len(name) < 4:
+        return int(name) - 1
+    return -1
+
+
+class LambdaScope:
+    """The body of a lambda with a fixed number of values."""
+
+    def __init__(self, parent: Scope | None, names: list[str]) -> None:
+        self.parent = parent
+        self.names = names
+
+    def read(self, name: str, outer: Outer, *, simple: bool) -> tuple[str, bool]:
+        position = _position(name)
+        if 0 <= position < len(self.names):
+            return self.names[position], True
+        code = outer(self.parent)
+        return code.text, code.simple
+
+    def defining(self, name: str) -> list[str]:
+        return self.parent.defining(name) if self.parent is not None else []
+
+
+class RichScope:
+    """The body of a lambda that gets any number of values, named ones included."""
+
+    def __init__(self, parent: Scope | None, args: str, kwargs: str) -> None:
+        self.parent = parent
+        self.args = args
+        self.kwargs = kwargs
+
+    def read(self, name: str, outer: Outer, *, simple: bool) -> tuple[str, bool]:
+        code = outer(self.parent)
+        position = _position(name)
+        if position >= 0:
+            return (
+                f"({self.args}[{position}] if len({self.args}) > {position} else {code.text})",
+                False,
+            )
+        return (
+            f"({self.kwargs}[{name!r}] if {name!r} in {self.kwargs} else {code.text})",
+            False,
+        )
+
+    def defining(self, name: str) -> list[str]:
+        return self.parent.defining(name) if self.parent is not None else []
+
+
+class ArrowScope:
+    """The right side of `->`. `names`, `functions`: what the left side defines; None: unknown."""
+
+    def __init__(
+        self,
+        parent: Scope | None,
+        context: str,
+        names: frozenset[str] | None,
+        functions: frozenset[str] | None,
+    ) -> None:
+        self.parent = parent
+        self.context = context
+        self.names = names
+        self.functions = functions
+
+    def read(self, name: str, outer: Outer, *, simple: bool) -> tuple[str, bool]:
+        variables = f"{self.context}.variables"
+        if self.names is not None and name in self.names:
+            return f"{variables}[{name!r}]", False
+        code = outer(self.parent)
+        if self.names is not None:
+            return code.text, code.simple
+        return f"({variables}[{name!r}] if {name!r} in {variables} else {code.text})", False
+
+    def defining(self, name: str) -> list[str]:
+        found = self.parent.defining(name) if self.parent is not None else []
+        if self.functions is None or name in self.functions:
+            return [*found, self.context]
+        return found
+
+
+class DefinitionScope:
+    """The body of `def(name, body)`: the name is known in it, so that it can call itself."""
+
+    def __init__(self, parent: Scope | None, context: str, name: str) -> None:
+        self.parent = parent
+        self.context = context
+        self.name = name
+
+    def read(self, name: str, outer: Outer, *, simple: bool) -> tuple[str, bool]:
+        code = outer(self.parent)
+        return code.text, code.simple
+
+    def defining(self, name: str) -> list[str]:
+        found = self.parent.defining(name) if self.parent is not None else []
+        return [*found, self.context] if name == self.name else found
+
+
+_NOTHING: frozenset[str] = frozenset()
+
+
+def positional_name(index: int) -> str:
+    """The variable of the value number `index` (from 0): "" for the first, then "2", …"""
+    return "" if index == 0 else str(index + 1)
+
+
+def constant_text(node: ast.Node) -> str | None:
+    """The text of a word or quoted string, else None."""
+    if isinstance(node, ast.Keyword):
+        return node.name
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    return None
+
+
+def context_names(node: ast.Expression) -> tuple[frozenset[str] | None, frozenset[str] | None]:
+    """The variables and functions that the left side of `->` defines; None where it is not plain
+    to see."""
+    if isinstance(node, ast.Call) and node.name in {"let", "with"}:
+        names: set[str] = set()
+        for index, item in enumerate(node.arguments):
+            if isinstance(item, ast.Pair):
+                name = constant_text(item.key)
+                if name is None:
+                    return None, None
+                names.add(name)
+            elif isinstance(item, ast.Expression):
+                names.add(positional_name(index))
+        return frozenset(names), _NOTHING
+    if isinstance(node, ast.Call) and node.name == "def" and len(node.arguments) == 2:
+        name = constant_text(node.arguments[0])
+        return _NOTHING, frozenset([name]) if name is not None else None
+    if isinstance(node, ast.MethodCall) and node.name == "as":
+        bound = [constant_text(item.value) for item in node.arguments if isinstance(item, ast.Pair)]
+        if len(bound) == len(node.arguments) and None not in bound:
+            return frozenset(["0", *(name for name in bound if name is not None)]), _NOTHING
+    if isinstance(node, ast.MethodCall) and node.name == "unpack":
+        if not node.arguments:
+            return None, _NOTHING
+        unpacked = [constant_text(item) for item in node.arguments]
+        if all(name is not None for name in unpacked):
+            return frozenset(name for name in unpacked if name is not None), _NOTHING
+    return None, None

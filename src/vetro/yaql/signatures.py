@@ -1,0 +1,315 @@
+"""Typed signatures: what a registered function takes (yaql.md section 3).
+
+A signature is read once from a Python function's annotations:
+
+    def substring(string: str, start: int, length: int = -1) -> str        substring(string, start, length)
+    def where(rt: Evaluation, collection: Iterable[Any], predicate: Lambda) -> …
+
+- `str int float bool datetime timedelta Pattern Any`, `list tuple Sequence` (lists), `Iterable`
+  (lists, sets, lazy), `dict Mapping`, `set frozenset`, and any host class (its instances);
+  `X | None` also takes null; `X | Y` either.
+- `Annotated[T, kinds]` with kinds of `values` says the kinds directly (the standard library does).
+- `Lambda`, `Lambda2`, `LambdaAny` take the argument unevaluated: a callable of one, two, any number
+  of values. `Thunk`: a callable without arguments that evaluates in the caller's scope.
+- A first parameter annotated `Evaluation` is injected. `*args` takes further positional arguments,
+  `**kwargs` any keyword arguments.
+- Names are published in camelCase: `max_splits` is `maxSplits`; one trailing `_` is dropped.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import datetime
+import inspect
+import re
+import types
+import typing
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, TypeAlias, Union, get_args, get_origin
+
+from .evaluation import Evaluation
+from .values import (
+    ANY,
+    BOOLEAN,
+    CONTEXT,
+    DATETIME,
+    FLOAT,
+    FUNCTION,
+    HOST,
+    INTEGER,
+    ITERABLE,
+    LIST,
+    MAPPING,
+    NULL,
+    NUMBER,
+    REGEX,
+    SET,
+    STRING,
+    TIMESPAN,
+    Context,
+    Kind,
+    describe_kinds,
+    kind_of,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Lazy:
+    """How an unevaluated argument is compiled: a callable of `arity` values.
+
+    `arity` -1: any number of values, and keyword values. 0: none, `$` stays what it is outside.
+    """
+
+    arity: int
+
+
+Lambda: TypeAlias = Annotated[Callable[[Any], Any], Lazy(1)]
+Lambda2: TypeAlias = Annotated[Callable[[Any, Any], Any], Lazy(2)]
+LambdaAny: TypeAlias = Annotated[Callable[..., Any], Lazy(-1)]
+Thunk: TypeAlias = Annotated[Callable[[], Any], Lazy(0)]
+
+Text: TypeAlias = Annotated[str, STRING]
+Integer: TypeAlias = Annotated[int, INTEGER]
+Number: TypeAlias = Annotated[int | float, NUMBER]
+Boolean: TypeAlias = Annotated[bool, BOOLEAN]
+Items: TypeAlias = Annotated[Iterable[Any], ITERABLE]
+"""Lists, sets and lazy sequences (in the legacy flavour mappings, too: their keys)."""
+ItemList: TypeAlias = Annotated[Sequence[Any], LIST]
+Dictionary: TypeAlias = Annotated[dict[Any, Any], MAPPING]
+SetOfValues: TypeAlias = Annotated[frozenset[Any], SET]
+RegularExpression: TypeAlias = Annotated[re.Pattern[str], REGEX]
+Moment: TypeAlias = Annotated[datetime.datetime, DATETIME]
+Timespan: TypeAlias = Annotated[datetime.timedelta, TIMESPAN]
+Scope: TypeAlias = Annotated[Context, CONTEXT]
+
+_KINDS: dict[Any, Kind] = {
+    Any: ANY,
+    object: ANY,
+    inspect.Parameter.empty: ANY,
+    None: NULL,
+    type(None): NULL,
+    bool: BOOLEAN,
+    int: INTEGER,
+    float: NUMBER,
+    str: STRING,
+    list: LIST,
+    tuple: LIST,
+    collections.abc.Sequence: LIST,
+    collections.abc.Iterable: ITERABLE,
+    collections.abc.Iterator: ITERABLE,
+    dict: MAPPING,
+    collections.abc.Mapping: MAPPING,
+    set: SET,
+    frozenset: SET,
+    collections.abc.Set: SET,
+    datetime.datetime: DATETIME,
+    datetime.timedelta: TIMESPAN,
+    re.Pattern: REGEX,
+    Context: CONTEXT,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter: the kinds it takes, host classes it takes, or how it is lazy."""
+
+    name: str
+    """As programs write it."""
+    python_name: str
+    kinds: Kind
+    classes: tuple[type, ...] = ()
+    lazy: Lazy | None = None
+    required: bool = True
+    keyword_only: bool = False
+
+    def accepts(self, value: Any) -> bool:
+        """Whether a value may be given; for lazy parameters a callable."""
+        kind = kind_of[type(value)]
+        if kind == HOST and self.classes:
+            return isinstance(value, self.classes)
+        return bool(kind & self.kinds)
+
+    def __str__(self) -> str:
+        if self.lazy is not None:
+            text = "expression"
+        else:
+            parts = [cls.__name__ for cls in self.classes]
+            if self.kinds & ~HOST or not parts:
+                parts.insert(0, describe_kinds(self.kinds & ~HOST if parts else self.kinds))
+            text = " or ".join(parts)
+        return f"{self.name}: {text}{'' if self.required else '?'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Overload:
+    """One implementation registered under a name."""
+
+    name: str
+    implementation: Callable[..., Any]
+    parameters: tuple[Parameter, ...]
+    rest: Parameter | None = None
+    """`*args`"""
+    keywords: Parameter | None = None
+    """`**kwargs`"""
+    takes_evaluation: bool = False
+    is_function: bool = True
+    is_method: bool = False
+    flavours: frozenset[str] = field(default_factory=lambda: frozenset(["current", "legacy"]))
+
+    def lazy_at(self, index: int, keyword: str) -> Lazy | None:
+        """How the argument at a position (or of a keyword) is taken."""
+        if keyword:
+            found = next((p for p in self.parameters if p.name == keyword), self.keywords)
+        elif index < len(self.parameters) and not self.parameters[index].keyword_only:
+            found = self.parameters[index]
+        else:
+            found = self.rest
+        return found.lazy if found is not None else None
+
+    def __str__(self) -> str:
+        parts = [str(parameter) for parameter in self.parameters]
+        if self.rest is not None:
+            parts.append(f"*{self.rest}")
+        if self.keywords is not None:
+            parts.append("name => value…")
+        if self.is_method and not self.is_function and parts:
+            return f"{parts[0].partition(':')[2].strip()}.{self.name}({', '.join(parts[1:])})"
+        return f"{self.name}({', '.join(parts)})"
+
+
+def camel_case(name: str) -> str:
+    """`max_splits` → `maxSplits`, `as_` → `as`."""
+    head, *tail = name.rstrip("_").split("_")
+    return head + "".join(part[:1].upper() + part[1:] for part in tail)
+
+
+def read_signature(
+    implementation: Callable[..., Any],
+    name: str | None = None,
+    *,
+    function: bool = True,
+    method: bool = False,
+    flavours: Iterable[str] = ("current", "legacy"),
+) -> Overload:
+    """The `Overload` of a Python function; raises `TypeError` for what cannot be registered."""
+    parameters: list[Parameter] = []
+    rest: Parameter | None = None
+    keywords: Parameter | None = None
+    takes_evaluation = False
+    for number, (python_name, annotation, kind, required) in enumerate(_members(implementation)):
+        if number == 0 and _is_evaluation(annotation):
+            takes_evaluation = True
+            continue
+        kinds, classes, lazy = _read_annotation(annotation, python_name, implementation)
+        parameter = Parameter(
+            camel_case(python_name), python_name, kinds, classes, lazy, required, kind == "keyword"
+        )
+        if kind == "rest":
+            rest = parameter
+        elif kind == "keywords":
+            keywords = parameter
+        else:
+            parameters.append(parameter)
+    if method and not parameters and rest is None:
+        raise TypeError(f"{implementation!r} takes no receiver, so it cannot be a method")
+    own_name: str = name or camel_case(getattr(implementation, "__name__", ""))
+    if not own_name:
+        raise TypeError(f"{implementation!r} has no name: give one")
+    return Overload(
+        own_name,
+        implementation,
+        tuple(parameters),
+        rest,
+        keywords,
+        takes_evaluation,
+        function,
+        method,
+        frozenset(flavours),
+    )
+
+
+def _is_evaluation(annotation: Any) -> bool:
+    if isinstance(annotation, str):
+        return annotation.rpartition(".")[2] == "Evaluation"
+    return isinstance(annotation, type) and issubclass(annotation, Evaluation)
+
+
+def _members(function: Callable[..., Any]) -> Iterable[tuple[str, Any, str, bool]]:
+    """Name, annotation, sort and whether required, of each parameter."""
+    if isinstance(function, types.FunctionType) and not hasattr(function, "__wrapped__"):
+        yield from _members_of_code(function)
+        return
+    hints: dict[str, Any] = {}
+    if not isinstance(function, type):
+        hints = typing.get_type_hints(function, include_extras=True)
+    sorts = {
+        inspect.Parameter.VAR_POSITIONAL: "rest",
+        inspect.Parameter.VAR_KEYWORD: "keywords",
+        inspect.Parameter.KEYWORD_ONLY: "keyword",
+    }
+    for parameter in inspect.signature(function).parameters.values():
+        yield (
+            parameter.name,
+            hints.get(parameter.name, parameter.annotation),
+            sorts.get(parameter.kind, "plain"),
+            parameter.default is inspect.Parameter.empty,
+        )
+
+
+def _members_of_code(function: types.FunctionType) -> Iterable[tuple[str, Any, str, bool]]:
+    # The same by hand: inspect.signature costs twenty times as much, and there are 300 functions.
+    annotations: dict[str, Any] = function.__annotations__
+    if any(isinstance(value, str) for value in annotations.values()):
+        annotations = typing.get_type_hints(function, include_extras=True)
+    code = function.__code__
+    names = code.co_varnames
+    count, keyword_count = code.co_argcount, code.co_kwonlyargcount
+    first_default = count - len(function.__defaults__ or ())
+    keyword_defaults: dict[str, Any] = function.__kwdefaults__ or {}
+    for number in range(count):
+        name = names[number]
+        yield name, annotations.get(name, Any), "plain", number < first_default
+    at = count + keyword_count
+    if code.co_flags & inspect.CO_VARARGS:
+        yield names[at], annotations.get(names[at], Any), "rest", False
+        at += 1
+    for name in names[count : count + keyword_count]:
+        yield name, annotations.get(name, Any), "keyword", name not in keyword_defaults
+    if code.co_flags & inspect.CO_VARKEYWORDS:
+        yield names[at], annotations.get(names[at], Any), "keywords", False
+
+
+def _read_annotation(
+    annotation: Any, name: str, function: Callable[..., Any]
+) -> tuple[Kind, tuple[type, ...], Lazy | None]:
+    kinds = _KINDS.get(annotation) if isinstance(annotation, collections.abc.Hashable) else None
+    if kinds is not None:
+        return kinds, (), None
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        for extra in annotation.__metadata__:
+            if isinstance(extra, Lazy):
+                return FUNCTION, (), extra
+            if isinstance(extra, int):
+                return extra, (), None
+        return _read_annotation(annotation.__origin__, name, function)
+    if origin is Union or origin is types.UnionType:
+        total: Kind = 0
+        classes: tuple[type, ...] = ()
+        lazy: Lazy | None = None
+        for member in get_args(annotation):
+            more, more_classes, more_lazy = _read_annotation(member, name, function)
+            total |= more
+            classes += more_classes
+            lazy = lazy or more_lazy
+        return total, classes, lazy
+    if origin is collections.abc.Callable:
+        return FUNCTION, (), Lazy(-1)
+    if origin is not None:
+        return _read_annotation(origin, name, function)
+    if isinstance(annotation, type):
+        return HOST, (annotation,), None
+    if isinstance(annotation, typing.TypeVar):
+        return ANY, (), None
+    raise TypeError(f"{function!r}: parameter {name} has an annotation without meaning here")

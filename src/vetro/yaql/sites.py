@@ -1,0 +1,347 @@
+"""Call sites: a call's overload is chosen once per shape of argument types, then remembered.
+
+A site is a plain closure `site(rt, *arguments)`. `shape` says how the arguments of the call were
+written, one text each: "" positional, "-" left out, else the keyword; arguments left out are not
+passed. The choice depends on nothing but the Python types of the arguments, so a dictionary from
+types to the chosen function is all there is to a later call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from .errors import (
+    AmbiguousFunctionException,
+    AmbiguousMethodException,
+    NoFunctionRegisteredException,
+    NoMatchingFunctionException,
+    NoMatchingMethodException,
+    NoMethodRegisteredException,
+    ResolutionError,
+)
+from .evaluation import Evaluation
+from .library import Library
+from .signatures import Overload, Parameter
+from .values import CONTEXT, FUNCTION, HOST, KIND_NAMES, kind_of, preview
+
+Shape: TypeAlias = tuple[str, ...]
+Site: TypeAlias = Callable[..., Any]
+
+
+def function_site(library: Library, name: str, shape: Shape, position: int) -> Site:
+    """`name(arguments)`."""
+    layers = library.layers(name, False)
+    if not layers:
+        return _unknown_function(library, name, shape, position)
+
+    def choose(arguments: tuple[Any, ...]) -> Site:
+        return _choose(layers, name, False, shape, arguments, position)
+
+    return _caching(choose, len([item for item in shape if item != "-"]))
+
+
+def method_site(
+    library: Library, name: str, shape: Shape, lazy: tuple[int, ...], position: int
+) -> Site:
+    """`receiver.name(arguments)`: called as `site(rt, receiver, outer, *arguments)`.
+
+    `lazy` lists which arguments are callables; `outer` is the `$` around the call. Receivers of the
+    host get their arguments evaluated with it.
+    """
+    layers = library.layers(name, True)
+    full_shape = ("", *shape)
+    cache: dict[Any, Site] = {}
+
+    def call(rt: Evaluation, receiver: Any, outer: Any, *arguments: Any) -> Any:
+        key = (type(receiver), *map(type, arguments))
+        chosen = cache.get(key)
+        if chosen is not None:
+            return chosen(rt, receiver, *arguments)
+        kind = kind_of[key[0]]
+        if not layers or (kind == HOST and rt.is_host_method_receiver(receiver)):
+            values = [
+                argument(outer) if index in lazy else argument
+                for index, argument in enumerate(arguments)
+            ]
+            positional, keywords = by_shape(shape, values)
+            try:
+                return rt.host_method(receiver, name, positional, keywords)
+            except NoMethodRegisteredException as error:
+                _explain(error, library.suggest(name, True), position)
+                raise
+        try:
+            chosen = _choose(layers, name, True, full_shape, (receiver, *arguments), position)
+        except NoMatchingMethodException:
+            if kind == HOST or kind == CONTEXT:
+                raise NoMethodRegisteredException(
+                    f'Unknown method "{name}" for receiver {preview(receiver)}', position=position
+                ) from None
+            raise
+        cache[key] = chosen
+        return chosen(rt, receiver, *arguments)
+
+    return call
+
+
+def call_by_name(
+    rt: Evaluation,
+    name: str,
+    arguments: Sequence[Any],
+    keywords: dict[str, Any],
+    receiver: tuple[Any] | None = None,
+) -> Any:
+    """A call whose name is known only now (`call(name, args, kwargs, receiver)`).
+
+    Lazy parameters get a callable that returns the given value.
+    """
+    library = rt.library
+    method = receiver is not None
+    values: list[Any] = list(arguments)
+    offset = 1 if method else 0
+    for index, value in enumerate(values):
+        if library.laziness(name, method, index + offset) is not None:
+            values[index] = _constant(value)
+    named = {
+        key: _constant(value) if library.laziness(name, method, -1, key) is not None else value
+        for key, value in keywords.items()
+    }
+    shape = ("",) * len(values) + tuple(named)
+    if receiver is None:
+        return function_site(library, name, shape, 0)(rt, *values, *named.values())
+    if kind_of[type(receiver[0])] == HOST and rt.is_host_method_receiver(receiver[0]):
+        return rt.host_method(receiver[0], name, list(arguments), keywords)
+    site = method_site(library, name, shape, (), 0)
+    return site(rt, receiver[0], None, *values, *named.values())
+
+
+def _constant(value: Any) -> Callable[..., Any]:
+    return lambda *_args, **_kwargs: value
+
+
+def _unknown_function(library: Library, name: str, shape: Shape, position: int) -> Site:
+    def call(rt: Evaluation, *arguments: Any) -> Any:
+        positional, keywords = by_shape(shape, arguments)
+        try:
+            return rt.host_function(name, positional, keywords)
+        except NoFunctionRegisteredException as error:
+            _explain(error, library.suggest(name, False), position)
+            raise
+
+    return call
+
+
+def _explain(error: ResolutionError, hint: str | None, position: int) -> None:
+    if error.hint is None:
+        error.hint = hint
+    if error.position is None:
+        error.position = position
+
+
+def by_shape(shape: Shape, arguments: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
+    """Positional and keyword arguments of a call."""
+    positional: list[Any] = []
+    keywords: dict[str, Any] = {}
+    values = iter(arguments)
+    for item in shape:
+        if item == "-":
+            positional.append(None)
+        elif item:
+            keywords[item] = next(values)
+        else:
+            positional.append(next(values))
+    return positional, keywords
+
+
+def _caching(choose: Callable[[tuple[Any, ...]], Site], count: int) -> Site:
+    cache: dict[Any, Site] = {}
+    known = cache.get
+
+    if count == 1:
+
+        def call_one(rt: Evaluation, one: Any) -> Any:
+            chosen = known(type(one))
+            if chosen is None:
+                chosen = cache[type(one)] = choose((one,))
+            return chosen(rt, one)
+
+        return call_one
+    if count == 2:
+
+        def call_two(rt: Evaluation, one: Any, two: Any) -> Any:
+            chosen = known((type(one), type(two)))
+            if chosen is None:
+                chosen = cache[type(one), type(two)] = choose((one, two))
+            return chosen(rt, one, two)
+
+        return call_two
+
+    def call_many(rt: Evaluation, *arguments: Any) -> Any:
+        key = (*map(type, arguments),)
+        chosen = known(key)
+        if chosen is None:
+            chosen = cache[key] = choose(arguments)
+        return chosen(rt, *arguments)
+
+    return call_many
+
+
+def _choose(
+    layers: list[list[Overload]],
+    name: str,
+    method: bool,
+    shape: Shape,
+    arguments: tuple[Any, ...],
+    position: int,
+) -> Site:
+    """The function that the arguments select; raises the fitting `ResolutionError`."""
+    for overloads in layers:
+        matching: list[tuple[Overload, list[Parameter]]] = []
+        for overload in overloads:
+            bound = bind(overload, shape)
+            if isinstance(bound, list) and all(
+                parameter.accepts(argument)
+                for parameter, argument in zip(bound, arguments, strict=True)
+            ):
+                matching.append((overload, bound))
+        if matching:
+            chosen = _most_specific(matching)
+            if chosen is None:
+                kind = AmbiguousMethodException if method else AmbiguousFunctionException
+                signatures = "; ".join(str(overload) for overload, _ in matching)
+                raise kind(
+                    f'Ambiguous call of {"method" if method else "function"} "{name}": {signatures}',
+                    position=position,
+                )
+            return _caller(chosen[0], chosen[1], shape)
+    raise _no_match(layers, name, method, shape, arguments, position)
+
+
+def bind(overload: Overload, shape: Shape) -> list[Parameter] | str:
+    """The parameter of each argument that is passed, or why the call does not fit."""
+    bound: list[Parameter] = []
+    given: set[str] = set()
+    index = 0
+    positional = [p for p in overload.parameters if not p.keyword_only]
+    for item in shape:
+        if item and item != "-":
+            found = next((p for p in overload.parameters if p.name == item), overload.keywords)
+            if found is None:
+                return f"it takes no argument named {item}"
+            if item in given:
+                return f"{item} is given twice"
+            given.add(item)
+            bound.append(found)
+            continue
+        if index < len(positional):
+            parameter = positional[index]
+            given.add(parameter.name) if item != "-" else None
+        elif overload.rest is not None:
+            parameter = overload.rest
+        else:
+            return f"it takes at most {len(positional)} arguments"
+        if item != "-":
+            bound.append(parameter)
+        elif parameter.required:
+            return f"{parameter.name} is missing"
+        index += 1
+    for parameter in overload.parameters:
+        if parameter.required and parameter.name not in given:
+            return f"{parameter.name} is missing"
+    return bound
+
+
+def _most_specific(
+    matching: list[tuple[Overload, list[Parameter]]],
+) -> tuple[Overload, list[Parameter]] | None:
+    best = matching
+    if len(best) > 1:
+        best = [
+            one
+            for one in matching
+            if all(one is other or _is_as_specific(one[1], other[1]) for other in matching)
+        ]
+    return best[0] if len(best) == 1 else None
+
+
+def _is_as_specific(one: list[Parameter], other: list[Parameter]) -> bool:
+    strictly = False
+    for first, second in zip(one, other, strict=True):
+        if first.classes and second.classes:
+            if not all(issubclass(cls, second.classes) for cls in first.classes):
+                return False
+            strictly = strictly or first.classes != second.classes
+        elif first.classes and second.kinds & HOST:
+            strictly = True
+        elif first.kinds & ~second.kinds:
+            return False
+        strictly = strictly or first.kinds != second.kinds
+    return strictly
+
+
+def _caller(overload: Overload, bound: list[Parameter], shape: Shape) -> Site:
+    implementation = overload.implementation
+    if all(item == "" for item in shape):
+        if overload.takes_evaluation:
+            return implementation
+        if len(shape) == 1:
+            return lambda rt, one: implementation(one)
+        if len(shape) == 2:
+            return lambda rt, one, two: implementation(one, two)
+        return lambda rt, *arguments: implementation(*arguments)
+    names: list[str | None] = []
+    values = iter(bound)
+    after_gap = False
+    for item in shape:
+        if item == "-":
+            after_gap = True
+            continue
+        parameter = next(values)
+        if item:
+            names.append(item if parameter is overload.keywords else parameter.python_name)
+        else:
+            names.append(parameter.python_name if after_gap else None)
+    takes_evaluation = overload.takes_evaluation
+    plain = names.count(None)
+    keyword_names = [item for item in names if item is not None]
+
+    def call(rt: Evaluation, *arguments: Any) -> Any:
+        keywords = dict(zip(keyword_names, arguments[plain:], strict=True))
+        if takes_evaluation:
+            return implementation(rt, *arguments[:plain], **keywords)
+        return implementation(*arguments[:plain], **keywords)
+
+    return call
+
+
+def _no_match(
+    layers: list[list[Overload]],
+    name: str,
+    method: bool,
+    shape: Shape,
+    arguments: tuple[Any, ...],
+    position: int,
+) -> ResolutionError:
+    reasons: list[str] = []
+    for overloads in layers:
+        for overload in overloads:
+            bound = bind(overload, shape)
+            if isinstance(bound, str):
+                reasons.append(f"{overload}: {bound}")
+                continue
+            for parameter, argument in zip(bound, arguments, strict=True):
+                if not parameter.accepts(argument):
+                    kind = KIND_NAMES[kind_of[type(argument)]]
+                    shown = "" if kind_of[type(argument)] == FUNCTION else f" {preview(argument)}"
+                    reasons.append(f"{overload}: {parameter.name} is {kind}{shown}")
+                    break
+    detail = "; ".join(reasons[:6]) + ("; …" if len(reasons) > 6 else "")
+    if method:
+        return NoMatchingMethodException(
+            f'No method "{name}" for receiver {preview(arguments[0])} matches supplied arguments: '
+            f"{detail}",
+            position=position,
+        )
+    return NoMatchingFunctionException(
+        f'No function "{name}" matches supplied arguments: {detail}', position=position
+    )

@@ -1,0 +1,388 @@
+"""Values of the language and their kinds (yaql.md section 4).
+
+Data are immutable to programs: no operation of the language changes a value. By the Python type
+one sees how far a value has come:
+
+- `tuple`, `FrozenDict` and `frozenset` are *final*: everything inside is final as well;
+- `list`, `dict` and `set` are data given by the host or just built by an operation; what is inside
+  may be lazy;
+- iterators (and `range`) are lazy sequences, gone after one pass.
+
+`finalize` makes a final value of any other, in time proportional to what is not final yet: a value
+that grew by one element costs that element, not all of it. Every operation takes all three states.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+
+from .errors import CollectionTooLargeException, DepthLimitExceeded
+
+if TYPE_CHECKING:
+    from .evaluation import Evaluation
+
+Kind: TypeAlias = int
+"""A set of kinds: bits of the constants below."""
+
+NULL = 1
+BOOLEAN = 2
+INTEGER = 4
+FLOAT = 8
+STRING = 16
+LIST = 32
+LAZY = 64
+MAPPING = 128
+SET = 256
+DATETIME = 512
+TIMESPAN = 1024
+REGEX = 2048
+CONTEXT = 4096
+FUNCTION = 8192
+HOST = 16384
+"""A value of the host: opaque unless the host says otherwise."""
+ANY = 32767
+NUMBER = INTEGER | FLOAT
+SEQUENCE = LIST | LAZY
+ITERABLE = LIST | LAZY | SET
+SCALAR = NULL | BOOLEAN | INTEGER | FLOAT | STRING
+
+KIND_NAMES: dict[Kind, str] = {
+    NULL: "null",
+    BOOLEAN: "boolean",
+    INTEGER: "integer",
+    FLOAT: "float",
+    STRING: "string",
+    LIST: "list",
+    LAZY: "iterator",
+    MAPPING: "mapping",
+    SET: "set",
+    DATETIME: "datetime",
+    TIMESPAN: "timespan",
+    REGEX: "regex",
+    CONTEXT: "context",
+    FUNCTION: "lambda",
+    HOST: "object",
+}
+
+
+def describe_kinds(kinds: Kind) -> str:
+    """`integer or string`, for people."""
+    if kinds & ANY == ANY:
+        return "any"
+    names: list[str] = []
+    for group, name in ((ITERABLE, "iterable"), (SEQUENCE, "sequence"), (NUMBER, "number")):
+        if kinds & group == group:
+            names.append(name)
+            kinds &= ~group
+    names.extend(name for bit, name in KIND_NAMES.items() if kinds & bit)
+    return " or ".join(names)
+
+
+class FrozenDict(dict[Any, Any]):
+    """A mapping that is final: it never changes and everything in it is final. Hashable."""
+
+    __slots__ = ("_hash",)
+    _hash: int
+
+    def __hash__(self) -> int:  # type: ignore[override]  # dict declares itself unhashable
+        try:
+            return self._hash
+        except AttributeError:
+            self._hash = hash(frozenset(self.items()))
+            return self._hash
+
+    def _refuse(self, *_args: Any, **_kwargs: Any) -> NoReturn:
+        raise TypeError("the mapping is immutable")
+
+    __setitem__ = __delitem__ = __ior__ = _refuse  # type: ignore[assignment]
+    update = setdefault = pop = popitem = clear = _refuse  # type: ignore[assignment]
+
+    def copy(self) -> FrozenDict:
+        return self
+
+    def __copy__(self) -> FrozenDict:
+        return self
+
+    def __deepcopy__(self, memo: object) -> FrozenDict:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FrozenDict, (dict(self),)
+
+
+class Memorized:
+    """A sequence that remembers what it has produced, so that it can be gone through again."""
+
+    __slots__ = ("_seen", "_source")
+
+    def __init__(self, source: Iterable[Any]) -> None:
+        self._source = iter(source)
+        self._seen: list[Any] = []
+
+    def __iter__(self) -> Iterator[Any]:
+        at = 0
+        seen = self._seen
+        while True:
+            while at < len(seen):
+                yield seen[at]
+                at += 1
+            for value in self._source:
+                seen.append(value)
+                break
+            else:
+                return
+
+
+class Context:
+    """What `let`, `with`, `def`, `unpack` and `as` produce, for the right side of `->`."""
+
+    __slots__ = ("functions", "variables")
+
+    def __init__(
+        self,
+        variables: dict[str, Any] | None = None,
+        functions: dict[str, Callable[..., Any]] | None = None,
+    ) -> None:
+        self.variables: dict[str, Any] = variables if variables is not None else {}
+        self.functions: dict[str, Callable[..., Any]] = functions if functions is not None else {}
+
+
+class _Kinds(dict[type, Kind]):
+    """The kind of a Python class, worked out once."""
+
+    def __missing__(self, cls: type) -> Kind:
+        kind = HOST
+        for base, base_kind in _BASES:
+            if issubclass(cls, base):
+                kind = base_kind
+                break
+        self[cls] = kind
+        return kind
+
+
+_BASES: tuple[tuple[type, Kind], ...] = (
+    (bool, BOOLEAN),
+    (int, INTEGER),
+    (float, FLOAT),
+    (str, STRING),
+    (list, LIST),
+    (tuple, LIST),
+    (Mapping, MAPPING),
+    (frozenset, SET),
+    (set, SET),
+    (datetime.datetime, DATETIME),
+    (datetime.timedelta, TIMESPAN),
+    (re.Pattern, REGEX),
+    (range, LAZY),
+    (Memorized, LAZY),
+    (type({}.keys()), LAZY),
+    (type({}.values()), LAZY),
+    (type({}.items()), LAZY),
+    (Context, CONTEXT),
+    (types.FunctionType, FUNCTION),
+    (Iterator, LAZY),
+)
+
+kind_of: _Kinds = _Kinds()
+"""`kind_of[type(value)]` is the value's kind."""
+kind_of[type(None)] = NULL
+for _cls in (
+    *(bool, int, float, str, list, tuple, dict, FrozenDict, frozenset, set),
+    *(types.FunctionType, types.GeneratorType, map, filter, range),
+):
+    _ = kind_of[_cls]
+
+FINAL_TYPES: set[type] = {
+    type(None),
+    bool,
+    int,
+    float,
+    str,
+    tuple,
+    FrozenDict,
+    frozenset,
+    datetime.datetime,
+    datetime.date,
+    datetime.timedelta,
+    bytes,
+}
+"""Classes whose instances are final. A host adds its own object classes with `declare_final`."""
+
+SCALAR_TYPES = frozenset([type(None), bool, int, float, str])
+NUMBER_TYPES = frozenset([int, float])
+MAPPING_TYPES = frozenset([dict, FrozenDict])
+LIST_TYPES = frozenset([tuple, list])
+
+
+def declare_final(cls: type) -> None:
+    """Say that instances of a host class need no conversion by `finalize`."""
+    FINAL_TYPES.add(cls)
+
+
+_MAX_DEPTH = 200
+
+
+def finalize(value: Any, evaluation: Evaluation) -> Any:
+    """The final form of `value`: lists and lazy sequences become tuples, mappings FrozenDicts.
+
+    Raises `CollectionTooLargeException` for a lazy sequence that is too long,
+    `DepthLimitExceeded` for data nested more than 200 deep (a cycle in host data, for example).
+    """
+    if type(value) in FINAL_TYPES:
+        return value
+    return _finalize(value, evaluation, 0)
+
+
+def _finalize(value: Any, evaluation: Evaluation, depth: int) -> Any:
+    cls = type(value)
+    if cls in FINAL_TYPES:
+        return value
+    if depth > _MAX_DEPTH:
+        raise DepthLimitExceeded(f"data nested more than {_MAX_DEPTH} levels deep")
+    kind = kind_of[cls]
+    if kind & (LIST | LAZY):
+        if kind == LIST:
+            items = value
+        else:
+            items = collect(value, evaluation)
+        evaluation.charge(len(items))
+        if FINAL_TYPES.issuperset(map(type, items)):
+            return tuple(items)
+        depth += 1
+        return tuple([_finalize(item, evaluation, depth) for item in items])
+    if kind == MAPPING:
+        evaluation.charge(len(value))
+        if FINAL_TYPES.issuperset(map(type, value.values())) and FINAL_TYPES.issuperset(
+            map(type, value)
+        ):
+            return FrozenDict(value)
+        depth += 1
+        return FrozenDict(
+            [
+                (_finalize(key, evaluation, depth), _finalize(item, evaluation, depth))
+                for key, item in value.items()
+            ]
+        )
+    if kind == SET:
+        evaluation.charge(len(value))
+        depth += 1
+        return frozenset([_finalize(item, evaluation, depth) for item in value])
+    return value
+
+
+def collect(iterable: Iterable[Any], evaluation: Evaluation) -> list[Any]:
+    """Everything a lazy sequence produces, as a list; at most `Limits.collection_items`."""
+    limit = evaluation.max_items
+    items = list(islice(iterable, limit + 1))
+    if len(items) > limit:
+        raise CollectionTooLargeException(
+            f"a sequence has more than {limit} elements",
+            hint="take fewer with limit(n), or raise the collection limit",
+        )
+    return items
+
+
+def hashable(value: Any, evaluation: Evaluation) -> Any:
+    """`value` in the form in which it can be a key of a mapping or a member of a set."""
+    if type(value) in FINAL_TYPES:
+        return value
+    return finalize(value, evaluation)
+
+
+def equal(left: Any, right: Any, evaluation: Evaluation) -> bool:
+    """`=` of the language: structural; across kinds it is false (yaql.md section 4)."""
+    left_class, right_class = type(left), type(right)
+    if left_class in SCALAR_TYPES and right_class in SCALAR_TYPES:
+        return left == right
+    left_kind, right_kind = kind_of[left_class], kind_of[right_class]
+    if left_kind & (LIST | LAZY) and right_kind & (LIST | LAZY):
+        if left is right:
+            return True
+        if left_kind == LAZY or right_kind == LAZY:
+            return False
+    elif left_kind != right_kind and not (
+        left_kind & (NUMBER | BOOLEAN) and right_kind & (NUMBER | BOOLEAN)
+    ):
+        # A host object may compare itself with plain values (a type with its name).
+        return bool(left == right) if (left_kind | right_kind) & HOST else False
+    return bool(hashable(left, evaluation) == hashable(right, evaluation))
+
+
+def to_plain(value: Any, evaluation: Evaluation) -> Any:
+    """`value` as plain, mutable Python data for a host (yaql.md section 3, output conversion).
+
+    Sequences and sets become lists, mappings dicts; keys stay hashable. Host values pass as they
+    are. Counts towards `Limits.memory_bytes`.
+    """
+    if type(value) in _PLAIN:
+        return value
+    return _to_plain(value, evaluation, 0)
+
+
+_PLAIN = frozenset([type(None), bool, int, float, str])
+
+
+def _to_plain(value: Any, evaluation: Evaluation, depth: int) -> Any:
+    cls = type(value)
+    if cls in _PLAIN:
+        if cls is str and len(value) > 64:
+            evaluation.account(len(value))
+        return value
+    if depth > _MAX_DEPTH:
+        raise DepthLimitExceeded(f"data nested more than {_MAX_DEPTH} levels deep")
+    kind = kind_of[cls]
+    if kind & ITERABLE:
+        items: Iterable[Any] = value if kind & (LIST | SET) else collect(value, evaluation)
+        result = list(items)
+        evaluation.account(8 * len(result) + 56)
+        if _PLAIN.issuperset(map(type, result)) and not any(
+            type(item) is str and len(item) > 64 for item in result
+        ):
+            return result
+        depth += 1
+        return [_to_plain(item, evaluation, depth) for item in result]
+    if kind == MAPPING:
+        evaluation.account(64 * len(value) + 64)
+        depth += 1
+        return {
+            finalize(key, evaluation): _to_plain(item, evaluation, depth)
+            for key, item in value.items()
+        }
+    return value
+
+
+def preview(value: Any, width: int = 60) -> str:
+    """A short text of a value for messages; never runs host code, never consumes a sequence."""
+    text = _preview(value, 0)
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def _preview(value: Any, depth: int) -> str:
+    kind = kind_of[type(value)]
+    if kind & (NULL | BOOLEAN):
+        return {None: "null", True: "true", False: "false"}[value]
+    if kind == STRING:
+        return repr(str(value[:80]))
+    if kind == INTEGER:
+        return repr(value) if value.bit_length() < 1000 else "a number of many digits"
+    if kind & (FLOAT | DATETIME | TIMESPAN):
+        return str(value)
+    if kind & (LIST | SET):
+        if depth > 2:
+            return "[…]"
+        shown = [_preview(item, depth + 1) for item in islice(value, 5)]
+        return f"[{', '.join(shown)}{', …' if len(value) > 5 else ''}]"
+    if kind == MAPPING:
+        if depth > 2:
+            return "{…}"
+        pairs = islice(value.items(), 5)
+        shown = [f"{_preview(k, depth + 1)} => {_preview(v, depth + 1)}" for k, v in pairs]
+        return f"{{{', '.join(shown)}{', …' if len(value) > 5 else ''}}}"
+    if kind == HOST:
+        return f"<{type(value).__name__}>"
+    return f"<{KIND_NAMES[kind]}>"
