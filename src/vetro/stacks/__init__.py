@@ -1,10 +1,19 @@
 """Infrastructure stacks: a template becomes resources (core-library.md §4.4, §9).
 
-`Stacks` is the protocol of a back end; `Stack` a snapshot of one stack; `StackPlan` what an
-operation would do. `NetworkDirectory` answers what exists in a project's network.
+`Stacks` is the protocol of a back end; `NativeStacks(db, compute)` the one on the project's own
+compute service, `vetro.stacks.memory.MemoryStacks` its in-memory twin for tests. `Stack` is a
+snapshot of one stack, `StackPlan` what an operation would do. `NetworkDirectory` answers what
+exists in a project's network.
 """
 
-from vetro.stacks.directory import NetworkDirectory, RouterWithoutGateway
+from pathlib import Path
+
+from vetro.stacks.directory import (
+    ComputeNetworkDirectory,
+    NetworkDirectory,
+    RouterWithoutGateway,
+    choose_cidr,
+)
 from vetro.stacks.errors import (
     DependencyCycle,
     InvalidProperty,
@@ -19,6 +28,7 @@ from vetro.stacks.errors import (
     UnresolvedReference,
     UnsupportedResource,
 )
+from vetro.stacks.flavors import DEFAULT_FLAVORS, Flavor
 from vetro.stacks.model import (
     Change,
     ChangeKind,
@@ -29,12 +39,22 @@ from vetro.stacks.model import (
     Stacks,
     StackStatus,
 )
+from vetro.stacks.native import NativeSettings, NativeStacks, StackEngine
+from vetro.storage import MigrationSet
+
+MIGRATIONS = MigrationSet("stacks", Path(__file__).parent / "migrations")
 
 __all__ = [
+    "DEFAULT_FLAVORS",
+    "MIGRATIONS",
     "Change",
     "ChangeKind",
+    "ComputeNetworkDirectory",
     "DependencyCycle",
+    "Flavor",
     "InvalidProperty",
+    "NativeSettings",
+    "NativeStacks",
     "NetworkDirectory",
     "OperationLost",
     "PlacementFailure",
@@ -43,6 +63,7 @@ __all__ = [
     "RouterWithoutGateway",
     "Stack",
     "StackBusy",
+    "StackEngine",
     "StackError",
     "StackExists",
     "StackNotFound",
@@ -53,4 +74,5 @@ __all__ = [
     "TemplateError",
     "UnresolvedReference",
     "UnsupportedResource",
+    "choose_cidr",
 ]

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
+import ipaddress
+import math
+import random
+import time
+import uuid
+from asyncio import sleep
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
+
+from vetro.stacks.compute_port import ComputePort, RouterInfo
+from vetro.stacks.resources.ports import describe_port
 
 
 class RouterWithoutGateway(LookupError):
@@ -48,3 +59,151 @@ class NetworkDirectory(Protocol):
     async def list_ports(self, project_id: str) -> list[dict[str, Any]]: ...
 
     async def list_neutron_extensions(self, project_id: str) -> list[dict[str, Any]]: ...
+
+
+_ROUTER_SPACE = uuid.UUID("6a1c4d0e-52a0-4f0f-9a3a-0d6f6c1f5b60")
+_GATEWAY_PATIENCE = 30.0
+
+
+class ComputeNetworkDirectory:
+    """`NetworkDirectory` on the compute service."""
+
+    def __init__(
+        self,
+        compute: ComputePort,
+        *,
+        pause: Callable[[float], Awaitable[None]] = sleep,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._compute = compute
+        self._pause = pause
+        self._monotonic = monotonic
+
+    async def default_router(
+        self, project_id: str, *, name: str, create: bool, external_network: str
+    ) -> str:
+        """The router called `name`; see `NetworkDirectory`."""
+        deadline = self._monotonic() + _GATEWAY_PATIENCE
+        while True:
+            router = await self._router(project_id, name)
+            if router is None:
+                if not create:
+                    raise KeyError(f"Router {name} was not found")
+                return await self._make_router(project_id, name, external_network)
+            if router.external_network is not None:
+                return router.uuid
+            # Somebody may be about to set the gateway.
+            wait = random.uniform(1, 10)  # noqa: S311 spreads retries, guards nothing
+            if self._monotonic() + wait > deadline:
+                raise RouterWithoutGateway(name)
+            await self._pause(wait)
+
+    async def router_cidrs(self, project_id: str, router_id: str) -> list[str]:
+        """CIDRs in use by the router's subnets and the project's others."""
+        return sorted({one.cidr for one in await self._compute.subnets(project_id)})
+
+    async def external_network_for_router(self, project_id: str, router_id: str) -> str | None:
+        """The router's gateway network."""
+        for router in await self._compute.routers(project_id):
+            if router.uuid == router_id:
+                return router.external_network
+        return None
+
+    async def external_network_for_network(self, project_id: str, network_id: str) -> str | None:
+        """The external network reachable from a network."""
+        subnets: set[str] = set()
+        for network in await self._compute.networks(project_id):
+            if network.uuid == network_id:
+                if network.external:
+                    return network_id
+                subnets = set(network.subnets)
+        for router in await self._compute.routers(project_id):
+            if router.external_network and subnets & set(router.subnets):
+                return router.external_network
+        return None
+
+    async def list_networks(self, project_id: str) -> list[dict[str, Any]]:
+        """The project's networks and the external ones."""
+        return [
+            {
+                "id": one.uuid,
+                "name": one.name,
+                "tenant_id": one.project_id,
+                "router:external": one.external,
+                "subnets": one.subnets,
+            }
+            for one in await self._compute.networks(project_id)
+        ]
+
+    async def list_subnetworks(self, project_id: str) -> list[dict[str, Any]]:
+        """The project's subnets."""
+        return [
+            {
+                "id": one.uuid,
+                "name": one.name,
+                "network_id": one.network_uuid,
+                "cidr": one.cidr,
+                "gateway_ip": one.gateway,
+                "dns_nameservers": one.dns,
+                "tenant_id": one.project_id,
+                "ip_version": 4,
+            }
+            for one in await self._compute.subnets(project_id)
+        ]
+
+    async def list_ports(self, project_id: str) -> list[dict[str, Any]]:
+        """The project's ports."""
+        return [describe_port(one) for one in await self._compute.ports(project_id)]
+
+    async def list_neutron_extensions(self, project_id: str) -> list[dict[str, Any]]:
+        """What the network service can do; packages ask for security groups."""
+        return [{"alias": alias} for alias in ("security-group", "router", "external-net")]
+
+    async def _router(self, project_id: str, name: str) -> RouterInfo | None:
+        for router in await self._compute.routers(project_id):
+            if router.name == name:
+                return router
+        return None
+
+    async def _make_router(self, project_id: str, name: str, external_network: str) -> str:
+        gateway = None
+        for network in await self._compute.networks(project_id):
+            if network.external and external_network in (network.uuid, network.name):
+                gateway = network.uuid
+        if gateway is None:
+            raise KeyError(f"Router {name} could not be created, no external network found")
+        # The same project always makes the same router, also when two deployments do it at once.
+        router = str(uuid.uuid5(_ROUTER_SPACE, f"{project_id}/{name}"))
+        await self._compute.create_router(
+            router, project_id=project_id, name=name, external_network=gateway
+        )
+        return router
+
+
+def choose_cidr(
+    net_id: str,
+    taken: Sequence[str],
+    *,
+    template: str = "10.0.0.0",
+    max_environments: int = 250,
+    max_hosts: int = 250,
+) -> str | None:
+    """A free IPv4 range for a network (core-library.md §4.8, `getAvailableCidr`).
+
+    The search begins at a place given by a stable digest of `net_id`, so that a network gets the
+    same range again where possible, and goes on past ranges that overlap one of `taken`. None
+    when all are taken.
+    """
+    host_bits = math.ceil(math.log2(max_hosts))
+    environment_bits = math.ceil(math.log2(max_environments))
+    space = ipaddress.ip_network(f"{template}/{32 - host_bits - environment_bits}", strict=False)
+    used = [ipaddress.ip_network(one, strict=False) for one in taken]
+    count = 1 << environment_bits
+    start = int.from_bytes(hashlib.sha256(net_id.encode()).digest()[:8], "big") % count
+    for step in range(count):
+        index = (start + step) % count
+        base = int(space.network_address) + (index << host_bits)
+        candidate = ipaddress.ip_network((base, 32 - host_bits))
+        if not any(candidate.overlaps(one) for one in used):
+            return str(candidate)
+    return None

@@ -204,9 +204,9 @@ def _get_resource(function: str, argument: Json, context: Context) -> Json:
 
 def _ref_value(function: str, argument: Json, context: Context) -> Json:
     try:
-        return context.parameter(argument)
-    except KeyError:
         return context.reference_id(argument)
+    except KeyError:
+        return context.parameter(argument)
 
 
 def _get_attr(function: str, argument: Json, context: Context) -> Json:

@@ -1,0 +1,131 @@
+"""What has to happen to one resource: compare what was applied with what is wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from vetro.stacks.functions import Unknown
+from vetro.stacks.model import ChangeKind, StackStatus
+from vetro.stacks.records import ResourceRow
+from vetro.stacks.resources.base import ResourceType
+
+Json = Any
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What to do, and because of which properties."""
+
+    kind: ChangeKind
+    reason: str
+    changed: frozenset[str] = frozenset()
+    resume: bool = False
+    """A creation that was cut off goes on with the same row and the same physical id."""
+
+
+def decide(
+    row: ResourceRow | None, type_name: str, kind: ResourceType, properties: Mapping[str, Json]
+) -> Decision:
+    """Compare a resource's row with its evaluated properties.
+
+    `properties` may hold `Unknown` values (when planning); those count as different.
+    """
+    if row is None:
+        return Decision(ChangeKind.CREATE, "it is new")
+    if row.type != type_name:
+        return Decision(ChangeKind.REPLACE, f"its type was {row.type}")
+    if row.status is StackStatus.CREATE_FAILED:
+        return Decision(ChangeKind.REPLACE, f"its creation had failed: {row.reason}")
+    changed = changed_properties(kind, row.properties, properties)
+    if row.status is StackStatus.CREATE_IN_PROGRESS:
+        if changed:
+            return Decision(ChangeKind.REPLACE, "its creation was interrupted", changed)
+        return Decision(ChangeKind.CREATE, "its creation was interrupted; it goes on", resume=True)
+    if not changed and row.status in (
+        StackStatus.UPDATE_FAILED,
+        StackStatus.UPDATE_IN_PROGRESS,
+    ):
+        # Nobody knows how much of the failed change was applied: apply everything again.
+        again = frozenset(key for key in properties if kind.properties[key].update)
+        return Decision(ChangeKind.UPDATE, "its last change did not end well", again)
+    if not changed:
+        return Decision(ChangeKind.KEEP, "nothing changed")
+    reason = _because(row.properties, properties, changed)
+    if kind.changed_in_place(changed):
+        return Decision(ChangeKind.UPDATE, reason, changed)
+    return Decision(ChangeKind.REPLACE, reason, changed)
+
+
+def changed_properties(
+    kind: ResourceType, old: Mapping[str, Json], new: Mapping[str, Json]
+) -> frozenset[str]:
+    """The properties with different values, without those that have no effect."""
+    different: set[str] = set()
+    for key in set(old) | set(new):
+        known = kind.properties.get(key)
+        if known is not None and known.ignored:
+            continue
+        if key not in old or key not in new or not _same(old[key], new[key]):
+            different.add(key)
+    return frozenset(different)
+
+
+def _same(old: Any, new: Any) -> bool:
+    """Equality in which true is not 1 and an unknown value equals nothing."""
+    if isinstance(new, Unknown):
+        return False
+    left, right = _map_of(old), _map_of(new)
+    if left is not None and right is not None:
+        return left.keys() == right.keys() and all(
+            _same(value, right[key]) for key, value in left.items()
+        )
+    if isinstance(old, list) and isinstance(new, list):
+        first: list[Any] = [*old]
+        second: list[Any] = [*new]
+        return len(first) == len(second) and all(map(_same, first, second))
+    return isinstance(old, bool) is isinstance(new, bool) and bool(old == new)
+
+
+def _map_of(value: Any) -> dict[Any, Any] | None:
+    return dict(_any(value)) if isinstance(value, Mapping) else None
+
+
+def _any(value: Any) -> Any:
+    return value
+
+
+def _because(old: Mapping[str, Json], new: Mapping[str, Json], changed: frozenset[str]) -> str:
+    parts: list[str] = []
+    for key in sorted(changed):
+        unknown = _unknown_in(new.get(key))
+        if unknown is not None:
+            parts.append(f"{key} depends on {unknown.reason}")
+        elif key not in old:
+            parts.append(f"{key} is given")
+        elif key not in new:
+            parts.append(f"{key} is no longer given")
+        else:
+            parts.append(f"{key} changes from {_brief(old[key])} to {_brief(new[key])}")
+    return "; ".join(parts)
+
+
+def _unknown_in(value: Any) -> Unknown | None:
+    if isinstance(value, Unknown):
+        return value
+    inner: list[Any] = []
+    if isinstance(value, Mapping):
+        inner = [*value.values()]
+    elif isinstance(value, list):
+        inner = [*value]
+    for one in inner:
+        found = _unknown_in(one)
+        if found is not None:
+            return found
+    return None
+
+
+def _brief(value: Json) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else text[:37] + "…"

@@ -1,0 +1,287 @@
+"""What the native back end needs of the compute service.
+
+Every `create_*` is given the uuid of what it makes and may be repeated: the second call
+finds the object there. Every `delete_*` of something absent succeeds. So an operation that was
+cut off can be repeated or undone without knowing how far it had come. Failures are
+`ResourceFailure` (the service said no, with its words) or transport errors of the client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+Json = Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkInfo:
+    """A network."""
+
+    uuid: str
+    name: str
+    project_id: str
+    external: bool = False
+    subnets: list[str] = field(default_factory=list[str])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubnetInfo:
+    """A range of addresses in a network."""
+
+    uuid: str
+    network_uuid: str
+    name: str
+    project_id: str
+    cidr: str
+    gateway: str | None
+    dns: list[str] = field(default_factory=list[str])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PortInfo:
+    """A connection point with its address."""
+
+    uuid: str
+    network_uuid: str
+    project_id: str
+    name: str
+    mac: str
+    fixed_ips: list[tuple[str, str]]
+    """(subnet uuid, address)."""
+    security_groups: list[str] = field(default_factory=list[str])
+    device_uuid: str | None = None
+    device_owner: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FloatingIpInfo:
+    """An address of the external network, given to a port or free."""
+
+    uuid: str
+    address: str
+    network_uuid: str
+    project_id: str
+    port_uuid: str | None = None
+    fixed_ip: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouterInfo:
+    """A router, its external network and the subnets it joins."""
+
+    uuid: str
+    name: str
+    project_id: str
+    external_network: str | None
+    subnets: list[str] = field(default_factory=list[str])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageInfo:
+    """An image a server can be made of."""
+
+    uuid: str
+    name: str
+    brand: str
+    """`lxc`, `kvm` …: what kind of server it makes."""
+    manifest: dict[str, Json] = field(default_factory=dict[str, Json])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSpec:
+    """A virtual machine to be made. Sizes: memory in MiB, disk in GiB, cpu in percent of a core."""
+
+    uuid: str
+    project_id: str
+    name: str
+    hostname: str
+    image: ImageInfo
+    memory: int
+    disk: int
+    cpu: int
+    ports: Sequence[str]
+    """Port uuids in the order of the interfaces."""
+    metadata: Mapping[str, str]
+    customer_metadata: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerInfo:
+    """A virtual machine as it is."""
+
+    uuid: str
+    state: str
+    host: str
+    host_name: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """Where a server will live, and the ticket that holds the room for it."""
+
+    host: str
+    host_name: str
+    ticket: str | None
+
+
+class ComputePort(Protocol):
+    """See the module."""
+
+    # networks
+    async def create_network(self, uuid: str, *, project_id: str, name: str) -> None: ...
+
+    async def update_network(self, uuid: str, *, name: str) -> None: ...
+
+    async def delete_network(self, uuid: str) -> None: ...
+
+    async def networks(self, project_id: str) -> list[NetworkInfo]:
+        """The project's networks and the shared and external ones."""
+        ...
+
+    async def create_subnet(
+        self,
+        uuid: str,
+        *,
+        project_id: str,
+        network: str,
+        name: str,
+        cidr: str,
+        gateway: str | None,
+        dns: Sequence[str],
+    ) -> None: ...
+
+    async def update_subnet(self, uuid: str, *, name: str, dns: Sequence[str]) -> None: ...
+
+    async def delete_subnet(self, uuid: str) -> None: ...
+
+    async def subnets(self, project_id: str) -> list[SubnetInfo]: ...
+
+    # routers
+    async def create_router(
+        self, uuid: str, *, project_id: str, name: str, external_network: str | None
+    ) -> None: ...
+
+    async def update_router(
+        self, uuid: str, *, name: str, external_network: str | None
+    ) -> None: ...
+
+    async def delete_router(self, uuid: str) -> None: ...
+
+    async def routers(self, project_id: str) -> list[RouterInfo]: ...
+
+    async def add_router_interface(self, router: str, subnet: str) -> None: ...
+
+    async def remove_router_interface(self, router: str, subnet: str) -> None: ...
+
+    # security groups
+    async def create_security_group(
+        self, uuid: str, *, project_id: str, name: str, description: str, rules: list[Json]
+    ) -> None: ...
+
+    async def update_security_group(
+        self, uuid: str, *, name: str, description: str, rules: list[Json]
+    ) -> None: ...
+
+    async def delete_security_group(self, uuid: str) -> None: ...
+
+    async def security_groups(self, project_id: str) -> dict[str, str]:
+        """Name by uuid of the project's groups."""
+        ...
+
+    # ports and addresses
+    async def create_port(
+        self,
+        uuid: str,
+        *,
+        project_id: str,
+        network: str,
+        name: str,
+        fixed_ips: Sequence[tuple[str | None, str | None]],
+        security_groups: Sequence[str],
+        port_security: bool,
+        allowed_addresses: Sequence[str],
+    ) -> None:
+        """`fixed_ips` are (subnet uuid, address) wishes; either may be None."""
+        ...
+
+    async def update_port(
+        self,
+        uuid: str,
+        *,
+        name: str | None = None,
+        security_groups: Sequence[str] | None = None,
+        port_security: bool | None = None,
+        allowed_addresses: Sequence[str] | None = None,
+    ) -> None: ...
+
+    async def delete_port(self, uuid: str) -> None: ...
+
+    async def port(self, uuid: str) -> PortInfo | None: ...
+
+    async def ports(self, project_id: str) -> list[PortInfo]: ...
+
+    async def create_floating_ip(
+        self, uuid: str, *, project_id: str, network: str, port: str | None
+    ) -> None: ...
+
+    async def update_floating_ip(self, uuid: str, *, port: str | None) -> None: ...
+
+    async def delete_floating_ip(self, uuid: str) -> None: ...
+
+    async def floating_ip(self, uuid: str) -> FloatingIpInfo | None: ...
+
+    async def floating_ips(self, project_id: str) -> list[FloatingIpInfo]: ...
+
+    # key pairs
+    async def create_keypair(self, name: str, *, project_id: str, public_key: str) -> None: ...
+
+    async def delete_keypair(self, name: str, *, project_id: str) -> None: ...
+
+    async def public_key(self, name: str, *, project_id: str) -> str | None: ...
+
+    # servers
+    async def image(self, project_id: str, name: str) -> ImageInfo:
+        """The image of this name or uuid. Raises `ResourceFailure` if there is none."""
+        ...
+
+    async def place(self, spec: ServerSpec) -> Placement:
+        """Choose a host and hold room on it. Raises `PlacementFailure` with the reasons."""
+        ...
+
+    async def wait_turn(self, placement: Placement) -> None:
+        """Wait until the placement's ticket is active."""
+        ...
+
+    async def ensure_image(self, placement: Placement, image: ImageInfo) -> None:
+        """Have the image on the host; returns when it is there."""
+        ...
+
+    async def create_server(self, placement: Placement, spec: ServerSpec) -> None:
+        """Make and start the server; returns when it runs. One that is there already is kept."""
+        ...
+
+    async def release(self, placement: Placement) -> None:
+        """Give the ticket back. May be repeated."""
+        ...
+
+    async def update_server(
+        self,
+        uuid: str,
+        *,
+        project_id: str,
+        name: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+        memory: int | None = None,
+        disk: int | None = None,
+        cpu: int | None = None,
+    ) -> None: ...
+
+    async def delete_server(self, uuid: str, *, project_id: str, host: str | None) -> None:
+        """Remove the server wherever it is; returns when it is gone."""
+        ...
+
+    async def server(
+        self, uuid: str, *, project_id: str, host: str | None
+    ) -> ServerInfo | None: ...

@@ -1,0 +1,75 @@
+"""Evaluate a template's values against the resources there are.
+
+Functions are evaluated synchronously, but attributes come from the compute service: so the
+attributes a value refers to are fetched first (`prefetch`), then the value is evaluated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+from vetro.stacks.errors import TemplateError
+from vetro.stacks.functions import PSEUDO_PARAMETERS, Reference, Unknown, resolve
+from vetro.stacks.spelling import without_nulls
+from vetro.stacks.templates import Template
+
+Json = Any
+
+
+class Evaluation:
+    """The `Context` of a template in an operation or in a plan."""
+
+    def __init__(
+        self,
+        template: Template,
+        *,
+        stack_id: str,
+        stack_name: str,
+        project_id: str,
+        reference: Callable[[str], Json],
+        attribute: Callable[[str, str], Awaitable[Json]],
+    ) -> None:
+        self._template = template
+        self._pseudo = {
+            "id": stack_id,
+            "name": stack_name,
+            "project": project_id,
+            "region": "",
+            "partition": "aws",
+        }
+        self._reference = reference
+        self._attribute = attribute
+        self._fetched: dict[tuple[str, str], Json] = {}
+
+    async def value(self, value: Json, references: Iterable[Reference]) -> Json:
+        """`value` with functions evaluated and nulls dropped."""
+        for reference in references:
+            if reference.kind == "attribute":
+                key = (reference.name, str(reference.path[0]))
+                self._fetched[key] = await self._attribute(*key)
+        return without_nulls(resolve(value, self))
+
+    # --- the Context protocol ----------------------------------------------------------
+
+    def parameter(self, name: str) -> Json:
+        if name in self._template.parameters:
+            return self._template.parameters[name]
+        return self._pseudo[PSEUDO_PARAMETERS[name]]
+
+    def reference_id(self, resource: str) -> Json:
+        if resource not in self._template.resources:
+            raise KeyError(resource)
+        return self._reference(resource)
+
+    def attribute(self, resource: str, name: str) -> Json:
+        return self._fetched.get((resource, name), Unknown(f"{resource}.{name}"))
+
+    def file(self, name: str) -> str:
+        return self._template.files[name]
+
+    def mapping(self, name: str, first: str, second: str) -> Json:
+        try:
+            return self._template.mappings[name][first][second]
+        except (KeyError, TypeError):
+            raise TemplateError(f"Fn::FindInMap: there is no {name}.{first}.{second}") from None

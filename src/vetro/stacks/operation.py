@@ -1,0 +1,346 @@
+"""One operation on a stack: bring its resources to what a template wants, in parallel.
+
+A resource is worked on as soon as everything it requires is done. What is about to be done is
+written to the database before it is done (the row with the physical id that will be used), and
+that it was done afterwards; so whoever comes after a crash finds a row for everything that may
+exist. The first failure stops new work; what runs already is let finish.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Callable, Mapping, Set
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from vetro.stacks import graph
+from vetro.stacks.changes import Decision, decide
+from vetro.stacks.compute_port import ComputePort
+from vetro.stacks.errors import OperationLost, ResourceFailure, StackError
+from vetro.stacks.evaluation import Evaluation
+from vetro.stacks.flavors import Flavor
+from vetro.stacks.model import ChangeKind, ProgressCallback, StackStatus
+from vetro.stacks.records import Hold, ResourceRow, StackRow, StackStore
+from vetro.stacks.resources import resource_type
+from vetro.stacks.resources.base import ResourceContext
+from vetro.stacks.templates import ResourceDefinition, Template
+
+Json = Any
+_log = structlog.get_logger(__name__)
+_AT_ONCE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The first thing that went wrong."""
+
+    resource: str
+    text: str
+
+
+class Operation:
+    """Works on one stack under a hold."""
+
+    def __init__(
+        self,
+        *,
+        store: StackStore,
+        compute: ComputePort,
+        flavors: Mapping[str, Flavor],
+        hold: Hold,
+        stack: StackRow,
+        progress: ProgressCallback | None,
+    ) -> None:
+        self._store = store
+        self._compute = compute
+        self._flavors = flavors
+        self._hold = hold
+        self._stack = stack
+        self._progress = progress
+        self._waiting: dict[str, str] = {}
+        self._rows = {row.name: row for row in stack.resources if row.current}
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self.failure: Failure | None = None
+
+    @property
+    def waiting_on(self) -> str | None:
+        """What the operation waits for now, resource by resource."""
+        if not self._waiting:
+            return None
+        return "; ".join(f"{name}: {text}" for name, text in sorted(self._waiting.items()))
+
+    # --- to a template -----------------------------------------------------------------
+
+    async def converge(self, template: Template) -> dict[str, Json]:
+        """Create, change and replace what `template` wants, then remove what it does not.
+
+        Returns the outputs. `failure` says whether everything went well.
+        """
+        evaluation = self._evaluation(template)
+        await self._each(
+            template.requires,
+            lambda name: self._bring(template.resources[name], evaluation),
+        )
+        if self.failure is None:
+            for name, row in list(self._rows.items()):
+                if name not in template.resources:
+                    await self._abandon(row)
+            await self._clean_up([row for row in self._stack.resources if not row.current])
+        if self.failure is not None:
+            return {}
+        return await self._outputs(template, evaluation)
+
+    async def remove_all(self) -> None:
+        """Remove every resource the stack has or may have."""
+        await self._clean_up(list(self._stack.resources))
+
+    def _evaluation(self, template: Template) -> Evaluation:
+        return Evaluation(
+            template,
+            stack_id=self._stack.id,
+            stack_name=self._stack.name,
+            project_id=self._stack.project_id,
+            reference=self._reference,
+            attribute=self._attribute,
+        )
+
+    async def _bring(self, wanted: ResourceDefinition, evaluation: Evaluation) -> None:
+        """Make one resource what the template wants; everything it requires is done."""
+        kind = resource_type(wanted.type, wanted.name)
+        properties = await evaluation.value(wanted.properties, wanted.references)
+        kind.check(wanted.name, properties)
+        requires = sorted(self._rows[name].id for name in wanted.requires)
+        row = self._rows.get(wanted.name)
+        decision = decide(row, wanted.type, kind, properties)
+        if decision.kind is ChangeKind.KEEP and row is not None:
+            await self._note_dependencies(row, requires, wanted.retain)
+        elif decision.kind is ChangeKind.UPDATE and row is not None:
+            await self._update(row, properties, decision, requires, wanted.retain)
+        elif decision.resume and row is not None:
+            row.requires, row.retain = requires, wanted.retain
+            await self._create(row, properties)
+        else:
+            if row is not None:
+                await self._abandon(row)
+                if kind.delete_first:
+                    await self._delete(row)
+                    if self.failure is not None:
+                        return
+            await self._create(self._fresh(wanted, properties, requires), properties)
+
+    def _fresh(
+        self, wanted: ResourceDefinition, properties: dict[str, Json], requires: list[int]
+    ) -> ResourceRow:
+        row = ResourceRow(
+            name=wanted.name,
+            type=wanted.type,
+            physical_id=str(uuid.uuid4()),
+            retain=wanted.retain,
+            properties=properties,
+            requires=requires,
+        )
+        kind = resource_type(row.type, row.name)
+        row.physical_id = kind.new_id(self._context(row), properties)
+        return row
+
+    async def _create(self, row: ResourceRow, properties: dict[str, Json]) -> None:
+        kind = resource_type(row.type, row.name)
+        self._say(row, "being created")
+        row.status, row.reason, row.properties = StackStatus.CREATE_IN_PROGRESS, "", properties
+        if row.id == 0:
+            await self._store.add_resource(self._hold, row)
+            self._stack.resources.append(row)
+            self._rows[row.name] = row
+        else:
+            await self._store.change_resource(self._hold, row)
+        try:
+            await kind.create(self._context(row), properties)
+        except Exception as error:
+            row.status, row.reason = StackStatus.CREATE_FAILED, describe(error)
+            if not isinstance(error, OperationLost):
+                await self._store.change_resource(self._hold, row)
+            raise
+        row.status = StackStatus.CREATE_COMPLETE
+        await self._store.change_resource(self._hold, row)
+
+    async def _update(
+        self,
+        row: ResourceRow,
+        properties: dict[str, Json],
+        decision: Decision,
+        requires: list[int],
+        retain: bool,
+    ) -> None:
+        kind = resource_type(row.type, row.name)
+        self._say(row, "being changed")
+        row.status, row.reason = StackStatus.UPDATE_IN_PROGRESS, decision.reason
+        # Until the change is done it needs what it needed before, too.
+        row.requires, row.retain = sorted({*row.requires, *requires}), retain
+        await self._store.change_resource(self._hold, row)
+        try:
+            await kind.update(self._context(row), properties, decision.changed)
+        except Exception as error:
+            row.status, row.reason = StackStatus.UPDATE_FAILED, describe(error)
+            if not isinstance(error, OperationLost):
+                await self._store.change_resource(self._hold, row)
+            raise
+        row.status, row.reason = StackStatus.UPDATE_COMPLETE, ""
+        row.properties, row.requires = properties, requires
+        await self._store.change_resource(self._hold, row)
+
+    async def _note_dependencies(self, row: ResourceRow, requires: list[int], retain: bool) -> None:
+        if (row.requires, row.retain) != (requires, retain):
+            row.requires, row.retain = requires, retain
+            await self._store.change_resource(self._hold, row)
+
+    async def _abandon(self, row: ResourceRow) -> None:
+        """From now on the row is only there to be removed."""
+        row.current = False
+        await self._store.change_resource(self._hold, row)
+        if self._rows.get(row.name) is row:
+            del self._rows[row.name]
+
+    # --- away --------------------------------------------------------------------------
+
+    async def _clean_up(self, rows: list[ResourceRow]) -> None:
+        """Remove rows, each before what it requires."""
+        by_id = {row.id: row for row in rows}
+        needs = {row.id: frozenset(row.requires) & by_id.keys() for row in rows}
+        await self._each(graph.reverse(needs), lambda number: self._delete(by_id[number]))
+
+    async def _delete(self, row: ResourceRow) -> None:
+        kind = resource_type(row.type, row.name)
+        self._say(row, "being removed")
+        try:
+            if not row.retain:
+                row.status, row.reason = StackStatus.DELETE_IN_PROGRESS, ""
+                await self._store.change_resource(self._hold, row)
+                await kind.delete(self._context(row), row.properties)
+        except Exception as error:
+            row.status, row.reason = StackStatus.DELETE_FAILED, describe(error)
+            if not isinstance(error, OperationLost):
+                await self._store.change_resource(self._hold, row)
+            raise ResourceFailure(f"it could not be removed: {describe(error)}") from error
+        await self._store.remove_resource(self._hold, row)
+        self._stack.resources.remove(row)
+
+    # --- the schedule ------------------------------------------------------------------
+
+    async def _each(self, requires: Mapping[Any, Set[Any]], work: Callable[[Any], Any]) -> None:
+        """Run `work(node)` for every node, each after what it requires, side by side.
+
+        After a failure nothing new begins. `OperationLost` and cancellation end everything.
+        """
+        done = {node: asyncio.Event() for node in requires}
+
+        async def one(node: Any) -> None:
+            for need in requires[node]:
+                if need in done:
+                    await done[need].wait()
+            try:
+                async with self._slots:
+                    if self.failure is None:
+                        await self._guarded(node, work)
+            finally:
+                done[node].set()
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for node in requires:
+                    group.create_task(one(node))
+        except BaseExceptionGroup as group_error:
+            # Only what `_guarded` lets through gets here, and it is one reason for all.
+            raise group_error.exceptions[0] from None
+
+    async def _guarded(self, node: Any, work: Callable[[Any], Any]) -> None:
+        name = node if isinstance(node, str) else self._name_of(node)
+        try:
+            await work(node)
+        except OperationLost:
+            raise
+        except Exception as error:  # noqa: BLE001 whatever a resource meets is the stack's failure
+            if not isinstance(error, StackError):
+                _log.exception("resource_failed", stack=self._stack.name, resource=name)
+            if self.failure is None:
+                self.failure = Failure(name, describe(error))
+        finally:
+            self._waiting.pop(name, None)
+            self._tell()
+
+    def _name_of(self, number: Any) -> str:
+        for row in self._stack.resources:
+            if row.id == number:
+                return row.name
+        return str(number)
+
+    # --- values ------------------------------------------------------------------------
+
+    def _context(self, row: ResourceRow) -> ResourceContext:
+        async def save(data: dict[str, Json]) -> None:
+            row.data = data
+            context.data = data
+            if row.id:
+                await self._store.change_resource(self._hold, row)
+
+        context = ResourceContext(
+            project_id=self._stack.project_id,
+            stack_id=self._stack.id,
+            stack_name=self._stack.name,
+            name=row.name,
+            physical_id=row.physical_id,
+            compute=self._compute,
+            flavors=self._flavors,
+            config_text=self._config_text,
+            save=save,
+            say=lambda text: self._say(row, f"waiting for {text}"),
+            data=row.data,
+        )
+        return context
+
+    async def _config_text(self, physical_id: str) -> str | None:
+        for row in self._stack.resources:
+            if row.physical_id == physical_id and "config" in row.data:
+                return row.data["config"]
+        if len(physical_id) > 64:
+            return None  # a text, not an id
+        return await self._store.config_text(self._stack.project_id, physical_id)
+
+    def _reference(self, name: str) -> Json:
+        row = self._rows[name]
+        return resource_type(row.type, name).reference(self._context(row))
+
+    async def _attribute(self, name: str, attribute: str) -> Json:
+        row = self._rows[name]
+        kind = resource_type(row.type, name)
+        return await kind.attribute(self._context(row), row.properties, attribute)
+
+    async def _outputs(self, template: Template, evaluation: Evaluation) -> dict[str, Json]:
+        values: dict[str, Json] = {}
+        for name, output in template.outputs.items():
+            try:
+                values[name] = await evaluation.value(output.value, output.references)
+            except StackError as error:
+                _log.warning("output_failed", stack=self._stack.name, output=name, error=str(error))
+                values[name] = None
+        return values
+
+    # --- progress ----------------------------------------------------------------------
+
+    def _say(self, row: ResourceRow, text: str) -> None:
+        self._waiting[row.name] = text
+        self._tell()
+
+    def _tell(self) -> None:
+        if self._progress is not None:
+            self._progress(self.waiting_on or "")
+
+
+def describe(error: BaseException) -> str:
+    """An error in one line."""
+    if isinstance(error, StackError):
+        return str(error)
+    text = str(error)
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -1,0 +1,124 @@
+"""What is kept about stacks, and the protocol of the place it is kept in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Protocol
+
+from vetro.stacks.model import Stack, StackResource, StackStatus
+
+Json = Any
+
+
+@dataclass(slots=True, kw_only=True)
+class ResourceRow:
+    """A resource that exists, or of which nobody can say that it does not."""
+
+    id: int = 0
+    name: str
+    type: str
+    physical_id: str
+    current: bool = True
+    """False: replaced or taken out of the template, to be removed."""
+    retain: bool = False
+    status: StackStatus = StackStatus.CREATE_IN_PROGRESS
+    reason: str = ""
+    properties: dict[str, Json] = field(default_factory=dict[str, Json])
+    data: dict[str, Json] = field(default_factory=dict[str, Json])
+    requires: list[int] = field(default_factory=list[int])
+
+
+@dataclass(slots=True, kw_only=True)
+class StackRow:
+    """A stack with its resources."""
+
+    id: str
+    project_id: str
+    name: str
+    status: StackStatus
+    reason: str = ""
+    waiting_on: str | None = None
+    template: dict[str, Json] = field(default_factory=dict[str, Json])
+    parameters: dict[str, Json] = field(default_factory=dict[str, Json])
+    files: dict[str, str] = field(default_factory=dict[str, str])
+    environment: str | None = None
+    tags: list[str] = field(default_factory=list[str])
+    outputs: dict[str, Json] = field(default_factory=dict[str, Json])
+    created: datetime
+    updated: datetime | None = None
+    fence: int = 0
+    owner: str | None = None
+    owner_until: datetime | None = None
+    resources: list[ResourceRow] = field(default_factory=list[ResourceRow])
+
+    def snapshot(self) -> Stack:
+        """The stack as callers see it."""
+        current = {row.name: row for row in self.resources if row.current}
+        return Stack(
+            id=self.id,
+            project_id=self.project_id,
+            name=self.name,
+            status=self.status,
+            reason=self.reason,
+            template=self.template,
+            parameters=self.parameters,
+            created=self.created,
+            updated=self.updated,
+            outputs=self.outputs,
+            waiting_on=self.waiting_on,
+            tags=self.tags,
+            resources={
+                name: StackResource(name, row.type, row.status, row.reason, row.physical_id)
+                for name, row in current.items()
+            },
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """The right to work on a stack. Every write names it; a newer hold makes it void."""
+
+    stack_id: str
+    name: str
+    fence: int
+    owner: str
+
+
+class StackStore(Protocol):
+    """Keeps stacks. Every method that takes a `Hold` raises `OperationLost` when it is void."""
+
+    async def find(self, project_id: str, name: str) -> StackRow | None: ...
+
+    async def create(self, row: StackRow, owner: str, seconds: float) -> Hold:
+        """Store a new stack and take hold of it. Raises `StackExists`."""
+        ...
+
+    async def take(
+        self, stack_id: str, name: str, values: Mapping[str, Any], owner: str, seconds: float
+    ) -> Hold:
+        """Take hold of a stack nobody (alive) works on and change it. Raises `StackBusy`."""
+        ...
+
+    async def renew(self, hold: Hold, seconds: float) -> None: ...
+
+    async def change(self, hold: Hold, values: Mapping[str, Any]) -> None: ...
+
+    async def settle(self, hold: Hold, values: Mapping[str, Any]) -> None:
+        """Change the stack and let go of it."""
+        ...
+
+    async def remove(self, hold: Hold) -> None: ...
+
+    async def add_resource(self, hold: Hold, row: ResourceRow) -> None:
+        """Store a new resource row and give it its id."""
+        ...
+
+    async def change_resource(self, hold: Hold, row: ResourceRow) -> None: ...
+
+    async def remove_resource(self, hold: Hold, row: ResourceRow) -> None: ...
+
+    async def config_text(self, project_id: str, physical_id: str) -> str | None:
+        """The text of a software configuration in any stack of the project."""
+        ...

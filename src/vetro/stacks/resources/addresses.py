@@ -1,0 +1,171 @@
+"""Floating addresses and who has them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from vetro.stacks.errors import ResourceFailure
+from vetro.stacks.resources.base import (
+    Json,
+    Property,
+    ResourceContext,
+    ResourceType,
+    text,
+)
+from vetro.stacks.resources.networks import find_network
+
+
+class FloatingIP(ResourceType):
+    """`OS::Neutron::FloatingIP`."""
+
+    name = "OS::Neutron::FloatingIP"
+    properties = {
+        "floating_network": Property(),
+        "floating_network_id": Property(),
+        "floating_subnet": Property(ignored=True),
+        "port_id": Property(update=True),
+        "fixed_ip_address": Property(ignored=True),
+        "floating_ip_address": Property(refused="the service chooses floating addresses"),
+        "value_specs": Property("map", ignored=True),
+    }
+    required = (("floating_network", "floating_network_id"),)
+    attributes = frozenset(
+        {
+            "floating_ip_address",
+            "fixed_ip_address",
+            "port_id",
+            "floating_network_id",
+            "router_id",
+            "tenant_id",
+        }
+    )
+
+    async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
+        wanted = text(properties.get("floating_network", properties.get("floating_network_id")))
+        await context.compute.create_floating_ip(
+            context.physical_id,
+            project_id=context.project_id,
+            network=await find_network(context, wanted, external=True),
+            port=properties.get("port_id"),
+        )
+
+    async def update(
+        self, context: ResourceContext, properties: Mapping[str, Json], changed: frozenset[str]
+    ) -> None:
+        await context.compute.update_floating_ip(
+            context.physical_id, port=properties.get("port_id")
+        )
+
+    async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
+        await context.compute.delete_floating_ip(context.physical_id)
+
+    async def attribute(
+        self, context: ResourceContext, properties: Mapping[str, Json], name: str
+    ) -> Json:
+        found = await context.compute.floating_ip(context.physical_id)
+        if found is None:
+            return None
+        shown: dict[str, Json] = {
+            "id": found.uuid,
+            "floating_ip_address": found.address,
+            "fixed_ip_address": found.fixed_ip,
+            "port_id": found.port_uuid,
+            "floating_network_id": found.network_uuid,
+            "router_id": None,
+            "tenant_id": found.project_id,
+        }
+        return shown if name == "show" else shown.get(name)
+
+
+class FloatingIPAssociation(ResourceType):
+    """`OS::Neutron::FloatingIPAssociation`: gives a floating address to a port."""
+
+    name = "OS::Neutron::FloatingIPAssociation"
+    properties = {
+        "floatingip_id": Property(),
+        "port_id": Property(update=True),
+        "fixed_ip_address": Property(ignored=True),
+    }
+    required = (("floatingip_id",),)
+    delete_first = True
+
+    async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
+        await context.compute.update_floating_ip(
+            text(properties["floatingip_id"]), port=properties.get("port_id")
+        )
+
+    async def update(
+        self, context: ResourceContext, properties: Mapping[str, Json], changed: frozenset[str]
+    ) -> None:
+        await self.create(context, properties)
+
+    async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
+        address = text(properties.get("floatingip_id"))
+        found = await context.compute.floating_ip(address) if address else None
+        # Only what this association did is undone: another one may have it by now.
+        if found is not None and found.port_uuid == properties.get("port_id"):
+            await context.compute.update_floating_ip(address, port=None)
+
+
+class NovaFloatingIP(ResourceType):
+    """`OS::Nova::FloatingIP`: an address of the (first) external network."""
+
+    name = "OS::Nova::FloatingIP"
+    properties = {"pool": Property()}
+    attributes = frozenset({"ip", "pool"})
+
+    async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
+        pool = properties.get("pool")
+        if pool is not None:
+            network = await find_network(context, text(pool), external=True)
+        else:
+            networks = await context.compute.networks(context.project_id)
+            external = [one.uuid for one in networks if one.external]
+            if not external:
+                raise ResourceFailure("There is no external network to take an address from")
+            network = external[0]
+        await context.compute.create_floating_ip(
+            context.physical_id, project_id=context.project_id, network=network, port=None
+        )
+
+    async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
+        await context.compute.delete_floating_ip(context.physical_id)
+
+    async def attribute(
+        self, context: ResourceContext, properties: Mapping[str, Json], name: str
+    ) -> Json:
+        found = await context.compute.floating_ip(context.physical_id)
+        shown: dict[str, Json] = {
+            "ip": found.address if found else None,
+            "pool": found.network_uuid if found else None,
+        }
+        return shown if name == "show" else shown.get(name)
+
+
+class NovaFloatingIPAssociation(ResourceType):
+    """`OS::Nova::FloatingIPAssociation`: gives a floating address to a server's first port."""
+
+    name = "OS::Nova::FloatingIPAssociation"
+    properties = {"floating_ip": Property(), "server_id": Property()}
+    required = (("floating_ip",), ("server_id",))
+    delete_first = True
+
+    async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
+        server = text(properties["server_id"])
+        ports = [
+            one
+            for one in await context.compute.ports(context.project_id)
+            if one.device_uuid == server
+        ]
+        if not ports:
+            raise ResourceFailure(f"The server {server} has no port to give the address to")
+        await context.save({**context.data, "port": ports[0].uuid})
+        await context.compute.update_floating_ip(
+            text(properties["floating_ip"]), port=ports[0].uuid
+        )
+
+    async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
+        address = text(properties.get("floating_ip"))
+        found = await context.compute.floating_ip(address) if address else None
+        if found is not None and found.port_uuid == context.data.get("port", ""):
+            await context.compute.update_floating_ip(address, port=None)

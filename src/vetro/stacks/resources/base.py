@@ -1,0 +1,185 @@
+"""What a resource type is: a schema of properties, and how to make, change and remove one.
+
+A type's `create` is told the physical id it shall use and may be called again for the same id
+after a crash; `delete` is called for resources of which nobody knows whether they were ever
+made. Both must therefore be idempotent.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from vetro.stacks.compute_port import ComputePort
+from vetro.stacks.errors import InvalidProperty, ResourceFailure, UnresolvedReference
+from vetro.stacks.flavors import Flavor
+from vetro.stacks.functions import Unknown, function_of
+
+Json = Any
+
+_PYTHON_TYPES: dict[str, tuple[type, ...]] = {
+    "string": (str, int, float, bool),
+    "integer": (int, str),
+    "boolean": (bool, str),
+    "map": (dict,),
+    "list": (list,),
+    "any": (object,),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """One property of a resource type."""
+
+    kind: str = "string"
+    update: bool = False
+    """A change is made in place; otherwise the resource is replaced."""
+    allowed: tuple[str, ...] = ()
+    ignored: bool = False
+    """Accepted and without effect here."""
+    refused: str = ""
+    """Why a value is not served."""
+
+
+@dataclass(slots=True)
+class ResourceContext:
+    """One resource in an operation: its identity, what was saved about it, and the world."""
+
+    project_id: str
+    stack_id: str
+    stack_name: str
+    name: str
+    physical_id: str
+    compute: ComputePort
+    flavors: Mapping[str, Flavor]
+    config_text: Callable[[str], Awaitable[str | None]]
+    """The text of a software configuration by its id."""
+    save: Callable[[dict[str, Json]], Awaitable[None]]
+    """Store `data` (before doing what it describes)."""
+    say: Callable[[str], None] = lambda text: None
+    """What this resource waits for now."""
+    data: dict[str, Json] = field(default_factory=dict[str, Json])
+    """What the type keeps about the resource, beyond its properties."""
+
+
+class ResourceType:
+    """Base of all types. One instance serves all resources of the type."""
+
+    name: ClassVar[str]
+    properties: ClassVar[Mapping[str, Property]] = {}
+    attributes: ClassVar[frozenset[str]] = frozenset()
+    required: ClassVar[tuple[tuple[str, ...], ...]] = ()
+    """Groups of properties; one of each group must be given."""
+    delete_first: ClassVar[bool] = False
+    """When replaced, the old one must go before the new one can be made."""
+
+    def check(self, resource: str, properties: Mapping[str, Json]) -> None:
+        """Check properties whose values may still be functions. Raises `InvalidProperty`."""
+        for key, value in properties.items():
+            known = self.properties.get(key)
+            if known is None:
+                near = difflib.get_close_matches(key, self.properties, n=1)
+                hint = f"; did you mean {near[0]!r}?" if near else ""
+                raise InvalidProperty(
+                    f"{self.name} has no property {key!r}{hint}", resource=resource
+                )
+            if known.refused:
+                raise InvalidProperty(
+                    f"the property {key!r} is not served: {known.refused}", resource=resource
+                )
+            if function_of(value) is None and not isinstance(value, Unknown):
+                self._check_value(resource, key, known, value)
+        for group in self.required:
+            if not any(key in properties for key in group):
+                raise InvalidProperty(f"{self.name} needs {' or '.join(group)}", resource=resource)
+
+    def check_attribute(self, resource: str, attribute: str) -> None:
+        """Raises `UnresolvedReference` for an attribute this type does not have."""
+        if attribute not in self.attributes and attribute != "show":
+            known = ", ".join(sorted(self.attributes)) or "none"
+            raise UnresolvedReference(
+                f"{self.name} has no attribute {attribute!r}; it has: {known}", resource=resource
+            )
+
+    def changed_in_place(self, changed: frozenset[str]) -> bool:
+        """True if these changed properties can be changed without a new resource."""
+        return all(self.properties[key].update or self.properties[key].ignored for key in changed)
+
+    def new_id(self, context: ResourceContext, properties: Mapping[str, Json]) -> str:
+        """The id of a resource about to be made; by default the uuid chosen for it."""
+        return context.physical_id
+
+    def reference(self, context: ResourceContext) -> Json:
+        """What `get_resource` gives."""
+        return context.physical_id
+
+    async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
+        """Make the resource, or finish making it. Raises `ResourceFailure`."""
+        raise NotImplementedError
+
+    async def update(
+        self,
+        context: ResourceContext,
+        properties: Mapping[str, Json],
+        changed: frozenset[str],
+    ) -> None:
+        """Change `changed` properties in place. Raises `ResourceFailure`."""
+        raise ResourceFailure(f"{self.name} cannot be changed in place")
+
+    async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
+        """Remove the resource if it exists. Raises `ResourceFailure`."""
+        raise NotImplementedError
+
+    async def attribute(
+        self, context: ResourceContext, properties: Mapping[str, Json], name: str
+    ) -> Json:
+        """The value of an attribute now."""
+        return None
+
+    def _check_value(self, resource: str, key: str, known: Property, value: Json) -> None:
+        if not isinstance(value, _PYTHON_TYPES[known.kind]) or (
+            known.kind in ("string", "integer") and isinstance(value, dict | list)
+        ):
+            raise InvalidProperty(
+                f"the property {key!r} is a {known.kind}, not {_brief(value)}", resource=resource
+            )
+        if known.kind == "integer" and not str(value).lstrip("-").isdigit():
+            raise InvalidProperty(
+                f"the property {key!r} is no integer: {value!r}", resource=resource
+            )
+        if known.allowed and str(value) not in known.allowed:
+            raise InvalidProperty(
+                f"the property {key!r} is {value!r}; use one of {', '.join(known.allowed)}",
+                resource=resource,
+            )
+
+
+def text(value: Json, default: str = "") -> str:
+    """A property as text."""
+    return default if value is None else str(value)
+
+
+def flag(value: Json, default: bool) -> bool:
+    """A boolean property; templates also write texts."""
+    if value is None:
+        return default
+    if isinstance(value, bool):
+        return value
+    return str(value).lower() in ("true", "t", "1", "yes", "on")
+
+
+def items(value: Json) -> list[Json]:
+    """A list property; absent is empty."""
+    return list(value or [])
+
+
+def entries(value: Json) -> dict[str, Json]:
+    """A map property; absent is empty."""
+    return dict(value or {})
+
+
+def _brief(value: Json) -> str:
+    written = repr(value)
+    return written if len(written) <= 60 else written[:57] + "…"

@@ -1,0 +1,98 @@
+"""Software configurations: texts that become user data. They live in the stack's rows only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from email.mime.multipart import MIMEMultipart
+from email.mime.text import MIMEText
+
+import msgspec
+
+from vetro.stacks.resources.base import (
+    Json,
+    Property,
+    ResourceContext,
+    ResourceType,
+    entries,
+    items,
+    text,
+)
+
+
+class _Config(ResourceType):
+    attributes = frozenset({"config"})
+
+    async def render(self, context: ResourceContext, properties: Mapping[str, Json]) -> str:
+        raise NotImplementedError
+
+    async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
+        await context.save({"config": await self.render(context, properties)})
+
+    async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
+        return
+
+    async def attribute(
+        self, context: ResourceContext, properties: Mapping[str, Json], name: str
+    ) -> Json:
+        shown: dict[str, Json] = {"id": context.physical_id, "config": context.data.get("config")}
+        return shown if name == "show" else shown.get(name)
+
+
+class CloudConfig(_Config):
+    """`OS::Heat::CloudConfig`: a map, written as `#cloud-config` in JSON (which is YAML too)."""
+
+    name = "OS::Heat::CloudConfig"
+    properties = {"cloud_config": Property("any")}
+
+    async def render(self, context: ResourceContext, properties: Mapping[str, Json]) -> str:
+        config: Json = properties.get("cloud_config") or {}
+        if isinstance(config, str):
+            return config if config.startswith("#cloud-config") else "#cloud-config\n" + config
+        return "#cloud-config\n" + msgspec.json.encode(config).decode()
+
+
+class SoftwareConfig(_Config):
+    """`OS::Heat::SoftwareConfig`: a text."""
+
+    name = "OS::Heat::SoftwareConfig"
+    properties = {
+        "group": Property(),
+        "config": Property(),
+        "inputs": Property("list"),
+        "outputs": Property("list"),
+        "options": Property("map"),
+    }
+
+    async def render(self, context: ResourceContext, properties: Mapping[str, Json]) -> str:
+        return text(properties.get("config"))
+
+
+class MultipartMime(_Config):
+    """`OS::Heat::MultipartMime`: several configurations in one MIME text."""
+
+    name = "OS::Heat::MultipartMime"
+    properties = {"parts": Property("list"), "group": Property(ignored=True)}
+
+    async def render(self, context: ResourceContext, properties: Mapping[str, Json]) -> str:
+        # A fixed boundary: the same parts must give the same text, or redeploying would replace
+        # the server. It is made of this resource's id, which no part can know beforehand.
+        message = MIMEMultipart(boundary=f"=={context.physical_id}==")
+        for number, one in enumerate(items(properties.get("parts"))):
+            part = entries(one)
+            given = text(part.get("config"))
+            found = await context.config_text(given)
+            body = given if found is None else found
+            subtype = text(part.get("subtype")) or _subtype(body)
+            mime = MIMEText(body, subtype, "utf-8")
+            filename = text(part.get("filename"), f"part-{number + 1}")
+            mime.add_header("Content-Disposition", "attachment", filename=filename)
+            message.attach(mime)
+        return message.as_string()
+
+
+def _subtype(body: str) -> str:
+    if body.startswith("#!"):
+        return "x-shellscript"
+    if body.startswith("#cloud-config"):
+        return "cloud-config"
+    return "plain"

@@ -1,0 +1,266 @@
+"""Networks, subnets, routers and their interfaces."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+
+from vetro.stacks.errors import InvalidProperty, ResourceFailure
+from vetro.stacks.functions import Unknown, function_of
+from vetro.stacks.resources.base import (
+    Json,
+    Property,
+    ResourceContext,
+    ResourceType,
+    entries,
+    items,
+    text,
+)
+
+
+class Net(ResourceType):
+    """`OS::Neutron::Net`."""
+
+    name = "OS::Neutron::Net"
+    properties = {
+        "name": Property(update=True),
+        "admin_state_up": Property("boolean", ignored=True),
+        "shared": Property("boolean", ignored=True),
+        "tenant_id": Property(ignored=True),
+        "port_security_enabled": Property("boolean", ignored=True),
+        "tags": Property("list", ignored=True),
+        "value_specs": Property("map", ignored=True),
+    }
+    attributes = frozenset({"name", "status", "subnets", "tenant_id", "admin_state_up"})
+
+    async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
+        await context.compute.create_network(
+            context.physical_id,
+            project_id=context.project_id,
+            name=text(properties.get("name"), context.name),
+        )
+
+    async def update(
+        self, context: ResourceContext, properties: Mapping[str, Json], changed: frozenset[str]
+    ) -> None:
+        await context.compute.update_network(
+            context.physical_id, name=text(properties.get("name"), context.name)
+        )
+
+    async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
+        await context.compute.delete_network(context.physical_id)
+
+    async def attribute(
+        self, context: ResourceContext, properties: Mapping[str, Json], name: str
+    ) -> Json:
+        networks = await context.compute.networks(context.project_id)
+        for network in networks:
+            if network.uuid == context.physical_id:
+                shown: dict[str, Json] = {
+                    "id": network.uuid,
+                    "name": network.name,
+                    "status": "ACTIVE",
+                    "admin_state_up": True,
+                    "subnets": network.subnets,
+                    "tenant_id": network.project_id,
+                }
+                return shown if name == "show" else shown.get(name)
+        return None
+
+
+class Subnet(ResourceType):
+    """`OS::Neutron::Subnet`."""
+
+    name = "OS::Neutron::Subnet"
+    properties = {
+        "network": Property(),
+        "network_id": Property(),
+        "cidr": Property(),
+        "ip_version": Property("integer", allowed=("4", "6")),
+        "name": Property(update=True),
+        "dns_nameservers": Property("list", update=True),
+        "gateway_ip": Property(),
+        "enable_dhcp": Property("boolean", ignored=True),
+        "allocation_pools": Property("list", ignored=True),
+        "host_routes": Property("list", ignored=True),
+        "tenant_id": Property(ignored=True),
+        "tags": Property("list", ignored=True),
+        "value_specs": Property("map", ignored=True),
+    }
+    required = (("network", "network_id"), ("cidr",))
+    attributes = frozenset(
+        {
+            "cidr",
+            "gateway_ip",
+            "network_id",
+            "ip_version",
+            "dns_nameservers",
+            "enable_dhcp",
+            "name",
+            "tenant_id",
+        }
+    )
+
+    def check(self, resource: str, properties: Mapping[str, Json]) -> None:
+        super().check(resource, properties)
+        cidr = properties.get("cidr")
+        if function_of(cidr) is None and not isinstance(cidr, Unknown):
+            try:
+                ipaddress.ip_network(str(cidr))
+            except ValueError as error:
+                raise InvalidProperty(
+                    f"the property 'cidr' is {cidr!r}: {error}", resource=resource
+                ) from error
+        if str(properties.get("ip_version", 4)) == "6":
+            raise InvalidProperty("IPv6 subnets are not served", resource=resource)
+
+    async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
+        cidr = ipaddress.ip_network(text(properties["cidr"]))
+        gateway = properties.get("gateway_ip")
+        await context.compute.create_subnet(
+            context.physical_id,
+            project_id=context.project_id,
+            network=text(properties.get("network", properties.get("network_id"))),
+            name=text(properties.get("name"), context.name),
+            cidr=str(cidr),
+            # A subnet without a word about its gateway has it at its first address.
+            gateway=text(gateway) or None if gateway is not None else str(next(cidr.hosts())),
+            dns=[text(one) for one in items(properties.get("dns_nameservers"))],
+        )
+
+    async def update(
+        self, context: ResourceContext, properties: Mapping[str, Json], changed: frozenset[str]
+    ) -> None:
+        await context.compute.update_subnet(
+            context.physical_id,
+            name=text(properties.get("name"), context.name),
+            dns=[text(one) for one in items(properties.get("dns_nameservers"))],
+        )
+
+    async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
+        await context.compute.delete_subnet(context.physical_id)
+
+    async def attribute(
+        self, context: ResourceContext, properties: Mapping[str, Json], name: str
+    ) -> Json:
+        for subnet in await context.compute.subnets(context.project_id):
+            if subnet.uuid == context.physical_id:
+                shown: dict[str, Json] = {
+                    "id": subnet.uuid,
+                    "cidr": subnet.cidr,
+                    "gateway_ip": subnet.gateway,
+                    "network_id": subnet.network_uuid,
+                    "ip_version": 4,
+                    "dns_nameservers": subnet.dns,
+                    "enable_dhcp": False,
+                    "name": subnet.name,
+                    "tenant_id": subnet.project_id,
+                }
+                return shown if name == "show" else shown.get(name)
+        return None
+
+
+class Router(ResourceType):
+    """`OS::Neutron::Router`."""
+
+    name = "OS::Neutron::Router"
+    properties = {
+        "name": Property(update=True),
+        "external_gateway_info": Property("map", update=True),
+        "admin_state_up": Property("boolean", ignored=True),
+        "ha": Property("boolean", ignored=True),
+        "distributed": Property("boolean", ignored=True),
+        "value_specs": Property("map", ignored=True),
+    }
+    attributes = frozenset({"name", "status", "external_gateway_info", "tenant_id"})
+
+    async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
+        await context.compute.create_router(
+            context.physical_id,
+            project_id=context.project_id,
+            name=text(properties.get("name"), context.name),
+            external_network=await self._gateway(context, properties),
+        )
+
+    async def update(
+        self, context: ResourceContext, properties: Mapping[str, Json], changed: frozenset[str]
+    ) -> None:
+        await context.compute.update_router(
+            context.physical_id,
+            name=text(properties.get("name"), context.name),
+            external_network=await self._gateway(context, properties),
+        )
+
+    async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
+        await context.compute.delete_router(context.physical_id)
+
+    async def attribute(
+        self, context: ResourceContext, properties: Mapping[str, Json], name: str
+    ) -> Json:
+        for router in await context.compute.routers(context.project_id):
+            if router.uuid == context.physical_id:
+                shown: dict[str, Json] = {
+                    "id": router.uuid,
+                    "name": router.name,
+                    "status": "ACTIVE",
+                    "external_gateway_info": {"network_id": router.external_network},
+                    "tenant_id": router.project_id,
+                }
+                return shown if name == "show" else shown.get(name)
+        return None
+
+    async def _gateway(
+        self, context: ResourceContext, properties: Mapping[str, Json]
+    ) -> str | None:
+        info = entries(properties.get("external_gateway_info"))
+        wanted = info.get("network", info.get("network_id"))
+        return None if wanted is None else await find_network(context, text(wanted))
+
+
+class RouterInterface(ResourceType):
+    """`OS::Neutron::RouterInterface`: joins a subnet to a router."""
+
+    name = "OS::Neutron::RouterInterface"
+    properties = {
+        "router": Property(),
+        "router_id": Property(),
+        "subnet": Property(),
+        "subnet_id": Property(),
+        "port": Property(refused="give the subnet"),
+        "port_id": Property(refused="give the subnet"),
+    }
+    required = (("router", "router_id"), ("subnet", "subnet_id"))
+    delete_first = True
+
+    async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
+        router, subnet = _interface(properties)
+        await context.compute.add_router_interface(router, subnet)
+
+    async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
+        router, subnet = _interface(properties)
+        await context.compute.remove_router_interface(router, subnet)
+
+    def reference(self, context: ResourceContext) -> Json:
+        return context.physical_id
+
+
+def _interface(properties: Mapping[str, Json]) -> tuple[str, str]:
+    return (
+        text(properties.get("router", properties.get("router_id"))),
+        text(properties.get("subnet", properties.get("subnet_id"))),
+    )
+
+
+async def find_network(context: ResourceContext, wanted: str, external: bool = False) -> str:
+    """The uuid of a network given by name or uuid. Raises `ResourceFailure`."""
+    matching: list[str] = []
+    for network in await context.compute.networks(context.project_id):
+        if network.uuid == wanted:
+            return wanted
+        if network.name == wanted and (network.external or not external):
+            matching.append(network.uuid)
+    if len(matching) == 1:
+        return matching[0]
+    if matching:
+        raise ResourceFailure(f"There are {len(matching)} networks called {wanted!r}; give the id")
+    raise ResourceFailure(f"There is no network {wanted!r}")

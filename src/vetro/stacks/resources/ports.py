@@ -1,0 +1,141 @@
+"""Ports: where servers are plugged into networks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from vetro.stacks.compute_port import PortInfo
+from vetro.stacks.resources.base import (
+    Json,
+    Property,
+    ResourceContext,
+    ResourceType,
+    entries,
+    flag,
+    items,
+    text,
+)
+from vetro.stacks.resources.networks import find_network
+
+
+class Port(ResourceType):
+    """`OS::Neutron::Port`."""
+
+    name = "OS::Neutron::Port"
+    properties = {
+        "network": Property(),
+        "network_id": Property(),
+        "name": Property(update=True),
+        "fixed_ips": Property("list"),
+        "security_groups": Property("list", update=True),
+        "port_security_enabled": Property("boolean", update=True),
+        "allowed_address_pairs": Property("list", update=True),
+        "replacement_policy": Property(ignored=True, allowed=("AUTO", "REPLACE_ALWAYS")),
+        "mac_address": Property(refused="the service chooses MAC addresses"),
+        "device_id": Property(ignored=True),
+        "device_owner": Property(ignored=True),
+        "admin_state_up": Property("boolean", ignored=True),
+        "binding:vnic_type": Property(ignored=True),
+        "value_specs": Property("map", ignored=True),
+    }
+    required = (("network", "network_id"),)
+    attributes = frozenset(
+        {
+            "fixed_ips",
+            "mac_address",
+            "network_id",
+            "security_groups",
+            "status",
+            "name",
+            "device_id",
+            "subnets",
+            "tenant_id",
+            "allowed_address_pairs",
+        }
+    )
+
+    async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
+        wanted = text(properties.get("network", properties.get("network_id")))
+        wishes: list[tuple[str | None, str | None]] = []
+        for one in items(properties.get("fixed_ips")):
+            wish = entries(one)
+            wishes.append((wish.get("subnet", wish.get("subnet_id")), wish.get("ip_address")))
+        await context.compute.create_port(
+            context.physical_id,
+            project_id=context.project_id,
+            network=await find_network(context, wanted),
+            name=text(properties.get("name"), f"{context.stack_name}-{context.name}"),
+            fixed_ips=wishes,
+            security_groups=await find_groups(context, properties.get("security_groups")),
+            port_security=flag(properties.get("port_security_enabled"), True),
+            allowed_addresses=_allowed(properties),
+        )
+
+    async def update(
+        self, context: ResourceContext, properties: Mapping[str, Json], changed: frozenset[str]
+    ) -> None:
+        await context.compute.update_port(
+            context.physical_id,
+            name=text(properties.get("name"), f"{context.stack_name}-{context.name}"),
+            security_groups=await find_groups(context, properties.get("security_groups")),
+            port_security=flag(properties.get("port_security_enabled"), True),
+            allowed_addresses=_allowed(properties),
+        )
+
+    async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
+        await context.compute.delete_port(context.physical_id)
+
+    async def attribute(
+        self, context: ResourceContext, properties: Mapping[str, Json], name: str
+    ) -> Json:
+        port = await context.compute.port(context.physical_id)
+        if port is None:
+            return None
+        shown = describe_port(port)
+        shown["allowed_address_pairs"] = items(properties.get("allowed_address_pairs"))
+        return shown if name == "show" else shown.get(name)
+
+
+def describe_port(port: PortInfo) -> dict[str, Json]:
+    """A port with Neutron's keys."""
+    return {
+        "id": port.uuid,
+        "name": port.name,
+        "network_id": port.network_uuid,
+        "mac_address": port.mac,
+        "fixed_ips": [
+            {"subnet_id": subnet, "ip_address": address} for subnet, address in port.fixed_ips
+        ],
+        "subnets": [{"id": subnet} for subnet, _ in port.fixed_ips],
+        "security_groups": port.security_groups,
+        "status": "ACTIVE" if port.device_uuid else "DOWN",
+        "device_id": port.device_uuid or "",
+        "device_owner": port.device_owner,
+        "tenant_id": port.project_id,
+    }
+
+
+async def find_groups(context: ResourceContext, wanted: Json) -> list[str]:
+    """Security groups given by name or uuid as uuids. An unknown name is an error."""
+    from vetro.stacks.errors import ResourceFailure
+
+    names = [text(one) for one in items(wanted)]
+    if not names:
+        return []
+    known = await context.compute.security_groups(context.project_id)
+    found: list[str] = []
+    for name in names:
+        matching = [name] if name in known else [u for u, n in known.items() if n == name]
+        if not matching:
+            raise ResourceFailure(f"There is no security group {name!r}")
+        if len(matching) > 1:
+            raise ResourceFailure(
+                f"There are {len(matching)} security groups called {name!r}; give the id"
+            )
+        found.extend(matching)
+    return found
+
+
+def _allowed(properties: Mapping[str, Json]) -> list[str]:
+    pairs = [entries(one) for one in items(properties.get("allowed_address_pairs"))]
+    return [text(pair["ip_address"]) for pair in pairs if pair.get("ip_address")]

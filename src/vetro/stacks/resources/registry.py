@@ -1,0 +1,55 @@
+"""All resource types by name."""
+
+from __future__ import annotations
+
+import difflib
+
+from vetro.stacks.errors import UnsupportedResource
+from vetro.stacks.resources import (
+    addresses,
+    configs,
+    keypairs,
+    networks,
+    ports,
+    security_groups,
+    servers,
+)
+from vetro.stacks.resources.base import ResourceType
+
+_TYPES: dict[str, ResourceType] = {
+    one.name: one
+    for one in (
+        networks.Net(),
+        networks.Subnet(),
+        networks.Router(),
+        networks.RouterInterface(),
+        ports.Port(),
+        addresses.FloatingIP(),
+        addresses.FloatingIPAssociation(),
+        addresses.NovaFloatingIP(),
+        addresses.NovaFloatingIPAssociation(),
+        security_groups.SecurityGroup(),
+        security_groups.AwsSecurityGroup(),
+        keypairs.KeyPair(),
+        servers.Server(),
+        servers.AwsInstance(),
+        configs.CloudConfig(),
+        configs.SoftwareConfig(),
+        configs.MultipartMime(),
+    )
+}
+
+
+def known_types() -> list[str]:
+    """The names of all types, sorted."""
+    return sorted(_TYPES)
+
+
+def resource_type(name: str, resource: str) -> ResourceType:
+    """The type called `name`. Raises `UnsupportedResource` naming the resource."""
+    found = _TYPES.get(name)
+    if found is None:
+        near = difflib.get_close_matches(name, _TYPES, n=1, cutoff=0.8)
+        hint = f"did you mean {near[0]}?" if near else "this back end has no such resources"
+        raise UnsupportedResource(f"the type {name} is not served; {hint}", resource=resource)
+    return found

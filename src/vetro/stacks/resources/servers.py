@@ -1,0 +1,404 @@
+"""Servers: find room, take a ticket, have the image, create, wait until it runs.
+
+The ports of a server are resources of their own (the template gives them) or, for a network
+given directly, ports that belong to the server; those have ids derived from the server's, so
+that they are found again whatever happened in between.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from vetro.stacks.compute_port import Placement, PortInfo, ServerSpec
+from vetro.stacks.errors import ResourceFailure
+from vetro.stacks.flavors import find_flavor
+from vetro.stacks.resources.base import (
+    Json,
+    Property,
+    ResourceContext,
+    ResourceType,
+    entries,
+    items,
+    text,
+)
+from vetro.stacks.resources.networks import find_network
+from vetro.stacks.resources.ports import find_groups
+
+USER_DATA_KEY = "user-data"
+AUTHORIZED_KEYS_KEY = "root_authorized_keys"
+_NO_VOLUMES = "block storage is not part of this back end; give an image"
+
+
+class Server(ResourceType):
+    """`OS::Nova::Server`."""
+
+    name = "OS::Nova::Server"
+    properties = {
+        "name": Property(update=True),
+        "flavor": Property(update=True),
+        "image": Property(),
+        "user_data": Property("any"),
+        "user_data_format": Property(allowed=("HEAT_CFNTOOLS", "RAW", "SOFTWARE_CONFIG")),
+        "key_name": Property(),
+        "metadata": Property("map", update=True),
+        "networks": Property("list"),
+        "security_groups": Property("list", update=True),
+        "availability_zone": Property(ignored=True),
+        "scheduler_hints": Property("map", ignored=True),
+        "config_drive": Property("boolean", ignored=True),
+        "admin_pass": Property(refused="give a key pair"),
+        "block_device_mapping": Property("list", refused=_NO_VOLUMES),
+        "block_device_mapping_v2": Property("list", refused=_NO_VOLUMES),
+        "personality": Property("map", refused="use user_data"),
+        "software_config_transport": Property(ignored=True),
+        "flavor_update_policy": Property(ignored=True),
+        "image_update_policy": Property(ignored=True),
+        "user_data_update_policy": Property(ignored=True),
+        "tags": Property("list", ignored=True),
+    }
+    required = (("flavor",), ("image",))
+    attributes = frozenset(
+        {
+            "addresses",
+            "networks",
+            "first_address",
+            "name",
+            "instance_name",
+            "accessIPv4",
+            "status",
+        }
+    )
+    delete_first = True
+
+    async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
+        spec = await self.specify(context, properties)
+        await _make(context, spec)
+
+    async def specify(self, context: ResourceContext, properties: Mapping[str, Json]) -> ServerSpec:
+        """The server the properties describe; its own ports are made."""
+        flavor = find_flavor(context.flavors, text(properties["flavor"]))
+        image = await context.compute.image(context.project_id, text(properties["image"]))
+        name = text(properties.get("name"), f"{context.stack_name}-{context.name}")
+        customer = await _customer_metadata(
+            context, properties.get("user_data"), properties.get("key_name")
+        )
+        groups = await find_groups(context, properties.get("security_groups"))
+        ports = await _ports(context, items(properties.get("networks")), groups)
+        return ServerSpec(
+            uuid=context.physical_id,
+            project_id=context.project_id,
+            name=name,
+            hostname=hostname_of(name),
+            image=image,
+            memory=flavor.memory,
+            disk=flavor.disk,
+            cpu=flavor.cpu,
+            ports=ports,
+            metadata=_texts(properties.get("metadata")),
+            customer_metadata=customer,
+        )
+
+    async def update(
+        self, context: ResourceContext, properties: Mapping[str, Json], changed: frozenset[str]
+    ) -> None:
+        wanted: dict[str, Any] = {}
+        if "name" in changed:
+            wanted["name"] = text(properties.get("name"), f"{context.stack_name}-{context.name}")
+        if "metadata" in changed:
+            wanted["metadata"] = _texts(properties.get("metadata"))
+        if "flavor" in changed:
+            flavor = find_flavor(context.flavors, text(properties["flavor"]))
+            wanted.update(memory=flavor.memory, disk=flavor.disk, cpu=flavor.cpu)
+        if wanted:
+            await context.compute.update_server(
+                context.physical_id, project_id=context.project_id, **wanted
+            )
+        if "security_groups" in changed:
+            groups = await find_groups(context, properties.get("security_groups"))
+            for port in items(context.data.get("own_ports")):
+                await context.compute.update_port(text(port), security_groups=groups)
+
+    async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
+        await _remove(context)
+
+    async def attribute(
+        self, context: ResourceContext, properties: Mapping[str, Json], name: str
+    ) -> Json:
+        return await _describe(context, properties, name)
+
+
+class AwsInstance(ResourceType):
+    """`AWS::EC2::Instance`."""
+
+    name = "AWS::EC2::Instance"
+    properties = {
+        "ImageId": Property(),
+        "InstanceType": Property(),
+        "UserData": Property("any"),
+        "KeyName": Property(),
+        "AvailabilityZone": Property(ignored=True),
+        "SecurityGroups": Property("list"),
+        "SecurityGroupIds": Property("list"),
+        "NetworkInterfaces": Property("list"),
+        "SubnetId": Property(),
+        "Tags": Property("list", update=True),
+        "Volumes": Property("list", refused=_NO_VOLUMES),
+        "BlockDeviceMappings": Property("list", refused=_NO_VOLUMES),
+    }
+    required = (("ImageId",), ("InstanceType",))
+    attributes = frozenset(
+        {
+            "PublicIp",
+            "PrivateIp",
+            "PublicDnsName",
+            "PrivateDnsName",
+            "AvailabilityZone",
+        }
+    )
+    delete_first = True
+
+    async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
+        await _make(context, await Server().specify(context, self._as_server(properties)))
+
+    async def update(
+        self, context: ResourceContext, properties: Mapping[str, Json], changed: frozenset[str]
+    ) -> None:
+        await context.compute.update_server(
+            context.physical_id,
+            project_id=context.project_id,
+            metadata=_texts(self._as_server(properties)["metadata"]),
+        )
+
+    async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
+        await _remove(context)
+
+    async def attribute(
+        self, context: ResourceContext, properties: Mapping[str, Json], name: str
+    ) -> Json:
+        if name == "AvailabilityZone":
+            return "nova"
+        addresses = await _addresses(context)
+        fixed = [one["addr"] for one in addresses if one["OS-EXT-IPS:type"] == "fixed"]
+        floating = [one["addr"] for one in addresses if one["OS-EXT-IPS:type"] == "floating"]
+        private = fixed[0] if fixed else "0.0.0.0"  # noqa: S104 what EC2's words call "none yet"
+        public = floating[0] if floating else private
+        shown: dict[str, Json] = {
+            "PublicIp": public,
+            "PublicDnsName": public,
+            "PrivateIp": private,
+            "PrivateDnsName": private,
+        }
+        return shown if name == "show" else shown.get(name)
+
+    def _as_server(self, properties: Mapping[str, Json]) -> dict[str, Json]:
+        networks: list[Json] = []
+        for one in items(properties.get("NetworkInterfaces")):
+            interface = {"NetworkInterfaceId": one} if isinstance(one, str) else entries(one)
+            networks.append({"port": interface.get("NetworkInterfaceId")})
+        if properties.get("SubnetId"):
+            networks.append({"subnet": properties["SubnetId"]})
+        tags = [entries(one) for one in items(properties.get("Tags"))]
+        groups = items(properties.get("SecurityGroupIds")) + items(properties.get("SecurityGroups"))
+        return {
+            "flavor": properties["InstanceType"],
+            "image": properties["ImageId"],
+            "user_data": properties.get("UserData"),
+            "key_name": properties.get("KeyName"),
+            "networks": networks,
+            "security_groups": groups,
+            "metadata": {text(tag.get("Key")): tag.get("Value") for tag in tags},
+        }
+
+
+def hostname_of(name: str) -> str:
+    """A host name made of a server's name: letters, digits and dashes, at most 63."""
+    cleaned = re.sub(r"[^a-z0-9-]+", "-", name.lower()).strip("-")
+    return cleaned[:63].strip("-") or "server"
+
+
+async def _make(context: ResourceContext, spec: ServerSpec) -> None:
+    compute = context.compute
+    existing = await compute.server(
+        spec.uuid, project_id=spec.project_id, host=context.data.get("host")
+    )
+    if existing is not None and existing.state == "running":
+        return  # made before a crash
+    placement = _placement(context)
+    if placement is None:
+        context.say("a server with room for it")
+        placement = await compute.place(spec)
+        await context.save(
+            {
+                **context.data,
+                "host": placement.host,
+                "host_name": placement.host_name,
+                "ticket": placement.ticket,
+            }
+        )
+    where = placement.host_name or placement.host
+    try:
+        context.say(f"its turn on {where}")
+        await compute.wait_turn(placement)
+        context.say(f"the image {spec.image.name} on {where}")
+        await compute.ensure_image(placement, spec.image)
+        context.say(f"the instance on {where}")
+        await compute.create_server(placement, spec)
+    finally:
+        await compute.release(placement)
+    await context.save({**context.data, "ticket": None})
+
+
+def _placement(context: ResourceContext) -> Placement | None:
+    """The placement of a creation that was cut off, if its room is still held."""
+    host, ticket = context.data.get("host"), context.data.get("ticket")
+    if not host or not ticket:
+        return None
+    return Placement(host=text(host), host_name=text(context.data.get("host_name")), ticket=ticket)
+
+
+async def _remove(context: ResourceContext) -> None:
+    compute = context.compute
+    placement = _placement(context)
+    if placement is not None:
+        await compute.release(placement)
+    await compute.delete_server(
+        context.physical_id, project_id=context.project_id, host=context.data.get("host")
+    )
+    for port in items(context.data.get("own_ports")):
+        await compute.delete_port(text(port))
+
+
+async def _ports(context: ResourceContext, networks: list[Json], groups: list[str]) -> list[str]:
+    """The uuids of the server's ports; makes those that only it has."""
+    if not networks:
+        networks = [{"network": await _only_network(context)}]
+    own = [
+        str(uuid.uuid5(uuid.UUID(context.physical_id), f"port-{number}"))
+        for number, one in enumerate(networks)
+        if not entries(one).get("port")
+    ]
+    if own != items(context.data.get("own_ports")):
+        await context.save({**context.data, "own_ports": own})
+    names = await _subnet_networks(context, networks)
+    left = iter(own)
+    result: list[str] = []
+    for one in networks:
+        entry = entries(one)
+        if entry.get("port"):
+            result.append(text(entry["port"]))
+            continue
+        port = next(left)
+        subnet = entry.get("subnet")
+        wanted = entry.get("network", entry.get("uuid")) or names.get(text(subnet))
+        await context.compute.create_port(
+            port,
+            project_id=context.project_id,
+            network=await find_network(context, text(wanted)),
+            name=f"{context.stack_name}-{context.name}",
+            fixed_ips=[(subnet, entry.get("fixed_ip"))] if subnet or entry.get("fixed_ip") else [],
+            security_groups=groups,
+            port_security=True,
+            allowed_addresses=[],
+        )
+        result.append(port)
+    return result
+
+
+async def _subnet_networks(context: ResourceContext, networks: list[Json]) -> dict[str, str]:
+    if not any(entries(one).get("subnet") for one in networks):
+        return {}
+    subnets = await context.compute.subnets(context.project_id)
+    return {subnet.uuid: subnet.network_uuid for subnet in subnets}
+
+
+async def _only_network(context: ResourceContext) -> str:
+    networks = await context.compute.networks(context.project_id)
+    own = [one.uuid for one in networks if not one.external]
+    if len(own) == 1:
+        return own[0]
+    if own:
+        raise ResourceFailure("The server names no network and the project has several")
+    raise ResourceFailure("The server names no network and the project has none")
+
+
+async def _customer_metadata(
+    context: ResourceContext, user_data: Json, key_name: Json
+) -> dict[str, str]:
+    result: dict[str, str] = {}
+    if user_data:
+        given = user_data if isinstance(user_data, str) else text(user_data)
+        found = await context.config_text(given)
+        result[USER_DATA_KEY] = given if found is None else found
+    if key_name:
+        key = await context.compute.public_key(text(key_name), project_id=context.project_id)
+        if key is None:
+            raise ResourceFailure(f"There is no key pair {text(key_name)!r}")
+        result[AUTHORIZED_KEYS_KEY] = key
+    return result
+
+
+async def _own_ports(context: ResourceContext) -> list[PortInfo]:
+    ports = await context.compute.ports(context.project_id)
+    return [port for port in ports if port.device_uuid == context.physical_id]
+
+
+async def _addresses(context: ResourceContext) -> list[dict[str, Json]]:
+    floating = await context.compute.floating_ips(context.project_id)
+    networks = {one.uuid: one.name for one in await context.compute.networks(context.project_id)}
+    result: list[dict[str, Json]] = []
+    for port in await _own_ports(context):
+        addresses = [(address, "fixed") for _, address in port.fixed_ips]
+        addresses += [(one.address, "floating") for one in floating if one.port_uuid == port.uuid]
+        for address, kind in addresses:
+            result.append(
+                {
+                    "addr": address,
+                    "version": 6 if ":" in address else 4,
+                    "OS-EXT-IPS:type": kind,
+                    "OS-EXT-IPS-MAC:mac_addr": port.mac,
+                    "port": port.uuid,
+                    "network": networks.get(port.network_uuid, port.network_uuid),
+                    "network_uuid": port.network_uuid,
+                }
+            )
+    return result
+
+
+async def _describe(context: ResourceContext, properties: Mapping[str, Json], name: str) -> Json:
+    """A server's attributes. Networks are keys by name and by id, as templates use both."""
+    label = text(properties.get("name"), f"{context.stack_name}-{context.name}")
+    if name in ("name", "instance_name"):
+        return label
+    addresses = await _addresses(context)
+    by_network: dict[str, list[dict[str, Json]]] = {}
+    for one in addresses:
+        shown = {key: value for key, value in one.items() if key not in ("network", "network_uuid")}
+        for key in (one["network"], one["network_uuid"]):
+            by_network.setdefault(text(key), []).append(shown)
+    if name == "addresses":
+        return by_network
+    if name == "networks":
+        return {key: [one["addr"] for one in some] for key, some in by_network.items()}
+    first = addresses[0]["addr"] if addresses else ""
+    if name in ("first_address", "accessIPv4"):
+        return first
+    server = await context.compute.server(
+        context.physical_id, project_id=context.project_id, host=context.data.get("host")
+    )
+    state = "ACTIVE" if server is not None and server.state == "running" else "SHUTOFF"
+    if name == "status":
+        return state
+    return {
+        "id": context.physical_id,
+        "name": label,
+        "status": state,
+        "addresses": by_network,
+        "OS-EXT-SRV-ATTR:host": server.host if server is not None else None,
+    }
+
+
+def _texts(value: Json) -> dict[str, str]:
+    return {str(key): text(item) for key, item in entries(value).items()}

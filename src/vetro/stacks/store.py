@@ -1,0 +1,268 @@
+"""Stacks in the database."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import delete, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from vetro.stacks import tables
+from vetro.stacks.errors import OperationLost, StackBusy, StackExists, StackNotFound
+from vetro.stacks.model import StackStatus
+from vetro.stacks.owner import is_gone
+from vetro.stacks.records import Hold, ResourceRow, StackRow
+from vetro.storage import Database, Transaction
+
+
+class DatabaseStore:
+    """`StackStore` on SQLite or PostgreSQL."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    async def find(self, project_id: str, name: str) -> StackRow | None:
+        """A stack with its resources; one whose operation died shows as failed."""
+        table = tables.stacks
+        async with self._db.read() as tx:
+            found = await tx.execute(
+                select(table).where(table.c.project_id == project_id, table.c.name == name)
+            )
+            row = found.first()
+            if row is None:
+                return None
+            resources = await tx.execute(
+                select(tables.resources)
+                .where(tables.resources.c.stack_id == row.id)
+                .order_by(tables.resources.c.id)
+            )
+            stack = _stack(row, [_resource(one) for one in resources])
+        if stack.status.in_progress and not self._is_held(stack):
+            action = stack.status.value.removesuffix("_IN_PROGRESS")
+            stack.status = StackStatus(f"{action}_FAILED")
+            stack.reason = "The operation was interrupted before it was done"
+            stack.waiting_on = None
+        return stack
+
+    async def create(self, row: StackRow, owner: str, seconds: float) -> Hold:
+        """Store a new stack, held by `owner`."""
+        hold = Hold(row.id, row.name, 1, owner)
+        try:
+            async with self._db.transaction() as tx:
+                await tx.execute(
+                    insert(tables.stacks).values(
+                        id=row.id,
+                        project_id=row.project_id,
+                        name=row.name,
+                        status=row.status.value,
+                        reason=row.reason,
+                        template=row.template,
+                        parameters=row.parameters,
+                        files=row.files,
+                        environment=row.environment,
+                        tags=row.tags,
+                        outputs=row.outputs,
+                        created_at=row.created,
+                        fence=hold.fence,
+                        owner=owner,
+                        owner_until=self._until(seconds),
+                    )
+                )
+        except IntegrityError as error:
+            raise StackExists(row.name) from error
+        return hold
+
+    async def take(
+        self, stack_id: str, name: str, values: Mapping[str, Any], owner: str, seconds: float
+    ) -> Hold:
+        """Hold a stack that is free, or whose holder is dead or late."""
+        table = tables.stacks
+        async with self._db.transaction() as tx:
+            found = await tx.execute(select(table).where(table.c.id == stack_id).with_for_update())
+            row = found.first()
+            if row is None:
+                raise StackNotFound(name)
+            stack = _stack(row, [])
+            if self._is_held(stack):
+                raise StackBusy(name, stack.status.value)
+            hold = Hold(stack_id, name, stack.fence + 1, owner)
+            await tx.execute(
+                update(table)
+                .where(table.c.id == stack_id)
+                .values(
+                    **_columns(values),
+                    fence=hold.fence,
+                    owner=owner,
+                    owner_until=self._until(seconds),
+                )
+            )
+        return hold
+
+    async def renew(self, hold: Hold, seconds: float) -> None:
+        """Hold it for `seconds` from now."""
+        async with self._db.transaction() as tx:
+            await self._write(tx, hold, {"owner_until": self._until(seconds)})
+
+    async def change(self, hold: Hold, values: Mapping[str, Any]) -> None:
+        """Change columns of the stack."""
+        async with self._db.transaction() as tx:
+            await self._write(tx, hold, values)
+
+    async def settle(self, hold: Hold, values: Mapping[str, Any]) -> None:
+        """Change the stack and let go."""
+        async with self._db.transaction() as tx:
+            released = {"owner": None, "owner_until": None, "waiting_on": None}
+            await self._write(tx, hold, {**values, **released})
+
+    async def remove(self, hold: Hold) -> None:
+        """Remove the stack and its rows."""
+        async with self._db.transaction() as tx:
+            await self._check(tx, hold)
+            await tx.execute(
+                delete(tables.resources).where(tables.resources.c.stack_id == hold.stack_id)
+            )
+            await tx.execute(delete(tables.stacks).where(tables.stacks.c.id == hold.stack_id))
+
+    async def add_resource(self, hold: Hold, row: ResourceRow) -> None:
+        """Insert a resource row."""
+        async with self._db.transaction() as tx:
+            await self._check(tx, hold)
+            inserted = await tx.execute(
+                insert(tables.resources)
+                .values(stack_id=hold.stack_id, **_resource_columns(row))
+                .returning(tables.resources.c.id)
+            )
+            row.id = inserted.scalar_one()
+
+    async def change_resource(self, hold: Hold, row: ResourceRow) -> None:
+        """Write a resource row as it is."""
+        async with self._db.transaction() as tx:
+            await self._check(tx, hold)
+            await tx.execute(
+                update(tables.resources)
+                .where(tables.resources.c.id == row.id)
+                .values(**_resource_columns(row))
+            )
+
+    async def remove_resource(self, hold: Hold, row: ResourceRow) -> None:
+        """Delete a resource row."""
+        async with self._db.transaction() as tx:
+            await self._check(tx, hold)
+            await tx.execute(delete(tables.resources).where(tables.resources.c.id == row.id))
+
+    async def config_text(self, project_id: str, physical_id: str) -> str | None:
+        """The text of a software configuration of the project."""
+        async with self._db.read() as tx:
+            found = await tx.execute(
+                select(tables.resources.c.data)
+                .join(tables.stacks, tables.stacks.c.id == tables.resources.c.stack_id)
+                .where(
+                    tables.resources.c.physical_id == physical_id,
+                    tables.resources.c.type.like("OS::Heat::%"),
+                    tables.stacks.c.project_id == project_id,
+                )
+            )
+            data: Any = found.scalars().first()
+        return None if data is None else data.get("config")
+
+    # --- inside ------------------------------------------------------------------------
+
+    def _until(self, seconds: float) -> Any:
+        return self._db.clock.now() + timedelta(seconds=seconds)
+
+    def _is_held(self, stack: StackRow) -> bool:
+        if stack.owner is None or stack.owner_until is None:
+            return False
+        return stack.owner_until > self._db.clock.now() and not is_gone(stack.owner)
+
+    async def _write(self, tx: Transaction, hold: Hold, values: Mapping[str, Any]) -> None:
+        changed = await tx.execute(
+            update(tables.stacks)
+            .where(
+                tables.stacks.c.id == hold.stack_id,
+                tables.stacks.c.fence == hold.fence,
+                tables.stacks.c.owner == hold.owner,
+            )
+            .values(**_columns(values))
+        )
+        if changed.rowcount != 1:
+            raise OperationLost(hold.name)
+
+    async def _check(self, tx: Transaction, hold: Hold) -> None:
+        found = await tx.execute(
+            select(tables.stacks.c.id)
+            .where(
+                tables.stacks.c.id == hold.stack_id,
+                tables.stacks.c.fence == hold.fence,
+                tables.stacks.c.owner == hold.owner,
+            )
+            .with_for_update(read=True)
+        )
+        if found.first() is None:
+            raise OperationLost(hold.name)
+
+
+_RENAMED = {"created": "created_at", "updated": "updated_at"}
+
+
+def _columns(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        _RENAMED.get(key, key): value.value if isinstance(value, StackStatus) else value
+        for key, value in values.items()
+    }
+
+
+def _resource_columns(row: ResourceRow) -> dict[str, Any]:
+    return {
+        "name": row.name,
+        "type": row.type,
+        "physical_id": row.physical_id,
+        "current": row.current,
+        "retain": row.retain,
+        "status": row.status.value,
+        "reason": row.reason,
+        "properties": row.properties,
+        "data": row.data,
+        "requires": row.requires,
+    }
+
+
+def _stack(row: Any, resources: list[ResourceRow]) -> StackRow:
+    return StackRow(
+        id=row.id,
+        project_id=row.project_id,
+        name=row.name,
+        status=StackStatus(row.status),
+        reason=row.reason,
+        waiting_on=row.waiting_on,
+        template=row.template,
+        parameters=row.parameters,
+        files=row.files,
+        environment=row.environment,
+        tags=row.tags,
+        outputs=row.outputs,
+        created=row.created_at,
+        updated=row.updated_at,
+        fence=row.fence,
+        owner=row.owner,
+        owner_until=row.owner_until,
+        resources=resources,
+    )
+
+
+def _resource(row: Any) -> ResourceRow:
+    return ResourceRow(
+        id=row.id,
+        name=row.name,
+        type=row.type,
+        physical_id=row.physical_id,
+        current=row.current,
+        retain=row.retain,
+        status=StackStatus(row.status),
+        reason=row.reason,
+        properties=row.properties,
+        data=row.data,
+        requires=row.requires,
+    )
