@@ -1,0 +1,43 @@
+"""The catalog: packages and categories; store and HTTP (catalog-api.md §6.2, §6.3).
+
+``Catalog`` is the store, which the engine asks for packages; ``catalog_handlers`` are its calls, served
+by the ``/v1`` face.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from vetro.catalog.handlers import category_handlers, empty, package_handlers
+from vetro.catalog.search import PackageQuery
+from vetro.catalog.store import Catalog, UploadMetadata, new_id
+from vetro.catalog.times import api_time, api_time_or_none
+from vetro.storage import MigrationSet
+
+MIGRATIONS = MigrationSet("catalog", Path(__file__).parent / "migrations")
+PACKAGE_SIZE_LIMIT = 5 * 2**20
+
+
+def catalog_handlers(
+    catalog: Catalog, *, package_size_limit: int = PACKAGE_SIZE_LIMIT
+) -> list[Any]:
+    """All handlers of the catalog; ``package_size_limit`` in bytes."""
+    return [
+        *package_handlers(catalog, package_size_limit=package_size_limit),
+        *category_handlers(catalog),
+    ]
+
+
+__all__ = [
+    "MIGRATIONS",
+    "PACKAGE_SIZE_LIMIT",
+    "Catalog",
+    "PackageQuery",
+    "UploadMetadata",
+    "api_time",
+    "api_time_or_none",
+    "catalog_handlers",
+    "empty",
+    "new_id",
+]

@@ -1,0 +1,36 @@
+"""Environments, sessions, the services tree, deployments, actions, tasks (catalog-api.md §5, §8).
+
+``Environments`` holds the stores: ``.store`` for the API, ``.tasks`` for engines. ``face`` serves them,
+together with the catalog's packages, as the ``/v1`` API.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from vetro.environments.face import face
+from vetro.environments.store import EnvironmentSettings, EnvironmentStore
+from vetro.environments.tasks import EngineTask, TaskResult, TaskStore, task_channel
+from vetro.storage import Database, MigrationSet
+
+MIGRATIONS = MigrationSet("environments", Path(__file__).parent / "migrations")
+
+
+class Environments:
+    """The stores of the room on one database."""
+
+    def __init__(self, database: Database, settings: EnvironmentSettings | None = None) -> None:
+        self.store = EnvironmentStore(database, settings or EnvironmentSettings())
+        self.tasks = TaskStore(database, self.store)
+
+
+__all__ = [
+    "MIGRATIONS",
+    "EngineTask",
+    "EnvironmentSettings",
+    "Environments",
+    "TaskResult",
+    "TaskStore",
+    "face",
+    "task_channel",
+]

@@ -108,9 +108,8 @@ def parse_yaml(content: bytes, file: str) -> tuple[Any, Any]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         hint = ""
-        if "cannot start any token" in str(error.problem) or "expected alphabetic" in str(
-            error.problem
-        ):
+        starts = ("cannot start any token", "expected alphabetic", "comment or line break")
+        if any(one in str(error.problem) for one in starts):
             hint = "; quote values that start with >, !, *, % or @"
         raise PackageLoadError(
             f"Unable to load due to: {error.problem or error.context}{hint}",

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from vetro.packages.errors import (
     PackageClassError,
@@ -171,7 +171,7 @@ def syntax(content: bytes, file: str) -> None:
     import yaml
 
     try:
-        events: Any = yaml.parse(content.decode("utf-8-sig"), Loader=yaml.CSafeLoader)
+        events = cast("Any", yaml).parse(content.decode("utf-8-sig"), Loader=yaml.CSafeLoader)
         deque(events, maxlen=0)
     except UnicodeDecodeError as error:
         raise PackageLoadError("not UTF-8 text", file=file) from error

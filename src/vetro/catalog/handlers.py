@@ -1,0 +1,193 @@
+"""HTTP of packages and categories, part of the ``/v1`` face (catalog-api.md §6.2, §6.3)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from litestar import Request, Response, delete, get, patch, post
+from litestar.params import FromPath
+from litestar.response import File
+
+from vetro.catalog.search import parse_query
+from vetro.catalog.store import Catalog, UploadMetadata
+from vetro.http import (
+    BadRequest,
+    NotFound,
+    Part,
+    UnsupportedMediaType,
+    content_type,
+    principal_of,
+    read_json,
+    receive_multipart,
+)
+
+AnyRequest = Request[Any, Any, Any]
+PATCH_TYPE = "application/murano-packages-json-patch"
+
+
+def empty() -> Response[Any]:
+    """200 with a body of no bytes, as v1 answers when there is nothing to say (§3)."""
+    return Response(b"", media_type="application/json", status_code=200)
+
+
+async def receive_package(
+    request: AnyRequest, directory: Path, limit_bytes: int
+) -> tuple[Path, UploadMetadata]:
+    """The file and the metadata of an upload. Errors: 400, 413, 507."""
+    if content_type(request) != "multipart/form-data":
+        raise BadRequest("A package is uploaded as multipart/form-data")
+    try:
+        parts = await receive_multipart(request, directory, limit_bytes, max_parts=8)
+    except UnsupportedMediaType as error:
+        raise BadRequest(error.message) from error
+    try:
+        return _package_parts(parts)
+    except BaseException:
+        for part in parts:
+            if part.path is not None:
+                part.path.unlink(missing_ok=True)
+        raise
+
+
+def _package_parts(parts: list[Part]) -> tuple[Path, UploadMetadata]:
+    if len(parts) > 2:
+        raise BadRequest("An upload has at most two parts: the file and its metadata")
+    files = [part for part in parts if part.path is not None]
+    texts = [part for part in parts if part.path is None]
+    if len(files) != 1 or files[0].path is None:
+        raise BadRequest("An upload needs one file part, with a file name")
+    if files[0].size == 0:
+        raise BadRequest("The uploaded file is empty")
+    metadata = UploadMetadata()
+    if texts and texts[0].value.strip():
+        try:
+            metadata = msgspec.json.decode(texts[0].value, type=UploadMetadata)
+        except msgspec.DecodeError as error:
+            raise BadRequest(f"The metadata of the upload is wrong: {error}") from error
+    for name in ("tags", "categories"):
+        values: list[str] = getattr(metadata, name)
+        if len(set(values)) != len(values):
+            raise BadRequest(f"The metadata has an element of {name} twice")
+    return files[0].path, metadata
+
+
+def package_handlers(catalog: Catalog, *, package_size_limit: int) -> list[Any]:
+    """The handlers of packages; ``package_size_limit`` in bytes."""
+
+    @get("/v1/catalog/packages")
+    async def search(request: AnyRequest) -> dict[str, Any]:
+        """Packages that match, a page at a time."""
+        query = parse_query([(k, str(v)) for k, v in request.query_params.multi_items()])
+        views, marker = await catalog.search(principal_of(request), query)
+        return {"packages": views, **({"next_marker": marker} if marker else {})}
+
+    @post("/v1/catalog/packages", status_code=200)
+    async def upload(request: AnyRequest) -> dict[str, Any]:
+        """Check and add a package archive."""
+        path, metadata = await receive_package(request, catalog.blobs.directory, package_size_limit)
+        return await catalog.upload(principal_of(request), path, metadata)
+
+    @get("/v1/catalog/packages/{package_id:str}")
+    async def show(request: AnyRequest, package_id: FromPath[str]) -> dict[str, Any]:
+        """One package."""
+        return await catalog.show(principal_of(request), package_id)
+
+    @patch("/v1/catalog/packages/{package_id:str}")
+    async def change(request: AnyRequest, package_id: FromPath[str]) -> dict[str, Any]:
+        """Change what may be changed of a package."""
+        body = await read_json(request, (PATCH_TYPE,))
+        return await catalog.patch(principal_of(request), package_id, body)
+
+    @delete("/v1/catalog/packages/{package_id:str}", status_code=200)
+    async def remove(request: AnyRequest, package_id: FromPath[str]) -> Response[Any]:
+        """Remove a package."""
+        await catalog.delete(principal_of(request), package_id)
+        return empty()
+
+    @get("/v1/catalog/packages/{package_id:str}/download")
+    async def download(request: AnyRequest, package_id: FromPath[str]) -> File:
+        """The archive as it was uploaded."""
+        package, path = await catalog.open_for(principal_of(request), package_id)
+        return File(
+            path, filename=f"{package.full_name}.zip", media_type="application/octet-stream"
+        )
+
+    @get("/v1/catalog/packages/{package_id:str}/{part:str}")
+    async def part_of(
+        request: AnyRequest, package_id: FromPath[str], part: FromPath[str]
+    ) -> Response[Any]:
+        """``ui``, ``logo`` or ``supplier_logo``; empty when the package has none."""
+        if part not in ("ui", "logo", "supplier_logo"):
+            raise NotFound("There is nothing at this path")
+        package, _ = await catalog.open_for(principal_of(request), package_id)
+        if part == "ui":
+            return Response(package.ui or "", media_type="text/plain; charset=utf-8")
+        content = package.logo if part == "logo" else package.supplier_logo
+        return Response(content or b"", media_type="application/octet-stream")
+
+    return [search, upload, show, change, remove, download, part_of]
+
+
+def category_handlers(catalog: Catalog) -> list[Any]:
+    """The handlers of categories."""
+
+    @get("/v1/catalog/categories")
+    async def listing(request: AnyRequest) -> dict[str, Any]:
+        """Categories, sorted and paged."""
+        return _page(await catalog.list_categories(), dict(request.query_params.items()))
+
+    @post("/v1/catalog/categories", status_code=200)
+    async def add(request: AnyRequest) -> dict[str, Any]:
+        """Create a category."""
+        body = await read_json(request)
+        if not isinstance(body, dict):
+            raise BadRequest("A category is an object with a name")
+        name: object = msgspec.convert(body, dict[str, Any]).get("name")
+        return await catalog.add_category(principal_of(request), name)
+
+    @get("/v1/catalog/categories/{category_id:str}")
+    async def show(request: AnyRequest, category_id: FromPath[str]) -> dict[str, Any]:
+        """A category and its packages."""
+        return await catalog.show_category(principal_of(request), category_id)
+
+    @delete("/v1/catalog/categories/{category_id:str}", status_code=200)
+    async def remove(request: AnyRequest, category_id: FromPath[str]) -> Response[Any]:
+        """Remove an empty category."""
+        await catalog.delete_category(principal_of(request), category_id)
+        return empty()
+
+    return [listing, add, show, remove]
+
+
+SORT_KEYS = ("name", "created", "updated", "package_count", "id")
+
+
+def _page(rows: list[dict[str, Any]], given: dict[str, str]) -> dict[str, Any]:
+    unknown = set(given) - {"sort_keys", "sort_dir", "limit", "marker"}
+    if unknown:
+        raise BadRequest(f"Unknown parameter: {min(unknown)}")
+    keys = [key.strip() for key in given.get("sort_keys", "name").split(",") if key.strip()]
+    for key in keys:
+        if key not in SORT_KEYS:
+            raise BadRequest(f"Unknown sort key: {key}")
+    direction = given.get("sort_dir", "asc")
+    if direction not in ("asc", "desc"):
+        raise BadRequest("sort_dir must be asc or desc")
+    for key in reversed([*keys, "id"]):
+        rows.sort(key=lambda row, key=key: row[key], reverse=direction == "desc")
+    start = 0
+    if "marker" in given:
+        ids = [row["id"] for row in rows]
+        if given["marker"] not in ids:
+            raise NotFound(f"Marker {given['marker']} is not the id of a category")
+        start = ids.index(given["marker"]) + 1
+    if "limit" not in given:
+        return {"categories": rows[start:]}
+    if not given["limit"].isdigit() or int(given["limit"]) <= 0:
+        raise BadRequest("limit must be a whole number above 0")
+    limit = int(given["limit"])
+    page = rows[start : start + limit]
+    marker = {"next_marker": page[-1]["id"]} if len(page) == limit else {}
+    return {"categories": page, **marker}

@@ -1,0 +1,94 @@
+"""Tables of the catalog (catalog-api.md §9)."""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    Boolean,
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    PrimaryKeyConstraint,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+from vetro.storage import Json, UtcDateTime
+
+metadata = MetaData()
+
+packages = Table(
+    "catalog_packages",
+    metadata,
+    Column("id", String(36), primary_key=True),
+    Column("fully_qualified_name", String(128), nullable=False),
+    Column("version", String(64), nullable=False),
+    Column("name", String(80), nullable=False),
+    Column("type", String(20), nullable=False),
+    Column("author", String(80)),
+    Column("description", Text),
+    Column("supplier", Json, nullable=False),
+    Column("owner_id", String(64), nullable=False),
+    Column("is_public", Boolean, nullable=False),
+    Column("enabled", Boolean, nullable=False),
+    # Name of the archive's file in the blob directory: its SHA-256.
+    Column("archive", String(64), nullable=False),
+    Column("created", UtcDateTime, nullable=False),
+    Column("updated", UtcDateTime, nullable=False),
+    UniqueConstraint("fully_qualified_name", "owner_id", "version"),
+    Index("catalog_packages_owner", "owner_id"),
+)
+
+classes = Table(
+    "catalog_classes",
+    metadata,
+    Column(
+        "package_id",
+        String(36),
+        ForeignKey("catalog_packages.id", ondelete="CASCADE"),
+        nullable=False,
+    ),
+    Column("name", String(128), nullable=False),
+    PrimaryKeyConstraint("package_id", "name"),
+    Index("catalog_classes_name", "name"),
+)
+
+tags = Table(
+    "catalog_tags",
+    metadata,
+    Column(
+        "package_id",
+        String(36),
+        ForeignKey("catalog_packages.id", ondelete="CASCADE"),
+        nullable=False,
+    ),
+    Column("name", String(80), nullable=False),
+    Column("position", Integer, nullable=False),
+    PrimaryKeyConstraint("package_id", "name"),
+)
+
+categories = Table(
+    "catalog_categories",
+    metadata,
+    Column("id", String(36), primary_key=True),
+    Column("name", String(80), nullable=False, unique=True),
+    Column("created", UtcDateTime, nullable=False),
+    Column("updated", UtcDateTime, nullable=False),
+)
+
+package_categories = Table(
+    "catalog_package_categories",
+    metadata,
+    Column(
+        "package_id",
+        String(36),
+        ForeignKey("catalog_packages.id", ondelete="CASCADE"),
+        nullable=False,
+    ),
+    # Restricted: a category in use cannot go, whoever asks at the same moment.
+    Column("category_id", String(36), ForeignKey("catalog_categories.id"), nullable=False),
+    PrimaryKeyConstraint("package_id", "category_id"),
+)

@@ -1,0 +1,67 @@
+"""The catalog face: discovery and ``/v1`` (catalog-api.md §1)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from litestar import Request, Response, get
+
+from vetro.catalog import PACKAGE_SIZE_LIMIT, Catalog, catalog_handlers
+from vetro.environments.handlers import (
+    deployment_handlers,
+    environment_handlers,
+    service_handlers,
+)
+from vetro.environments.tasks import TaskStore
+from vetro.http import Authenticator, Face, make_face
+
+AnyRequest = Request[Any, Any, Any]
+
+
+def _version(request: AnyRequest) -> dict[str, Any]:
+    base = f"{request.url.scheme}://{request.headers.get('host', '')}"
+    return {
+        "id": "v1.0",
+        "status": "CURRENT",
+        "links": [{"rel": "self", "href": f"{base}/v1/"}],
+    }
+
+
+def face(
+    catalog: Catalog,
+    work: TaskStore,
+    authenticator: Authenticator,
+    *,
+    identity_url: str = "",
+    package_size_limit: int = PACKAGE_SIZE_LIMIT,
+    debug: bool = False,
+) -> Face:
+    """Discovery, environments and packages behind one prefix (none)."""
+
+    @get("/")
+    async def versions(request: AnyRequest) -> Response[Any]:
+        """The versions of the API."""
+        return Response({"versions": [_version(request)]}, status_code=300)
+
+    @get("/v1")
+    async def version(request: AnyRequest) -> dict[str, Any]:
+        """Version 1."""
+        return {"version": _version(request)}
+
+    return make_face(
+        name="catalog",
+        prefix="",
+        title="Vetro catalog API",
+        handlers=[
+            versions,
+            version,
+            *catalog_handlers(catalog, package_size_limit=package_size_limit),
+            *environment_handlers(work.store, work),
+            *service_handlers(work.database, work.store),
+            *deployment_handlers(work.database, work.store, work),
+        ],
+        authenticator=authenticator,
+        public=lambda method, path: method in ("GET", "HEAD") and path in ("/", "/v1"),
+        www_authenticate=f'Keystone uri="{identity_url}"',
+        debug=debug,
+    )

@@ -1,0 +1,413 @@
+"""HTTP of environments, sessions, services, deployments and actions (catalog-api.md §5)."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import AsyncIterator
+from typing import Any, cast
+
+import msgspec
+from litestar import Request, Response, delete, get, patch, post, put
+from litestar.params import FromPath
+from sqlalchemy import select
+
+from vetro.catalog import empty
+from vetro.environments.model import (
+    check_services,
+    delete_path,
+    get_path,
+    ids_below,
+    put_path,
+    require_service,
+    segments,
+)
+from vetro.environments.modelpatch import patch_model
+from vetro.environments.store import EnvironmentStore, with_status
+from vetro.environments.tables import instances, statuses, tasks
+from vetro.environments.tasks import TaskStore, task_channel
+from vetro.http import BadRequest, NotFound, ServerEvent, event_stream, principal_of, read_json
+from vetro.storage import Database
+
+AnyRequest = Request[Any, Any, Any]
+MODEL_LIMIT = 8 * 2**20
+MODEL_PATCH = "application/env-model-json-patch"
+
+
+def session_of(request: AnyRequest) -> str | None:
+    """The configuration session of a request; an empty header is none."""
+    return request.headers.get("x-configuration-session") or None
+
+
+def json_response(value: Any) -> Response[Any]:
+    """Any JSON value, bare scalars and null included."""
+    return Response(msgspec.json.encode(value), media_type="application/json", status_code=200)
+
+
+def environment_handlers(store: EnvironmentStore, work: TaskStore) -> list[Any]:
+    """The handlers of environments and sessions."""
+
+    @get("/v1/environments")
+    async def listing(request: AnyRequest) -> dict[str, Any]:
+        """Environments of the project."""
+        rows = await store.listing(
+            principal_of(request),
+            all_tenants=str(request.query_params.get("all_tenants", "")).lower() == "true",
+            tenant=request.query_params.get("tenant"),
+        )
+        return {"environments": rows}
+
+    @post("/v1/environments", status_code=200)
+    async def create(request: AnyRequest) -> dict[str, Any]:
+        """Create an environment."""
+        body = await read_json(request, limit_bytes=MODEL_LIMIT)
+        return await store.create(principal_of(request), body)
+
+    @get("/v1/environments/{environment_id:str}")
+    async def show(request: AnyRequest, environment_id: FromPath[str]) -> dict[str, Any]:
+        """An environment with its applications."""
+        return await store.show(principal_of(request), environment_id, session_of(request))
+
+    @put("/v1/environments/{environment_id:str}")
+    async def rename(request: AnyRequest, environment_id: FromPath[str]) -> dict[str, Any]:
+        """Rename an environment."""
+        body = await read_json(request)
+        return await store.rename(principal_of(request), environment_id, body)
+
+    @delete("/v1/environments/{environment_id:str}", status_code=200)
+    async def remove(request: AnyRequest, environment_id: FromPath[str]) -> Response[Any]:
+        """Destroy an environment, or with ``abandon=true`` only forget it."""
+        abandon = str(request.query_params.get("abandon", "")).lower() == "true"
+        await work.delete_environment(principal_of(request), environment_id, abandon=abandon)
+        return empty()
+
+    @post("/v1/environments/{environment_id:str}/configure", status_code=200)
+    async def configure(request: AnyRequest, environment_id: FromPath[str]) -> dict[str, Any]:
+        """Open a session."""
+        return await store.configure(principal_of(request), environment_id)
+
+    @get("/v1/environments/{environment_id:str}/sessions/{session_id:str}")
+    async def show_session(
+        request: AnyRequest, environment_id: FromPath[str], session_id: FromPath[str]
+    ) -> dict[str, Any]:
+        """A session."""
+        return await store.show_session(principal_of(request), environment_id, session_id)
+
+    @delete("/v1/environments/{environment_id:str}/sessions/{session_id:str}", status_code=200)
+    async def drop_session(
+        request: AnyRequest, environment_id: FromPath[str], session_id: FromPath[str]
+    ) -> Response[Any]:
+        """Drop a session and its changes."""
+        await store.delete_session(principal_of(request), environment_id, session_id)
+        return empty()
+
+    @post("/v1/environments/{environment_id:str}/sessions/{session_id:str}/deploy", status_code=200)
+    async def deploy(
+        request: AnyRequest, environment_id: FromPath[str], session_id: FromPath[str]
+    ) -> Response[Any]:
+        """Deploy a session's changes."""
+        await work.deploy(principal_of(request), environment_id, session_id)
+        return empty()
+
+    return [
+        listing,
+        create,
+        show,
+        rename,
+        remove,
+        configure,
+        show_session,
+        drop_session,
+        deploy,
+    ]
+
+
+def service_handlers(database: Database, store: EnvironmentStore) -> list[Any]:
+    """The handlers of the services tree and the model (§5.3, §5.4)."""
+
+    async def read_objects(request: AnyRequest, environment_id: str) -> tuple[Any, str]:
+        async with database.read() as tx:
+            row = await store.environment(tx, principal_of(request), environment_id)
+            model = await store.model_to_read(tx, row, session_of(request))
+            return model.get("Objects") or {}, await store.status(tx, environment_id)
+
+    async def change(request: AnyRequest, environment_id: str, work: Any) -> Any:
+        return await store.change_objects(
+            principal_of(request), environment_id, session_of(request), work
+        )
+
+    base = "/v1/environments/{environment_id:str}/services"
+
+    @get([base, base + "/{path:path}"])
+    async def read(
+        request: AnyRequest, environment_id: FromPath[str], path: FromPath[str] = ""
+    ) -> Response[Any]:
+        """The applications, or a part of them."""
+        objects, status = await read_objects(request, environment_id)
+        parts = segments(path)
+        if not parts:
+            return json_response(with_status(objects.get("services", []), status))
+        return json_response(get_path(objects.get("services", []), parts))
+
+    @post([base, base + "/{path:path}"], status_code=200)
+    async def append(
+        request: AnyRequest, environment_id: FromPath[str], path: FromPath[str] = ""
+    ) -> Response[Any]:
+        """Add applications (or elements of a list inside one)."""
+        body = await read_json(request, limit_bytes=MODEL_LIMIT)
+        parts = segments(path)
+
+        def add(objects: dict[str, Any]) -> Any:
+            if not body or not isinstance(body, (dict, list)):
+                raise BadRequest("The body must be an application object, or a list of them")
+            added = cast("list[Any]", body if isinstance(body, list) else [body])
+            if not parts:
+                for service in added:
+                    require_service(service)
+            check_services(added)
+            target = objects.setdefault("services", [])
+            if parts:
+                target = get_path(target, parts)
+            if not isinstance(target, list):
+                raise NotFound("There is no list at this path to add to")
+            cast("list[Any]", target).extend(added)
+            return cast("Any", body)
+
+        return json_response(await change(request, environment_id, add))
+
+    @put([base, base + "/{path:path}"])
+    async def replace(
+        request: AnyRequest, environment_id: FromPath[str], path: FromPath[str] = ""
+    ) -> Response[Any]:
+        """Replace all applications, or the value at a path."""
+        body = await read_json(request, limit_bytes=MODEL_LIMIT)
+        parts = segments(path)
+
+        def set_value(objects: dict[str, Any]) -> Any:
+            value: Any = body
+            check_services(value)
+            if not parts:
+                value = value or []
+                if not isinstance(value, list):
+                    raise BadRequest("The applications are a list")
+                for service in cast("list[Any]", value):
+                    require_service(service)
+                objects["services"] = value
+            else:
+                put_path(objects.setdefault("services", []), parts, value)
+            return cast("Any", value)
+
+        return json_response(await change(request, environment_id, set_value))
+
+    @delete([base, base + "/{path:path}"], status_code=200)
+    async def remove(
+        request: AnyRequest, environment_id: FromPath[str], path: FromPath[str] = ""
+    ) -> Response[Any]:
+        """Remove all applications, or what is at a path."""
+        parts = segments(path)
+
+        def drop(objects: dict[str, Any]) -> None:
+            if parts:
+                delete_path(objects.get("services", []), parts)
+            else:
+                objects["services"] = []
+
+        await change(request, environment_id, drop)
+        return empty()
+
+    model_path = "/v1/environments/{environment_id:str}/model"
+
+    @get([model_path, model_path + "/{path:path}"])
+    async def read_model(
+        request: AnyRequest, environment_id: FromPath[str], path: FromPath[str] = ""
+    ) -> Response[Any]:
+        """The object model, or a part of it."""
+        objects, _ = await read_objects(request, environment_id)
+        return json_response(get_path(objects, segments(path)))
+
+    @patch(model_path)
+    async def change_model(request: AnyRequest, environment_id: FromPath[str]) -> Response[Any]:
+        """Patch the object model."""
+        body = await read_json(request, (MODEL_PATCH,), limit_bytes=MODEL_LIMIT)
+
+        def apply(objects: dict[str, Any]) -> Any:
+            changed = copy.deepcopy(objects)
+            patch_model(changed, body)
+            check_services(changed)
+            objects.clear()
+            objects.update(changed)
+            return objects
+
+        return json_response(await change(request, environment_id, apply))
+
+    return [read, append, replace, remove, read_model, change_model]
+
+
+def deployment_handlers(database: Database, store: EnvironmentStore, work: TaskStore) -> list[Any]:
+    """The handlers of deployments, reports, actions and statistics (§5.5-5.7)."""
+
+    @get("/v1/deployments")
+    async def project_deployments(request: AnyRequest) -> dict[str, Any]:
+        """Deployments of the project."""
+        return {"deployments": await work.deployments(principal_of(request), None)}
+
+    base = "/v1/environments/{environment_id:str}"
+
+    @get(base + "/deployments")
+    async def deployments(request: AnyRequest, environment_id: FromPath[str]) -> dict[str, Any]:
+        """Deployments of an environment, newest first."""
+        return {"deployments": await work.deployments(principal_of(request), environment_id)}
+
+    @get(base + "/deployments/{deployment_id:str}")
+    async def reports(
+        request: AnyRequest, environment_id: FromPath[str], deployment_id: FromPath[str]
+    ) -> dict[str, Any]:
+        """The reports of a deployment, oldest first."""
+        async with database.read() as tx:
+            row = await work.task(tx, principal_of(request), environment_id, deployment_id)
+            found = await work.reports(tx, deployment_id)
+        wanted = [
+            part
+            for value in request.query_params.getall("service_id", [])
+            for part in str(value).split("?service_id=")
+        ]
+        if wanted:
+            entities: set[str] = set()
+            for service in cast("list[Any]", row.description.get("services", [])):
+                below = ids_below(service)
+                if service.get("?", {}).get("id") in wanted:
+                    entities |= below
+            found = [one for one in found if one.entity_id in entities]
+        return {"reports": [work.report_view(one) for one in found]}
+
+    @get(base + "/deployments/{deployment_id:str}/events")
+    async def events(
+        request: AnyRequest, environment_id: FromPath[str], deployment_id: FromPath[str]
+    ) -> Any:
+        """A deployment's reports and states as they come, as server-sent events.
+
+        Events: ``report``, ``state`` and, last, ``end``. ``Last-Event-ID`` continues a broken stream.
+        """
+        principal = principal_of(request)
+        last = request.headers.get("last-event-id", "0")
+        after = int(last) if last.isdigit() else 0
+        # Errors before the stream begins: they must be an error response.
+        await work.progress(principal, environment_id, deployment_id, after)
+
+        async def source() -> AsyncIterator[ServerEvent]:
+            position, state = after, ""
+            async with database.listen(task_channel(deployment_id)) as subscription:
+                while True:
+                    try:
+                        found, view = await work.progress(
+                            principal, environment_id, deployment_id, position
+                        )
+                    except NotFound:
+                        # The environment is gone: its deletion succeeded.
+                        yield ServerEvent("end", {"state": "success"})
+                        return
+                    for one in found:
+                        position = one.sequence
+                        yield ServerEvent("report", work.report_view(one), id=str(position))
+                    if view["state"] != state:
+                        state = view["state"]
+                        yield ServerEvent("state", {"state": state})
+                    if view["finished"] is not None:
+                        result = view["result"]
+                        yield ServerEvent("end", {"state": final_state(state, result)})
+                        return
+                    await subscription.wait()
+
+        return event_stream(request, source())
+
+    @get(base + "/lastStatus")
+    async def last_status(request: AnyRequest, environment_id: FromPath[str]) -> dict[str, Any]:
+        """The newest report of each application."""
+        async with database.read() as tx:
+            row = await store.environment(tx, principal_of(request), environment_id)
+            model = await store.model_to_read(tx, row, session_of(request))
+            found = await tx.execute(
+                select(statuses)
+                .join(tasks, tasks.c.id == statuses.c.task_id)
+                .where(tasks.c.environment_id == environment_id)
+                .order_by(tasks.c.sequence, statuses.c.sequence)
+            )
+            newest = {one.entity_id: one for one in found}
+        result: dict[str, Any] = {}
+        for service in (model.get("Objects") or {}).get("services", []):
+            mine = [newest[id_] for id_ in ids_below(service) if id_ in newest]
+            best = max(mine, key=lambda one: (one.created, one.sequence), default=None)
+            result[service["?"]["id"]] = work.report_view(best) if best is not None else None
+        return {"lastStatuses": result}
+
+    @post(base + "/actions/{action_id:str}", status_code=200)
+    async def call_action(
+        request: AnyRequest, environment_id: FromPath[str], action_id: FromPath[str]
+    ) -> dict[str, Any]:
+        """Call an action."""
+        body = await read_json(request, limit_bytes=MODEL_LIMIT)
+        task = await work.call_action(principal_of(request), environment_id, action_id, body)
+        return {"task_id": task}
+
+    @get(base + "/actions/{task_id:str}")
+    async def action_result(
+        request: AnyRequest, environment_id: FromPath[str], task_id: FromPath[str]
+    ) -> dict[str, Any]:
+        """The result of an action."""
+        return await work.action_result(principal_of(request), environment_id, task_id)
+
+    @get(
+        [
+            base + "/instance-statistics/aggregated",
+            base + "/instance-statistics/raw",
+            base + "/instance-statistics/raw/{instance_id:str}",
+        ]
+    )
+    async def statistics(
+        request: AnyRequest, environment_id: FromPath[str], instance_id: FromPath[str] = ""
+    ) -> Response[Any]:
+        """How long instances and applications have existed."""
+        async with database.read() as tx:
+            await store.environment(tx, principal_of(request), environment_id)
+            query = select(instances).where(instances.c.environment_id == environment_id)
+            if instance_id:
+                query = query.where(instances.c.instance_id == instance_id)
+            rows = [_statistic(one, database) for one in await tx.execute(query)]
+        if not request.url.path.rstrip("/").endswith("/aggregated"):
+            return json_response(rows)
+        groups: dict[int, dict[str, int]] = {}
+        for one in rows:
+            group = groups.setdefault(one["type"], {"type": one["type"], "duration": 0, "count": 0})
+            group["duration"] += one["duration"]
+            group["count"] += 1
+        return json_response(list(groups.values()))
+
+    return [
+        project_deployments,
+        deployments,
+        reports,
+        events,
+        last_status,
+        call_action,
+        action_result,
+        statistics,
+    ]
+
+
+def _statistic(row: Any, database: Database) -> dict[str, Any]:
+    end = row.destroyed or database.clock.now()
+    return {
+        "type": row.instance_type,
+        "type_name": row.type_name,
+        "type_title": row.type_title,
+        "unit_count": row.unit_count,
+        "instance_id": row.instance_id,
+        "duration": int((end - row.created).total_seconds()),
+        "active": row.destroyed is None,
+    }
+
+
+def final_state(state: str, result: dict[str, Any]) -> str:
+    """The state at the end; an action that raised failed even without an error report."""
+    if result.get("isException") and state != "completed_w_errors":
+        return "completed_w_errors"
+    return state

@@ -1,0 +1,229 @@
+"""Object models as JSON: paths, ids, statuses, masks (catalog-api.md §5.1, §5.3, §5.5).
+
+A model's objects are maps with a ``?`` header. These functions never talk to the database.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Iterator
+from typing import Any, cast
+
+from vetro.http import BadRequest, NotFound
+
+Json = Any
+MASK = "*** SANITIZED ***"
+_SECRET = re.compile(r"token|pass|trustid", re.IGNORECASE)
+
+
+def new_id() -> str:
+    """A random id: 32 lower-case hex digits."""
+    return uuid.uuid4().hex
+
+
+def initial_model(
+    *,
+    environment_id: str,
+    name: str,
+    default_networks: Json,
+    properties: dict[str, Json],
+    project_id: str,
+    user_id: str,
+) -> dict[str, Json]:
+    """The model of a new environment."""
+    return {
+        "Objects": {
+            "?": {"id": environment_id, "type": "io.murano.Environment", "metadata": {}},
+            "name": name,
+            **properties,
+            "defaultNetworks": default_networks,
+        },
+        "Attributes": [],
+        "project_id": project_id,
+        "user_id": user_id,
+    }
+
+
+def default_networks(name: str, driver: str = "neutron") -> Json:
+    """The networks of an environment that names none."""
+    type_ = "NovaNetwork" if driver == "nova" else "NeutronNetwork"
+    return {
+        "environment": {
+            "?": {"id": new_id(), "type": f"io.murano.resources.{type_}"},
+            "name": f"{name}-network",
+        },
+        "flat": None,
+    }
+
+
+def header(value: Json) -> dict[str, Json] | None:
+    """The ``?`` block of an object, or ``None``."""
+    if isinstance(value, dict):
+        block = cast("dict[str, Json]", value).get("?")
+        if isinstance(block, dict):
+            return cast("dict[str, Json]", block)
+    return None
+
+
+def object_id(value: Json) -> str | None:
+    """The id of an object (old data: its ``id``)."""
+    block = header(value)
+    if block is not None:
+        return cast("str | None", block.get("id"))
+    if isinstance(value, dict):
+        return cast("dict[str, Json]", value).get("id")
+    return None
+
+
+def walk(value: Json) -> Iterator[dict[str, Json]]:
+    """Every object with a ``?`` block below ``value``, outermost first."""
+    pending = [value]
+    while pending:
+        current = pending.pop()
+        if isinstance(current, dict):
+            node = cast("dict[str, Json]", current)
+            if header(node) is not None:
+                yield node
+            pending.extend(reversed(list(node.values())))
+        elif isinstance(current, list):
+            pending.extend(reversed(cast("list[Json]", current)))
+
+
+def ids_below(value: Json) -> set[str]:
+    """The ids of all objects below ``value``."""
+    return {str(object_id(node)) for node in walk(value)}
+
+
+def segments(path: str) -> list[str]:
+    """A tree path's parts; empty ones are dropped."""
+    return [part for part in path.split("/") if part]
+
+
+def step(value: Json, segment: str) -> Json:
+    """One step down. Errors: ``NotFound``."""
+    if isinstance(value, dict):
+        node = cast("dict[str, Json]", value)
+        if segment in node:
+            return node[segment]
+    elif isinstance(value, list):
+        items = cast("list[Json]", value)
+        return items[list_index(items, segment)]
+    raise NotFound(f"There is nothing at '{segment}'")
+
+
+def list_index(items: list[Json], segment: str) -> int:
+    """Position of the element with this id, or this number. Errors: ``NotFound``."""
+    for position, item in enumerate(items):
+        if object_id(item) == segment:
+            return position
+    if segment.isdigit() and int(segment) < len(items):
+        return int(segment)
+    raise NotFound(f"There is no element '{segment}'")
+
+
+def get_path(root: Json, parts: list[str]) -> Json:
+    """The value at a path. Errors: ``NotFound``."""
+    value = root
+    for part in parts:
+        value = step(value, part)
+    return value
+
+
+def put_path(root: Json, parts: list[str], value: Json) -> None:
+    """Replace (or add to an object) the value at a path. Errors: ``NotFound``."""
+    parent = get_path(root, parts[:-1])
+    last = parts[-1]
+    if isinstance(parent, dict):
+        cast("dict[str, Json]", parent)[last] = value
+    elif isinstance(parent, list):
+        items = cast("list[Json]", parent)
+        items[list_index(items, last)] = value
+    else:
+        raise NotFound(f"There is nothing at '{last}'")
+
+
+def delete_path(root: Json, parts: list[str]) -> None:
+    """Remove a key or an element. Errors: ``NotFound``."""
+    parent = get_path(root, parts[:-1])
+    last = parts[-1]
+    if isinstance(parent, dict) and last in parent:
+        del cast("dict[str, Json]", parent)[last]
+    elif isinstance(parent, list):
+        items = cast("list[Json]", parent)
+        del items[list_index(items, last)]
+    else:
+        raise NotFound(f"There is nothing at '{last}'")
+
+
+def check_services(value: Json, *, where: str = "services") -> None:
+    """Complete the objects of a write: types are required, ids made, ``status`` dropped. 400."""
+    for node in walk(value):
+        block = node["?"]
+        type_ = block.get("type")
+        if not isinstance(type_, str) or not type_:
+            raise BadRequest(f"An object in {where} has no '?/type' (its class name)")
+        if block.get("id") is None:
+            block["id"] = new_id()
+        if not isinstance(block["id"], str) or not block["id"]:
+            raise BadRequest(f"The '?/id' of an object in {where} must be text")
+        block.pop("status", None)
+
+
+def check_unique_ids(objects: Json) -> None:
+    """Refuse two objects with one id in a model. Errors: 400."""
+    seen: set[str] = set()
+    for node in walk(objects):
+        id_ = str(object_id(node))
+        if id_ in seen:
+            raise BadRequest(f"Two objects of the environment have the id {id_}")
+        seen.add(id_)
+
+
+def require_service(value: Json) -> None:
+    """A service must be an object with a header. Errors: 400."""
+    if header(value) is None:
+        raise BadRequest("A service is an object with a '?' block that names its type")
+
+
+def sanitise(value: Json) -> Json:
+    """A copy with the values of secret-looking keys masked (§5.5)."""
+    if isinstance(value, dict):
+        node = cast("dict[str, Json]", value)
+        return {
+            key: MASK if isinstance(item, str) and _SECRET.search(key) else sanitise(item)
+            for key, item in node.items()
+        }
+    if isinstance(value, list):
+        return [sanitise(item) for item in cast("list[Json]", value)]
+    return value
+
+
+def to_engine(objects: Json) -> Json:
+    """A root object in the engine's spelling: ``services`` is ``applications``."""
+    if isinstance(objects, dict) and "services" in objects:
+        node = dict(cast("dict[str, Json]", objects))
+        node["applications"] = node.pop("services")
+        return node
+    return cast("Json", objects)
+
+
+def from_engine(objects: Json) -> Json:
+    """A root object in the API's spelling."""
+    if isinstance(objects, dict) and "applications" in objects:
+        node = dict(cast("dict[str, Json]", objects))
+        node["services"] = node.pop("applications")
+        return node
+    return cast("Json", objects)
+
+
+def find_action(objects: Json, action_id: str) -> tuple[str, dict[str, Json]]:
+    """The object id and description of an action anywhere in the model. Errors: 404, 400 disabled."""
+    for node in walk(objects):
+        actions = node["?"].get("_actions")
+        if isinstance(actions, dict) and action_id in actions:
+            action = cast("dict[str, Json]", actions[action_id])
+            if not action.get("enabled"):
+                raise BadRequest(f"Action {action_id} is disabled")
+            return str(object_id(node)), action
+    raise NotFound(f"There is no action {action_id} in this environment", type_="ActionNotFound")

@@ -1,0 +1,123 @@
+"""Patches of the model endpoint (catalog-api.md §5.4)."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, cast
+
+from vetro.environments.model import list_index
+from vetro.http import BadRequest, Forbidden, NotFound
+
+FORBIDDEN = ("", "/?/id", "/defaultNetworks/environment/?/id")
+REPLACE_ONLY = (
+    "/name",
+    "/region",
+    "/?/type",
+    "/defaultNetworks",
+    "/defaultNetworks/environment",
+    "/defaultNetworks/flat",
+)
+_TILDE = re.compile(r"~(?![01])")
+
+
+def patch_model(root: dict[str, Any], body: object) -> None:
+    """Apply a patch to a copy of the root object. Errors: 400, 403, 404 in the order of §5.4."""
+    if not body:
+        raise BadRequest("JSON-PATCH must have at least one operation")
+    if not isinstance(body, list):
+        raise BadRequest("Request body must be a JSON array of operation objects")
+    for item in cast("list[object]", body):
+        if not isinstance(item, dict):
+            raise BadRequest("Operations must be JSON objects")
+        _apply(root, cast("dict[str, Any]", item))
+
+
+def _apply(root: dict[str, Any], operation: dict[str, Any]) -> None:
+    op, path = operation.get("op"), operation.get("path")
+    if not isinstance(op, str) or not isinstance(path, str):
+        raise BadRequest("An operation needs 'op' and 'path'")
+    _check_path(path)
+    if op != "remove" and "value" not in operation:
+        raise BadRequest(f"Operation '{op}' requires a member named 'value'")
+    plain = "" if path == "/" else path
+    allowed = ("add", "replace", "remove")
+    if plain in FORBIDDEN:
+        allowed = ()
+    elif plain in REPLACE_ONLY:
+        allowed = ("replace",)
+    if op not in allowed:
+        raise Forbidden(f"Operation '{op}' is not permitted on {path}")
+    value = operation.get("value")
+    if op != "remove":
+        _check_value(plain, value)
+    parts = [p.replace("~1", "/").replace("~0", "~") for p in plain[1:].split("/")]
+    _change(root, parts, op, value)
+
+
+def _check_path(path: str) -> None:
+    if not path.startswith("/"):
+        raise BadRequest(f"Operation path {path!r} must begin with '/'")
+    if path != "/" and path.endswith("/"):
+        raise BadRequest(f"Operation path {path!r} must not end with '/'")
+    if "//" in path:
+        raise BadRequest(f"Operation path {path!r} must not have adjacent '/'")
+    if _TILDE.search(path):
+        raise BadRequest(f"In operation path {path!r}, '~' stands only before 0 or 1")
+
+
+def _check_value(path: str, value: Any) -> None:
+    good = {
+        "/name": isinstance(value, str),
+        "/region": value is None or isinstance(value, str),
+        "/regions": isinstance(value, dict),
+        "/?/type": isinstance(value, str),
+        "/?/name": isinstance(value, str),
+        "/defaultNetworks": isinstance(value, dict)
+        and {"environment", "flat"} <= set(cast("dict[str, Any]", value)),
+        "/defaultNetworks/environment": isinstance(value, dict)
+        and {"name", "?"} <= set(cast("dict[str, Any]", value)),
+        "/defaultNetworks/flat": value is None or isinstance(value, bool),
+        "/services": isinstance(value, list)
+        and all(isinstance(item, dict) for item in cast("list[Any]", value)),
+    }.get(path, True)
+    if not good:
+        raise BadRequest(f"The value of {path} does not have the form this part of the model needs")
+
+
+def _change(root: dict[str, Any], parts: list[str], op: str, value: Any) -> None:
+    place: Any = root
+    for part in parts[:-1]:
+        place = _down(place, part)
+    last = parts[-1]
+    if isinstance(place, dict):
+        node = cast("dict[str, Any]", place)
+        if op != "add" and last not in node:
+            raise NotFound(f"There is nothing at '{last}'")
+        if op == "remove":
+            del node[last]
+        else:
+            node[last] = value
+        return
+    if not isinstance(place, list):
+        raise NotFound(f"There is nothing at '{last}'")
+    items = cast("list[Any]", place)
+    if op == "add":
+        if last == "-":
+            items.append(value)
+        elif last.isdigit() and int(last) <= len(items):
+            items.insert(int(last), value)
+        else:
+            raise NotFound(f"There is no place '{last}' in the list")
+    elif op == "remove":
+        del items[list_index(items, last)]
+    else:
+        items[list_index(items, last)] = value
+
+
+def _down(place: Any, part: str) -> Any:
+    if isinstance(place, dict) and part in place:
+        return cast("dict[str, Any]", place)[part]
+    if isinstance(place, list):
+        items = cast("list[Any]", place)
+        return items[list_index(items, part)]
+    raise NotFound(f"There is nothing at '{part}'")

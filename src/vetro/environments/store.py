@@ -1,0 +1,381 @@
+"""Environments and sessions in the database (catalog-api.md §5.1-5.4).
+
+All checks that a change depends on are made inside the transaction of the change: a session cannot be
+deployed twice, and two sessions cannot both win.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+from sqlalchemy import Row, delete, insert, select, update
+
+from vetro.catalog import api_time
+from vetro.environments import states
+from vetro.environments.model import (
+    check_services,
+    check_unique_ids,
+    default_networks,
+    initial_model,
+    new_id,
+)
+from vetro.environments.tables import environments, sessions
+from vetro.http import BadRequest, Conflict, Forbidden, NotFound, Principal, Unauthorized
+from vetro.storage import Database, Transaction
+
+COLUMN_FIELDS = ("id", "version", "tenant_id", "created", "updated", "description", "status")
+SPECIAL = (*COLUMN_FIELDS, "name", "description_text", "defaultNetworks", "services", "?")
+
+
+@dataclass(frozen=True)
+class EnvironmentSettings:
+    """``network_driver`` chooses the default network's class."""
+
+    network_driver: str = "neutron"
+
+
+def checked_name(name: object, what: str = "Environment") -> str:
+    """A name of 1 to 255 characters that is not blank. Errors: 400."""
+    if not isinstance(name, str):
+        raise BadRequest(f"{what} name must be given as text")
+    if not name.strip():
+        raise BadRequest(f"Please, specify a name of the {what.lower()}: it must not be blank")
+    if len(name) > 255:
+        raise BadRequest(f"{what} name should be 255 characters maximum")
+    return name
+
+
+class EnvironmentStore:
+    """Environments and their sessions."""
+
+    def __init__(self, database: Database, settings: EnvironmentSettings) -> None:
+        self.database = database
+        self.settings = settings
+
+    # Rows
+
+    async def environment(self, tx: Transaction, principal: Principal, id_: str) -> Row[Any]:
+        """The environment, if the caller's project may act on it. Errors: 404, 403."""
+        query = select(environments).where(environments.c.id == id_)
+        row = (await tx.execute(query)).first()
+        if row is None:
+            raise NotFound(f"Environment with id {id_} not found", type_="EnvironmentNotFound")
+        if row.tenant_id != principal.project_id and not principal.is_admin:
+            raise Forbidden(f"Environment {id_} belongs to another project")
+        return row
+
+    async def session(self, tx: Transaction, environment_id: str, session_id: str) -> Row[Any]:
+        """A session of this environment. Errors: 404 unknown, 400 of another environment."""
+        query = select(sessions).where(sessions.c.id == session_id)
+        row = (await tx.execute(query)).first()
+        if row is None:
+            raise NotFound(
+                f"Session <SessionId {session_id}> is not found", type_="SessionNotFound"
+            )
+        if row.environment_id != environment_id:
+            raise BadRequest(
+                f"Session <SessionId {session_id}> is not tied with Environment {environment_id}"
+            )
+        return row
+
+    async def session_states(self, tx: Transaction, environment_id: str) -> list[Row[Any]]:
+        """All sessions, newest first."""
+        query = (
+            select(sessions.c.id, sessions.c.state, sessions.c.version)
+            .where(sessions.c.environment_id == environment_id)
+            .order_by(sessions.c.version.desc(), sessions.c.updated.desc())
+        )
+        return list(await tx.execute(query))
+
+    async def status(self, tx: Transaction, environment_id: str) -> str:
+        """The environment's status."""
+        rows = await self.session_states(tx, environment_id)
+        return states.environment_status(row.state for row in rows)
+
+    def invalid(self, session: Row[Any], version: int, rows: list[Row[Any]]) -> bool:
+        """Whether a newer deployment has overtaken the session (§5.2)."""
+        if version > session.version:
+            return True
+        others = any(row.state in states.ACTIVE and row.id != session.id for row in rows)
+        return session.state == states.OPENED and others
+
+    async def writable(
+        self, tx: Transaction, environment: Row[Any], session_id: str | None
+    ) -> Row[Any]:
+        """The session a change goes to. Errors: 400 without one, 404, 400, 403."""
+        if not session_id:
+            raise BadRequest("X-Configuration-Session header is required: open a session first")
+        session = await self.session(tx, environment.id, session_id)
+        rows = await self.session_states(tx, environment.id)
+        if self.invalid(session, environment.version, rows):
+            raise Forbidden(f"Session <SessionId {session_id}> is invalid: it was overtaken")
+        if session.state != states.OPENED:
+            raise Forbidden(f"Session <SessionId {session_id}> is {session.state}")
+        return session
+
+    # Environments
+
+    def view(self, row: Row[Any]) -> dict[str, Any]:
+        """The column fields of an environment."""
+        return {
+            "id": row.id,
+            "name": row.name,
+            "tenant_id": row.tenant_id,
+            "description_text": row.description_text,
+            "version": row.version,
+            "created": api_time(row.created),
+            "updated": api_time(row.updated),
+        }
+
+    async def create(self, principal: Principal, body: object) -> dict[str, Any]:
+        """Create an environment. Errors: 400, 409."""
+        if not isinstance(body, dict):
+            raise BadRequest("An environment is an object with a name")
+        given = cast("dict[str, Any]", body)
+        if "name" not in given:
+            raise BadRequest("Environment name is required")
+        name = checked_name(given["name"])
+        text = given.get("description_text", "")
+        if not isinstance(text, str):
+            raise BadRequest("description_text must be text")
+        region = given.get("region")
+        if region is not None and not isinstance(region, str):
+            raise BadRequest("region must be text or null")
+        networks = given.get("defaultNetworks")
+        if networks is None:
+            networks = default_networks(name, self.settings.network_driver)
+        elif not isinstance(networks, dict):
+            raise BadRequest("defaultNetworks must be an object")
+        check_services(networks, where="defaultNetworks")
+        extra = {key: value for key, value in given.items() if key not in SPECIAL}
+        id_, now = new_id(), self.database.clock.now()
+        model = initial_model(
+            environment_id=id_,
+            name=name,
+            default_networks=networks,
+            properties=extra,
+            project_id=principal.project_id,
+            user_id=principal.user_id,
+        )
+        if given.get("services") is not None:
+            check_services(given["services"])
+            model["Objects"]["services"] = given["services"]
+        check_unique_ids(model["Objects"])
+        async with self.database.transaction() as tx:
+            await self._refuse_name(tx, name, principal.project_id)
+            await tx.execute(
+                insert(environments).values(
+                    id=id_,
+                    name=name,
+                    tenant_id=principal.project_id,
+                    user_id=principal.user_id,
+                    description_text=text,
+                    version=0,
+                    model=model,
+                    created=now,
+                    updated=now,
+                )
+            )
+            row = await self.environment(tx, principal, id_)
+        echo = {key: value for key, value in given.items() if key not in COLUMN_FIELDS}
+        return {**echo, **self.view(row)}
+
+    async def _refuse_name(self, tx: Transaction, name: str, project_id: str) -> None:
+        query = select(environments.c.id).where(
+            environments.c.name == name, environments.c.tenant_id == project_id
+        )
+        if (await tx.execute(query)).first() is not None:
+            raise Conflict(f"Environment with specified name already exists: {name}")
+
+    async def listing(
+        self, principal: Principal, *, all_tenants: bool, tenant: str | None
+    ) -> list[dict[str, Any]]:
+        """Environments with their status, oldest first. Errors: 403."""
+        if (all_tenants or tenant) and not principal.is_admin:
+            raise Forbidden("Only an administrator may list environments of other projects")
+        query = select(environments).order_by(environments.c.created, environments.c.id)
+        if not all_tenants:
+            query = query.where(environments.c.tenant_id == (tenant or principal.project_id))
+        async with self.database.read() as tx:
+            rows = list(await tx.execute(query))
+            found = await tx.execute(
+                select(sessions.c.environment_id, sessions.c.state)
+                .where(sessions.c.environment_id.in_([row.id for row in rows]))
+                .order_by(sessions.c.version.desc(), sessions.c.updated.desc())
+            )
+            by_environment: dict[str, list[str]] = {}
+            for session in found:
+                by_environment.setdefault(session.environment_id, []).append(session.state)
+        return [
+            {**self.view(row), "status": states.environment_status(by_environment.get(row.id, []))}
+            for row in rows
+        ]
+
+    async def show(self, principal: Principal, id_: str, session_id: str | None) -> dict[str, Any]:
+        """An environment with status and services; of a session's model when one is given."""
+        async with self.database.read() as tx:
+            row = await self.environment(tx, principal, id_)
+            rows = await self.session_states(tx, id_)
+            model = await self.model_to_read(tx, row, session_id)
+        status = states.environment_status(one.state for one in rows)
+        acquired = next((one.id for one in rows if one.state == states.DEPLOYING), None)
+        return {
+            **self.view(row),
+            "status": status,
+            "acquired_by": acquired if status == states.DEPLOYING else None,
+            "services": with_status((model.get("Objects") or {}).get("services", []), status),
+        }
+
+    async def model_to_read(
+        self, tx: Transaction, environment: Row[Any], session_id: str | None
+    ) -> dict[str, Any]:
+        """The model a read sees: the session's while it is valid and not deployed. Errors: 404, 400."""
+        if not session_id:
+            return environment.model
+        session = await self.session(tx, environment.id, session_id)
+        rows = await self.session_states(tx, environment.id)
+        if session.state == states.DEPLOYED or self.invalid(session, environment.version, rows):
+            return environment.model
+        return session.model
+
+    async def rename(self, principal: Principal, id_: str, body: object) -> dict[str, Any]:
+        """Give an environment another name. Errors: 400, 403, 404, 409."""
+        async with self.database.transaction() as tx:
+            row = await self.environment(tx, principal, id_)
+            if not isinstance(body, dict) or "name" not in body:
+                raise BadRequest("Environment name is required")
+            name = checked_name(cast("dict[str, Any]", body)["name"])
+            if name != row.name:
+                await self._refuse_name(tx, name, row.tenant_id)
+            await tx.execute(
+                update(environments)
+                .where(environments.c.id == id_)
+                .values(name=name, updated=self.database.clock.now())
+            )
+            return self.view(await self.environment(tx, principal, id_))
+
+    async def remove(self, tx: Transaction, id_: str) -> None:
+        """Delete the rows of an environment, whatever its state."""
+        await tx.execute(delete(environments).where(environments.c.id == id_))
+
+    # Sessions
+
+    def session_view(self, row: Row[Any]) -> dict[str, Any]:
+        """A session as the API shows it."""
+        return {
+            "id": row.id,
+            "environment_id": row.environment_id,
+            "user_id": row.user_id,
+            "state": row.state,
+            "version": row.version,
+            "created": api_time(row.created),
+            "updated": api_time(row.updated),
+        }
+
+    async def open_session(
+        self, tx: Transaction, environment: Row[Any], user_id: str
+    ) -> dict[str, Any]:
+        """Open a session on an environment that nothing is changing. Errors: 403."""
+        status = await self.status(tx, environment.id)
+        if status in states.ACTIVE:
+            raise Forbidden(f"Environment {environment.id} is {status}; wait until it is done")
+        now = self.database.clock.now()
+        values = {
+            "id": new_id(),
+            "environment_id": environment.id,
+            "user_id": user_id,
+            "state": states.OPENED,
+            "version": environment.version,
+            "model": environment.model,
+            "created": now,
+            "updated": now,
+        }
+        await tx.execute(insert(sessions).values(**values))
+        return self.session_view(await self.session(tx, environment.id, str(values["id"])))
+
+    async def configure(self, principal: Principal, environment_id: str) -> dict[str, Any]:
+        """``POST …/configure``. Errors: 403, 404."""
+        async with self.database.transaction() as tx:
+            row = await self.environment(tx, principal, environment_id)
+            return await self.open_session(tx, row, principal.user_id)
+
+    async def own_session(
+        self, tx: Transaction, principal: Principal, environment_id: str, session_id: str
+    ) -> tuple[Row[Any], Row[Any]]:
+        """A session and its environment, in the order of checks of §5.2."""
+        session = await self.session(tx, environment_id, session_id)
+        environment = await self.environment(tx, principal, environment_id)
+        return session, environment
+
+    async def show_session(
+        self, principal: Principal, environment_id: str, session_id: str
+    ) -> dict[str, Any]:
+        """A session of the caller. Errors: 404, 400, 403, 401, 403 when it was overtaken."""
+        async with self.database.read() as tx:
+            session, environment = await self.own_session(tx, principal, environment_id, session_id)
+            if session.user_id != principal.user_id:
+                raise Unauthorized(f"Session <SessionId {session_id}> belongs to another user")
+            rows = await self.session_states(tx, environment_id)
+            overtaken = self.invalid(session, environment.version, rows)
+            if session.state not in states.FINAL and overtaken:
+                raise Forbidden(f"Session <SessionId {session_id}> is invalid: it was overtaken")
+            return self.session_view(session)
+
+    async def delete_session(
+        self, principal: Principal, environment_id: str, session_id: str
+    ) -> None:
+        """Drop a session. Errors: 404, 400, 403, 401, 403 while it deploys."""
+        async with self.database.transaction() as tx:
+            session, _ = await self.own_session(tx, principal, environment_id, session_id)
+            if session.user_id != principal.user_id:
+                raise Unauthorized(f"Session <SessionId {session_id}> belongs to another user")
+            if session.state in states.ACTIVE:
+                raise Forbidden(f"Session <SessionId {session_id}> is {session.state}")
+            await tx.execute(delete(sessions).where(sessions.c.id == session_id))
+
+    async def change_objects(
+        self,
+        principal: Principal,
+        environment_id: str,
+        session_id: str | None,
+        change: Callable[[dict[str, Any]], Any],
+    ) -> Any:
+        """Change the root object of a session's model; all or nothing. Errors: §5.3, and ``change``'s.
+
+        Concurrent changes of one session come one after another: the row is locked.
+        """
+        async with self.database.transaction() as tx:
+            environment = await self.environment(tx, principal, environment_id)
+            if session_id:
+                # Lock before reading: the model that is changed is the newest.
+                await tx.execute(
+                    select(sessions.c.id).where(sessions.c.id == session_id).with_for_update()
+                )
+            session = await self.writable(tx, environment, session_id)
+            model: dict[str, Any] = session.model
+            objects: dict[str, Any] = model.get("Objects") or {}
+            model["Objects"] = objects
+            result = change(objects)
+            check_unique_ids(objects)
+            await tx.execute(
+                update(sessions)
+                .where(sessions.c.id == session.id)
+                .values(model=model, updated=self.database.clock.now())
+            )
+            return result
+
+
+def with_status(services: Any, status: str) -> Any:
+    """Services with the computed ``?.status``; the stored ones stay as they are."""
+    if not isinstance(services, list):
+        return services
+    result: list[Any] = []
+    for service in cast("list[Any]", services):
+        if isinstance(service, dict) and isinstance(service.get("?"), dict):  # pyright: ignore[reportUnknownMemberType]
+            node = cast("dict[str, Any]", service)
+            result.append({**node, "?": {**node["?"], "status": status}})
+        else:
+            result.append(service)
+    return result

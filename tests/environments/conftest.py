@@ -1,0 +1,157 @@
+"""The catalog face on a real database, with users of two projects."""
+
+import io
+import os
+import secrets
+import zipfile
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from vetro import catalog, environments
+from vetro.catalog import Catalog
+from vetro.environments import EngineTask, Environments, TaskResult, face
+from vetro.http import Principal, assemble
+from vetro.http.client import HttpClient, Response
+from vetro.storage import Database, Lease, migrate
+
+POSTGRES_URL = os.environ.get("VETRO_TEST_POSTGRES_URL")
+
+
+class Users:
+    """Tokens are user names: ann and bob in project p, eve in q, root is administrator in r."""
+
+    async def authenticate(self, token: str) -> Principal | None:
+        project = {"ann": "p", "bob": "p", "eve": "q", "root": "r"}.get(token)
+        if project is None:
+            return None
+        roles = frozenset({"admin", "member"} if token == "root" else {"member"})
+        return Principal(f"id-{token}", token, project, roles=roles)
+
+
+@dataclass
+class Api:
+    """The API as users see it, and the engine's side of the queue."""
+
+    http: HttpClient
+    database: Database
+    rooms: Environments
+    headers: dict[str, str] = field(default_factory=dict)
+
+    async def call(
+        self, method: str, path: str, body: Any = None, *, user: str = "ann", **headers: str
+    ) -> Response:
+        """A request; ``session=`` sends the session header."""
+        given = {"X-Auth-Token": user}
+        if "session" in headers:
+            given["X-Configuration-Session"] = headers["session"]
+        if "type" in headers:
+            given["Content-Type"] = headers["type"]
+            import json
+
+            return await self.http.request(
+                method, f"/v1{path}", content=json.dumps(body).encode(), headers=given
+            )
+        return await self.http.request(method, f"/v1{path}", json=body, headers=given)
+
+    async def environment(self, name: str = "e", user: str = "ann") -> str:
+        """Create an environment; its id."""
+        answer = await self.call("POST", "/environments", {"name": name}, user=user)
+        assert answer.status == 200, answer.text
+        return answer.json()["id"]
+
+    async def session(self, environment: str, user: str = "ann") -> str:
+        """Open a session; its id."""
+        answer = await self.call("POST", f"/environments/{environment}/configure", user=user)
+        assert answer.status == 200, answer.text
+        return answer.json()["id"]
+
+    async def add(self, environment: str, session: str, **properties: Any) -> Any:
+        """Add an application."""
+        body = {"?": {"type": "org.App"}, **properties}
+        path = f"/environments/{environment}/services"
+        answer = await self.call("POST", path, body, session=session)
+        assert answer.status == 200, answer.text
+        return answer.json()
+
+    async def deploy(self, environment: str, session: str) -> None:
+        """Submit a session."""
+        path = f"/environments/{environment}/sessions/{session}/deploy"
+        answer = await self.call("POST", path)
+        assert (answer.status, answer.content) == (200, b""), answer.text
+
+    async def take(self) -> tuple[Lease, EngineTask]:
+        """Be an engine: claim the waiting task."""
+        claimed = await self.rooms.tasks.claim("engine", 60)
+        assert claimed is not None
+        return claimed
+
+    async def finish(self, **changes: Any) -> EngineTask:
+        """Be an engine: finish the waiting task as a good run would."""
+        lease, task = await self.take()
+        model = {**task.model, "ObjectsCopy": task.model["Objects"], **changes}
+        await self.rooms.tasks.finish_task(lease, TaskResult(model))
+        return task
+
+    async def status(self, environment: str) -> str:
+        """The environment's status."""
+        return (await self.call("GET", f"/environments/{environment}")).json()["status"]
+
+    async def upload(
+        self, content: bytes, metadata: str | None = None, user: str = "ann"
+    ) -> Response:
+        """Upload a package as the stock clients do."""
+        return await self.http.request(
+            "POST",
+            "/v1/catalog/packages",
+            files={"package": ("p.zip", content)},
+            data={"__metadata__": metadata} if metadata is not None else None,
+            headers={"X-Auth-Token": user},
+        )
+
+
+def package_zip(name: str = "org.acme.App", *, version: str = "1.0.0", **files: str) -> bytes:
+    """A small package."""
+    manifest = (
+        f"Format: '1.4'\nType: Application\nFullName: {name}\nVersion: {version}\n"
+        f"Name: {name.rsplit('.', 1)[-1]}\nDescription: A test package\nAuthor: ann\n"
+        f"Tags: [web]\nClasses:\n  {name}: App.yaml\n"
+    )
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for path, text in {
+            "manifest.yaml": manifest,
+            "Classes/App.yaml": "Name: App\n",
+            "UI/ui.yaml": "Version: 2\nApplication:\n  ?: {type: org.acme.App}\n",
+            **files,
+        }.items():
+            archive.writestr(path, text)
+    return buffer.getvalue()
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
+async def api(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[Api, None]:
+    """The API on SQLite and on PostgreSQL."""
+    name = f"t{secrets.token_hex(8)}"
+    if request.param == "sqlite":
+        url = f"sqlite:///{tmp_path}/v.db"
+    elif POSTGRES_URL is None:
+        pytest.skip("VETRO_TEST_POSTGRES_URL is not set; tools/with-postgres.sh sets it")
+    else:
+        async with await psycopg.AsyncConnection.connect(POSTGRES_URL, autocommit=True) as admin:
+            await admin.execute(f"CREATE DATABASE {name}")
+        url = POSTGRES_URL.rsplit("/", 1)[0] + f"/{name}"
+    database = await Database.open(url)
+    await migrate(database, [catalog.MIGRATIONS, environments.MIGRATIONS])
+    rooms = Environments(database)
+    assembly = assemble([face(Catalog(database, tmp_path / "packages"), rooms.tasks, Users())])
+    async with assembly.running(), HttpClient(app=assembly, base_url="http://test") as http:
+        yield Api(http, database, rooms)
+    await database.close()
+    if request.param != "sqlite" and POSTGRES_URL is not None:
+        async with await psycopg.AsyncConnection.connect(POSTGRES_URL, autocommit=True) as admin:
+            await admin.execute(f"DROP DATABASE {name} WITH (FORCE)")

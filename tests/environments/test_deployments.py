@@ -1,0 +1,236 @@
+"""Deployments, reports, actions, failures and deletion; the engine's side is played by the test."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from vetro.environments import TaskResult
+from vetro.storage import LeaseLost
+
+Api = Any  # the fixture of conftest.py
+
+
+async def deployed(api: Api, name: str = "e") -> tuple[str, dict[str, Any]]:
+    """An environment with one deployed application that offers an action."""
+    environment = await api.environment(name)
+    session = await api.session(environment)
+    service = await api.add(environment, session, name="web")
+    await api.deploy(environment, session)
+    lease, task = await api.take()
+    objects = task.model["Objects"]
+    application = objects["applications"][0]
+    application["?"]["_actions"] = {
+        "act": {"name": "restart", "title": "Restart", "enabled": True},
+        "off": {"name": "off", "title": "Off", "enabled": False},
+    }
+    model = {**task.model, "Objects": objects, "ObjectsCopy": objects}
+    await api.rooms.tasks.finish_task(lease, TaskResult(model))
+    return environment, service
+
+
+async def test_a_deployment_runs_from_submission_to_the_next_version(api: Api) -> None:
+    """Task for the engine, reports, final state, new model and version."""
+    environment = await api.environment()
+    session = await api.session(environment)
+    service = await api.add(environment, session, name="web", password="secret")
+    await api.deploy(environment, session)
+    assert await api.status(environment) == "deploying"
+    shown = (await api.call("GET", f"/environments/{environment}")).json()
+    assert shown["acquired_by"] == session
+    lease, task = await api.take()
+    assert task.action == {"object_id": environment, "method": "deploy", "args": {}}
+    assert task.model["Objects"]["applications"][0]["password"] == "secret"
+    assert task.model["Objects"]["?"]["id"] == environment
+    await api.rooms.tasks.report(task.id, service["?"]["id"], "info", "Installing")
+    listed = (await api.call("GET", f"/environments/{environment}/deployments")).json()
+    deployment = listed["deployments"][0]
+    assert (deployment["state"], deployment["finished"]) == ("running", None)
+    assert deployment["description"]["services"][0]["password"] == "*** SANITIZED ***"
+    objects = {**task.model["Objects"], "done": True}
+    await api.rooms.tasks.finish_task(
+        lease, TaskResult({**task.model, "Objects": objects, "ObjectsCopy": objects}, 5)
+    )
+    assert await api.status(environment) == "ready"
+    path = f"/environments/{environment}/deployments/{task.id}"
+    texts = [one["text"] for one in (await api.call("GET", path)).json()["reports"]]
+    assert texts == ["Action deploy is scheduled", "Installing", "Deployment finished"]
+    some = (await api.call("GET", f"{path}?service_id={service['?']['id']}")).json()["reports"]
+    assert [one["text"] for one in some] == ["Installing"]
+    shown = (await api.call("GET", f"/environments/{environment}")).json()
+    assert (shown["version"], shown["services"][0]["name"]) == (1, "web")
+    done = (await api.call("GET", f"/environments/{environment}/deployments")).json()["deployments"]
+    assert (done[0]["state"], done[0]["result"]) == ("success", {"result": 5, "isException": False})
+    status = (await api.call("GET", f"/environments/{environment}/lastStatus")).json()
+    assert status["lastStatuses"][service["?"]["id"]]["text"] == "Installing"
+
+
+async def test_an_error_report_fails_the_deployment(api: Api) -> None:
+    """The status stays a failure until a later deployment succeeds; changes can go on."""
+    environment = await api.environment()
+    session = await api.session(environment)
+    await api.add(environment, session)
+    await api.deploy(environment, session)
+    lease, task = await api.take()
+    await api.rooms.tasks.report(task.id, None, "error", "Broke", "trace")
+    await api.rooms.tasks.finish_task(lease, TaskResult(task.model, {"message": "m"}, True))
+    assert await api.status(environment) == "deploy failure"
+    session = await api.session(environment)
+    assert await api.status(environment) == "deploy failure"
+    await api.deploy(environment, session)
+    await api.finish()
+    assert await api.status(environment) == "ready"
+
+
+async def test_a_dead_engine_ends_as_a_failed_deployment(api: Api) -> None:
+    """``fail_task`` gives the reason; the environment can be deployed and destroyed again."""
+    environment = await api.environment()
+    session = await api.session(environment)
+    await api.add(environment, session, name="web")
+    await api.deploy(environment, session)
+    lease, task = await api.take()
+    await api.rooms.tasks.fail_task(lease, "The engine worker was killed by signal 9")
+    assert await api.status(environment) == "deploy failure"
+    path = f"/environments/{environment}/deployments/{task.id}"
+    texts = [one["text"] for one in (await api.call("GET", path)).json()["reports"]]
+    assert texts[-2:] == [
+        "The engine worker was killed by signal 9",
+        "Deployment finished with errors",
+    ]
+    shown = (await api.call("GET", f"/environments/{environment}")).json()
+    assert shown["services"][0]["name"] == "web"
+    # Something may have been built: deletion goes to the engine.
+    assert (await api.call("DELETE", f"/environments/{environment}")).status == 200
+    _, task = await api.take()
+    assert task.is_delete
+    assert task.model["ObjectsCopy"] is not None
+
+
+async def test_a_result_is_taken_once(api: Api) -> None:
+    """The second result for the same lease is refused and changes nothing."""
+    environment = await api.environment()
+    session = await api.session(environment)
+    await api.add(environment, session)
+    await api.deploy(environment, session)
+    lease, task = await api.take()
+    await api.rooms.tasks.finish_task(lease, TaskResult(task.model))
+    with pytest.raises(LeaseLost):
+        await api.rooms.tasks.fail_task(lease, "late")
+    assert await api.status(environment) == "ready"
+
+
+async def test_an_environment_that_was_never_deployed_is_removed_at_once(api: Api) -> None:
+    """Deletion without anything built needs no engine."""
+    environment = await api.environment()
+    answer = await api.call("DELETE", f"/environments/{environment}")
+    assert (answer.status, answer.content) == (200, b"")
+    assert (await api.call("GET", f"/environments/{environment}")).status == 404
+
+
+async def test_a_deployed_environment_is_deleted_by_the_engine(api: Api) -> None:
+    """The engine gets null objects; its good result removes the environment, a bad one keeps it."""
+    environment, _ = await deployed(api)
+    await api.call("DELETE", f"/environments/{environment}")
+    assert await api.status(environment) == "deleting"
+    assert (await api.call("DELETE", f"/environments/{environment}")).status == 403
+    lease, task = await api.take()
+    assert (task.is_delete, task.action) == (True, None)
+    await api.rooms.tasks.report(task.id, None, "error", "cannot")
+    await api.rooms.tasks.finish_task(lease, TaskResult(task.model, {"message": "m"}, True))
+    assert await api.status(environment) == "delete failure"
+    shown = (await api.call("GET", f"/environments/{environment}")).json()
+    assert shown["services"][0]["name"] == "web"
+    await api.call("DELETE", f"/environments/{environment}")
+    await api.finish(Objects=None, ObjectsCopy=None)
+    assert (await api.call("GET", f"/environments/{environment}")).status == 404
+
+
+async def test_abandoning_forgets_whatever_the_state(api: Api) -> None:
+    """The rows go at once; the engine's late result is dropped."""
+    environment = await api.environment()
+    session = await api.session(environment)
+    await api.add(environment, session)
+    await api.deploy(environment, session)
+    lease, task = await api.take()
+    path = f"/environments/{environment}?abandon=True"
+    assert (await api.call("DELETE", path)).status == 200
+    await api.rooms.tasks.finish_task(lease, TaskResult(task.model))
+    assert (await api.call("GET", f"/environments/{environment}")).status == 404
+
+
+async def test_actions_are_called_and_return_their_result(api: Api) -> None:
+    """An action is a task; its result is empty while it runs."""
+    environment, service = await deployed(api)
+    base = f"/environments/{environment}/actions"
+    task_id = (await api.call("POST", f"{base}/act", {"hard": True})).json()["task_id"]
+    assert (await api.call("GET", f"{base}/{task_id}")).json() == {}
+    lease, task = await api.take()
+    assert task.action == {
+        "object_id": service["?"]["id"],
+        "method": "restart",
+        "args": {"hard": True},
+    }
+    await api.rooms.tasks.finish_task(lease, TaskResult(task.model, {"restarted": 1}))
+    result = (await api.call("GET", f"{base}/{task_id}")).json()
+    assert result == {"result": {"restarted": 1}, "isException": False}
+
+
+async def test_a_failed_lookup_of_an_action_leaves_no_session(api: Api) -> None:
+    """Unknown, disabled and malformed calls are refused and the environment stays ready."""
+    environment, _ = await deployed(api)
+    base = f"/environments/{environment}/actions"
+    assert (await api.call("POST", f"{base}/none", {})).status == 404
+    assert (await api.call("POST", f"{base}/off", {})).status == 400
+    assert (await api.call("POST", f"{base}/act", [1])).status == 400
+    assert (await api.call("GET", f"{base}/none")).status == 404
+    assert await api.status(environment) == "ready"
+
+
+async def test_events_stream_reports_and_the_end(api: Api) -> None:
+    """A listener gets what was, what comes, and the end; it can resume in the middle."""
+    environment = await api.environment()
+    session = await api.session(environment)
+    await api.add(environment, session)
+    await api.deploy(environment, session)
+    lease, task = await api.take()
+    path = f"/environments/{environment}/deployments/{task.id}/events"
+    stream = asyncio.create_task(api.call("GET", path))
+    await api.rooms.tasks.report(task.id, None, "info", "One")
+    await api.rooms.tasks.report(task.id, None, "warning", "Two")
+    await api.rooms.tasks.finish_task(lease, TaskResult(task.model))
+    text = (await stream).text
+    data = [json.loads(line[6:]) for line in text.splitlines() if line.startswith("data: ")]
+    texts = [one["text"] for one in data if "text" in one]
+    assert texts == [
+        "Action deploy is scheduled",
+        "One",
+        "Two",
+        "Deployment finished with warnings",
+    ]
+    assert data[-1] == {"state": "completed_w_warnings"}
+    answer = await api.http.request(
+        "GET", f"/v1{path}", headers={"X-Auth-Token": "ann", "Last-Event-ID": "3"}
+    )
+    assert "One" not in answer.text
+    assert "Deployment finished with warnings" in answer.text
+
+
+async def test_statistics_count_what_is_tracked(api: Api) -> None:
+    """Tracked instances are active until they are untracked."""
+    environment = await api.environment()
+    await api.rooms.tasks.track_instance(
+        environment,
+        {
+            "instance_id": "i",
+            "instance_type": 200,
+            "type_name": "t",
+            "type_title": "T",
+            "unit_count": 1,
+        },
+    )
+    path = f"/environments/{environment}/instance-statistics"
+    assert (await api.call("GET", f"{path}/raw")).json()[0]["active"] is True
+    await api.rooms.tasks.untrack_instance(environment, "i")
+    assert (await api.call("GET", f"{path}/raw/i")).json()[0]["active"] is False
+    assert (await api.call("GET", f"{path}/aggregated")).json()[0]["count"] == 1

@@ -1,0 +1,190 @@
+"""Packages and categories over HTTP."""
+
+import json
+from typing import Any
+
+import pytest
+
+Api = Any  # the fixture of conftest.py
+
+
+@pytest.fixture
+def package_zip() -> Any:
+    """Makes small package archives."""
+    import io
+    import zipfile
+
+    def make(
+        name: str = "org.acme.App", *, version: str = "1.0.0", klass: str = "Name: App\n"
+    ) -> bytes:
+        manifest = (
+            f"Format: '1.4'\nType: Application\nFullName: {name}\nVersion: {version}\n"
+            f"Name: {name.rsplit('.', 1)[-1]}\nDescription: A test package\nAuthor: ann\n"
+            f"Tags: [web]\nClasses:\n  {name}: App.yaml\n"
+        )
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w") as archive:
+            archive.writestr("manifest.yaml", manifest)
+            archive.writestr("Classes/App.yaml", klass)
+            archive.writestr("UI/ui.yaml", "Version: 2\n")
+        return buffer.getvalue()
+
+    return make
+
+
+async def test_a_package_is_uploaded_shown_and_downloaded(api: Api, package_zip: Any) -> None:
+    """What was uploaded comes back byte for byte, with its manifest as the object."""
+    content = package_zip()
+    answer = await api.upload(content, json.dumps({"tags": ["more"]}))
+    assert answer.status == 200, answer.text
+    row = answer.json()
+    assert row["fully_qualified_name"] == "org.acme.App"
+    assert (row["version"], row["type"], row["tags"]) == ("1.0.0", "Application", ["web", "more"])
+    assert row["class_definitions"] == ["org.acme.App"]
+    path = f"/catalog/packages/{row['id']}"
+    assert (await api.call("GET", path)).json() == row
+    assert (await api.call("GET", f"{path}/download")).content == content
+    ui = await api.call("GET", f"{path}/ui")
+    assert (ui.text, ui.headers["content-type"].split(";")[0]) == ("Version: 2\n", "text/plain")
+    assert (await api.call("GET", f"{path}/logo")).content == b""
+    assert (await api.call("DELETE", path)).status == 200
+    assert (await api.call("GET", path)).status == 404
+
+
+@pytest.mark.parametrize(
+    ("metadata", "message"),
+    [
+        ("{", "metadata"),
+        ('{"other": 1}', "other"),
+        ('{"tags": "x"}', "tags"),
+        ('{"tags": ["a", "a"]}', "twice"),
+        ('{"categories": ["none"]}', "doesn't exist"),
+    ],
+)
+async def test_bad_metadata_is_refused(
+    api: Api, package_zip: Any, metadata: str, message: str
+) -> None:
+    """The JSON part of an upload is checked; nothing is added."""
+    answer = await api.upload(package_zip(), metadata)
+    assert answer.status == 400
+    assert message in answer.json()["error"]["message"]
+    assert (await api.call("GET", "/catalog/packages")).json()["packages"] == []
+
+
+async def test_bad_archives_are_refused(api: Api, package_zip: Any, tmp_path: Any) -> None:
+    """A file that is no package is 400 with the reason, and nothing of it stays."""
+    for content, message in (
+        (b"no zip", "not a zip archive"),
+        (package_zip(klass="a: [\n"), "Classes/App.yaml:2"),
+    ):
+        answer = await api.upload(content)
+        assert answer.status == 400
+        assert message in answer.json()["error"]["message"]
+    assert (await api.upload(b"")).status == 400
+    assert (await api.upload(b"x" * (6 * 2**20))).status == 413
+    assert list((tmp_path / "packages").iterdir()) == []
+    plain = await api.call("POST", "/catalog/packages", {})
+    assert plain.status == 400
+
+
+async def test_names_versions_and_classes_conflict_within_a_project(
+    api: Api, package_zip: Any
+) -> None:
+    """The same version again is 409, a new version is fine, another project does not matter."""
+    assert (await api.upload(package_zip())).status == 200
+    assert (await api.upload(package_zip())).status == 409
+    assert (await api.upload(package_zip(version="2.0.0"))).status == 200
+    assert (await api.upload(package_zip(), user="eve")).status == 200
+
+
+async def test_private_packages_of_others_are_hidden(api: Api, package_zip: Any) -> None:
+    """A foreign project sees public packages only, and changes none."""
+    row = (await api.upload(package_zip())).json()
+    path = f"/catalog/packages/{row['id']}"
+    for part in ("", "/download", "/ui", "/logo"):
+        assert (await api.call("GET", path + part, user="eve")).status == 403
+    assert (await api.call("DELETE", path, user="eve")).status == 403
+    patch = [{"op": "replace", "path": "/is_public", "value": True}]
+    kind = "application/murano-packages-json-patch"
+    assert (await api.call("PATCH", path, patch, type=kind)).status == 403
+    assert (await api.call("PATCH", path, patch, type=kind, user="root")).status == 200
+    assert (await api.call("GET", path, user="eve")).status == 200
+    assert (await api.call("PATCH", path, patch, type=kind, user="eve")).status == 403
+
+
+async def test_packages_are_searched_and_paged(api: Api, package_zip: Any) -> None:
+    """Filters, words, order and markers."""
+    names = [f"org.acme.{name}" for name in ("Alpha", "Beta", "Gamma")]
+    for name in names:
+        assert (await api.upload(package_zip(name))).status == 200
+
+    async def found(query: str) -> list[str]:
+        answer = await api.call("GET", f"/catalog/packages?{query}")
+        return [row["name"] for row in answer.json()["packages"]]
+
+    assert await found("catalog=true") == ["Alpha", "Beta", "Gamma"]
+    assert await found("search=gam;alp") == ["Alpha", "Gamma"]
+    assert await found("fqn=org.acme.Beta") == ["Beta"]
+    assert await found("class_name=org.acme.Gamma") == ["Gamma"]
+    assert await found("type=library") == []
+    assert await found("tag=in:web,other&sort_dir=desc") == ["Gamma", "Beta", "Alpha"]
+    first = (await api.call("GET", "/catalog/packages?limit=2")).json()
+    assert [row["name"] for row in first["packages"]] == ["Alpha", "Beta"]
+    assert await found(f"limit=2&marker={first['next_marker']}") == ["Gamma"]
+    assert (await api.call("GET", "/catalog/packages?marker=none")).status == 404
+    assert (await api.call("GET", "/catalog/packages?limit=0")).status == 400
+    assert (await api.call("GET", "/catalog/packages?sort_dir=up")).status == 400
+
+
+async def test_a_patch_changes_all_or_nothing(api: Api, package_zip: Any) -> None:
+    """Allowed operations work; a bad one anywhere leaves the package as it was."""
+    row = (await api.upload(package_zip())).json()
+    path = f"/catalog/packages/{row['id']}"
+
+    async def patch(*operations: Any) -> Any:
+        kind = "application/murano-packages-json-patch"
+        return await api.call("PATCH", path, list(operations), type=kind)
+
+    changed = await patch(
+        {"op": "add", "path": "/tags", "value": ["x", "web"]},
+        {"op": "replace", "path": "/name", "value": "New"},
+    )
+    assert (changed.json()["tags"], changed.json()["name"]) == (["web", "x"], "New")
+    good = {"op": "replace", "path": "/name", "value": "Other"}
+    for bad, status in (
+        ({"op": "replace", "path": "/author", "value": "x"}, 403),
+        ({"op": "add", "path": "/name", "value": "x"}, 403),
+        ({"op": "replace", "path": "/enabled", "value": 1}, 400),
+        ({"op": "remove", "path": "/tags", "value": ["none"]}, 404),
+        ({"op": "replace", "path": "/a/b", "value": 1}, 400),
+        ("x", 400),
+    ):
+        assert (await patch(good, bad)).status == status
+    assert (await api.call("GET", path)).json()["name"] == "New"
+    assert (await api.call("PATCH", path, [])).status == 415
+
+
+async def test_categories(api: Api, package_zip: Any) -> None:
+    """Created by administrators, counted, and kept while packages are in them."""
+    assert (await api.call("POST", "/catalog/categories", {"name": "Web"})).status == 403
+    made = await api.call("POST", "/catalog/categories", {"name": "Web"}, user="root")
+    assert made.json()["package_count"] == 0
+    assert (
+        await api.call("POST", "/catalog/categories", {"name": "Web"}, user="root")
+    ).status == 409
+    assert (await api.call("POST", "/catalog/categories", {}, user="root")).status == 400
+    await api.upload(package_zip(), json.dumps({"categories": ["Web"]}))
+    path = f"/catalog/categories/{made.json()['id']}"
+    shown = (await api.call("GET", path)).json()
+    assert (shown["package_count"], shown["packages"][0]["name"]) == (1, "App")
+    assert (await api.call("GET", path, user="eve")).json()["packages"] == []
+    assert (await api.call("DELETE", path, user="root")).status == 403
+    assert (await api.call("GET", "/catalog/categories?nonsense=1")).status == 400
+
+
+async def test_discovery_is_open(api: Api) -> None:
+    """Versions are told without a token; everything else needs one."""
+    answer = await api.http.request("GET", "/")
+    assert (answer.status, answer.json()["versions"][0]["id"]) == (300, "v1.0")
+    assert (await api.http.request("GET", "/v1/")).status == 200
+    assert (await api.http.request("GET", "/v1/environments")).status == 401
