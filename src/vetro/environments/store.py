@@ -66,6 +66,12 @@ class EnvironmentStore:
             raise Forbidden(f"Environment {id_} belongs to another project")
         return row
 
+    async def lock(self, tx: Transaction, id_: str) -> None:
+        """Let decisions about one environment come one after another until ``tx`` ends."""
+        await tx.execute(
+            select(environments.c.id).where(environments.c.id == id_).with_for_update()
+        )
+
     async def session(self, tx: Transaction, environment_id: str, session_id: str) -> Row[Any]:
         """A session of this environment. Errors: 404 unknown, 400 of another environment."""
         query = select(sessions).where(sessions.c.id == session_id)
@@ -298,6 +304,7 @@ class EnvironmentStore:
     async def configure(self, principal: Principal, environment_id: str) -> dict[str, Any]:
         """``POST …/configure``. Errors: 403, 404."""
         async with self.database.transaction() as tx:
+            await self.lock(tx, environment_id)
             row = await self.environment(tx, principal, environment_id)
             return await self.open_session(tx, row, principal.user_id)
 

@@ -78,6 +78,7 @@ class TaskStore:
     ) -> str | None:
         """Submit a session; the task's id, or ``None`` when the environment was removed at once."""
         async with self.database.transaction() as tx:
+            await self.store.lock(tx, environment_id)
             session, environment = await self.store.own_session(
                 tx, principal, environment_id, session_id
             )
@@ -153,6 +154,7 @@ class TaskStore:
     ) -> str | None:
         """Destroy, or with ``abandon`` only forget. Errors: 403, 404."""
         async with self.database.transaction() as tx:
+            await self.store.lock(tx, environment_id)
             environment = await self.store.environment(tx, principal, environment_id)
             if abandon:
                 await self.store.remove(tx, environment_id)
@@ -173,6 +175,7 @@ class TaskStore:
         from vetro.environments.model import find_action
 
         async with self.database.transaction() as tx:
+            await self.store.lock(tx, environment_id)
             environment = await self.store.environment(tx, principal, environment_id)
             if arguments is not None and not isinstance(arguments, dict):
                 raise BadRequest("The arguments of an action are an object")
