@@ -1,0 +1,278 @@
+"""The node agent: puts the parts together and runs them until it is stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import socket
+from collections.abc import AsyncGenerator, Generator
+from pathlib import Path
+from typing import Any
+
+import structlog
+import uvicorn
+
+from vetro import __version__
+from vetro.node.api import TaskApi
+from vetro.node.drivers import Driver, Hypervisor, ManagedDriver
+from vetro.node.errors import ConfigurationError, NodeError
+from vetro.node.history import History
+from vetro.node.hotplug import link_changes
+from vetro.node.image_store import ImageStore
+from vetro.node.machines import MachineStore
+from vetro.node.network import NetworkApplier
+from vetro.node.outbound import Reporter, ServiceClient
+from vetro.node.queues import TaskRunner
+from vetro.node.settings import NodeSettings
+from vetro.node.status import StatusReader
+from vetro.node.sysinfo import (
+    PROTOCOL_VERSION,
+    NodeFacts,
+    default_address,
+    gather,
+    server_uuid,
+    significant,
+)
+from vetro.node.tasks import NodeTasks
+
+log = structlog.get_logger(__name__)
+
+GRACE_SECONDS = 10.0
+
+
+class NodeAgent:
+    """One node. ``await run()`` until cancelled or ``stop()``; VMs go on without the agent.
+
+    ``ready`` is set when the task API listens; ``registered`` when the service knows the node.
+    Errors of ``run``: ``ConfigurationError`` when this machine cannot be a node like this.
+    """
+
+    def __init__(self, settings: NodeSettings) -> None:
+        self.settings = settings
+        self.ready = asyncio.Event()
+        self.registered = asyncio.Event()
+        self.server_uuid = ""
+        self.port = 0
+        self._stop = asyncio.Event()
+
+    def stop(self) -> None:
+        """End ``run`` gracefully: running tasks get some seconds to end."""
+        self._stop.set()
+
+    async def run(self) -> None:
+        """Serve until stopped."""
+        settings = self.settings
+        try:
+            settings.data_dir.mkdir(mode=0o711, parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigurationError(
+                f"The data directory {settings.data_dir} cannot be made: {error.strerror}"
+            ) from error
+        self.server_uuid = settings.server_uuid.lower() or server_uuid(
+            Path("/"), settings.data_dir / "server.json"
+        )
+        listener = _listen(settings.listen_host, settings.port)
+        self.port = int(listener.getsockname()[1])
+        client = ServiceClient(
+            settings.compute_url, self.server_uuid, settings.node_key, __version__
+        )
+        try:
+            async with self._parts(client) as (runner, reporter, api):
+                await self._serve(api, runner, reporter, listener)
+        finally:
+            listener.close()
+            await client.close()
+
+    @contextlib.asynccontextmanager
+    async def _parts(
+        self, client: ServiceClient
+    ) -> AsyncGenerator[tuple[TaskRunner, Reporter, TaskApi], None]:
+        settings = self.settings
+        history = History(settings.data_dir / "tasks")
+        history.open()
+        store = MachineStore(settings.data_dir / "vms")
+        store.open()
+        hypervisor, images = self._hypervisor(store, client)
+        images.open()
+        network = (
+            NetworkApplier(settings.prefix, settings.data_dir / "network.json")
+            if "network" in hypervisor.features and settings.driver == "lxc"
+            else None
+        )
+        driver = ManagedDriver(hypervisor, store, images, self._vm_facts)
+        facts = self._facts(driver, hypervisor)
+
+        async def sysinfo() -> dict[str, Any]:
+            return await asyncio.to_thread(gather, facts)
+
+        status = StatusReader(driver, settings.data_dir, settings.pool)
+        reporter = Reporter(
+            client,
+            sysinfo=sysinfo,
+            significant=significant,
+            status=status.sample,
+            agents=[
+                {"name": "cn-agent", "version": PROTOCOL_VERSION, "package_version": __version__}
+            ],
+            heartbeat_seconds=settings.heartbeat_seconds,
+        )
+        self.registered = reporter.registered
+        runner = TaskRunner(
+            history,
+            limit_seconds=settings.task_limit_seconds,
+            concurrency=settings.concurrency,
+        )
+        NodeTasks(
+            driver,
+            images,
+            network,
+            sysinfo=sysinfo,
+            refresh_agents=reporter.send_agents,
+            data_dir=settings.data_dir,
+        ).register(runner)
+        driver.watch(reporter.mark_dirty)
+
+        # Networks first: instances that start with the agent need their bridges.
+        if network is not None:
+            try:
+                await network.restore()
+            except NodeError as error:
+                log.error("The networks could not be restored", error=str(error))
+        await driver.open()
+        try:
+            if settings.autoboot:
+                await driver.autoboot()
+            yield (
+                runner,
+                reporter,
+                TaskApi(runner, self.server_uuid, settings.node_key, __version__),
+            )
+        finally:
+            await runner.close(GRACE_SECONDS if self._stop.is_set() else 0)
+            await driver.close()
+
+    def _hypervisor(
+        self, store: MachineStore, client: ServiceClient
+    ) -> tuple[Hypervisor, ImageStore]:
+        settings = self.settings
+        archive = settings.guest_archive
+        if archive is not None and not archive.is_file():
+            raise ConfigurationError(
+                f"The guest agent {archive} is missing: 'make guest' builds it"
+            )
+        directory = settings.data_dir / "images"
+        if settings.driver == "lxc":
+            from vetro.node.drivers.lxc import LxcHypervisor
+            from vetro.node.drivers.lxc_host import inspect
+
+            host = inspect(settings.prefix, settings.data_dir)
+            images = ImageStore(
+                directory, describe=client.image, fetch=client.image_file, id_base=host.id_base
+            )
+            return LxcHypervisor(host, store, images, archive), images
+        images = ImageStore(directory, describe=client.image, fetch=client.image_file, id_base=None)
+        if settings.driver == "process":
+            from vetro.node.drivers.process import ProcessHypervisor
+
+            return ProcessHypervisor(store, archive), images
+        from vetro.node.drivers.simulated import SimulatedHypervisor
+
+        return SimulatedHypervisor(store), images
+
+    def _vm_facts(self) -> dict[str, Any]:
+        return {
+            "server_uuid": self.server_uuid,
+            "datacenter_name": self.settings.datacenter_name,
+            "zpool": self.settings.pool,
+        }
+
+    def _facts(self, driver: Driver, hypervisor: Hypervisor) -> NodeFacts:
+        settings = self.settings
+        return NodeFacts(
+            uuid=self.server_uuid,
+            datacenter_name=settings.datacenter_name,
+            dns_domain=settings.dns_domain,
+            admin_ip=settings.admin_ip or _admin_address(settings.listen_host),
+            port=self.port,
+            pool=settings.pool,
+            prefix=settings.prefix,
+            brands=tuple(driver.brands),
+            driver=driver.name,
+            features=tuple(hypervisor.features),
+            package_version=__version__,
+            headnode=settings.headnode,
+            data_dir=settings.data_dir,
+        )
+
+    async def _serve(
+        self, api: TaskApi, runner: TaskRunner, reporter: Reporter, listener: socket.socket
+    ) -> None:
+        server = _Server(
+            uvicorn.Config(
+                api,  # pyright: ignore[reportArgumentType]  # uvicorn types scopes more narrowly
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                timeout_graceful_shutdown=round(GRACE_SECONDS) + 2,
+            )
+        )
+        work = {
+            asyncio.create_task(server.serve(sockets=[listener]), name="task API"),
+            asyncio.create_task(reporter.run(), name="reports"),
+            asyncio.create_task(link_changes(reporter.machine_changed), name="hot-plug"),
+        }
+        stopping = asyncio.create_task(self._stop.wait(), name="stop")
+        log.info("The node serves tasks", server=self.server_uuid, port=self.port)
+        self.ready.set()
+        try:
+            done, _ = await asyncio.wait({*work, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            for task in done - {stopping}:
+                task.result()
+        finally:
+            api.closing = True
+            stopping.cancel()
+            await runner.close(GRACE_SECONDS if self._stop.is_set() else 0)
+            server.should_exit = True
+            for task in work:
+                if task.get_name() != "task API":
+                    task.cancel()
+            await asyncio.wait({*work, stopping})
+            for task in work:
+                error = None if task.cancelled() else task.exception()
+                if error is not None:
+                    log.error("A part of the agent broke", part=task.get_name(), error=repr(error))
+
+
+class _Server(uvicorn.Server):
+    """A server that leaves signals to the process it runs in."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        yield
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(256)
+        listener.setblocking(False)
+    except OSError as error:
+        listener.close()
+        raise ConfigurationError(
+            f"The task API cannot listen on {host} port {port}: {error.strerror};"
+            " choose another address or port 0"
+        ) from error
+    return listener
+
+
+def _admin_address(listen_host: str) -> str:
+    try:
+        address = ipaddress.ip_address(listen_host)
+    except ValueError:
+        return default_address()
+    return default_address() if address.is_unspecified else str(address)

@@ -1,0 +1,81 @@
+"""Running the distribution's tools without blocking the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from vetro.node.errors import CommandFailed, ConfigurationError
+
+# The tools' messages are matched in a few places: they must not be translated.
+_ENVIRONMENT = {
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "LC_ALL": "C.UTF-8",
+}
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What a command left behind."""
+
+    status: int
+    output: str
+    errors: str
+
+
+async def run(
+    *argv: str,
+    stdin: bytes | None = None,
+    check: bool = True,
+    timeout: float | None = 300.0,
+    cwd: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Finished:
+    """Run a command to its end; a cancelled caller takes the command's process group with it.
+
+    Errors: ``CommandFailed`` for a failure (when ``check``) or after ``timeout`` seconds;
+    ``ConfigurationError`` when the tool is not installed.
+    """
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *argv,
+            stdin=asyncio.subprocess.PIPE if stdin is not None else asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            cwd=cwd,
+            env={**_ENVIRONMENT, **(environment or {})},
+            start_new_session=True,
+        )
+    except FileNotFoundError as error:
+        raise ConfigurationError(
+            f"{argv[0]} is not installed; run tools/system-packages.sh or install it by hand"
+        ) from error
+    try:
+        async with asyncio.timeout(timeout):
+            output, errors = await process.communicate(stdin)
+    except TimeoutError as error:
+        await _end(process)
+        raise CommandFailed(argv, -signal.SIGKILL, f"no answer within {timeout} s") from error
+    except asyncio.CancelledError:
+        await _end(process)
+        raise
+    assert process.returncode is not None
+    finished = Finished(
+        process.returncode, output.decode("utf-8", "replace"), errors.decode("utf-8", "replace")
+    )
+    if check and finished.status != 0:
+        raise CommandFailed(argv, finished.status, finished.errors or finished.output)
+    return finished
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        # Pipes held open by a daemonised grandchild must not hold the caller.
+        await process.wait()

@@ -1,0 +1,199 @@
+"""The configuration file of a container, from its VM object alone."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from vetro.node.errors import DriverError
+from vetro.node.instance_files import Init, address_of, init_command
+from vetro.node.network.names import bridge_name, host_interface_name
+
+# What root in a container could still do to the machine, beyond what its user namespace forbids.
+DROPPED_CAPABILITIES = (
+    "audit_control",
+    "audit_read",
+    "block_suspend",
+    "mac_admin",
+    "mac_override",
+    "sys_module",
+    "sys_rawio",
+    "sys_time",
+    "syslog",
+    "wake_alarm",
+)
+
+# How each init is asked to stop and to start again.
+_HALT_SIGNAL = {
+    Init.SYSTEMD: "SIGRTMIN+3",
+    Init.SYSVINIT: "SIGPWR",
+    Init.BUSYBOX: "SIGUSR2",
+    Init.NONE: "SIGTERM",
+}
+
+SECCOMP_PROFILE = """\
+2
+denylist
+reject_force_umount
+[all]
+add_key errno 1
+bpf errno 1
+delete_module errno 1
+finit_module errno 1
+init_module errno 1
+kexec_file_load errno 1
+kexec_load errno 1
+keyctl errno 38
+open_by_handle_at errno 1
+perf_event_open errno 1
+request_key errno 38
+swapoff errno 1
+swapon errno 1
+userfaultfd errno 1
+"""
+
+
+@dataclass(frozen=True)
+class ContainerHost:
+    """What this machine offers.
+
+    ``id_base``, ``id_count``: the containers' id range. ``limits``: controller → ``v1`` or ``v2``;
+    absent: not there. ``apparmor``: profile name, or empty without AppArmor.
+    """
+
+    prefix: str
+    id_base: int
+    id_count: int
+    seccomp_profile: Path
+    limits: Mapping[str, str] = field(default_factory=dict[str, str])
+    swap_limit: bool = False
+    apparmor: str = ""
+
+
+def render(
+    vm: Mapping[str, Any], host: ContainerHost, *, root: Path, directory: Path, init: Init
+) -> str:
+    """The text of ``config`` for one container: root at ``root``, own files in ``directory``."""
+    hostname = str(vm["hostname"]).split(".")[0]
+    lines = [
+        f"lxc.uts.name = {hostname}",
+        f"lxc.rootfs.path = dir:{root}",
+        "lxc.rootfs.managed = 0",
+        f"lxc.idmap = u 0 {host.id_base} {host.id_count}",
+        f"lxc.idmap = g 0 {host.id_base} {host.id_count}",
+        f"lxc.init.cmd = {init_command(init)}",
+        f"lxc.signal.halt = {_HALT_SIGNAL[init]}",
+        "lxc.mount.auto = proc:mixed sys:mixed"
+        + (" cgroup:rw:force" if init is Init.SYSTEMD else ""),
+        "lxc.mount.entry = tmpfs dev/shm tmpfs rw,nosuid,nodev,mode=1777,create=dir 0 0",
+        "lxc.autodev = 1",
+        "lxc.tty.max = 0",
+        "lxc.pty.max = 1024",
+        "lxc.console.path = none",
+        f"lxc.console.logfile = {directory / 'console.log'}",
+        "lxc.console.size = 1048576",
+        f"lxc.log.file = {directory / 'lxc.log'}",
+        "lxc.log.level = ERROR",
+        f"lxc.cap.drop = {' '.join(DROPPED_CAPABILITIES)}",
+        f"lxc.seccomp.profile = {host.seccomp_profile}",
+    ]
+    if init is not Init.SYSTEMD:
+        # systemd mounts its own; the others would keep pid files over a restart.
+        lines.append("lxc.mount.entry = tmpfs run tmpfs rw,nosuid,nodev,mode=755,create=dir 0 0")
+    if host.apparmor:
+        lines.append(f"lxc.apparmor.profile = {host.apparmor}")
+    lines += _limits(vm, host)
+    for index, nic in enumerate(vm.get("nics", [])):
+        lines += _interface(index, nic, host.prefix)
+    for line in lines:
+        if "\n" in line:
+            raise DriverError(f"A value with a line break cannot be configured: {line!r}")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def limit_settings(vm: Mapping[str, Any], host: ContainerHost) -> list[tuple[str, str, str]]:
+    """``(controller version, file, value)`` for every limit this machine can keep."""
+    settings: list[tuple[str, str, str]] = []
+    memory = int(vm.get("max_physical_memory") or 0) * 1048576
+    swap = max(0, int(vm.get("max_swap") or 0) * 1048576 - memory)
+    version = host.limits.get("memory")
+    if version and memory:
+        if version == "v2":
+            settings.append((version, "memory.max", str(memory)))
+            if host.swap_limit:
+                settings.append((version, "memory.swap.max", str(swap)))
+        else:
+            settings.append((version, "memory.limit_in_bytes", str(memory)))
+            if host.swap_limit:
+                settings.append((version, "memory.memsw.limit_in_bytes", str(memory + swap)))
+    version = host.limits.get("cpu")
+    if version:
+        cap = vm.get("cpu_cap")
+        quota = int(float(cap) * 1000) if cap else 0
+        shares = int(vm.get("cpu_shares") or 100)
+        if version == "v2":
+            settings.append((version, "cpu.max", f"{quota or 'max'} 100000"))
+            settings.append((version, "cpu.weight", str(max(1, min(10000, shares)))))
+        else:
+            settings.append((version, "cpu.cfs_quota_us", str(quota or -1)))
+            settings.append((version, "cpu.shares", str(max(2, shares * 1024 // 100))))
+    version = host.limits.get("pids")
+    if version and vm.get("max_lwps"):
+        settings.append((version, "pids.max", str(int(vm["max_lwps"]))))
+    return settings
+
+
+def _limits(vm: Mapping[str, Any], host: ContainerHost) -> list[str]:
+    prefix = {"v1": "lxc.cgroup", "v2": "lxc.cgroup2"}
+    return [
+        f"{prefix[version]}.{name} = {value}" for version, name, value in limit_settings(vm, host)
+    ]
+
+
+def _interface(index: int, nic: Mapping[str, Any], prefix: str) -> list[str]:
+    network = nic.get("network_uuid")
+    if not network:
+        raise DriverError(
+            f"Interface {nic.get('mac')} names no network (network_uuid)",
+            code="EINVAL",
+            rest_code="InvalidPayload",
+        )
+    key = f"lxc.net.{index}"
+    name = str(nic["interface"])
+    lines = [
+        f"{key}.type = veth",
+        f"{key}.link = {bridge_name(prefix, str(network))}",
+        f"{key}.flags = up",
+        f"{key}.name = {'eth' + name[3:] if name.startswith('net') else name}",
+        f"{key}.hwaddr = {nic['mac']}",
+        f"{key}.veth.pair = {host_interface_name(prefix, str(nic['mac']))}",
+    ]
+    if nic.get("mtu"):
+        lines.append(f"{key}.mtu = {int(nic['mtu'])}")
+    address = address_of(nic)
+    if address is not None:
+        length = _prefix_length(nic, address)
+        kind = "ipv6" if ":" in address else "ipv4"
+        lines.append(f"{key}.{kind}.address = {address}/{length}")
+        gateway = nic.get("gateway")
+        if gateway and nic.get("primary"):
+            lines.append(f"{key}.{kind}.gateway = {ipaddress.ip_address(str(gateway))}")
+    return lines
+
+
+def _prefix_length(nic: Mapping[str, Any], address: str) -> int:
+    given = str(nic.get("ip") or "")
+    mask = given.split("/")[1] if "/" in given else str(nic.get("netmask") or "")
+    if not mask:
+        mask = "64" if ":" in address else "24"
+    try:
+        return ipaddress.ip_network(f"{address}/{mask}", strict=False).prefixlen
+    except ValueError as error:
+        raise DriverError(
+            f"Interface {nic['mac']} has no usable netmask: '{mask}'",
+            code="EINVAL",
+            rest_code="InvalidPayload",
+        ) from error

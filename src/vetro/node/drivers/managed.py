@@ -1,0 +1,324 @@
+"""The life cycle of VMs, the same over every hypervisor.
+
+Creation is all or nothing. The record is written first, marked ``provisioning``; the mark goes when
+the VM runs. An agent that is killed in between finds the mark at its next start and removes
+everything, so no half VM is ever reported as running and a retried request finds the way free.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import structlog
+
+from vetro.node.drivers.protocol import Changed, ExecResult, Hypervisor, Progress
+from vetro.node.errors import (
+    DriverError,
+    NodeError,
+    already_running,
+    not_implemented,
+    not_running,
+    vm_not_found,
+)
+from vetro.node.image_store import ImageStore
+from vetro.node.machines import MachineStore, Vm, check_uuid, new_vm, timestamp, updated
+
+log = structlog.get_logger(__name__)
+
+_STATES = {
+    "installed": "stopped",
+    "ready": "ready",
+    "running": "running",
+    "shutting_down": "stopping",
+}
+
+
+class ManagedDriver:
+    """A ``Driver`` over one hypervisor. Callers hold a lock per VM (see ``vetro.node.queues``)."""
+
+    def __init__(
+        self,
+        hypervisor: Hypervisor,
+        store: MachineStore,
+        images: ImageStore,
+        facts: Callable[[], Mapping[str, Any]],
+    ) -> None:
+        self._hypervisor = hypervisor
+        self._store = store
+        self._images = images
+        self._facts = facts
+        self._watchers: list[Changed] = []
+        self.name = hypervisor.name
+        self.brands = hypervisor.brands
+
+    async def open(self) -> None:
+        """Check the host, remove half-made VMs, follow running ones."""
+        self._store.open()
+        half_made = [vm["uuid"] for vm in self._store if vm.get("mark")]
+        await self._hypervisor.open([vm for vm in self._store if not vm.get("mark")], self._ended)
+        for uuid in half_made:
+            log.warning("Removing a VM whose creation or removal was interrupted", uuid=uuid)
+            try:
+                await self._remove(uuid)
+            except NodeError as error:
+                # Left marked: the state is 'failed', and machine_destroy tries again.
+                log.error("A half-made VM cannot be removed", uuid=uuid, error=str(error))
+
+    async def close(self) -> None:
+        """Stop following; VMs go on."""
+        await self._hypervisor.close()
+
+    async def autoboot(self) -> list[str]:
+        """Start the stopped VMs that ask for it; the uuids of those that did not start."""
+        failed: list[str] = []
+        for vm in self._store:
+            if vm.get("mark") or not vm.get("autoboot"):
+                continue
+            if (await self._hypervisor.state(vm["uuid"])).zone_state != "installed":
+                continue
+            try:
+                await self._hypervisor.start(vm)
+            except NodeError as error:
+                log.error("A VM did not start with the agent", uuid=vm["uuid"], error=str(error))
+                failed.append(vm["uuid"])
+            self._changed(vm["uuid"])
+        return failed
+
+    def watch(self, changed: Changed) -> None:
+        """Call ``changed(uuid)`` on every change of state or configuration."""
+        self._watchers.append(changed)
+
+    def _changed(self, uuid: str) -> None:
+        for watcher in self._watchers:
+            watcher(uuid)
+
+    def _ended(self, uuid: str) -> None:
+        vm = self._store.get(uuid)
+        if vm is not None and not vm.get("mark"):
+            self._store.save({**vm, "exit_timestamp": timestamp()})
+        self._changed(uuid)
+
+    def exists(self, uuid: str) -> bool:
+        """Whether this node has the VM."""
+        return self._store.get(uuid) is not None
+
+    async def list(self, *, include_dni: bool = False) -> list[Vm]:
+        """All VM objects with their states, half-made ones as ``provisioning`` or ``failed``."""
+        return [
+            await self._present(vm)
+            for vm in self._store
+            if "brand" in vm and (include_dni or not vm.get("do_not_inventory"))
+        ]
+
+    async def load(self, uuid: str, *, include_dni: bool = True) -> Vm:
+        """One VM object. Errors: ``VmNotFound``."""
+        vm = self._record(uuid)
+        if "brand" not in vm or (vm.get("do_not_inventory") and not include_dni):
+            raise vm_not_found(uuid)
+        return await self._present(vm)
+
+    def _record(self, uuid: str) -> Vm:
+        vm = self._store.get(check_uuid(uuid))
+        if vm is None:
+            raise vm_not_found(uuid)
+        return vm
+
+    def _usable(self, uuid: str) -> Vm:
+        vm = self._record(uuid)
+        if vm.get("mark"):
+            raise DriverError(
+                f"VM {uuid} is {vm['mark']}; destroy it and create it again",
+                code="ESTATE",
+                rest_code="VmNotUsable",
+            )
+        return vm
+
+    async def _present(self, vm: Vm) -> Vm:
+        shown = {name: value for name, value in vm.items() if name != "mark"}
+        mark = vm.get("mark")
+        if mark:
+            return {**shown, "state": mark, "zone_state": "incomplete"}
+        now = await self._hypervisor.state(vm["uuid"])
+        shown["zone_state"] = now.zone_state
+        shown["state"] = _STATES[now.zone_state]
+        if now.pid is not None:
+            shown["pid"] = now.pid
+        if now.boot_timestamp is not None:
+            shown["boot_timestamp"] = now.boot_timestamp
+        return shown
+
+    async def create(self, payload: Mapping[str, Any], progress: Progress) -> Vm:
+        """Create, and start when ``autoboot``; on any error nothing is left.
+
+        Errors: ``VmAlreadyExists``, ``InvalidPayload``, image errors, the hypervisor's own.
+        """
+        vm = self._hypervisor.describe(new_vm(payload, self._facts(), self.brands))
+        uuid = vm["uuid"]
+        if self.exists(uuid):
+            raise DriverError(f"Machine {uuid} exists.", code="EEXIST", rest_code="VmAlreadyExists")
+        progress("pre_check", 20)
+        if vm["image_uuid"] is None:
+            raise DriverError(
+                "Invalid VM payload: image_uuid is required",
+                code="EINVAL",
+                rest_code="InvalidPayload",
+            )
+        self._store.save({**vm, "mark": "provisioning"})
+        try:
+            progress("ensure_image", 30)
+            await self._images.ensure(vm["image_uuid"])
+            progress("import_image", 50)
+            await self._hypervisor.make(vm)
+            progress("make", 70)
+            if vm["autoboot"]:
+                await self._hypervisor.start(vm)
+            self._store.save(vm)
+        except BaseException as error:
+            log.warning("A VM was not created", uuid=uuid, error=str(error) or type(error).__name__)
+            await self._roll_back(uuid)
+            raise
+        progress("create", 100)
+        self._changed(uuid)
+        return await self._present(vm)
+
+    async def _roll_back(self, uuid: str) -> None:
+        try:
+            await self._remove(uuid)
+        except NodeError as error:
+            log.error("The rest of a failed VM stays", uuid=uuid, error=str(error))
+            vm = self._store.get(uuid)
+            if vm is not None:
+                self._store.save({**vm, "mark": "failed"})
+
+    async def _remove(self, uuid: str) -> None:
+        await self._hypervisor.remove(uuid)
+        self._store.forget(uuid)
+
+    async def start(self, uuid: str) -> Vm:
+        """Start a stopped VM. Errors: ``VmAlreadyRunning``."""
+        vm = self._usable(uuid)
+        if (await self._hypervisor.state(uuid)).zone_state != "installed":
+            raise already_running(uuid)
+        await self._hypervisor.start(vm)
+        self._changed(uuid)
+        return await self._present(vm)
+
+    async def stop(self, uuid: str, *, force: bool = False, timeout: float = 60) -> Vm:
+        """Stop it, by force after ``timeout`` seconds. Errors: ``VmNotRunning``."""
+        vm = self._usable(uuid)
+        await self._need_running(uuid)
+        await self._hypervisor.stop(uuid, force=force, timeout=timeout)
+        self._changed(uuid)
+        return await self._present(self._record(uuid) or vm)
+
+    async def reboot(self, uuid: str, *, force: bool = False, timeout: float = 60) -> Vm:
+        """Stop and start. Errors: ``VmNotRunning``."""
+        vm = self._usable(uuid)
+        await self._need_running(uuid)
+        await self._hypervisor.stop(uuid, force=force, timeout=timeout)
+        await self._hypervisor.start(vm)
+        self._changed(uuid)
+        return await self._present(self._record(uuid))
+
+    async def kill(self, uuid: str, signal: int) -> Vm:
+        """Send a signal to the guest's first process. Errors: ``VmNotRunning``."""
+        self._usable(uuid)
+        await self._need_running(uuid)
+        await self._hypervisor.kill(uuid, signal)
+        self._changed(uuid)
+        return await self._present(self._record(uuid))
+
+    async def _need_running(self, uuid: str) -> None:
+        if (await self._hypervisor.state(uuid)).zone_state == "installed":
+            raise not_running(uuid)
+
+    async def update(self, uuid: str, changes: Mapping[str, Any]) -> Vm:
+        """Apply the update rules (§7.2). Nothing changes when one value is wrong."""
+        old = self._usable(uuid)
+        new, nics_changed = updated(old, changes)
+        new = self._hypervisor.describe(new)
+        await self._hypervisor.configure(new)
+        self._store.save(new)
+        if nics_changed and (await self._hypervisor.state(uuid)).zone_state == "running":
+            await self._hypervisor.stop(uuid, force=False, timeout=60)
+            await self._hypervisor.start(new)
+        self._changed(uuid)
+        return await self._present(self._record(uuid))
+
+    async def reprovision(self, uuid: str, image_uuid: str) -> Vm:
+        """Replace the root file system; uuid, interfaces and metadata stay."""
+        vm = self._usable(uuid)
+        if vm.get("indestructible_zoneroot"):
+            raise DriverError(
+                f"VM {uuid} has indestructible_zoneroot set", rest_code="VmIndestructible"
+            )
+        await self._images.ensure(image_uuid)
+        running = (await self._hypervisor.state(uuid)).zone_state == "running"
+        if running:
+            await self._hypervisor.stop(uuid, force=True, timeout=0)
+        vm = {**vm, "image_uuid": image_uuid, "last_modified": timestamp()}
+        await self._hypervisor.remake_root(vm)
+        self._store.save(vm)
+        if running:
+            await self._hypervisor.start(vm)
+        self._changed(uuid)
+        return await self._present(vm)
+
+    async def delete(self, uuid: str) -> None:
+        """Remove it; one that is not there is removed already."""
+        vm = self._store.get(check_uuid(uuid))
+        if vm is None:
+            return
+        if vm.get("indestructible_zoneroot"):
+            raise DriverError(
+                f"VM {uuid} has indestructible_zoneroot set: clear it with an update first",
+                rest_code="VmIndestructible",
+            )
+        # Marked first: a removal that is interrupted goes on at the agent's next start.
+        self._store.save({**vm, "mark": "failed"})
+        await self._remove(uuid)
+        self._changed(uuid)
+
+    async def processes(self, uuid: str) -> dict[str, Any]:
+        """The VM's processes by pid. Errors: ``VmNotRunning``."""
+        self._usable(uuid)
+        if (await self._hypervisor.state(uuid)).zone_state == "installed":
+            raise DriverError("VM is not running", code="ENOTRUNNING", rest_code="VmNotRunning")
+        return await self._hypervisor.processes(uuid)
+
+    async def info(self, uuid: str, types: Sequence[str]) -> dict[str, Any]:
+        """What the hypervisor knows of a running VM; containers have ``status`` only."""
+        self._usable(uuid)
+        await self._need_running(uuid)
+        known: dict[str, Any] = {}
+        state = await self._hypervisor.state(uuid)
+        if {"all", "status"} & set(types):
+            known["status"] = {"state": state.zone_state, "pid": state.pid}
+        unsupported = sorted(set(types) - {"all", "status"})
+        if unsupported and not known:
+            raise not_implemented(f"machine_info of {', '.join(unsupported)}", self.name)
+        return known
+
+    async def execute(
+        self, uuid: str, command: Sequence[str], environment: Mapping[str, str], timeout: float
+    ) -> ExecResult:
+        """Run a command inside a running VM. Errors: ``VmNotRunning``."""
+        self._usable(uuid)
+        await self._need_running(uuid)
+        return await self._hypervisor.execute(uuid, command, environment, timeout)
+
+    async def usage(self, uuid: str) -> int:
+        """Bytes on disk; 0 for one that is just being removed."""
+        with contextlib.suppress(FileNotFoundError):
+            return await self._hypervisor.usage(uuid)
+        return 0
+
+    def capabilities(self) -> dict[str, Any]:
+        """Brands and features."""
+        return {
+            "driver": self.name,
+            "brands": list(self.brands),
+            "features": list(self._hypervisor.features),
+        }

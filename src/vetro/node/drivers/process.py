@@ -1,0 +1,259 @@
+"""Instances without isolation: the guest agent as a child process with a directory of its own.
+
+For machines without root or LXC. An instance is a directory that stands for its root file system
+and a process that runs the guest agent with that directory before its paths. It shares the
+machine's network, so its address is the loopback address, and the machine's files, which its user
+may read: this is for development and says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal as signals
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from vetro.node import instance_files
+from vetro.node.commands import run
+from vetro.node.drivers.followed import (
+    FollowedProcess,
+    command_line,
+    processes_by_pid,
+    started_at,
+)
+from vetro.node.drivers.protocol import Changed, ExecResult, RunState
+from vetro.node.errors import ConfigurationError, DriverError
+from vetro.node.files import remove_tree, write_bytes
+from vetro.node.guest_root import GuestRoot
+from vetro.node.machines import CONTAINER_BRANDS, MachineStore, Vm, timestamp
+
+log = structlog.get_logger(__name__)
+
+ADDRESS = "127.0.0.1"
+
+
+class ProcessHypervisor:
+    """Guest agents as processes of this user."""
+
+    name = "process"
+    brands: Sequence[str] = CONTAINER_BRANDS
+    features: Sequence[str] = ("exec",)
+
+    def __init__(
+        self, store: MachineStore, guest_archive: Path | None, python: str = sys.executable
+    ) -> None:
+        self._store = store
+        self._guest_archive = guest_archive
+        self._python = python
+        self._running: dict[str, FollowedProcess] = {}
+        self._waiting: set[asyncio.Task[int]] = set()
+        self._ended: Changed = lambda _uuid: None
+
+    async def open(self, vms: Sequence[Vm], ended: Changed) -> None:
+        """Announce what this driver is, and follow what runs."""
+        log.warning("The process driver isolates nothing: instances run as this user on this host")
+        if self._guest_archive is not None and not self._guest_archive.is_file():
+            raise ConfigurationError(
+                f"The guest agent {self._guest_archive} is missing: make guest builds it"
+            )
+        self._ended = ended
+        for vm in vms:
+            self._follow(vm["uuid"])
+
+    async def close(self) -> None:
+        """Stop following; processes go on."""
+        for process in self._running.values():
+            process.close()
+        self._running.clear()
+        for waiting in list(self._waiting):
+            waiting.cancel()
+        if self._waiting:
+            await asyncio.wait(self._waiting)
+
+    def describe(self, vm: Vm) -> Vm:
+        """Every interface has the machine's own loopback address; ``network_ip`` is what was asked."""
+        nics = [
+            {**nic, "network_ip": nic.get("network_ip", nic.get("ip")), "ip": ADDRESS}
+            for nic in vm["nics"]
+        ]
+        return {**vm, "nics": nics, "zonepath": str(self._root(vm["uuid"]))}
+
+    def _root(self, uuid: str) -> Path:
+        return self._store.path(uuid) / "root"
+
+    def _pid_file(self, uuid: str) -> Path:
+        return self._store.path(uuid) / "agent.pid"
+
+    def _is_agent(self, uuid: str, argv: list[str]) -> bool:
+        return any(argument.startswith(str(self._root(uuid))) for argument in argv)
+
+    def _follow(self, uuid: str) -> FollowedProcess | None:
+        known = self._running.get(uuid)
+        if known is not None and known.running:
+            return known
+        try:
+            pid = int(self._pid_file(uuid).read_text())
+        except (FileNotFoundError, ValueError):
+            return None
+        found = FollowedProcess.attach(
+            pid, partial(self._is_agent, uuid), partial(self._on_end, uuid)
+        )
+        if found is not None:
+            self._running[uuid] = found
+        return found
+
+    def _on_end(self, uuid: str) -> None:
+        self._running.pop(uuid, None)
+        self._pid_file(uuid).unlink(missing_ok=True)
+        self._ended(uuid)
+
+    async def make(self, vm: Vm) -> None:
+        """The directory with the instance's files."""
+        root_path = self._root(vm["uuid"])
+        for name in ("etc", "tmp", "var/log", "var/lib/vetro"):
+            (root_path / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+        root = GuestRoot(root_path)
+        instance_files.write_identity(root, vm)
+        instance_files.write_guest_agent(root, vm, self._guest_archive)
+
+    async def remake_root(self, vm: Vm) -> None:
+        """An empty directory again."""
+        await asyncio.to_thread(remove_tree, self._root(vm["uuid"]))
+        await self.make(vm)
+
+    async def configure(self, vm: Vm) -> None:
+        """There are no limits to keep; names are files."""
+        instance_files.write_identity(GuestRoot(self._root(vm["uuid"])), vm)
+
+    async def start(self, vm: Vm) -> None:
+        """Start the agent; an instance without user data gets a process that only waits."""
+        uuid = vm["uuid"]
+        root = self._root(uuid)
+        archive = root / instance_files.ARCHIVE.lstrip("/")
+        if archive.exists():
+            command = [
+                self._python,
+                *instance_files.agent_command(str(root)),
+                "--root",
+                str(root),
+            ]
+        else:
+            command = [self._python, "-c", "import signal; signal.pause()", str(root)]
+        with (self._store.path(uuid) / "console.log").open("ab") as console:
+            child = await asyncio.create_subprocess_exec(
+                *command,
+                cwd=root,
+                env={
+                    "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
+                    "HOME": str(root),
+                    "TMPDIR": str(root / "tmp"),
+                    "VETRO_GUEST_ROOT": str(root),
+                },
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=console,
+                stderr=console,
+                # It outlives the agent, like a container does.
+                start_new_session=True,
+            )
+        write_bytes(self._pid_file(uuid), str(child.pid).encode())
+        waiting = asyncio.create_task(child.wait(), name=f"instance {uuid}")
+        self._waiting.add(waiting)
+        waiting.add_done_callback(self._waiting.discard)
+        if self._follow(uuid) is None:
+            tail = (self._store.path(uuid) / "console.log").read_text(errors="replace")[-500:]
+            raise DriverError(f"VM {uuid} ended right after its start: {tail.strip()}")
+
+    async def stop(self, uuid: str, *, force: bool, timeout: float) -> None:
+        """End the agent and everything it started in its session."""
+        process = self._follow(uuid)
+        if process is None:
+            return
+        if not force and timeout > 0:
+            process.signal(signals.SIGTERM)
+            if not await process.wait(timeout):
+                process.signal(signals.SIGKILL)
+        else:
+            process.signal(signals.SIGKILL)
+        if not await process.wait(10):
+            raise DriverError(f"VM {uuid}: process {process.pid} does not end")
+        await self._end_rest(uuid, process.pid)
+
+    async def _end_rest(self, uuid: str, session: int) -> None:
+        """What the instance's plans left running: same session, or working in its directory."""
+        for pid in await asyncio.to_thread(_members, session, self._root(uuid)):
+            try:
+                os.kill(pid, signals.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                log.info("A process of an instance is gone or not ours", uuid=uuid, pid=pid)
+
+    async def kill(self, uuid: str, signal: int) -> None:
+        """Signal the agent."""
+        process = self._follow(uuid)
+        if process is None:
+            raise DriverError(f"VM {uuid} has no process", code="ESRCH", rest_code="VmNotRunning")
+        process.signal(signal)
+
+    async def state(self, uuid: str) -> RunState:
+        """Whether the agent's process lives."""
+        process = self._follow(uuid)
+        if process is None:
+            return RunState("installed")
+        began = started_at(process.pid)
+        return RunState(
+            "running",
+            process.pid,
+            timestamp(datetime.fromtimestamp(began, UTC)) if began is not None else None,
+        )
+
+    async def remove(self, uuid: str) -> None:
+        """End the process and remove the directory."""
+        await self.stop(uuid, force=True, timeout=0)
+        process = self._running.pop(uuid, None)
+        if process is not None:
+            process.close()
+        await self._end_rest(uuid, -1)
+        await asyncio.to_thread(remove_tree, self._root(uuid))
+
+    async def processes(self, uuid: str) -> dict[str, Any]:
+        """The agent and what it started."""
+        process = self._follow(uuid)
+        if process is None:
+            return {}
+        pids = await asyncio.to_thread(_members, process.pid, self._root(uuid))
+        return {str(pid): {"pid": pid, "command": command_line(pid)} for pid in pids}
+
+    async def execute(
+        self, uuid: str, command: Sequence[str], environment: Mapping[str, str], timeout: float
+    ) -> ExecResult:
+        """Run a command in the instance's directory."""
+        finished = await run(
+            *command, check=False, timeout=timeout, cwd=self._root(uuid), environment=environment
+        )
+        return ExecResult(finished.status, finished.output, finished.errors)
+
+    async def usage(self, uuid: str) -> int:
+        """Bytes in the directory."""
+        finished = await run("du", "-sx", "--block-size=1", str(self._root(uuid)), check=False)
+        words = finished.output.split()
+        return int(words[0]) if words else 0
+
+
+def _members(session: int, root: Path) -> list[int]:
+    """Processes of a session, and those whose working directory is below ``root``."""
+    found: list[int] = []
+    for pid, _argv in processes_by_pid():
+        try:
+            in_session = os.getsid(pid) == session
+            directory = os.readlink(f"/proc/{pid}/cwd")
+        except (FileNotFoundError, ProcessLookupError, PermissionError):
+            continue
+        if in_session or Path(directory).is_relative_to(root):
+            found.append(pid)
+    return sorted(found)

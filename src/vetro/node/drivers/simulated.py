@@ -1,0 +1,99 @@
+"""Instances that exist on paper: every transition and error, no process, no privileges.
+
+For tests and for load on the control plane. What runs is a file, so state survives the agent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from vetro.node.drivers.protocol import Changed, ExecResult, RunState
+from vetro.node.errors import not_implemented
+from vetro.node.files import read_json, write_json
+from vetro.node.machines import CONTAINER_BRANDS, MachineStore, Vm, timestamp
+
+
+class SimulatedHypervisor:
+    """A hypervisor whose guests are files. ``faults``: method name → error to raise, for tests."""
+
+    name = "simulated"
+    brands: Sequence[str] = (*CONTAINER_BRANDS, "kvm", "bhyve")
+    features: Sequence[str] = ("network", "reprovision")
+
+    def __init__(self, store: MachineStore) -> None:
+        self._store = store
+        self._ended: Changed = lambda _uuid: None
+        self.faults: dict[str, Exception] = {}
+
+    def _fail(self, method: str) -> None:
+        if method in self.faults:
+            raise self.faults[method]
+
+    def _file(self, uuid: str) -> Path:
+        return self._store.path(uuid) / "running.json"
+
+    async def open(self, vms: Sequence[Vm], ended: Changed) -> None:
+        """Nothing to restore."""
+        self._ended = ended
+
+    async def close(self) -> None:
+        """Nothing is followed."""
+
+    def describe(self, vm: Vm) -> Vm:
+        """As asked."""
+        return vm
+
+    async def make(self, vm: Vm) -> None:
+        """Nothing but the record."""
+        self._fail("make")
+
+    async def remake_root(self, vm: Vm) -> None:
+        """Nothing but the record."""
+        self._fail("remake_root")
+
+    async def configure(self, vm: Vm) -> None:
+        """Nothing but the record."""
+        self._fail("configure")
+
+    async def start(self, vm: Vm) -> None:
+        """Say that it runs."""
+        self._fail("start")
+        write_json(self._file(vm["uuid"]), {"since": timestamp()})
+
+    async def stop(self, uuid: str, *, force: bool, timeout: float) -> None:
+        """Say that it does not run."""
+        self._fail("stop")
+        self._file(uuid).unlink(missing_ok=True)
+        self._ended(uuid)
+
+    async def kill(self, uuid: str, signal: int) -> None:
+        """Any signal ends it."""
+        await self.stop(uuid, force=True, timeout=0)
+
+    async def state(self, uuid: str) -> RunState:
+        """Whether the file is there."""
+        record = read_json(self._file(uuid))
+        if record is None:
+            return RunState("installed")
+        return RunState("running", None, record["since"])
+
+    async def remove(self, uuid: str) -> None:
+        """The record is removed by the driver."""
+        self._fail("remove")
+        self._file(uuid).unlink(missing_ok=True)
+
+    async def processes(self, uuid: str) -> dict[str, Any]:
+        """One process: init."""
+        return {"1": {"pid": 1, "command": ["/sbin/init"]}}
+
+    async def execute(
+        self, uuid: str, command: Sequence[str], environment: Mapping[str, str], timeout: float
+    ) -> ExecResult:
+        """There is nothing to run it in."""
+        raise not_implemented("Running a command inside a VM", self.name)
+
+    async def usage(self, uuid: str) -> int:
+        """Nothing."""
+        return 0

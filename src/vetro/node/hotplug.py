@@ -1,0 +1,43 @@
+"""Noticing that the machine's interfaces change, by the kernel's own messages."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable
+
+# linux/rtnetlink.h: groups of messages about links and IPv4 addresses.
+_RTMGRP_LINK = 1
+_RTMGRP_IPV4_IFADDR = 0x10
+# Interfaces come and go in bursts when instances start: look once after each burst.
+_QUIET_SECONDS = 2.0
+
+
+async def link_changes(changed: Callable[[], None]) -> None:
+    """Call ``changed`` after every burst of changes to links or addresses, until cancelled."""
+    loop = asyncio.get_running_loop()
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as messages:
+        messages.setblocking(False)
+        messages.bind((0, _RTMGRP_LINK | _RTMGRP_IPV4_IFADDR))
+        while True:
+            await _receive(loop, messages)
+            await asyncio.sleep(_QUIET_SECONDS)
+            # What came in meanwhile belongs to the same burst.
+            while True:
+                try:
+                    os.read(messages.fileno(), 65536)
+                except BlockingIOError:
+                    break
+                except OSError:
+                    # ENOBUFS: more came than the socket holds; that is a change as well.
+                    continue
+            changed()
+
+
+async def _receive(loop: asyncio.AbstractEventLoop, messages: socket.socket) -> None:
+    try:
+        await loop.sock_recv(messages, 65536)
+    except OSError:
+        # ENOBUFS, as above.
+        return

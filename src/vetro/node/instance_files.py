@@ -1,0 +1,209 @@
+"""What is put into an instance's root file system before its first start.
+
+Host name, name servers, the user data and the guest agent, and an arrangement that starts the agent
+(docs/architecture.md, "vetro.guest and how it gets into an instance").
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from vetro.node.guest_root import GuestRoot
+
+ARCHIVE = "/opt/vetro/vetro-guest.pyz"
+USER_DATA = "/var/lib/vetro/user-data"
+CONFIG = "/etc/murano/agent.conf"
+
+_START = "/opt/vetro/start-agent"
+_BOOT = "/opt/vetro/boot"
+_SHUTDOWN = "/opt/vetro/shutdown"
+_INIT = "/opt/vetro/init"
+
+
+class Init(Enum):
+    """Which program starts the image's services."""
+
+    SYSTEMD = "systemd"
+    SYSVINIT = "sysvinit"
+    BUSYBOX = "busybox"
+    NONE = "none"
+
+
+def detect_init(root: GuestRoot) -> Init:
+    """The init system of an image."""
+    name = "/sbin/init"
+    for _ in range(8):
+        target = root.resolve(name)
+        if target is None:
+            return Init.NONE
+        if "systemd" in target:
+            return Init.SYSTEMD
+        if target.rsplit("/", 1)[-1] == "busybox":
+            return Init.BUSYBOX
+        if target == name:
+            break
+        name = target
+    return Init.SYSVINIT if root.exists("/etc/init.d/rc") else Init.NONE
+
+
+def init_command(init: Init) -> str:
+    """What the container runs as process 1."""
+    return _INIT if init is Init.NONE else "/sbin/init"
+
+
+def write_identity(
+    root: GuestRoot, vm: Mapping[str, Any], fallback_resolvers: list[str] | None = None
+) -> None:
+    """Host name, hosts and name servers. Slow starts come from names that do not resolve."""
+    hostname = str(vm["hostname"])
+    domain = str(vm.get("dns_domain") or "local")
+    short = hostname.split(".")[0]
+    full = hostname if "." in hostname else f"{hostname}.{domain}"
+    primary = next((nic for nic in vm["nics"] if nic.get("primary")), None)
+    address = address_of(primary) or "127.0.1.1"
+    root.write("/etc/hostname", f"{hostname}\n".encode())
+    root.write(
+        "/etc/hosts",
+        (
+            "127.0.0.1\tlocalhost\n"
+            "::1\tlocalhost ip6-localhost ip6-loopback\n"
+            f"{address}\t{' '.join(dict.fromkeys([full, hostname, short]))}\n"
+        ).encode(),
+    )
+    resolvers = list(vm.get("resolvers") or []) or list(fallback_resolvers or [])
+    if resolvers:
+        text = f"search {domain}\n" + "".join(f"nameserver {address}\n" for address in resolvers)
+        root.write("/etc/resolv.conf", text.encode())
+
+
+def address_of(nic: Mapping[str, Any] | None) -> str | None:
+    """The static address of an interface; ``None`` for ``dhcp``, ``addrconf`` and none at all."""
+    ip = str((nic or {}).get("ip") or "").split("/")[0]
+    try:
+        return str(ipaddress.ip_address(ip))
+    except ValueError:
+        return None
+
+
+def write_guest_agent(root: GuestRoot, vm: Mapping[str, Any], archive: Path | None) -> bool:
+    """Put the user data and the agent in; whether the agent is to be started."""
+    user_data = vm.get("customer_metadata", {}).get("user-data")
+    if user_data is None:
+        return False
+    root.write(USER_DATA, str(user_data).encode(), 0o600)
+    if archive is None:
+        return False
+    root.write(ARCHIVE, archive.read_bytes(), 0o755)
+    return True
+
+
+def agent_command(prefix: str = "") -> list[str]:
+    """The agent's command line; ``prefix`` is put before its paths."""
+    return [
+        f"{prefix}{ARCHIVE}",
+        "--bootstrap",
+        f"{prefix}{USER_DATA}",
+        "--config-file",
+        f"{prefix}{CONFIG}",
+    ]
+
+
+def write_init(root: GuestRoot, init: Init, *, with_agent: bool) -> None:
+    """Arrange the instance's start for a container: services, then the guest agent.
+
+    sysvinit and busybox get an inittab of their own: no terminals, no file system checks, no
+    udev, so that a container runs its first service within milliseconds.
+    """
+    if with_agent:
+        command = " ".join(agent_command())
+        # The pause keeps init from giving up on an agent that fails at once.
+        root.write(
+            _START,
+            f"#!/bin/sh\nexport PATH={_PATH} HOME=/root\n"
+            f"python3 {command}\nstatus=$?\n"
+            'echo "vetro guest agent ended with status $status"\nsleep 2\n'.encode(),
+            0o755,
+        )
+    if init is Init.SYSTEMD:
+        if with_agent:
+            root.write("/etc/systemd/system/vetro-guest.service", _UNIT.encode())
+            root.link(
+                "/etc/systemd/system/multi-user.target.wants/vetro-guest.service",
+                "/etc/systemd/system/vetro-guest.service",
+            )
+    elif init is Init.SYSVINIT:
+        root.write(_BOOT, _SYSVINIT_BOOT.encode(), 0o755)
+        root.write(_SHUTDOWN, _SYSVINIT_SHUTDOWN.encode(), 0o755)
+        agent = f"vg:2345:respawn:{_START}\n" if with_agent else ""
+        root.write("/etc/inittab", (_INITTAB + agent).encode())
+    elif init is Init.BUSYBOX:
+        agent = f"::respawn:{_START}\n" if with_agent else ""
+        services = "::sysinit:/etc/init.d/rcS\n" if root.exists("/etc/init.d/rcS") else ""
+        root.write("/etc/inittab", (services + agent + "::shutdown:/bin/true\n").encode())
+    else:
+        start = f"while :; do {_START}; done &\n" if with_agent else ""
+        root.write(_INIT, (_PLAIN_INIT.replace("@AGENT@", start)).encode(), 0o755)
+
+
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+_INITTAB = f"""\
+# Written by the compute node's agent: services of runlevel 2, then the guest agent.
+id:2:initdefault:
+si::sysinit:{_BOOT}
+l0:0:wait:{_SHUTDOWN}
+l2:2345:wait:/etc/init.d/rc 2
+l6:6:wait:{_SHUTDOWN} -r
+pf::powerwait:/sbin/shutdown -h now
+"""
+
+_SYSVINIT_BOOT = """\
+#!/bin/sh
+# What a container still needs of /etc/rcS.d.
+mkdir -p /run/lock /run/sendsigs.omit.d
+chmod 1777 /run/lock
+: > /run/utmp
+"""
+
+_SYSVINIT_SHUTDOWN = f"""\
+#!/bin/sh
+# Stops the services, then the container (with -r: starts it again).
+export PATH={_PATH}
+runlevel=0
+[ "$1" = -r ] && runlevel=6
+for script in /etc/rc$runlevel.d/K*; do
+  case "$script" in
+    *sendsigs|*umount*|*hwclock*|*urandom|*halt|*reboot|*brightness|*networking) ;;
+    *) [ -x "$script" ] && "$script" stop ;;
+  esac
+done
+[ "$1" = -r ] && exec /sbin/reboot -d -f
+exec /sbin/halt -d -f
+"""
+
+_UNIT = f"""\
+[Unit]
+Description=Vetro guest agent
+After=network.target multi-user.target
+
+[Service]
+ExecStart={_START}
+Restart=always
+RestartSec=1
+KillMode=mixed
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+_PLAIN_INIT = f"""\
+#!/bin/sh
+# The image has no init: this is process 1.
+export PATH={_PATH} HOME=/root
+trap 'exit 0' TERM INT PWR
+@AGENT@while :; do sleep 86400 & wait $!; done
+"""

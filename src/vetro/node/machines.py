@@ -1,0 +1,325 @@
+"""VM objects: what a payload may say, defaults, and the rules of an update (§7 of the agent spec).
+
+A VM object is a JSON object, as it travels; ``MachineStore`` keeps one file for each.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid as uuids
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, cast
+
+import structlog
+
+from vetro.node.errors import DriverError
+from vetro.node.files import read_json, remove_tree, write_json
+
+log = structlog.get_logger(__name__)
+
+Vm = dict[str, Any]
+
+UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
+_LABEL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\.[A-Za-z0-9-]{1,63})*")
+
+TYPES = {"lx": "LX", "joyent": "OS", "joyent-minimal": "OS", "kvm": "KVM", "bhyve": "BHYV"}
+CONTAINER_BRANDS = ("lx", "joyent", "joyent-minimal")
+
+_TEXT = ("alias", "hostname", "dns_domain", "owner_uuid", "billing_id", "package_name",
+         "package_version")  # fmt: skip
+_NUMBERS = ("max_physical_memory", "ram", "max_swap", "max_locked_memory", "tmpfs", "cpu_cap",
+            "cpu_shares", "vcpus", "max_lwps", "quota", "zfs_io_priority")  # fmt: skip
+_FLAGS = ("autoboot", "firewall_enabled", "do_not_inventory", "maintain_resolvers",
+          "archive_on_delete", "indestructible_zoneroot", "indestructible_delegated")  # fmt: skip
+_OBJECTS = ("tags", "customer_metadata", "internal_metadata", "routes")
+_SCALARS = (*_TEXT, *_NUMBERS, *_FLAGS)
+# Known, set at create, never by an update.
+_CREATE_ONLY = ("uuid", "brand", "image_uuid", "docker", "zpool", "delegate_dataset", "nics",
+                "resolvers", "filesystems", "disks")  # fmt: skip
+# Addressed to the task or the service, not part of the VM.
+_TASK_ONLY = ("server_uuid", "jobid", "image", "dataset_url", "dataset_url_compression", "creator_uuid",
+              "origin", "include_dni", "firewall_rules", "zfs_storage_pool_name", "task", "vm_uuid",
+              "imgapi_url", "package", "ticket", "x-request-id", "fence", "image_sha256")  # fmt: skip
+
+# Of an update: what it changes besides scalars, and what only says how.
+_CHANGE = re.compile(
+    r"(set|remove)_(tags|customer_metadata|internal_metadata|routes)|(add|update|remove)_nics"
+)
+_ADDRESSING = (*_TASK_ONLY, "uuid", "idempotent", "force", "timeout", "update")
+
+SUMMARY = ("brand", "cpu_cap", "last_modified", "max_physical_memory", "owner_uuid", "quota",
+           "state", "uuid", "zone_state")  # fmt: skip
+
+
+def timestamp(now: datetime | None = None) -> str:
+    """ISO 8601 with milliseconds and ``Z``."""
+    moment = (now or datetime.now(UTC)).astimezone(UTC)
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}Z"
+
+
+def invalid(field: str, message: str) -> DriverError:
+    """A payload that cannot be served."""
+    return DriverError(
+        f"Invalid VM payload: {field} {message}", code="EINVAL", rest_code="InvalidPayload"
+    )
+
+
+def as_object(value: object, field: str) -> dict[str, Any]:
+    """``value`` as a JSON object; ``None`` is an empty one."""
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise invalid(field, "must be an object")
+    return cast("dict[str, Any]", value)
+
+
+def _objects(value: object, field: str) -> list[dict[str, Any]]:
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise invalid(field, "must be an array of objects")
+    return [dict(as_object(item, f"{field}[]")) for item in cast("list[object]", value)]
+
+
+def check_uuid(value: object, field: str = "uuid") -> str:
+    """``value`` as a lower-case uuid."""
+    text = str(value).lower()
+    if not UUID.fullmatch(text):
+        raise invalid(field, f"'{value}' is not a uuid")
+    return text
+
+
+def _check_scalar(field: str, value: object) -> object:
+    if field in _TEXT:
+        if not isinstance(value, str):
+            raise invalid(field, "must be text")
+        if field in ("hostname", "dns_domain") and not _LABEL.fullmatch(value):
+            raise invalid(field, f"'{value}' is not a host name")
+        return value
+    if field in _FLAGS:
+        if value in ("true", "false"):
+            return value == "true"
+        if not isinstance(value, bool):
+            raise invalid(field, "must be true or false")
+        return value
+    if isinstance(value, str) and value.isdigit():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0:
+        raise invalid(field, f"must be a number of at least 0, not {value!r}")
+    return value
+
+
+def check_nics(nics: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Interfaces with every default filled in: ``interface``, ``mac``, exactly one ``primary``."""
+    checked: list[dict[str, Any]] = []
+    for index, given in enumerate(nics):
+        nic = dict(given)
+        mac = str(nic.get("mac") or _new_mac()).lower()
+        if not _MAC.fullmatch(mac) or int(mac[:2], 16) & 1:
+            raise invalid(f"nics[{index}].mac", f"'{mac}' is not a unicast MAC address")
+        nic["mac"] = mac
+        nic.setdefault("interface", f"net{index}")
+        nic.setdefault("nic_tag", "external")
+        if not isinstance(nic["interface"], str) or not re.fullmatch(
+            r"[a-z][a-z0-9.]{0,14}", nic["interface"]
+        ):
+            raise invalid(f"nics[{index}].interface", f"'{nic['interface']}' is no interface name")
+        checked.append(nic)
+    if len({nic["mac"] for nic in checked}) != len(checked):
+        raise invalid("nics", "use one MAC address twice")
+    primaries = [nic for nic in checked if nic.get("primary")]
+    for nic in checked:
+        nic["primary"] = nic is (primaries or checked)[0]
+    return checked
+
+
+def _new_mac() -> str:
+    raw = uuids.uuid4().bytes
+    return ":".join(f"{byte:02x}" for byte in (0x02, *raw[:5]))
+
+
+def new_vm(payload: Mapping[str, Any], facts: Mapping[str, Any], brands: Sequence[str]) -> Vm:
+    """The VM object that ``payload`` asks for. ``facts``: what the node adds to each VM.
+
+    Errors: ``DriverError`` ``InvalidPayload``; ``NotImplemented`` for a brand this node lacks.
+    """
+    brand = payload.get("brand", "lx")
+    if brand not in brands:
+        raise DriverError(
+            f"Brand '{brand}' is not served by this node; it serves {', '.join(brands)}",
+            code="ENOTIMPLEMENTED",
+            rest_code="NotImplemented",
+        )
+    uuid = check_uuid(payload.get("uuid") or uuids.uuid4())
+    image = payload.get("image_uuid")
+    memory = _check_scalar("max_physical_memory", payload.get("max_physical_memory")
+                           or payload.get("ram") or 256)  # fmt: skip
+    assert isinstance(memory, (int, float))
+    now = timestamp()
+    vm: Vm = {
+        "uuid": uuid,
+        "v": 1,
+        "brand": brand,
+        "type": TYPES[brand],
+        "image_uuid": check_uuid(image, "image_uuid") if image else None,
+        "hostname": uuid,
+        "dns_domain": "local",
+        "autoboot": True,
+        "owner_uuid": "00000000-0000-0000-0000-000000000000",
+        "max_physical_memory": memory,
+        "ram": memory,
+        "max_swap": max(memory, 256),
+        "max_locked_memory": memory,
+        "tmpfs": memory,
+        "cpu_shares": 100,
+        "max_lwps": 2000,
+        "quota": 10,
+        "zfs_io_priority": 100,
+        "firewall_enabled": False,
+        "do_not_inventory": False,
+        "create_timestamp": now,
+        "last_modified": now,
+        "zonename": uuid,
+        "snapshots": [],
+        **facts,
+    }
+    for field in _SCALARS:
+        if payload.get(field) is not None:
+            vm[field] = _check_scalar(field, payload[field])
+    for field in _OBJECTS:
+        vm[field] = dict(as_object(payload.get(field), field))
+    vm["nics"] = check_nics(_objects(payload.get("nics"), "nics"))
+    vm["resolvers"] = _check_resolvers(payload.get("resolvers"))
+    vm["filesystems"] = _objects(payload.get("filesystems"), "filesystems")
+    if payload.get("docker"):
+        vm["docker"] = True
+    unknown = sorted(set(payload) - set(vm) - {*_CREATE_ONLY, *_TASK_ONLY, *_SCALARS})
+    if unknown:
+        log.warning("Unknown VM properties are ignored", uuid=uuid, properties=unknown)
+    return vm
+
+
+def _check_resolvers(value: object) -> list[str]:
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise invalid("resolvers", "must be an array of addresses")
+    resolvers = [str(item) for item in cast("list[object]", value)]
+    for resolver in resolvers:
+        if not re.fullmatch(r"[0-9a-fA-F.:]{2,45}", resolver):
+            raise invalid("resolvers", f"contains '{resolver}', which is no address")
+    return resolvers
+
+
+def updated(vm: Vm, changes: Mapping[str, Any]) -> tuple[Vm, bool]:
+    """``vm`` after ``changes`` (§7.2), and whether its interfaces differ.
+
+    Everything is checked before anything changes. Errors: ``DriverError`` ``InvalidPayload``.
+    """
+    result: Vm = {**vm}
+    ignored: list[str] = []
+    for field, value in changes.items():
+        if field in _SCALARS:
+            result[field] = _check_scalar(field, value)
+        elif field == "resolvers":
+            result[field] = _check_resolvers(value)
+        elif not _CHANGE.fullmatch(field) and field not in _ADDRESSING:
+            ignored.append(field)
+    for field in _OBJECTS:
+        removed: object = changes.get(f"remove_{field}") or []
+        if not isinstance(removed, list):
+            raise invalid(f"remove_{field}", "must be an array of names")
+        gone = set(cast("list[str]", removed))
+        kept = {name: value for name, value in vm.get(field, {}).items() if name not in gone}
+        result[field] = {**kept, **as_object(changes.get(f"set_{field}"), f"set_{field}")}
+    nics_changed = _update_nics(result, changes)
+    if "ram" in changes and "max_physical_memory" not in changes:
+        result["max_physical_memory"] = result["ram"]
+    elif "max_physical_memory" in changes:
+        result["ram"] = result["max_physical_memory"]
+    if ignored:
+        log.warning("VM properties cannot be updated", uuid=vm["uuid"], properties=sorted(ignored))
+    # Callers wait for a change of last_modified, also when every value is equal.
+    result["last_modified"] = max(timestamp(), _after(vm["last_modified"]))
+    return result, nics_changed
+
+
+def _after(stamp: str) -> str:
+    """The millisecond after ``stamp``: last_modified rises even when the clock went back."""
+    moment = datetime.fromisoformat(stamp)
+    return timestamp(datetime.fromtimestamp(moment.timestamp() + 0.001, UTC))
+
+
+def _update_nics(result: Vm, changes: Mapping[str, Any]) -> bool:
+    nics = {nic["mac"]: dict(nic) for nic in result.get("nics", [])}
+    before = [dict(nic) for nic in nics.values()]
+    for mac in cast("list[object]", changes.get("remove_nics") or []):
+        if str(mac).lower() not in nics:
+            raise invalid("remove_nics", f"names {mac}, which the VM does not have")
+        del nics[str(mac).lower()]
+    for change in _objects(changes.get("update_nics"), "update_nics"):
+        mac = str(change.get("mac", "")).lower()
+        if mac not in nics:
+            raise invalid("update_nics", f"names {mac or 'no MAC'}, which the VM does not have")
+        nics[mac].update({**change, "mac": mac})
+    used = {nic["interface"] for nic in nics.values()}
+    for addition in _objects(changes.get("add_nics"), "add_nics"):
+        if "interface" not in addition:
+            addition["interface"] = next(
+                f"net{n}" for n in range(len(used) + 1) if f"net{n}" not in used
+            )
+        used.add(addition["interface"])
+        [checked] = check_nics([addition])
+        if checked["mac"] in nics:
+            raise invalid("add_nics", f"names {checked['mac']}, which the VM has already")
+        if nics:
+            checked["primary"] = bool(addition.get("primary"))
+        nics[checked["mac"]] = checked
+    result["nics"] = check_nics(list(nics.values()))
+    return result["nics"] != before
+
+
+class MachineStore:
+    """One directory for each VM below ``directory``; its object is the file ``vm.json``."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._cache: dict[str, Vm] = {}
+
+    def open(self) -> None:
+        """Make the directory and read what is there."""
+        # Containers' files are mounted from below: passable for others, readable for none.
+        self.directory.mkdir(mode=0o711, parents=True, exist_ok=True)
+        self._cache.clear()
+        for entry in sorted(self.directory.iterdir()):
+            if UUID.fullmatch(entry.name):
+                record = read_json(entry / "vm.json")
+                # A directory without a readable record: the agent was killed before it was written.
+                self._cache[entry.name] = record or {"uuid": entry.name, "mark": "provisioning"}
+
+    def path(self, uuid: str) -> Path:
+        """The VM's own directory."""
+        return self.directory / uuid
+
+    def get(self, uuid: str) -> Vm | None:
+        """A copy of the VM object, or ``None``."""
+        vm = self._cache.get(uuid)
+        return dict(vm) if vm is not None else None
+
+    def save(self, vm: Vm) -> None:
+        """Keep ``vm``."""
+        path = self.path(vm["uuid"])
+        path.mkdir(mode=0o711, exist_ok=True)
+        write_json(path / "vm.json", vm)
+        self._cache[vm["uuid"]] = dict(vm)
+
+    def forget(self, uuid: str) -> None:
+        """Remove the VM's directory with all it holds."""
+        remove_tree(self.path(uuid))
+        self._cache.pop(uuid, None)
+
+    def __iter__(self) -> Iterator[Vm]:
+        return iter([dict(vm) for vm in self._cache.values()])

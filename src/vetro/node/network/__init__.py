@@ -1,0 +1,9 @@
+"""The node's networks: bridges, addresses, one nft table, floating addresses.
+
+``NetworkApplier.apply(state)`` brings this machine to the wanted state, whatever it is in now
+(docs/architecture.md, "Networks on nodes").
+"""
+
+from vetro.node.network.apply import NetworkApplier
+
+__all__ = ["NetworkApplier"]

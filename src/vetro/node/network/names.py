@@ -1,0 +1,29 @@
+"""Names of the interfaces this agent makes: they begin with its prefix and nothing else's do."""
+
+from __future__ import annotations
+
+import re
+
+
+def bridge_name(prefix: str, network_uuid: str) -> str:
+    """The bridge of a network: ``<prefix>b`` and the first 8 hex digits of its uuid."""
+    return f"{prefix}b{_hex(network_uuid)[:8]}"
+
+
+def host_interface_name(prefix: str, mac: str) -> str:
+    """The host's end of an instance's interface: ``<prefix>v`` and the last 8 digits of its MAC."""
+    return f"{prefix}v{_hex(mac)[-8:]}"
+
+
+def external_name(prefix: str) -> str:
+    """The interface that carries floating addresses."""
+    return f"{prefix}ext"
+
+
+def ours(prefix: str, name: str) -> bool:
+    """Whether an agent with ``prefix`` made the interface ``name``."""
+    return bool(re.fullmatch(rf"{prefix}(b[0-9a-f]{{8}}|ext)", name))
+
+
+def _hex(text: str) -> str:
+    return re.sub(r"[^0-9a-f]", "", text.lower())

@@ -1,0 +1,244 @@
+"""The packet rules of a node as one text for ``nft -f -``: replaced in one step or not at all.
+
+Two tables. ``inet`` sees routed packets, and with ``nf_call_iptables`` on our bridges also those
+between instances of one network, with connection tracking for both. ``bridge`` ties each interface
+to its addresses; with that an address says which instance it is, so that the rest goes by address.
+
+A packet on its way to an instance: floating address → fixed (prerouting; output for this machine's
+own) → is the network reachable from there (forward) → the instance's security groups (postrouting,
+which everything to an instance passes, wherever it began).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from vetro.node.network.state import Port, Rule, State
+
+_TCP, _UDP, _ICMP, _SCTP = 6, 17, 1, 132
+
+
+def table_name(prefix: str) -> str:
+    """``vetro``; agents with another prefix have tables of their own."""
+    return "vetro" if prefix == "vt" else f"vetro_{prefix}"
+
+
+def render(state: State, prefix: str) -> str:
+    """The whole rule set for ``state``."""
+    name = table_name(prefix)
+    # Adding before deleting: deleting what is not there would fail.
+    start = "".join(
+        f"table {family} {name}\ndelete table {family} {name}\n" for family in ("inet", "bridge")
+    )
+    if not state.networks and not state.floating:
+        return start
+    return f"{start}{_inet(state, name)}{_bridge(state, name, prefix)}"
+
+
+def _block(head: str, lines: Iterable[str]) -> list[str]:
+    return [f"{head} {{", *(f"\t{line}" for line in lines), "}"]
+
+
+def _set(name: str, type_: str, elements: Sequence[str], *, kind: str = "set") -> list[str]:
+    lines = [f"type {type_}"]
+    if elements:
+        lines.append(f"elements = {{ {', '.join(elements)} }}")
+    return _block(f"{kind} {name}", lines)
+
+
+def _inet(state: State, name: str) -> str:
+    guarded = [port for port in state.ports if port.security_groups]
+    restricted = [port for port in guarded if _rules_of(state, port, ingress=False)]
+    referenced = sorted(
+        {
+            rule.remote_group
+            for rules in state.groups.values()
+            for rule in rules
+            if rule.remote_group
+        }
+    )
+    lines: list[str] = []
+    lines += _set("bridges", "ifname", [f'"{n.bridge}"' for n in state.networks])
+    lines += _set(
+        "floating", "ipv4_addr : ipv4_addr",
+        [f"{address} : {fixed}" for address, fixed in sorted(state.floating.items())],
+        kind="map",
+    )  # fmt: skip
+    lines += _set(
+        "fixed", "ipv4_addr : ipv4_addr",
+        [f"{fixed} : {address}" for fixed, address in _first_floating(state)],
+        kind="map",
+    )  # fmt: skip
+    for group in referenced:
+        members = sorted({port.ip for port in state.ports if group in port.security_groups})
+        lines += _set(_group_set(group), "ipv4_addr", [str(ip) for ip in members])
+    for port in guarded:
+        lines += _block(f"chain {_chain('in', port)}", _port_rules(state, port, ingress=True))
+    for port in restricted:
+        lines += _block(f"chain {_chain('out', port)}", _port_rules(state, port, ingress=False))
+    lines += _block(
+        "chain prerouting",
+        [
+            "type nat hook prerouting priority -100; policy accept;",
+            "dnat ip to ip daddr map @floating",
+        ],
+    )
+    lines += _block(
+        "chain output",
+        ["type nat hook output priority -100; policy accept;", "dnat ip to ip daddr map @floating"],
+    )
+    lines += _block("chain from_instances", _from_instances(restricted))
+    lines += _block("chain forward", _forward(state))
+    lines += _block("chain to_instances", _to_instances(guarded))
+    lines += _block("chain postrouting", _postrouting(state))
+    return "\n".join(_block(f"table inet {name}", lines)) + "\n"
+
+
+def _first_floating(state: State) -> list[tuple[str, str]]:
+    """One floating address for each fixed one: the source of what the instance begins itself."""
+    chosen: dict[str, str] = {}
+    for address, fixed in sorted(state.floating.items()):
+        chosen.setdefault(str(fixed), str(address))
+    return sorted(chosen.items())
+
+
+def _chain(direction: str, port: Port) -> str:
+    return f"{direction}_{port.host_interface}"
+
+
+def _group_set(group: str) -> str:
+    return "group_" + "".join(c if c.isalnum() else "_" for c in group)
+
+
+def _rules_of(state: State, port: Port, *, ingress: bool) -> list[Rule]:
+    return [
+        rule
+        for group in port.security_groups
+        for rule in state.groups[group]
+        if rule.ingress is ingress
+    ]
+
+
+def _port_rules(state: State, port: Port, *, ingress: bool) -> list[str]:
+    rendered = [_match(rule) for rule in _rules_of(state, port, ingress=ingress)]
+    return [*dict.fromkeys(f"{match} accept".strip() for match in rendered), "counter drop"]
+
+
+def _match(rule: Rule) -> str:
+    parts: list[str] = []
+    side = "saddr" if rule.ingress else "daddr"
+    if rule.remote is not None and rule.remote.prefixlen > 0:
+        parts.append(f"ip {side} {rule.remote}")
+    if rule.remote_group is not None:
+        parts.append(f"ip {side} @{_group_set(rule.remote_group)}")
+    low, high = rule.ports
+    if rule.protocol in (_TCP, _UDP, _SCTP):
+        transport = {_TCP: "tcp", _UDP: "udp", _SCTP: "sctp"}[rule.protocol]
+        if low is None and high is None:
+            parts.append(f"meta l4proto {transport}")
+        else:
+            first = low if low is not None else high
+            last = high if high is not None else low
+            parts.append(f"{transport} dport {first}" + (f"-{last}" if last != first else ""))
+    elif rule.protocol == _ICMP:
+        if low is None:
+            parts.append("meta l4proto icmp")
+        else:
+            parts.append(f"icmp type {low}" + (f" icmp code {high}" if high is not None else ""))
+    elif rule.protocol is not None:
+        parts.append(f"meta l4proto {rule.protocol}")
+    return " ".join(parts)
+
+
+def _vmap(ports: Sequence[Port], direction: str) -> str:
+    return ", ".join(
+        f'"{port.network.bridge}" . {port.ip} : jump {_chain(direction, port)}' for port in ports
+    )
+
+
+def _from_instances(restricted: Sequence[Port]) -> list[str]:
+    lines = ["type filter hook prerouting priority 0; policy accept;"]
+    if restricted:
+        lines += [
+            "ct state established,related accept",
+            f"iifname . ip saddr vmap {{ {_vmap(restricted, 'out')} }}",
+        ]
+    return lines
+
+
+def _forward(state: State) -> list[str]:
+    lines = [
+        "type filter hook forward priority 0; policy accept;",
+        "iifname != @bridges oifname != @bridges accept",
+        "tcp flags syn tcp option maxseg size set rt mtu",
+        "ct state established,related accept",
+        "ct state invalid drop",
+    ]
+    # Networks are separate: from one to another only through a floating address.
+    lines += [
+        f'iifname "{n.bridge}" oifname != "{n.bridge}" oifname @bridges ct status ! dnat drop'
+        for n in state.networks
+    ]
+    # From outside only to floating addresses, unless the outside routes to the network itself.
+    lines += [
+        f'iifname != @bridges oifname "{n.bridge}" ct status ! dnat drop'
+        for n in state.networks
+        if n.masquerade
+    ]
+    return lines
+
+
+def _to_instances(guarded: Sequence[Port]) -> list[str]:
+    lines = ["type filter hook postrouting priority 0; policy accept;"]
+    if guarded:
+        lines += [
+            "oifname != @bridges accept",
+            "ct state established,related accept",
+            f"oifname . ip daddr vmap {{ {_vmap(guarded, 'in')} }}",
+        ]
+    return lines
+
+
+def _postrouting(state: State) -> list[str]:
+    lines = ["type nat hook postrouting priority 100; policy accept;"]
+    for n in state.networks:
+        # An instance that calls its neighbour, or itself, by floating address must get the answer
+        # from there; so must this machine, which takes the floating address as its own source.
+        lines.append(f'oifname "{n.bridge}" ip saddr {n.cidr} ct status dnat masquerade')
+        if state.external is not None:
+            lines.append(f'oifname "{n.bridge}" ct status dnat fib saddr type local masquerade')
+    if state.external is not None and state.floating:
+        lines.append(f"ip daddr {state.external} snat ip to ip saddr map @fixed")
+    lines += [
+        f"ip saddr {n.cidr} oifname != @bridges masquerade" for n in state.networks if n.masquerade
+    ]
+    return lines
+
+
+def _bridge(state: State, name: str, prefix: str) -> str:
+    lines: list[str] = []
+    for port in state.ports:
+        addresses = [str(port.ip), *(str(network) for network in port.allowed)]
+        own = ", ".join(addresses)
+        lines += _block(
+            f"chain {_chain('from', port)}",
+            [
+                f"ether saddr != {port.mac} drop",
+                f"ether type ip ip saddr {{ {own} }} accept",
+                f"ether type arp arp saddr ether {port.mac} arp saddr ip {{ {own} }} accept",
+                # An address that is being looked for before use (duplicate detection).
+                f"ether type arp arp saddr ether {port.mac} arp saddr ip 0.0.0.0 accept",
+                "drop",
+            ],
+        )
+    jumps = ", ".join(f'"{p.host_interface}" : jump {_chain("from", p)}' for p in state.ports)
+    lines += _block(
+        "chain prerouting",
+        [
+            "type filter hook prerouting priority -300; policy accept;",
+            *([f"iifname vmap {{ {jumps} }}"] if state.ports else []),
+            # An interface nobody told us about may say nothing.
+            f'iifname "{prefix}v*" drop',
+        ],
+    )
+    return "\n".join(_block(f"table bridge {name}", lines)) + "\n"

@@ -1,0 +1,194 @@
+"""Messages to the compute service, each kind in a lane of its own (compute-node-agent.md §2).
+
+A registration that cannot be delivered never holds up a heartbeat.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from vetro.http.client import HttpClient, TransportError
+from vetro.http.faults import Fault
+from vetro.node.errors import ImageError
+
+log = structlog.get_logger(__name__)
+
+_FIRST_DELAY, _LAST_DELAY, _FACTOR, _JITTER = 0.5, 120.0, 1.6, 0.2
+STATUS_SPACING_SECONDS = 5.0
+STATUS_EVERY_SECONDS = 60.0
+SYSINFO_EVERY_SECONDS = 300.0
+
+
+class ServiceClient:
+    """The compute service as a node sees it."""
+
+    def __init__(self, base_url: str, server_uuid: str, node_key: str, version: str) -> None:
+        headers = {"User-Agent": f"cn-agent/{version} (linux) server/{server_uuid}"}
+        if node_key:
+            headers["Authorization"] = f"Bearer {node_key}"
+        self._base = base_url.rstrip("/")
+        self._server = f"{self._base}/servers/{server_uuid}"
+        self._http = HttpClient(timeout_seconds=5.0, headers=headers)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.close()
+
+    async def post(self, path: str, body: Mapping[str, Any]) -> int:
+        """POST below ``/servers/<own uuid>``; the status. Errors: ``TransportError``."""
+        response = await self._http.request("POST", f"{self._server}{path}", json=body)
+        if response.status >= 400:
+            log.warning(
+                "The compute service refused a message",
+                path=path or "/",
+                status=response.status,
+                answer=response.text[:300],
+            )
+        return response.status
+
+    async def image(self, uuid: str) -> dict[str, Any] | None:
+        """An image's manifest; ``None`` when the service has no such image."""
+        try:
+            response = await self._http.request(
+                "GET", f"{self._base}/images/{uuid}", timeout_seconds=30
+            )
+        except TransportError as error:
+            raise ImageError(f"Image {uuid}: the image service does not answer: {error}") from error
+        if response.status == 404:
+            return None
+        if response.status != 200:
+            raise ImageError(f"Image {uuid}: {response.status} {response.text[:300]}")
+        return response.json()
+
+    async def image_file(self, uuid: str, target: Path) -> None:
+        """Download an image's file."""
+        try:
+            await self._http.download(f"{self._base}/images/{uuid}/file", target)
+        except (TransportError, Fault) as error:
+            raise ImageError(f"Image {uuid} could not be fetched: {error}") from error
+
+
+class Reporter:
+    """Registration, heartbeats and status of one agent."""
+
+    def __init__(
+        self,
+        client: ServiceClient,
+        *,
+        sysinfo: Callable[[], Awaitable[dict[str, Any]]],
+        significant: Callable[[Mapping[str, Any]], dict[str, Any]],
+        status: Callable[[], Awaitable[dict[str, Any]]],
+        agents: list[dict[str, Any]],
+        heartbeat_seconds: float,
+    ) -> None:
+        self._client = client
+        self._sysinfo = sysinfo
+        self._significant = significant
+        self._status = status
+        self._agents = agents
+        self._heartbeat_seconds = heartbeat_seconds
+        self._sent: dict[str, Any] | None = None
+        self._check_sysinfo = asyncio.Event()
+        self._status_dirty = asyncio.Event()
+        self._status_dirty.set()
+        self.registered = asyncio.Event()
+
+    def mark_dirty(self, _uuid: str = "") -> None:
+        """A VM changed: a status sample is due."""
+        self._status_dirty.set()
+
+    def machine_changed(self) -> None:
+        """The machine may have changed: look again, and tell if it did."""
+        self._check_sysinfo.set()
+
+    async def send_agents(self) -> None:
+        """Tell the service which agents this node has."""
+        try:
+            await self._client.post("", {"agents": self._agents})
+        except TransportError as error:
+            log.warning("The agents were not reported", error=str(error))
+
+    async def run(self) -> None:
+        """All lanes until cancelled."""
+        async with asyncio.TaskGroup() as lanes:
+            lanes.create_task(self._sysinfo_lane(), name="sysinfo")
+            lanes.create_task(self._heartbeat_lane(), name="heartbeat")
+            lanes.create_task(self._status_lane(), name="status")
+
+    async def _sysinfo_lane(self) -> None:
+        while True:
+            self._check_sysinfo.clear()
+            info = await self._sysinfo()
+            if self._significant(info) != self._sent:
+                await self._register()
+            try:
+                async with asyncio.timeout(SYSINFO_EVERY_SECONDS):
+                    await self._check_sysinfo.wait()
+            except TimeoutError:
+                continue
+
+    async def _register(self) -> None:
+        delay = _FIRST_DELAY
+        while True:
+            # Read again before each attempt: what is sent is never old.
+            info = await self._sysinfo()
+            try:
+                status = await self._client.post("/sysinfo", {"sysinfo": info})
+            except TransportError as error:
+                status = 0
+                log.info("Not registered yet", error=str(error), retry_seconds=round(delay, 1))
+            # 404: an old service, which learns of nodes in another way.
+            if 200 <= status < 300 or status == 404:
+                self._sent = self._significant(info)
+                break
+            await asyncio.sleep(delay * random.uniform(1 - _JITTER, 1 + _JITTER))  # noqa: S311
+            delay = min(delay * _FACTOR, _LAST_DELAY)
+        if not self.registered.is_set():
+            await self.send_agents()
+            self.registered.set()
+
+    async def _heartbeat_lane(self) -> None:
+        await self.registered.wait()
+        while True:
+            try:
+                await self._client.post("/events/heartbeat", {})
+            except TransportError as error:
+                log.warning("A heartbeat was not delivered", error=str(error))
+            await asyncio.sleep(self._heartbeat_seconds)
+
+    async def _status_lane(self) -> None:
+        await self.registered.wait()
+        began = -STATUS_SPACING_SECONDS
+        while True:
+            try:
+                async with asyncio.timeout(STATUS_EVERY_SECONDS):
+                    await self._status_dirty.wait()
+            except TimeoutError:
+                pass
+            await asyncio.sleep(max(0.0, began + STATUS_SPACING_SECONDS - time.monotonic()))
+            began = time.monotonic()
+            # Cleared before sampling: a change meanwhile leads to another sample.
+            self._status_dirty.clear()
+            try:
+                sample = await self._status()
+            except Exception:
+                log.exception("The status could not be read")
+                self._status_dirty.set()
+                continue
+            try:
+                status = await self._client.post("/events/status", sample)
+            except TransportError as error:
+                log.warning("The status was not delivered", error=str(error))
+                self._status_dirty.set()
+                continue
+            if status == 404:
+                # The service does not know this node (any more): register again.
+                self._sent = None
+                self._check_sysinfo.set()

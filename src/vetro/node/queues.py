@@ -1,0 +1,199 @@
+"""Running tasks: a queue for each kind, a lock for each VM, a limit on time.
+
+Tasks are coroutines of the agent; what is heavy or may crash in them (LXC, tar, scripts) runs in
+processes of its own, so that a task cannot take the agent down.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+
+from vetro.node.errors import DriverError, ImageError, NodeError, TaskFailure
+from vetro.node.history import RESTARTED, Entry, History, implied_key
+
+log = structlog.get_logger(__name__)
+
+
+def default_concurrency() -> dict[str, int]:
+    """How many tasks of each queue run side by side (compute-node-agent.md §4)."""
+    cpus = os.cpu_count() or 1
+    return {
+        "machine_creation": max(cpus, 10),
+        "image_import_tasks": 1,
+        "server_tasks": cpus,
+        "server_nic_tasks": 1,
+        "network_tasks": 1,
+        "agents_tasks": 1,
+        "machine_tasks": max(cpus, 10),
+        "machine_images": 64,
+        "image_query": 64,
+        "machine_query": 64,
+        "zfs_tasks": cpus,
+        "zfs_query": cpus,
+        "nop": 64,
+    }
+
+
+@dataclass(frozen=True)
+class TaskContext:
+    """What a task gets: its parameters, and where it says how far it is."""
+
+    params: Mapping[str, Any]
+    entry: Entry
+
+    def progress(self, step: str, percent: int) -> None:
+        """The step that is done now."""
+        self.entry.event(f"end:{step}")
+        self.entry.event("progress", {"value": percent})
+
+
+Handler = Callable[[TaskContext], Awaitable[Mapping[str, Any]]]
+
+
+@dataclass(frozen=True)
+class TaskKind:
+    """How a task is run. ``query``: changes nothing, is not kept on disk and takes no VM lock.
+
+    ``label`` begins the text of a driver's error (``VM.load error: …``).
+    """
+
+    name: str
+    queue: str
+    handler: Handler
+    query: bool = False
+    label: str = ""
+    aliases: tuple[str, ...] = field(default=())
+
+
+class TaskRunner:
+    """All tasks of one agent."""
+
+    def __init__(
+        self,
+        history: History,
+        *,
+        limit_seconds: float = 3600,
+        concurrency: Mapping[str, int] | None = None,
+    ) -> None:
+        self.history = history
+        self._limit = limit_seconds
+        limits = {**default_concurrency(), **(concurrency or {})}
+        self._queues = {name: asyncio.Semaphore(count) for name, count in limits.items()}
+        self._kinds: dict[str, TaskKind] = {}
+        self._locks: dict[str, tuple[asyncio.Lock, list[int]]] = {}
+        self._running: dict[int, asyncio.Task[None]] = {}
+        self.paused = False
+
+    def register(self, kind: TaskKind) -> None:
+        """Serve a kind of task under its name and aliases."""
+        for name in (kind.name, *kind.aliases):
+            self._kinds[name] = kind
+
+    def knows(self, task: str) -> bool:
+        """Whether there is such a task."""
+        return task in self._kinds
+
+    async def submit(
+        self, task: str, params: Mapping[str, Any], *, key: str = "", request_id: str = ""
+    ) -> tuple[int, Any]:
+        """Run a task to its end; ``(HTTP status, body)``.
+
+        A request that repeats ``key`` (or ``request_id`` with the same task and parameters) gets the
+        first run's result. A caller that goes away does not stop the task.
+        """
+        kind = self._kinds[task]
+        if not key and request_id and not kind.query:
+            key = implied_key(request_id, task, params)
+        entry = self.history.find(key)
+        if entry is None:
+            entry = self.history.add(task, params, key, persistent=not kind.query)
+            work = asyncio.create_task(self._run(kind, entry, params), name=f"task {task}")
+            self._running[entry.number] = work
+            work.add_done_callback(lambda _: self._running.pop(entry.number, None))
+        running = self._running.get(entry.number)
+        if running is not None:
+            await asyncio.wait({running})
+        assert entry.outcome is not None
+        return entry.outcome
+
+    async def _run(self, kind: TaskKind, entry: Entry, params: Mapping[str, Any]) -> None:
+        target = "" if kind.query else str(params.get("uuid") or "")
+        try:
+            async with _VmLock(self._locks, target), self._queues[kind.queue]:
+                entry.event("start")
+                async with asyncio.timeout(self._limit):
+                    result = await kind.handler(TaskContext(params, entry))
+            entry.finish(result)
+        except TimeoutError:
+            text = f"child task process timed out after {self._limit:g} seconds"
+            entry.fail(500, text, {"restCode": "TaskTimedOut"}, died=True)
+        except asyncio.CancelledError:
+            entry.fail(500, RESTARTED, {"restCode": "AgentRestarted"}, died=True)
+        except NodeError as error:
+            text, details = describe_error(kind, error)
+            log.info("A task failed", task=kind.name, error=text)
+            entry.fail(500, text, details, died=False)
+        except Exception as error:
+            log.exception("A task broke", task=kind.name)
+            text = f"Child task process {kind.name} did not terminate cleanly. ({error!r})"
+            entry.fail(500, text, {"restCode": "InternalError"}, died=True)
+        finally:
+            self.history.save(entry)
+
+    async def close(self, grace_seconds: float) -> None:
+        """Let running tasks end for ``grace_seconds``, then stop them: they fail as interrupted."""
+        if self._running:
+            await asyncio.wait(self._running.values(), timeout=grace_seconds)
+        for work in list(self._running.values()):
+            work.cancel()
+        if self._running:
+            await asyncio.wait(self._running.values())
+
+
+def describe_error(kind: TaskKind, error: NodeError) -> tuple[str, dict[str, Any]]:
+    """The text and the details a caller gets for an error."""
+    if isinstance(error, TaskFailure):
+        return str(error), error.details
+    label = f"{kind.label} error: " if kind.label else ""
+    if isinstance(error, DriverError):
+        details = {"restCode": error.rest_code or "InternalError", "code": error.code}
+        return f"{label}{error}", details
+    if isinstance(error, ImageError):
+        return f"{label}{error}", {"restCode": error.rest_code}
+    return f"{label}{error}", {"restCode": type(error).__name__}
+
+
+class _VmLock:
+    """A lock that exists while somebody holds or wants it."""
+
+    def __init__(self, locks: dict[str, tuple[asyncio.Lock, list[int]]], uuid: str) -> None:
+        self._locks = locks
+        self._uuid = uuid
+
+    async def __aenter__(self) -> None:
+        if not self._uuid:
+            return
+        lock, users = self._locks.setdefault(self._uuid, (asyncio.Lock(), [0]))
+        users[0] += 1
+        try:
+            await lock.acquire()
+        except BaseException:
+            self._leave(users)
+            raise
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._uuid:
+            lock, users = self._locks[self._uuid]
+            lock.release()
+            self._leave(users)
+
+    def _leave(self, users: list[int]) -> None:
+        users[0] -= 1
+        if users[0] == 0:
+            del self._locks[self._uuid]

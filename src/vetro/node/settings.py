@@ -1,0 +1,66 @@
+"""What a node agent is told when it starts (compute-node-agent.md §1)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from vetro.node.errors import ConfigurationError
+
+DRIVERS = ("lxc", "process", "simulated")
+# Interface names have at most 15 characters: prefix, one letter, eight hex digits, and room.
+_PREFIX = re.compile(r"[a-z][a-z0-9]{0,5}")
+
+
+@dataclass(frozen=True)
+class NodeSettings:
+    """Settings of one agent.
+
+    compute_url: base URL of the compute service, without a slash at the end.
+    node_key: shared secret; the agent sends it to the service and demands it on its task API.
+    data_dir: everything the agent keeps (images, VMs, task history); made when missing.
+    driver: ``lxc``, ``process`` (no isolation) or ``simulated``.
+    listen_host, port: the task API; port 0 takes a free one.
+    prefix: first letters of every interface, table and mount of this agent.
+    guest_archive: ``vetro-guest.pyz``; without it instances get no guest agent.
+    mailbox_url: where guests reach their mailboxes (shown in sysinfo, not used by the agent).
+    server_uuid: empty: the machine's own, else one that is made and kept in ``data_dir``.
+    admin_ip: the address the service reaches this agent at; empty: ``listen_host`` or, when that
+        is a wildcard, the address of the default route.
+    """
+
+    compute_url: str
+    data_dir: Path
+    node_key: str = ""
+    driver: str = "lxc"
+    listen_host: str = "127.0.0.1"
+    port: int = 0
+    prefix: str = "vt"
+    guest_archive: Path | None = None
+    mailbox_url: str = ""
+    server_uuid: str = ""
+    admin_ip: str = ""
+    datacenter_name: str = "local"
+    dns_domain: str = "local"
+    pool: str = "zones"
+    headnode: bool = False
+    heartbeat_seconds: float = 5.0
+    task_limit_seconds: float = 3600.0
+    autoboot: bool = True
+    concurrency: dict[str, int] = field(default_factory=dict[str, int])
+
+    def __post_init__(self) -> None:
+        if self.driver not in DRIVERS:
+            raise ConfigurationError(
+                f"There is no driver '{self.driver}'; choose one of {', '.join(DRIVERS)}"
+            )
+        if not _PREFIX.fullmatch(self.prefix):
+            raise ConfigurationError(
+                f"The prefix '{self.prefix}' cannot begin interface names:"
+                " one to six lower-case letters or digits, a letter first"
+            )
+        if not self.data_dir.is_absolute():
+            raise ConfigurationError(f"The data directory {self.data_dir} must be absolute")
+        if not self.compute_url.startswith(("http://", "https://")):
+            raise ConfigurationError(f"The compute URL '{self.compute_url}' is not an HTTP URL")

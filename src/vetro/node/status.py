@@ -1,0 +1,95 @@
+"""The status sample: VMs, memory and disks (compute-node-agent.md §3)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from vetro.node.commands import run
+from vetro.node.drivers import Driver
+from vetro.node.machines import SUMMARY, timestamp
+from vetro.node.sysinfo import boot_time, memory, pool_size
+
+_GIB = 2**30
+# Counting files is the expensive part of a sample: it is done this often, in seconds.
+_USAGE_AGE = 300.0
+
+
+class StatusReader:
+    """Takes samples; remembers disk usage for a while."""
+
+    def __init__(self, driver: Driver, data_dir: Path, pool: str) -> None:
+        self._driver = driver
+        self._data_dir = data_dir
+        self._pool = pool
+        self._usage: dict[str, tuple[float, int]] = {}
+
+    async def sample(self) -> dict[str, Any]:
+        """The body of a status event."""
+        vms = await self._driver.list(include_dni=True)
+        usage = {vm["uuid"]: await self._used(vm["uuid"]) for vm in vms}
+        self._usage = {
+            key: value for key, value in self._usage.items() if key in usage or key == "images"
+        }
+        size, free = await asyncio.to_thread(pool_size, self._data_dir)
+        meminfo = Path("/proc/meminfo").read_text(encoding="utf-8")
+        return {
+            "vms": {vm["uuid"]: summary(vm) for vm in vms if not vm.get("do_not_inventory")},
+            "zpoolStatus": {self._pool: {"bytes_available": free, "bytes_used": size - free}},
+            "meminfo": memory(meminfo),
+            "diskinfo": diskinfo(vms, usage, await self._images_used(), size, free),
+            "boot_time": boot_time(Path("/proc/stat").read_text(encoding="utf-8")),
+            "timestamp": timestamp(),
+        }
+
+    async def _used(self, uuid: str) -> int:
+        known = self._usage.get(uuid)
+        if known is None or time.monotonic() - known[0] > _USAGE_AGE:
+            known = (time.monotonic(), await self._driver.usage(uuid))
+            self._usage[uuid] = known
+        return known[1]
+
+    async def _images_used(self) -> int:
+        known = self._usage.get("images")
+        if known is None or time.monotonic() - known[0] > _USAGE_AGE:
+            directory = self._data_dir / "images"
+            words = ["0"]
+            if directory.is_dir():
+                finished = await run("du", "-sx", "--block-size=1", str(directory), check=False)
+                words = finished.output.split()
+            known = (time.monotonic(), int(words[0]) if words else 0)
+            self._usage["images"] = known
+        return known[1]
+
+
+def summary(vm: Mapping[str, Any]) -> dict[str, Any]:
+    """The nine properties of a VM that a status event has; the required ones always."""
+    short = {name: vm.get(name) for name in SUMMARY}
+    short["quota"] = short["quota"] or 0
+    return short
+
+
+def diskinfo(
+    vms: list[dict[str, Any]], usage: Mapping[str, int], images_used: int, size: int, free: int
+) -> dict[str, int]:
+    """Where the pool's bytes went. A VM without quota counts what it uses."""
+    quota = sum(int(vm.get("quota") or 0) * _GIB or usage[vm["uuid"]] for vm in vms)
+    used = sum(usage.values())
+    allocated = size - free
+    return {
+        "kvm_zvol_used_bytes": 0,
+        "kvm_zvol_volsize_bytes": 0,
+        "kvm_quota_bytes": 0,
+        "kvm_quota_used_bytes": 0,
+        "zone_quota_bytes": quota,
+        "zone_quota_used_bytes": used,
+        "cores_quota_bytes": 0,
+        "cores_quota_used_bytes": 0,
+        "installed_images_used_bytes": images_used,
+        "pool_size_bytes": size,
+        "pool_alloc_bytes": allocated,
+        "system_used_bytes": max(0, allocated - used - images_used),
+    }
