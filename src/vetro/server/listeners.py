@@ -22,7 +22,8 @@ def listen(host: str, port: int, *, before_address_exists: bool = False) -> sock
     Errors: ``StartError`` when the port is in use, needs privileges or the address is not ours.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    # asyncio turns Nagle's delay (40 ms per answer) off only for sockets that name their protocol.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if before_address_exists:
