@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import Any
+from functools import wraps
+from types import CoroutineType
+from typing import Any, ParamSpec, TypeVar
 
 from sqlalchemy import delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
@@ -16,6 +19,32 @@ from vetro.stacks.owner import is_gone
 from vetro.stacks.records import Hold, ResourceRow, StackRow
 from vetro.storage import Database, Transaction
 
+P = ParamSpec("P")
+T = TypeVar("T")
+Method = Callable[P, "CoroutineType[Any, Any, T]"]
+
+
+def _uncut(method: Method[P, T]) -> Method[P, T]:
+    """A write that is begun is finished: a cancelled caller is cancelled after it.
+
+    An operation is cancelled when its time is over or its process shuts down; a transaction cut
+    in the middle would leave the connection in an unknown state.
+    """
+
+    @wraps(method)
+    async def whole(*args: P.args, **kwargs: P.kwargs) -> T:
+        work = asyncio.ensure_future(method(*args, **kwargs))
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            if not work.cancelled():
+                await asyncio.wait({work})
+                if not work.cancelled():
+                    work.exception()  # the caller is going away: it has no use for it
+            raise
+
+    return whole
+
 
 class DatabaseStore:
     """`StackStore` on SQLite or PostgreSQL."""
@@ -23,6 +52,7 @@ class DatabaseStore:
     def __init__(self, db: Database) -> None:
         self._db = db
 
+    @_uncut
     async def find(self, project_id: str, name: str) -> StackRow | None:
         """A stack with its resources; one whose operation died shows as failed."""
         table = tables.stacks
@@ -46,6 +76,7 @@ class DatabaseStore:
             stack.waiting_on = None
         return stack
 
+    @_uncut
     async def create(self, row: StackRow, owner: str, seconds: float) -> Hold:
         """Store a new stack, held by `owner`."""
         hold = Hold(row.id, row.name, 1, owner)
@@ -74,6 +105,7 @@ class DatabaseStore:
             raise StackExists(row.name) from error
         return hold
 
+    @_uncut
     async def take(
         self, stack_id: str, name: str, values: Mapping[str, Any], owner: str, seconds: float
     ) -> Hold:
@@ -100,22 +132,26 @@ class DatabaseStore:
             )
         return hold
 
+    @_uncut
     async def renew(self, hold: Hold, seconds: float) -> None:
         """Hold it for `seconds` from now."""
         async with self._db.transaction() as tx:
             await self._write(tx, hold, {"owner_until": self._until(seconds)})
 
+    @_uncut
     async def change(self, hold: Hold, values: Mapping[str, Any]) -> None:
         """Change columns of the stack."""
         async with self._db.transaction() as tx:
             await self._write(tx, hold, values)
 
+    @_uncut
     async def settle(self, hold: Hold, values: Mapping[str, Any]) -> None:
         """Change the stack and let go."""
         async with self._db.transaction() as tx:
             released = {"owner": None, "owner_until": None, "waiting_on": None}
             await self._write(tx, hold, {**values, **released})
 
+    @_uncut
     async def remove(self, hold: Hold) -> None:
         """Remove the stack and its rows."""
         async with self._db.transaction() as tx:
@@ -125,6 +161,7 @@ class DatabaseStore:
             )
             await tx.execute(delete(tables.stacks).where(tables.stacks.c.id == hold.stack_id))
 
+    @_uncut
     async def add_resource(self, hold: Hold, row: ResourceRow) -> None:
         """Insert a resource row."""
         async with self._db.transaction() as tx:
@@ -136,6 +173,7 @@ class DatabaseStore:
             )
             row.id = inserted.scalar_one()
 
+    @_uncut
     async def change_resource(self, hold: Hold, row: ResourceRow) -> None:
         """Write a resource row as it is."""
         async with self._db.transaction() as tx:
@@ -146,12 +184,14 @@ class DatabaseStore:
                 .values(**_resource_columns(row))
             )
 
+    @_uncut
     async def remove_resource(self, hold: Hold, row: ResourceRow) -> None:
         """Delete a resource row."""
         async with self._db.transaction() as tx:
             await self._check(tx, hold)
             await tx.execute(delete(tables.resources).where(tables.resources.c.id == row.id))
 
+    @_uncut
     async def config_text(self, project_id: str, physical_id: str) -> str | None:
         """The text of a software configuration of the project."""
         async with self._db.read() as tx:

@@ -83,7 +83,7 @@ class MultipartMime(_Config):
             found = await context.config_text(given)
             body = given if found is None else found
             subtype = text(part.get("subtype")) or _subtype(body)
-            mime = MIMEText(body, subtype, "utf-8")
+            mime = MIMEText(body, subtype, "us-ascii" if body.isascii() else "utf-8")
             filename = text(part.get("filename"), f"part-{number + 1}")
             mime.add_header("Content-Disposition", "attachment", filename=filename)
             message.attach(mime)

@@ -1,0 +1,107 @@
+"""What an operation would do, without doing it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from vetro.stacks.changes import decide
+from vetro.stacks.compute_port import ComputePort
+from vetro.stacks.evaluation import Evaluation
+from vetro.stacks.flavors import Flavor
+from vetro.stacks.functions import Unknown
+from vetro.stacks.model import Change, ChangeKind
+from vetro.stacks.records import ResourceRow, StackRow
+from vetro.stacks.resources import resource_type
+from vetro.stacks.resources.base import ResourceContext
+from vetro.stacks.templates import Template
+
+Json = Any
+
+
+class Planner:
+    """Decides for every resource as an operation would, with placeholders for what is unknown."""
+
+    def __init__(
+        self,
+        template: Template,
+        row: StackRow | None,
+        project_id: str,
+        name: str,
+        compute: ComputePort,
+        flavors: Mapping[str, Flavor],
+    ) -> None:
+        self._template = template
+        self._row = row
+        self._project_id = project_id
+        self._name = name
+        self._compute = compute
+        self._flavors = flavors
+        self._rows = {one.name: one for one in row.resources if one.current} if row else {}
+        self._new: set[str] = set()
+
+    async def changes(self) -> list[Change]:
+        evaluation = Evaluation(
+            self._template,
+            stack_id=self._row.id if self._row else "",
+            stack_name=self._name,
+            project_id=self._project_id,
+            reference=self._reference,
+            attribute=self._attribute,
+        )
+        result: list[Change] = []
+        for name in self._template.order:
+            wanted = self._template.resources[name]
+            kind = resource_type(wanted.type, name)
+            properties = await evaluation.value(wanted.properties, wanted.references)
+            decision = decide(self._rows.get(name), wanted.type, kind, properties)
+            if decision.kind in (ChangeKind.CREATE, ChangeKind.REPLACE):
+                self._new.add(name)
+            result.append(
+                Change(
+                    name,
+                    wanted.type,
+                    decision.kind,
+                    decision.reason,
+                    tuple(sorted(decision.changed)),
+                )
+            )
+        gone = [one for one in self._rows.values() if one.name not in self._template.resources]
+        result.extend(
+            Change(one.name, one.type, ChangeKind.DELETE, "it is not in the template")
+            for one in gone
+        )
+        return result
+
+    def _reference(self, name: str) -> Json:
+        if name in self._new:
+            return Unknown(name)
+        row = self._rows[name]
+        return resource_type(row.type, name).reference(self._context(row))
+
+    async def _attribute(self, name: str, attribute: str) -> Json:
+        if name in self._new:
+            return Unknown(name)
+        row = self._rows[name]
+        kind = resource_type(row.type, name)
+        return await kind.attribute(self._context(row), row.properties, attribute)
+
+    def _context(self, row: ResourceRow) -> ResourceContext:
+        async def no_text(_physical_id: str) -> str | None:
+            return None
+
+        async def no_saving(_data: dict[str, Json]) -> None:
+            raise AssertionError("planning changes nothing")
+
+        return ResourceContext(
+            project_id=self._project_id,
+            stack_id=self._row.id if self._row else "",
+            stack_name=self._name,
+            name=row.name,
+            physical_id=row.physical_id,
+            compute=self._compute,
+            flavors=self._flavors,
+            config_text=no_text,
+            save=no_saving,
+            data=row.data,
+        )

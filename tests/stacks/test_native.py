@@ -1,0 +1,415 @@
+"""Stacks from create to delete (core-library.md §9, §9.1)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from vetro.stacks import (
+    ChangeKind,
+    PlacementFailure,
+    ResourceFailure,
+    StackBusy,
+    StackEngine,
+    StackExists,
+    StackNotFound,
+    StackStatus,
+    TemplateError,
+)
+from vetro.stacks.memory import MemoryCompute
+
+PROJECT = "9f7c1b3a4a0e4c0d8a3cf4f4b7c1f111"
+WEB = "web.0 x"
+
+
+async def test_an_application_stack_from_create_to_delete(
+    stacks: StackEngine, compute: MemoryCompute, application_template: Any
+) -> None:
+    """Everything is made in order, outputs say what it is, and delete leaves nothing."""
+    stack = await stacks.create(PROJECT, "env", application_template(), tags=["murano"])
+    assert (stack.status, stack.reason) == (StackStatus.CREATE_COMPLETE, "")
+    [server] = compute.server_list.values()
+    assert stack.outputs[f"{WEB}-id"] == server.spec.uuid
+    assert [one["addr"] for one in stack.outputs[f"addresses-{WEB}"]] == ["10.0.7.2", "192.0.2.1"]
+    assert stack.outputs[f"{WEB}-floating"] == "192.0.2.1"
+    assert stack.outputs["network-id"] in compute.network_list
+    assert server.spec.hostname == "web-0-x"
+    assert (server.spec.memory, server.spec.cpu) == (512, 100)
+    user_data = server.spec.customer_metadata["user-data"]
+    assert "#cloud-config" in user_data
+    assert "echo 0" in user_data
+    [port] = compute.port_list.values()
+    [group] = compute.group_list
+    assert port.security_groups == [group]
+    rules = compute.group_list[group]["rules"]
+    assert rules[2]["remote_group_id"] == group
+    assert [rule["direction"] for rule in rules] == ["ingress", "ingress", "ingress", "egress"]
+    assert compute.tickets == set()
+    assert await stacks.delete(PROJECT, "env") is None
+    assert compute.is_empty()
+    assert await stacks.get(PROJECT, "env") is None
+    assert await stacks.delete(PROJECT, "env") is None
+
+
+async def test_an_unchanged_template_touches_nothing(
+    stacks: StackEngine, compute: MemoryCompute, application_template: Any
+) -> None:
+    """The same template again makes no call, but a new update time."""
+    before = await stacks.create(PROJECT, "env", application_template(2))
+    compute.calls.clear()
+    plan = await stacks.plan(PROJECT, "env", application_template(2))
+    assert plan.exists
+    assert plan.empty
+    after = await stacks.update(PROJECT, "env", application_template(2))
+    assert after.status is StackStatus.UPDATE_COMPLETE
+    assert compute.calls == []
+    assert after.outputs == before.outputs
+    assert after.updated is not None
+    assert before.updated is not None
+    assert after.updated > before.updated
+
+
+async def test_servers_come_and_go_with_the_template(
+    stacks: StackEngine, compute: MemoryCompute, application_template: Any
+) -> None:
+    """Growing adds, shrinking removes exactly what was added; the rest is not touched."""
+    await stacks.create(PROJECT, "env", application_template(1))
+    first = set(compute.server_list)
+    grown = await stacks.update(PROJECT, "env", application_template(3))
+    assert grown.status is StackStatus.UPDATE_COMPLETE
+    assert len(compute.server_list) == 3
+    plan = await stacks.plan(PROJECT, "env", application_template(1))
+    assert {c.kind for c in plan.changes} == {ChangeKind.KEEP, ChangeKind.DELETE}
+    await stacks.update(PROJECT, "env", application_template(1))
+    assert set(compute.server_list) == first
+    assert len(compute.port_list) == 1
+
+
+async def test_changes_in_place_keep_the_server(
+    stacks: StackEngine, compute: MemoryCompute, application_template: Any
+) -> None:
+    """Name, metadata and flavor change the server that is there."""
+    await stacks.create(PROJECT, "env", application_template())
+    [uuid] = compute.server_list
+    template = application_template(1, metadata={"role": "db"}, flavor="m1.small")
+    plan = await stacks.plan(PROJECT, "env", template)
+    [change] = [one for one in plan.changes if one.kind is not ChangeKind.KEEP]
+    assert (change.resource, change.kind) == (WEB, ChangeKind.UPDATE)
+    assert change.properties == ("flavor", "metadata")
+    stack = await stacks.update(PROJECT, "env", template)
+    assert stack.status is StackStatus.UPDATE_COMPLETE
+    assert compute.server_list[uuid].spec.metadata == {"role": "db"}
+    assert compute.server_list[uuid].spec.memory == 1024
+
+
+async def test_a_new_network_replaces_what_stands_on_it(
+    stacks: StackEngine, compute: MemoryCompute, application_template: Any
+) -> None:
+    """A changed range replaces subnet, interface, port and server, and nothing old stays."""
+    await stacks.create(PROJECT, "env", application_template())
+    old = set(compute.server_list)
+    template = application_template()
+    template["resources"]["subnet-1"]["properties"]["cidr"] = "10.0.8.0/24"
+    plan = await stacks.plan(PROJECT, "env", template)
+    kinds = {one.resource: one.kind for one in plan.changes}
+    assert kinds["network-1"] is ChangeKind.KEEP
+    for name in ("subnet-1", "ri-1", f"port-{WEB}", WEB):
+        assert kinds[name] is ChangeKind.REPLACE, name
+    assert kinds[f"fip-{WEB}"] is ChangeKind.UPDATE
+    stack = await stacks.update(PROJECT, "env", template)
+    assert (stack.status, stack.reason) == (StackStatus.UPDATE_COMPLETE, "")
+    assert stack.outputs[f"addresses-{WEB}"][0]["addr"] == "10.0.8.2"
+    assert not old & set(compute.server_list)
+    assert len(compute.server_list) == len(compute.port_list) == len(compute.subnet_list) == 1
+    await stacks.delete(PROJECT, "env")
+    assert compute.is_empty()
+
+
+async def test_changed_user_data_replaces_the_server(
+    stacks: StackEngine, compute: MemoryCompute, application_template: Any
+) -> None:
+    """A changed boot script makes a new server on the same port with the same address."""
+    await stacks.create(PROJECT, "env", application_template())
+    [old] = compute.server_list
+    [port] = compute.port_list
+    template = application_template()
+    script = template["resources"][f"boot_script_{WEB}"]
+    script["properties"]["config"] = "#!/bin/sh\necho other\n"
+    stack = await stacks.update(PROJECT, "env", template)
+    assert (stack.status, stack.reason) == (StackStatus.UPDATE_COMPLETE, "")
+    [new] = compute.server_list
+    assert new != old
+    assert list(compute.port_list) == [port]
+    assert "echo other" in compute.server_list[new].spec.customer_metadata["user-data"]
+
+
+async def test_no_room_names_resource_and_reasons(
+    stacks: StackEngine, compute: MemoryCompute, application_template: Any
+) -> None:
+    """An allocation that fails reaches the stack's reason, and a later update goes on."""
+    compute.room = 0
+    stack = await stacks.create(PROJECT, "env", application_template())
+    assert stack.status is StackStatus.CREATE_FAILED
+    assert stack.reason == f"Resource '{WEB}' failed: No server has room"
+    assert stack.resources[WEB].status is StackStatus.CREATE_FAILED
+    compute.room = 5
+    stack = await stacks.update(PROJECT, "env", application_template())
+    assert (stack.status, stack.reason) == (StackStatus.UPDATE_COMPLETE, "")
+    assert len(compute.server_list) == 1
+    await stacks.delete(PROJECT, "env")
+    assert compute.is_empty()
+
+
+async def test_a_missing_image_names_it(
+    stacks: StackEngine, compute: MemoryCompute, application_template: Any
+) -> None:
+    """An image that does not exist is in the reason; nothing is left after delete."""
+    stack = await stacks.create(PROJECT, "env", application_template(1, image="absent"))
+    assert stack.status is StackStatus.CREATE_FAILED
+    assert "There is no image 'absent'" in stack.reason
+    await stacks.delete(PROJECT, "env")
+    assert compute.is_empty()
+
+
+async def test_rollback_of_a_create_leaves_nothing(
+    stacks: StackEngine, compute: MemoryCompute, application_template: Any
+) -> None:
+    """With rollback a failed create removes what it made and keeps the reason."""
+    compute.fail["create_server"] = ResourceFailure("the node is on fire")
+    stack = await stacks.create(PROJECT, "env", application_template(), rollback=True)
+    assert stack.status is StackStatus.ROLLBACK_COMPLETE
+    assert "the node is on fire" in stack.reason
+    assert compute.is_empty()
+    assert stack.resources == {}
+
+
+async def test_rollback_of_an_update_goes_back(
+    stacks: StackEngine, compute: MemoryCompute, application_template: Any
+) -> None:
+    """With rollback a failed update returns to the former template."""
+    await stacks.create(PROJECT, "env", application_template(1))
+    before = set(compute.server_list)
+    compute.room = 1
+    stack = await stacks.update(PROJECT, "env", application_template(3), rollback=True)
+    assert stack.status is StackStatus.ROLLBACK_COMPLETE
+    assert "No server has room" in stack.reason
+    assert set(compute.server_list) == before
+    assert len(compute.port_list) == 1
+    assert (await stacks.plan(PROJECT, "env", application_template(1))).empty
+
+
+async def test_an_unexpected_error_is_a_reason_too(
+    stacks: StackEngine, compute: MemoryCompute, application_template: Any
+) -> None:
+    """Any exception of a resource fails the stack with its type and text."""
+    compute.fail["create_network"] = ConnectionError("reset by peer")
+    stack = await stacks.create(PROJECT, "env", application_template())
+    assert stack.status is StackStatus.CREATE_FAILED
+    assert stack.reason == "Resource 'network-1' failed: ConnectionError: reset by peer"
+
+
+async def test_a_delete_that_fails_can_be_repeated(
+    stacks: StackEngine, compute: MemoryCompute, application_template: Any
+) -> None:
+    """DELETE_FAILED names what stays; the next delete finishes."""
+    await stacks.create(PROJECT, "env", application_template())
+    compute.fail["delete_server"] = ResourceFailure("the node does not answer")
+    stack = await stacks.delete(PROJECT, "env")
+    assert stack is not None
+    assert stack.status is StackStatus.DELETE_FAILED
+    assert WEB in stack.reason
+    assert "the node does not answer" in stack.reason
+    compute.fail.clear()
+    assert await stacks.delete(PROJECT, "env") is None
+    assert compute.is_empty()
+
+
+async def test_a_timeout_says_what_was_waited_on(
+    stacks: StackEngine, compute: MemoryCompute, application_template: Any
+) -> None:
+    """An operation over its time fails with the resources it waited on, and can be removed."""
+    never = asyncio.Event()
+
+    async def hang(*_args: Any) -> None:
+        await never.wait()
+
+    compute.ensure_image = hang  # type: ignore[method-assign]
+    stack = await stacks.create(PROJECT, "env", application_template(), timeout=0.3)
+    assert stack.status is StackStatus.CREATE_FAILED
+    assert "did not end within 0.3 s" in stack.reason
+    assert f"{WEB}: waiting for the image debian on host-1" in stack.reason
+    await stacks.delete(PROJECT, "env")
+    assert compute.is_empty()
+
+
+async def test_progress_and_waiting_on_are_told(
+    stacks: StackEngine, compute: MemoryCompute, application_template: Any
+) -> None:
+    """While an operation runs, callback and stack say what it waits on; afterwards nothing."""
+    said: list[str] = []
+    gate, there = asyncio.Event(), asyncio.Event()
+
+    async def wait_turn(*_args: Any) -> None:
+        there.set()
+        await gate.wait()
+
+    compute.wait_turn = wait_turn  # type: ignore[method-assign]
+    creating = asyncio.create_task(
+        stacks.create(PROJECT, "env", application_template(), progress=said.append)
+    )
+    await there.wait()
+    while True:
+        stack = await stacks.get(PROJECT, "env")
+        assert stack is not None
+        if stack.waiting_on and "its turn" in stack.waiting_on:
+            break
+        await asyncio.sleep(0.01)
+    assert stack.status is StackStatus.CREATE_IN_PROGRESS
+    assert stack.waiting_on == f"{WEB}: waiting for its turn on host-1"
+    gate.set()
+    stack = await creating
+    assert stack.waiting_on is None
+    assert any("a server with room" in text for text in said)
+    assert said[-1] == ""
+
+
+async def test_independent_servers_are_made_side_by_side(
+    stacks: StackEngine, compute: MemoryCompute, application_template: Any
+) -> None:
+    """Ten servers are under way at once."""
+    started = 0
+    gate = asyncio.Event()
+
+    async def ensure_image(*_args: Any) -> None:
+        nonlocal started
+        started += 1
+        if started == 10:
+            gate.set()
+        await gate.wait()
+
+    compute.ensure_image = ensure_image  # type: ignore[method-assign]
+    stack = await asyncio.wait_for(
+        stacks.create(PROJECT, "env", application_template(10)), timeout=60
+    )
+    assert stack.status is StackStatus.CREATE_COMPLETE
+
+
+async def test_two_operations_do_not_meet(
+    stacks: StackEngine,
+    make_stacks: Callable[[], StackEngine],
+    compute: MemoryCompute,
+    application_template: Any,
+) -> None:
+    """While one works, create, update and delete of the same stack are refused."""
+    gate, there = asyncio.Event(), asyncio.Event()
+
+    async def wait_turn(*_args: Any) -> None:
+        there.set()
+        await gate.wait()
+
+    compute.wait_turn = wait_turn  # type: ignore[method-assign]
+    creating = asyncio.create_task(stacks.create(PROJECT, "env", application_template()))
+    await there.wait()
+    other = make_stacks()
+    with pytest.raises(StackExists):
+        await other.create(PROJECT, "env", application_template())
+    with pytest.raises(StackBusy, match="CREATE_IN_PROGRESS"):
+        await other.update(PROJECT, "env", application_template(2))
+    with pytest.raises(StackBusy):
+        await other.delete(PROJECT, "env")
+    gate.set()
+    assert (await creating).status is StackStatus.CREATE_COMPLETE
+
+
+async def test_projects_do_not_see_each_other(
+    stacks: StackEngine, application_template: Any
+) -> None:
+    """The same name in another project is another stack."""
+    await stacks.create(PROJECT, "env", application_template())
+    assert await stacks.get("other", "env") is None
+    with pytest.raises(StackNotFound):
+        await stacks.update("other", "env", application_template())
+    assert await stacks.delete("other", "env") is None
+    assert await stacks.get(PROJECT, "env") is not None
+
+
+BAD = [
+    ({"a": {"type": "OS::Cinder::Volume", "properties": {"size": 1}}}, "'a'.*OS::Cinder::Volume"),
+    ({"a": {"type": "OS::Neutron::Prot"}}, "'a'.*did you mean OS::Neutron::Port"),
+    ({"a": {"properties": {}}}, "'a': it has no type"),
+    ({"a": {"type": "OS::Neutron::Net", "properties": {"nmae": "x"}}}, "did you mean 'name'"),
+    ({"a": {"type": "OS::Neutron::Subnet", "properties": {"cidr": "10.0.0.0/24"}}}, "'a'.*network"),
+    (
+        {
+            "a": {
+                "type": "OS::Neutron::Subnet",
+                "properties": {"network": "n", "cidr": "10.0.0.1/24"},
+            }
+        },
+        "'a'.*host bits",
+    ),
+    (
+        {"a": {"type": "OS::Neutron::Net", "properties": {"name": {"get_resource": "b"}}}},
+        "'a'.*no resource 'b'",
+    ),
+    (
+        {"a": {"type": "OS::Neutron::Net", "properties": {"name": {"get_param": "p"}}}},
+        "'a'.*no parameter 'p'",
+    ),
+    (
+        {
+            "a": {"type": "OS::Neutron::Net"},
+            "b": {
+                "type": "OS::Neutron::Net",
+                "properties": {"name": {"get_attr": ["a", "colour"]}},
+            },
+        },
+        "no attribute 'colour'",
+    ),
+    (
+        {
+            "a": {"type": "OS::Neutron::Net", "depends_on": "b"},
+            "b": {"type": "OS::Neutron::Net", "properties": {"name": {"get_resource": "a"}}},
+        },
+        "circle: a → b → a",
+    ),
+    ({"a": {"type": "OS::Neutron::Net", "depends_on": ["c"]}}, "'a'.*depends on 'c'"),
+    ({"a": {"type": "OS::Neutron::Net", "properties": []}}, "'a'.*not a map"),
+    ({"a": []}, "'a'.*not a map"),
+    (
+        {
+            "a": {
+                "type": "OS::Nova::Server",
+                "properties": {
+                    "flavor": "m1.tiny",
+                    "image": "i",
+                    "block_device_mapping_v2": [{"volume_id": "v"}],
+                },
+            }
+        },
+        "'a'.*block storage",
+    ),
+]
+
+
+@pytest.mark.parametrize(("resources", "said"), BAD)
+async def test_bad_templates_change_nothing(
+    stacks: StackEngine, compute: MemoryCompute, resources: dict[str, Any], said: str
+) -> None:
+    """A template that cannot work is refused by name before anything is touched."""
+    template = {"heat_template_version": "2013-05-23", "resources": resources}
+    with pytest.raises(TemplateError, match=said):
+        await stacks.create(PROJECT, "env", template)
+    with pytest.raises(TemplateError, match=said):
+        await stacks.plan(PROJECT, "env", template)
+    assert compute.calls == []
+    assert await stacks.get(PROJECT, "env") is None
+
+
+async def test_placement_failures_keep_their_steps() -> None:
+    """The allocator's steps travel with the exception."""
+    error = PlacementFailure("No server has room", details=[{"step": "x"}])
+    assert error.details == [{"step": "x"}]
