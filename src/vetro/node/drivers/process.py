@@ -53,7 +53,6 @@ class ProcessHypervisor:
         self._guest_archive = guest_archive
         self._python = python
         self._running: dict[str, FollowedProcess] = {}
-        self._waiting: set[asyncio.Task[int]] = set()
         self._ended: Changed = lambda _uuid: None
 
     async def open(self, vms: Sequence[Vm], ended: Changed) -> None:
@@ -72,10 +71,6 @@ class ProcessHypervisor:
         for process in self._running.values():
             process.close()
         self._running.clear()
-        for waiting in list(self._waiting):
-            waiting.cancel()
-        if self._waiting:
-            await asyncio.wait(self._waiting)
 
     def describe(self, vm: Vm) -> Vm:
         """Every interface has the machine's own loopback address; ``network_ip`` is what was asked."""
@@ -133,10 +128,14 @@ class ProcessHypervisor:
         instance_files.write_identity(GuestRoot(self._root(vm["uuid"])), vm)
 
     async def start(self, vm: Vm) -> None:
-        """Start the agent; an instance without user data gets a process that only waits."""
+        """Start the agent under a shell that starts it again when it ends, as an init does.
+
+        The instance is nobody's child: it outlives this agent, like a container does.
+        """
         uuid = vm["uuid"]
         root = self._root(uuid)
         archive = root / instance_files.ARCHIVE.lstrip("/")
+        command = ["sleep", "86400"]
         if archive.exists():
             command = [
                 self._python,
@@ -144,31 +143,32 @@ class ProcessHypervisor:
                 "--root",
                 str(root),
             ]
-        else:
-            command = [self._python, "-c", "import signal; signal.pause()", str(root)]
-        with (self._store.path(uuid) / "console.log").open("ab") as console:
-            child = await asyncio.create_subprocess_exec(
-                *command,
-                cwd=root,
-                env={
-                    "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
-                    "HOME": str(root),
-                    "TMPDIR": str(root / "tmp"),
-                    "VETRO_GUEST_ROOT": str(root),
-                },
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=console,
-                stderr=console,
-                # It outlives the agent, like a container does.
-                start_new_session=True,
-            )
-        write_bytes(self._pid_file(uuid), str(child.pid).encode())
-        waiting = asyncio.create_task(child.wait(), name=f"instance {uuid}")
-        self._waiting.add(waiting)
-        waiting.add_done_callback(self._waiting.discard)
+        console = self._store.path(uuid) / "console.log"
+        started = await run(
+            "/bin/sh",
+            "-c",
+            'log=$1; shift; setsid "$@" </dev/null >>"$log" 2>&1 & echo $!',
+            "start",
+            str(console),
+            "/bin/sh",
+            "-c",
+            'while :; do "$@"; sleep 2; done',
+            str(root),
+            *command,
+            cwd=root,
+            environment={
+                "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
+                "HOME": str(root),
+                "TMPDIR": str(root / "tmp"),
+                "VETRO_GUEST_ROOT": str(root),
+            },
+        )
+        write_bytes(self._pid_file(uuid), started.output.strip().encode())
+        # Between fork and exec it still has the command line of the shell that started it.
         if self._follow(uuid) is None:
-            tail = (self._store.path(uuid) / "console.log").read_text(errors="replace")[-500:]
-            raise DriverError(f"VM {uuid} ended right after its start: {tail.strip()}")
+            raise DriverError(
+                f"VM {uuid} ended right after its start; see {console}", code="EFAILED"
+            )
 
     async def stop(self, uuid: str, *, force: bool, timeout: float) -> None:
         """End the agent and everything it started in its session."""
@@ -176,11 +176,11 @@ class ProcessHypervisor:
         if process is None:
             return
         if not force and timeout > 0:
-            process.signal(signals.SIGTERM)
-            if not await process.wait(timeout):
-                process.signal(signals.SIGKILL)
-        else:
-            process.signal(signals.SIGKILL)
+            # The agent gets to say goodbye; the shell above it goes at once.
+            for pid in await asyncio.to_thread(_members, process.pid, self._root(uuid)):
+                _signal(pid, signals.SIGTERM)
+            await process.wait(timeout)
+        process.signal(signals.SIGKILL)
         if not await process.wait(10):
             raise DriverError(f"VM {uuid}: process {process.pid} does not end")
         await self._end_rest(uuid, process.pid)
@@ -188,10 +188,7 @@ class ProcessHypervisor:
     async def _end_rest(self, uuid: str, session: int) -> None:
         """What the instance's plans left running: same session, or working in its directory."""
         for pid in await asyncio.to_thread(_members, session, self._root(uuid)):
-            try:
-                os.kill(pid, signals.SIGKILL)
-            except (ProcessLookupError, PermissionError):
-                log.info("A process of an instance is gone or not ours", uuid=uuid, pid=pid)
+            _signal(pid, signals.SIGKILL)
 
     async def kill(self, uuid: str, signal: int) -> None:
         """Signal the agent."""
@@ -243,6 +240,13 @@ class ProcessHypervisor:
         finished = await run("du", "-sx", "--block-size=1", str(self._root(uuid)), check=False)
         words = finished.output.split()
         return int(words[0]) if words else 0
+
+
+def _signal(pid: int, number: int) -> None:
+    try:
+        os.kill(pid, number)
+    except (ProcessLookupError, PermissionError) as error:
+        log.info("A process of an instance is gone or not ours", pid=pid, error=str(error))
 
 
 def _members(session: int, root: Path) -> list[int]:
