@@ -225,7 +225,9 @@ class ExpressionCodegen:
         return self.read_variable("", scope, _ANYWHERE).text
 
     def lambda_argument(self, node: ast.Expression, lazy: Lazy, scope: Scope | None) -> Code:
-        """A lazy argument as a Python lambda."""
+        """A lazy argument as a Python lambda; a literal `null` stands for none."""
+        if isinstance(node, ast.Constant) and node.value is None and lazy.arity:
+            return Code("None", NULL, simple=True, literal=True)
         if lazy.arity == 0:
             return Code(f"lambda: {self.value(node, scope).text}", FUNCTION)
         if lazy.arity < 0:
@@ -258,8 +260,10 @@ class ExpressionCodegen:
                 item = item.value
             lazy = self.library.laziness(name, method, index + first, keyword)
             if lazy is not None:
-                lazies.append(len(codes))
-                codes.append(self.lambda_argument(item, lazy, scope))
+                argument = self.lambda_argument(item, lazy, scope)
+                if argument.kinds == FUNCTION:
+                    lazies.append(len(codes))
+                codes.append(argument)
             else:
                 codes.append(self.value(item, scope))
             shape.append(keyword)

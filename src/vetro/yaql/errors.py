@@ -12,13 +12,13 @@
     ├── InvalidMethodException
     ├── WrappedException
     ├── FormatException                 a placeholder that reaches into a value
+    ├── EmptySequence                   no first element (`StopIteration` for programs)
     └── LimitException                  CollectionTooLargeException, MemoryQuotaExceededException,
                                         StepLimitExceeded, TimeLimitExceeded, DepthLimitExceeded,
                                         EvaluationCancelled
 
 Beside these an expression fails with Python's own `KeyError`, `IndexError`, `ValueError`,
-`TypeError`, `ZeroDivisionError`, `AssertionError` and `EmptySequence` (a `StopIteration` by name)
-where the specification names them. Each class lists the names it goes by in `Catch` in
+`TypeError`, `ZeroDivisionError` and `AssertionError` where the specification names them. Each class lists the names it goes by in `Catch` in
 `legacy_names`.
 """
 
@@ -199,14 +199,14 @@ class EvaluationCancelled(LimitException):
     """Somebody called `Evaluation.cancel`; the message is the reason given."""
 
 
-class EmptySequence(StopIteration):
+class EmptySequence(YaqlException, LookupError):
     """`first`, `last` or `single` found no element, or `single` several.
 
-    A `StopIteration` because programs catch it under that name; generators of the library never
-    let one escape through them.
+    Programs catch it as `StopIteration`. It is none for Python: one of those raised in a selector
+    would silently end the sequence around it.
     """
 
-    legacy_names: ClassVar[tuple[str, ...]] = ("StopIteration",)
+    legacy_names = ("StopIteration",)
 
 
 def legacy_names(error: BaseException) -> tuple[str, ...]:

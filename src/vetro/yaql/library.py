@@ -20,12 +20,13 @@ types. A name registered `exclusive` hides what the parents have under it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from .errors import InvalidMethodException
-from .signatures import Lazy, Overload, read_signature
+from .signatures import Lazy, Overload, Parameter, read_signature
+from .values import ITERABLE, MAPPING
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -203,6 +204,21 @@ def _check_agreement(one: Overload, other: Overload) -> None:
             )
 
 
+def _with_iterable_mappings(overload: Overload) -> Overload:
+    """In the legacy flavour a mapping goes wherever an iterable goes (yaql.md section 8)."""
+
+    def widen(parameter: Parameter) -> Parameter:
+        if parameter.kinds & ITERABLE == ITERABLE and not parameter.kinds & MAPPING:
+            return replace(parameter, kinds=parameter.kinds | MAPPING)
+        return parameter
+
+    return replace(
+        overload,
+        parameters=tuple(widen(parameter) for parameter in overload.parameters),
+        rest=widen(overload.rest) if overload.rest is not None else None,
+    )
+
+
 _standard: dict[str, Library] = {}
 
 
@@ -219,6 +235,6 @@ def standard_library(flavour: str = "current") -> Library:
         library.is_standard = True
         for overload in definitions():
             if flavour in overload.flavours:
-                library.add(overload)
+                library.add(overload if flavour == "current" else _with_iterable_mappings(overload))
         _standard[flavour] = library
     return library

@@ -1,16 +1,441 @@
+"""Queries (yaql.md section 6).
+
+A query over a list pays for its elements when it begins; one over a lazy sequence pays where the
+elements come from. Filters and selectors run inside Python's own `filter` and `map`.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from functools import reduce
+from itertools import accumulate as accumulated
+from itertools import chain, dropwhile, islice, takewhile, zip_longest
+from typing import Any
+
+from .. import operators
+from ..errors import (
+    AmbiguousMethodException,
+    EmptySequence,
+    NoMatchingFunctionException,
+    NoMatchingMethodException,
+    NoMethodRegisteredException,
+)
 from ..evaluation import Evaluation
 from ..registry import Registry
-from ..signatures import Items, Lambda
+from ..signatures import Integer, Items, Lambda, Lambda2
+from ..values import (
+    FINAL_TYPES,
+    ITERABLE,
+    LAZY,
+    LIST,
+    LIST_TYPES,
+    NUMBER_TYPES,
+    Memorized,
+    collect,
+    hashable,
+    kind_of,
+)
+from .ordering import greatest, least
+
 registry = Registry()
+_MISSING: Any = object()
+
+
+def _pay(rt: Evaluation, items: Iterable[Any]) -> None:
+    if type(items) in LIST_TYPES:
+        rt.charge(len(items) + 1)  # type: ignore[arg-type]  # a list
+    else:
+        rt.charge(1)
+
 
 @registry.method_legacy_both("where", "filter")
-def where(rt: Evaluation, collection: Items, predicate: Lambda):
+def where(rt: Evaluation, collection: Items, predicate: Lambda) -> Iterator[Any]:
+    _pay(rt, collection)
     return filter(predicate, collection)
 
+
 @registry.method_legacy_both("select", "map")
-def select(rt: Evaluation, collection: Items, selector: Lambda):
+def select(rt: Evaluation, collection: Items, selector: Lambda) -> Iterator[Any]:
+    _pay(rt, collection)
     return map(selector, collection)
 
+
 @registry.method()
-def to_list(rt: Evaluation, collection: Items):
-    return list(collection)
+def select_many(rt: Evaluation, collection: Items, selector: Lambda) -> Iterator[Any]:
+    left = rt.max_items
+    for value in map(selector, collection):
+        if not kind_of[type(value)] & ITERABLE:
+            rt.charge(1)
+            yield value
+            continue
+        for item in value:
+            left -= 1
+            if left < 0:
+                rt.check_items(rt.max_items + 1)
+            yield item
+        rt.charge(1)
+
+
+@registry.method_legacy_both("takeWhile")
+def take_while(rt: Evaluation, collection: Items, predicate: Lambda) -> Iterator[Any]:
+    _pay(rt, collection)
+    return takewhile(predicate, collection)
+
+
+@registry.method()
+def skip_while(rt: Evaluation, collection: Items, predicate: Lambda) -> Iterator[Any]:
+    _pay(rt, collection)
+    return dropwhile(predicate, collection)
+
+
+@registry.method()
+def skip(rt: Evaluation, collection: Items, count: Integer) -> Iterator[Any]:
+    if count < 0:
+        raise ValueError(f"skip cannot leave out {count} elements")
+    _pay(rt, collection)
+    return islice(collection, count, None)
+
+
+@registry.method("limit", "take")
+def limit(rt: Evaluation, collection: Items, count: Integer) -> Iterator[Any]:
+    if count < 0:
+        raise ValueError(f"limit cannot take {count} elements")
+    rt.charge(1)
+    return islice(collection, count)
+
+
+@registry.method()
+def count(rt: Evaluation, collection: Items) -> int:
+    if kind_of[type(collection)] == LAZY:
+        return len(collect(collection, rt))
+    return len(collection)  # type: ignore[arg-type]  # a list, set or mapping
+
+
+@registry.method()
+def first(collection: Items, default: Any = _MISSING) -> Any:
+    for item in collection:
+        return item
+    if default is _MISSING:
+        raise EmptySequence("first() of an empty sequence", hint="give a default: first(null)")
+    return default
+
+
+@registry.method()
+def last(rt: Evaluation, collection: Items, default: Any = _MISSING) -> Any:
+    if type(collection) in LIST_TYPES:
+        tail: Any = collection[-1:]  # type: ignore[index]  # a list
+    else:
+        tail = deque(collection, 1)
+    if tail:
+        return tail[0]
+    if default is _MISSING:
+        raise EmptySequence("last() of an empty sequence", hint="give a default: last(null)")
+    return default
+
+
+@registry.method()
+def single(collection: Items) -> Any:
+    items = list(islice(collection, 2))
+    if not items:
+        raise EmptySequence("single() of an empty sequence")
+    if len(items) > 1:
+        raise EmptySequence("single() of a sequence with more than one element")
+    return items[0]
+
+
+def _gathered(rt: Evaluation, collection: Iterable[Any], initial: Any, name: str) -> list[Any]:
+    items = collect(collection, rt)
+    rt.charge(len(items))
+    if initial is not _MISSING:
+        items.insert(0, initial)
+    elif not items:
+        raise TypeError(f"{name}() of an empty sequence with no initial value")
+    return items
+
+
+@registry.method_legacy_both("sum")
+def sum_(rt: Evaluation, collection: Items, initial: Any = _MISSING) -> Any:
+    items = _gathered(rt, collection, initial, "sum")
+    if NUMBER_TYPES.issuperset(map(type, items)):
+        return sum(items)
+    if set(map(type, items)) == {str}:
+        rt.check_string(sum(map(len, items)))
+        return "".join(items)
+    return reduce(lambda total, item: operators.add(rt, total, item), items)
+
+
+@registry.method("max")
+def max_(rt: Evaluation, collection: Items, initial: Any = _MISSING) -> Any:
+    return greatest(rt, _gathered(rt, collection, initial, "max"))
+
+
+@registry.method("min")
+def min_(rt: Evaluation, collection: Items, initial: Any = _MISSING) -> Any:
+    return least(rt, _gathered(rt, collection, initial, "min"))
+
+
+@registry.method("aggregate", "reduce")
+def aggregate(rt: Evaluation, collection: Items, selector: Lambda2, seed: Any = _MISSING) -> Any:
+    _pay(rt, collection)
+    items = iter(collection)
+    if seed is _MISSING:
+        for seed in items:  # noqa: B007 - the first element is the seed
+            break
+        else:
+            raise TypeError("aggregate() of an empty sequence with no initial value")
+    return reduce(selector, items, seed)
+
+
+@registry.method()
+def accumulate(
+    rt: Evaluation, collection: Items, selector: Lambda2, seed: Any = _MISSING
+) -> Iterator[Any]:
+    _pay(rt, collection)
+    if seed is not _MISSING:
+        return accumulated(chain((seed,), collection), selector)
+    items = iter(collection)
+    for head in items:
+        return accumulated(chain((head,), items), selector)
+    raise TypeError("accumulate() of an empty sequence with no initial value")
+
+
+@registry.both()
+def any_(rt: Evaluation, collection: Items, predicate: Lambda | None = None) -> bool:
+    if predicate is not None:
+        _pay(rt, collection)
+        return any(map(predicate, collection))
+    return any(True for _ in collection)
+
+
+@registry.both()
+def all_(rt: Evaluation, collection: Items, predicate: Lambda | None = None) -> bool:
+    _pay(rt, collection)
+    return all(collection) if predicate is None else all(map(predicate, collection))
+
+
+@registry.both()
+def distinct(rt: Evaluation, collection: Items, key_selector: Lambda | None = None) -> Iterator[Any]:
+    _pay(rt, collection)
+    seen: set[Any] = set()
+    add = seen.add
+    for item in collection:
+        key = item if key_selector is None else key_selector(item)
+        if type(key) not in FINAL_TYPES:
+            key = hashable(key, rt)
+        if key not in seen:
+            add(key)
+            yield item
+
+
+@registry.both("enumerate")
+def enumerate_(rt: Evaluation, collection: Items, start: Integer = 0) -> Iterator[Any]:
+    _pay(rt, collection)
+    return map(list, enumerate(collection, start))
+
+
+@registry.method()
+def group_by(
+    rt: Evaluation,
+    collection: Items,
+    key_selector: Lambda,
+    value_selector: Lambda | None = None,
+    aggregator: Lambda | None = None,
+) -> list[Any]:
+    items = collect(collection, rt)
+    rt.charge(len(items))
+    groups: dict[Any, list[Any]] = {}
+    values = items if value_selector is None else list(map(value_selector, items))
+    for key, value in zip(map(key_selector, items), values, strict=True):
+        if type(key) not in FINAL_TYPES:
+            key = hashable(key, rt)
+        group = groups.get(key)
+        if group is None:
+            groups[key] = [value]
+        else:
+            group.append(value)
+    if aggregator is None:
+        return [[key, group] for key, group in groups.items()]
+    try:
+        made = [(key, aggregator(group)) for key, group in groups.items()]
+    except (
+        NoMatchingMethodException,
+        NoMatchingFunctionException,
+        NoMethodRegisteredException,
+        AmbiguousMethodException,
+        IndexError,
+    ):
+        # Older programs take the pair of key and values, and make such a pair.
+        older = [aggregator([key, group]) for key, group in groups.items()]
+        if not all(kind_of[type(pair)] == LIST and len(pair) == 2 for pair in older):
+            raise
+        return older
+    if all(type(value) in FINAL_TYPES for _, value in made):
+        return made
+    return [[key, value] for key, value in made]
+
+
+@registry.method_legacy_both("join")
+def join(
+    rt: Evaluation, collection1: Items, collection2: Items, predicate: Lambda2, selector: Lambda2
+) -> Iterator[Any]:
+    second = collection2 if kind_of[type(collection2)] != LAZY else Memorized(collection2)
+    produced = 0
+    for one in collection1:
+        for other in second:
+            rt.charge(1)
+            if predicate(one, other):
+                produced += 1
+                if produced > rt.max_items:
+                    rt.check_items(produced)
+                yield selector(one, other)
+
+
+@registry.method("zip")
+def zip_(rt: Evaluation, collection: Items, *collections: Items) -> Iterator[Any]:
+    _pay(rt, collection)
+    return map(list, zip(collection, *collections))  # noqa: B905 - the shortest ends it
+
+
+@registry.method()
+def zip_longest_(
+    rt: Evaluation, collection: Items, *collections: Items, default: Any = None
+) -> Iterator[Any]:
+    _pay(rt, collection)
+    return map(list, zip_longest(collection, *collections, fillvalue=default))
+
+
+@registry.method("indexOf")
+def index_of(rt: Evaluation, collection: Items, item: Any) -> int:
+    _pay(rt, collection)
+    wanted = hashable(item, rt)
+    for index, value in enumerate(collection):
+        if hashable(value, rt) == wanted:
+            return index
+    return -1
+
+
+@registry.method("lastIndexOf")
+def last_index_of(rt: Evaluation, collection: Items, item: Any) -> int:
+    _pay(rt, collection)
+    wanted = hashable(item, rt)
+    found = -1
+    for index, value in enumerate(collection):
+        if hashable(value, rt) == wanted:
+            found = index
+    return found
+
+
+@registry.method()
+def index_where(rt: Evaluation, collection: Items, predicate: Lambda) -> int:
+    _pay(rt, collection)
+    for index, value in enumerate(collection):
+        if predicate(value):
+            return index
+    return -1
+
+
+@registry.method()
+def last_index_where(rt: Evaluation, collection: Items, predicate: Lambda) -> int:
+    _pay(rt, collection)
+    found = -1
+    for index, value in enumerate(collection):
+        if predicate(value):
+            found = index
+    return found
+
+
+@registry.method("slice")
+def slice_(rt: Evaluation, collection: Items, length: Integer) -> Iterator[Any]:
+    if length <= 0:
+        raise ValueError(f"slice cannot cut pieces of {length} elements")
+    _pay(rt, collection)
+    items = iter(collection)
+    while piece := list(islice(items, min(length, rt.max_items + 1))):
+        yield piece
+
+
+@registry.method()
+def split_where(rt: Evaluation, collection: Items, predicate: Lambda) -> Iterator[Any]:
+    _pay(rt, collection)
+    piece: list[Any] = []
+    for item in collection:
+        if predicate(item):
+            yield piece
+            piece = []
+        else:
+            piece.append(item)
+    if piece:
+        yield piece
+
+
+@registry.method()
+def slice_where(rt: Evaluation, collection: Items, predicate: Lambda) -> Iterator[Any]:
+    _pay(rt, collection)
+    piece: list[Any] = []
+    held = False
+    for item in collection:
+        holds = bool(predicate(item))
+        if piece and holds is not held:
+            yield piece
+            piece = []
+        held = holds
+        piece.append(item)
+    if piece:
+        yield piece
+
+
+@registry.method()
+def split_at(rt: Evaluation, collection: Items, index: Integer) -> list[Any]:
+    items = collect(collection, rt)
+    rt.charge(len(items))
+    return [items[:index], items[index:]]
+
+
+@registry.method()
+def reverse(rt: Evaluation, collection: Items) -> list[Any]:
+    items = collect(collection, rt)
+    rt.charge(len(items))
+    items.reverse()
+    return items
+
+
+@registry.method()
+def memorize(collection: Items) -> Any:
+    return Memorized(collection) if kind_of[type(collection)] == LAZY else collection
+
+
+@registry.method()
+def default_if_empty(collection: Items, default: Items) -> Any:
+    if kind_of[type(collection)] != LAZY:
+        return collection if collection else default
+    items = iter(collection)
+    for head in items:
+        return chain((head,), items)
+    return default
+
+
+@registry.method()
+def cycle(rt: Evaluation, collection: Items) -> Iterator[Any]:
+    items = collect(collection, rt)
+    left = rt.max_items
+    while items:
+        left -= len(items)
+        if left < 0:
+            rt.check_items(rt.max_items + 1)
+        rt.charge(len(items))
+        yield from items
+
+
+@registry.method()
+def repeat(rt: Evaluation, value: Any, times: Integer = -1) -> Iterator[Any]:
+    if kind_of[type(value)] == LAZY:
+        value = Memorized(value)
+    left = rt.max_items
+    while times:
+        times -= 1
+        left -= 1
+        if left < 0:
+            rt.check_items(rt.max_items + 1)
+        rt.charge(1)
+        yield value
+
+

@@ -1,0 +1,192 @@
+"""Mappings (yaql.md section 6)."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ..errors import DepthLimitExceeded
+from ..evaluation import Evaluation
+from ..registry import CURRENT, LEGACY, Registry
+from ..runtime import legacy_mapping
+from ..signatures import Dictionary, Integer, Items, Lambda, Lambda2
+from ..values import ITERABLE, LIST, MAPPING, collect, hashable, kind_of
+
+registry = Registry()
+
+
+@registry.function("dict")
+def empty_dict() -> dict[Any, Any]:
+    return {}
+
+
+@registry.function("dict", flavours=CURRENT)
+def dict_of_pairs(rt: Evaluation, items: Items) -> dict[Any, Any]:
+    return _from_pairs(rt, collect(items, rt))
+
+
+@registry.function("dict", flavours=LEGACY)
+def dict_of_tuples(rt: Evaluation, *args: Items) -> dict[Any, Any]:
+    if len(args) == 1:
+        pairs = collect(args[0], rt)
+        if all(kind_of[type(pair)] & LIST and len(pair) == 2 for pair in pairs):
+            return _from_pairs(rt, pairs)
+    return legacy_mapping(rt, *args)
+
+
+def _from_pairs(rt: Evaluation, pairs: Iterable[Any]) -> dict[Any, Any]:
+    result: dict[Any, Any] = {}
+    for pair in pairs:
+        if not kind_of[type(pair)] & ITERABLE:
+            raise TypeError("dict takes pairs of a key and a value")
+        parts = collect(pair, rt)
+        if len(parts) != 2:
+            raise ValueError(f"a pair has two elements, not {len(parts)}")
+        result[hashable(parts[0], rt)] = parts[1]
+    return result
+
+
+@registry.function()
+def is_dict(arg: Any) -> bool:
+    return kind_of[type(arg)] == MAPPING
+
+
+@registry.method_legacy_both("get")
+def get(rt: Evaluation, dictionary: Dictionary, key: Any, default: Any = None) -> Any:
+    return dictionary.get(hashable(key, rt), default)
+
+
+@registry.method("set")
+def set_key(rt: Evaluation, dictionary: Dictionary, key: Any, value: Any) -> dict[Any, Any]:
+    rt.check_items(len(dictionary) + 1)
+    return {**dictionary, hashable(key, rt): value}
+
+
+@registry.method("set")
+def set_many(rt: Evaluation, dictionary: Dictionary, replacements: Dictionary) -> dict[Any, Any]:
+    rt.check_items(len(dictionary) + len(replacements))
+    return {**dictionary, **replacements}
+
+
+@registry.method()
+def keys(dictionary: Dictionary) -> list[Any]:
+    return list(dictionary)
+
+
+@registry.method()
+def values(dictionary: Dictionary) -> list[Any]:
+    return list(dictionary.values())
+
+
+@registry.method()
+def items(dictionary: Dictionary) -> list[Any]:
+    return [*map(list, dictionary.items())]
+
+
+@registry.method()
+def contains_key(rt: Evaluation, dictionary: Dictionary, key: Any) -> bool:
+    return hashable(key, rt) in dictionary
+
+
+@registry.method()
+def contains_value(rt: Evaluation, dictionary: Dictionary, value: Any) -> bool:
+    wanted = hashable(value, rt)
+    rt.charge(len(dictionary))
+    return any(hashable(item, rt) == wanted for item in dictionary.values())
+
+
+@registry.method("delete")
+def delete(rt: Evaluation, dictionary: Dictionary, *keys: Any) -> dict[Any, Any]:
+    return delete_all(rt, dictionary, keys)
+
+
+@registry.method()
+def delete_all(rt: Evaluation, dictionary: Dictionary, keys: Items) -> dict[Any, Any]:
+    rt.charge(len(dictionary))
+    unwanted = {hashable(key, rt) for key in keys}
+    return {key: value for key, value in dictionary.items() if key not in unwanted}
+
+
+Merger = Callable[[Any, Any], Any]
+
+
+@registry.method()
+def merge_with(
+    rt: Evaluation,
+    dictionary: Dictionary,
+    another: Dictionary,
+    list_merger: Lambda2 | None = None,
+    item_merger: Lambda2 | None = None,
+    max_levels: Integer = 0,
+) -> dict[Any, Any]:
+    return _merged(rt, dictionary, another, list_merger, item_merger, max_levels, 1)
+
+
+def _merged(
+    rt: Evaluation,
+    one: dict[Any, Any],
+    other: dict[Any, Any],
+    list_merger: Merger | None,
+    item_merger: Merger | None,
+    max_levels: int,
+    level: int,
+) -> dict[Any, Any]:
+    if level > 200:
+        raise DepthLimitExceeded("mappings nested more than 200 levels deep")
+    rt.charge(len(other) + 1)
+    result = dict(one)
+    for key, value in other.items():
+        if key not in one:
+            result[key] = value
+            continue
+        mine = one[key]
+        kind, my_kind = kind_of[type(value)], kind_of[type(mine)]
+        if mine is None or value is None:
+            result[key] = value if item_merger is None else item_merger(mine, value)
+        elif kind == MAPPING and my_kind == MAPPING and max_levels != 1:
+            result[key] = _merged(
+                rt, mine, value, list_merger, item_merger, max(max_levels - 1, 0), level + 1
+            )
+        elif kind == LIST and my_kind == LIST and (max_levels != 1 or list_merger is not None):
+            result[key] = (
+                _united(rt, mine, value) if list_merger is None else list_merger(mine, value)
+            )
+        elif kind & (MAPPING | ITERABLE) or my_kind & (MAPPING | ITERABLE):
+            if max_levels != 1 and (kind & MAPPING) != (my_kind & MAPPING) and _collections(
+                kind, my_kind
+            ):
+                raise TypeError(f"Cannot merge {_name(my_kind)} with {_name(kind)} at key {key!r}")
+            result[key] = value
+        else:
+            result[key] = value if item_merger is None else item_merger(mine, value)
+    return result
+
+
+def _collections(kind: int, my_kind: int) -> bool:
+    return bool(kind & (MAPPING | ITERABLE) and my_kind & (MAPPING | ITERABLE))
+
+
+def _name(kind: int) -> str:
+    from ..values import KIND_NAMES
+
+    return f"a {KIND_NAMES[kind]}"
+
+
+def _united(rt: Evaluation, one: Iterable[Any], other: Iterable[Any]) -> list[Any]:
+    seen: dict[Any, Any] = {}
+    for items_ in (one, other):
+        for item in items_:
+            seen.setdefault(hashable(item, rt), item)
+    return list(seen.values())
+
+
+@registry.method()
+def to_dict(
+    rt: Evaluation, collection: Items, key_selector: Lambda, value_selector: Lambda | None = None
+) -> dict[Any, Any]:
+    source = collect(collection, rt)
+    rt.charge(len(source))
+    found = [hashable(key, rt) for key in map(key_selector, source)]
+    return dict(
+        zip(found, source if value_selector is None else map(value_selector, source), strict=True)
+    )
+
+

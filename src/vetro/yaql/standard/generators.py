@@ -1,0 +1,137 @@
+"""Generators (yaql.md section 6). Each counts what it produces: see `Limits.collection_items`."""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from ..errors import CollectionTooLargeException
+from ..evaluation import Evaluation
+from ..registry import CURRENT, LEGACY, Registry
+from ..signatures import Boolean, Integer, Lambda, Number
+from ..values import ITERABLE, hashable, kind_of
+
+registry = Registry()
+
+
+def metered(rt: Evaluation, source: Iterable[Any]) -> Iterator[Any]:
+    """`source`, paid for by the element and at most as long as a collection may be."""
+    left = rt.max_items
+    charge = rt.charge
+    for item in source:
+        left -= 1
+        if left < 0:
+            raise CollectionTooLargeException(
+                f"a generator made more than {rt.max_items} elements",
+                hint="take fewer with limit(n)",
+            )
+        charge(1)
+        yield item
+
+
+def _range(rt: Evaluation, start: int, stop: int, step: int) -> Any:
+    found = range(start, stop, step)
+    if not found:
+        return iter(())
+    size = (found[-1] - found[0]) // step + 1
+    if size > rt.max_items:
+        return metered(rt, found)
+    rt.charge(size)
+    return found
+
+
+@registry.function("range", flavours=CURRENT)
+def range_to(rt: Evaluation, stop: Integer) -> Any:
+    return _range(rt, 0, stop, 1)
+
+
+@registry.function("range")
+def range_between(rt: Evaluation, start: Integer, stop: Integer, step: Integer = 1) -> Any:
+    return _range(rt, start, stop, step)
+
+
+@registry.function("range", flavours=LEGACY)
+def range_from(rt: Evaluation, start: Integer, stop: None = None) -> Iterator[int]:
+    return metered(rt, _counting(start, 1))
+
+
+@registry.function()
+def sequence(rt: Evaluation, start: Number = 0, step: Number = 1) -> Iterator[Any]:
+    return metered(rt, _counting(start, step))
+
+
+def _counting(value: Any, step: Any) -> Iterator[Any]:
+    while True:
+        yield value
+        value += step
+
+
+@registry.function()
+def generate(
+    rt: Evaluation,
+    initial: Any,
+    predicate: Lambda,
+    producer: Lambda,
+    selector: Lambda | None = None,
+    decycle: Boolean = False,
+) -> Iterator[Any]:
+    return metered(rt, _generated(rt, initial, predicate, producer, selector, decycle))
+
+
+def _generated(
+    rt: Evaluation,
+    value: Any,
+    predicate: Callable[[Any], Any],
+    producer: Callable[[Any], Any],
+    selector: Callable[[Any], Any] | None,
+    decycle: bool,
+) -> Iterator[Any]:
+    seen: set[Any] = set()
+    while predicate(value):
+        if decycle:
+            key = hashable(value, rt)
+            if key in seen:
+                return
+            seen.add(key)
+        yield value if selector is None else selector(value)
+        value = producer(value)
+
+
+@registry.function()
+def generate_many(
+    rt: Evaluation,
+    initial: Any,
+    producer: Lambda,
+    selector: Lambda | None = None,
+    decycle: Boolean = False,
+    depth_first: Boolean = False,
+) -> Iterator[Any]:
+    return metered(rt, _generated_many(rt, initial, producer, selector, decycle, depth_first))
+
+
+def _generated_many(
+    rt: Evaluation,
+    initial: Any,
+    producer: Callable[[Any], Any],
+    selector: Callable[[Any], Any] | None,
+    decycle: bool,
+    depth_first: bool,
+) -> Iterator[Any]:
+    seen: set[Any] = set()
+    queue: deque[Any] = deque([initial])
+    while queue:
+        value = queue.popleft()
+        if decycle:
+            key = hashable(value, rt)
+            if key in seen:
+                continue
+            seen.add(key)
+        yield value if selector is None else selector(value)
+        children = producer(value)
+        if not kind_of[type(children)] & ITERABLE:
+            raise TypeError("the producer of generateMany makes sequences")
+        made = list(metered(rt, children))
+        rt.check_items(len(queue) + len(made))
+        if depth_first:
+            queue.extendleft(reversed(made))
+        else:
+            queue.extend(made)

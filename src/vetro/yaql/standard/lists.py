@@ -1,0 +1,182 @@
+"""Lists and what is common to all collections (yaql.md section 6).
+
+Operations on lists make lists; on lazy sequences they stay lazy. Positions below zero count from
+the end for lists and are outside of every lazy sequence.
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import Any
+
+from .. import operators
+from ..evaluation import Evaluation
+from ..registry import LEGACY, Registry
+from ..signatures import Dictionary, Integer, Items, SetOfValues
+from ..values import ITERABLE, LAZY, LIST, collect, kind_of
+
+registry = Registry()
+
+
+@registry.function_legacy_both("list")
+def list_(rt: Evaluation, *args: Any) -> list[Any]:
+    result: list[Any] = []
+    for value in args:
+        if kind_of[type(value)] == LAZY:
+            result += collect(value, rt)
+        else:
+            result.append(value)
+    rt.check_items(len(result))
+    return result
+
+
+@registry.function("tuple", flavours=LEGACY)
+def tuple_(*args: Any) -> list[Any]:
+    return list(args)
+
+
+@registry.function()
+def is_list(arg: Any) -> bool:
+    return kind_of[type(arg)] == LIST
+
+
+@registry.function()
+def is_iterable(rt: Evaluation, value: Any) -> bool:
+    return operators.is_iterable(rt, kind_of[type(value)])
+
+
+@registry.method()
+def to_list(rt: Evaluation, collection: Items) -> list[Any] | tuple[Any, ...]:
+    if type(collection) is tuple:
+        return collection
+    items = collect(collection, rt)
+    rt.charge(len(items))
+    return items
+
+
+@registry.both("len")
+def length(rt: Evaluation, collection: Items) -> int:
+    if kind_of[type(collection)] != LAZY:
+        return len(collection)  # type: ignore[arg-type]  # a list, set or mapping
+    return len(collect(collection, rt))
+
+
+@registry.both("len")
+def length_of_mapping(dictionary: Dictionary) -> int:
+    return len(dictionary)
+
+
+@registry.both("len")
+def length_of_set(items: SetOfValues) -> int:
+    return len(items)
+
+
+@registry.method()
+def flatten(rt: Evaluation, collection: Items) -> Iterator[Any]:
+    stack = [iter(collection)]
+    left = rt.max_items
+    while stack:
+        for item in stack[-1]:
+            kind = kind_of[type(item)]
+            left -= 1
+            if left < 0:
+                rt.check_items(rt.max_items + 1)
+            rt.charge(1)
+            if kind & ITERABLE:
+                stack.append(iter(item))
+                break
+            yield item
+        else:
+            stack.pop()
+
+
+@registry.method()
+def contains(rt: Evaluation, collection: Items, value: Any) -> bool:
+    return operators.has_member(rt, collection, value)
+
+
+def _spliced(
+    rt: Evaluation, items: Iterable[Any], position: int, count: int, new: Iterable[Any]
+) -> Any:
+    """`items` with `count` elements at `position` (negative: all further ones) replaced by `new`."""
+    if kind_of[type(items)] == LIST:
+        result: list[Any] = list(items)
+        if position < 0:
+            position += len(result)
+        if position < 0:
+            return result if count else [*new, *result]
+        end = len(result) if count < 0 else position + count
+        if position < len(result) or count == 0:
+            result[position:end] = new
+        rt.check_items(len(result))
+        return result
+    return _spliced_lazily(items, position, count, new)
+
+
+def _spliced_lazily(
+    items: Iterable[Any], position: int, count: int, new: Iterable[Any]
+) -> Iterator[Any]:
+    at = -1
+    for at, item in enumerate(items):
+        if at == position:
+            yield from new
+        if not (at >= position >= 0 and (count < 0 or at < position + count)):
+            yield item
+    if count == 0 and position > at:
+        yield from new
+
+
+@registry.method()
+def insert(rt: Evaluation, collection: Items, position: Integer, value: Any) -> Any:
+    return _spliced(rt, collection, position, 0, (value,))
+
+
+@registry.method()
+def insert_many(rt: Evaluation, collection: Items, position: Integer, values: Items) -> Any:
+    return _spliced(rt, collection, position, 0, values)
+
+
+@registry.method("delete")
+def delete(rt: Evaluation, collection: Items, position: Integer, count: Integer = 1) -> Any:
+    return _deleted(rt, collection, position, count)
+
+
+def _deleted(rt: Evaluation, items: Iterable[Any], position: int, count: int) -> Any:
+    # Unlike the others it knows no positions from the end (as the reference has it).
+    if kind_of[type(items)] == LIST and position >= 0:
+        return _spliced(rt, items, position, count, ())
+    if kind_of[type(items)] == LIST:
+        return list(items)
+    return _spliced_lazily(items, position, count, ()) if count else items
+
+
+@registry.method("replace")
+def replace(
+    rt: Evaluation, collection: Items, position: Integer, value: Any, count: Integer = 1
+) -> Any:
+    return _spliced(rt, collection, position, count, (value,)) if count else collection
+
+
+@registry.method()
+def replace_many(
+    rt: Evaluation, collection: Items, position: Integer, values: Items, count: Integer = 1
+) -> Any:
+    return _spliced(rt, collection, position, count, values) if count else collection
+
+
+@registry.both()
+def append(rt: Evaluation, collection: Items, *args: Any) -> Any:
+    if kind_of[type(collection)] == LIST:
+        rt.check_items(len(collection) + len(args))  # type: ignore[arg-type]  # a list
+        return [*collection, *args]
+    return chain(collection, args)
+
+
+@registry.both("concat")
+def concat(rt: Evaluation, collection: Items, *args: Items) -> Any:
+    if all(kind_of[type(items)] == LIST for items in (collection, *args)):
+        result = [item for items in (collection, *args) for item in items]
+        rt.check_items(len(result))
+        return result
+    return chain(collection, *args)
+
+

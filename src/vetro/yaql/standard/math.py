@@ -1,0 +1,108 @@
+"""Numbers (yaql.md section 6)."""
+
+from typing import Any
+
+from .. import operators
+from ..evaluation import Evaluation
+from ..registry import Registry
+from ..signatures import Boolean, Integer, Number, Text
+
+registry = Registry()
+_MAX_DIGITS = 400
+
+
+@registry.function()
+def abs_(op: Number) -> int | float:
+    return abs(op)
+
+
+@registry.function_legacy_both("int")
+def int_(value: Number | Text | Boolean | None) -> int:
+    return 0 if value is None else int(value)
+
+
+@registry.function_legacy_both("float")
+def float_(value: Number | Text | Boolean | None) -> float:
+    return 0.0 if value is None else float(value)
+
+
+@registry.function("random")
+def random(rt: Evaluation) -> float:
+    return rt.random().random()
+
+
+@registry.function("random")
+def random_between(rt: Evaluation, from_: Integer, to_: Integer) -> int:
+    return rt.random().randint(from_, to_)
+
+
+@registry.function()
+def bitwise_and(left: Integer, right: Integer) -> int:
+    return left & right
+
+
+@registry.function()
+def bitwise_or(left: Integer, right: Integer) -> int:
+    return left | right
+
+
+@registry.function()
+def bitwise_xor(left: Integer, right: Integer) -> int:
+    return left ^ right
+
+
+@registry.function()
+def bitwise_not(arg: Integer) -> int:
+    return ~arg
+
+
+@registry.function()
+def shift_bits_left(rt: Evaluation, value: Integer, bits_number: Integer) -> int:
+    rt.check_bits(value.bit_length() + max(bits_number, 0))
+    return value << bits_number
+
+
+@registry.function()
+def shift_bits_right(value: Integer, bits_number: Integer) -> int:
+    return value >> bits_number
+
+
+@registry.function("max")
+def max_(rt: Evaluation, a: Any, b: Any) -> Any:
+    return a if operators.greater(rt, a, b) else b
+
+
+@registry.function("min")
+def min_(rt: Evaluation, a: Any, b: Any) -> Any:
+    return b if operators.greater(rt, a, b) else a
+
+
+@registry.function("pow")
+def pow_(rt: Evaluation, a: Number, b: Number, c: Integer | None = None) -> Any:
+    if c is not None:
+        return pow(a, b, c)  # type: ignore[misc]  # a float here is a TypeError, as it should be
+    if isinstance(a, int) and isinstance(b, int) and b > 0:
+        rt.check_bits(a.bit_length() * b)
+    return a**b
+
+
+@registry.function()
+def sign(num: Number) -> int:
+    return 1 if num > 0 else -1 if num < 0 else 0
+
+
+@registry.function("round")
+def round_(number: Number, ndigits: Integer = 0) -> int | float:
+    if not -_MAX_DIGITS <= ndigits <= _MAX_DIGITS:
+        raise ValueError(f"round to between -{_MAX_DIGITS} and {_MAX_DIGITS} digits")
+    return round(number, ndigits)
+
+
+@registry.function()
+def is_integer(value: Any) -> bool:
+    return type(value) is int
+
+
+@registry.function()
+def is_number(value: Any) -> bool:
+    return type(value) is int or type(value) is float

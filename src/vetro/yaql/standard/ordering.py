@@ -1,0 +1,121 @@
+"""`orderBy`, `thenBy` and what else compares elements (yaql.md section 6)."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cmp_to_key
+from typing import Annotated, Any
+
+from .. import operators
+from ..errors import NoMatchingMethodException
+from ..evaluation import Evaluation
+from ..registry import Registry
+from ..signatures import Items, Lambda
+from ..values import LAZY, NUMBER_TYPES, collect, kind_of
+
+registry = Registry()
+Key = tuple[Callable[[Any], Any], bool]
+
+
+class Ordered:
+    """A sequence with an order to come: sorted when it is first gone through."""
+
+    __slots__ = ("_items", "_keys", "_rt", "_sorted")
+
+    def __init__(self, rt: Evaluation, items: Iterable[Any], keys: tuple[Key, ...]) -> None:
+        self._rt = rt
+        self._items = items
+        self._keys = keys
+        self._sorted: list[Any] | None = None
+
+    def then(self, selector: Callable[[Any], Any], descending: bool) -> "Ordered":
+        if self._sorted is None and kind_of[type(self._items)] == LAZY:
+            self._items = collect(self._items, self._rt)
+        return Ordered(self._rt, self._items, (*self._keys, (selector, descending)))
+
+    def __iter__(self) -> Iterator[Any]:
+        if self._sorted is None:
+            items = collect(self._items, self._rt)
+            for selector, descending in reversed(self._keys):
+                items = sort(self._rt, items, selector, descending)
+            self._sorted = items
+        return iter(self._sorted)
+
+
+kind_of[Ordered] = LAZY
+
+
+def are_comparable(values: Sequence[Any]) -> bool:
+    """Whether Python's own comparison of these values is that of the language: all numbers or all
+    strings."""
+    types = set(map(type, values))
+    return types <= NUMBER_TYPES or types == {str}
+
+
+def sort(
+    rt: Evaluation, items: list[Any], selector: Callable[[Any], Any], descending: bool
+) -> list[Any]:
+    """A stable sort by what `selector` makes of each element."""
+    rt.charge(len(items))
+    keys = list(map(selector, items))
+    key: Callable[[int], Any] = keys.__getitem__
+    if not are_comparable(keys):
+
+        def compare(left: int, right: int) -> int:
+            rt.charge(1)
+            if operators.less(rt, keys[left], keys[right]):
+                return -1
+            return 1 if operators.greater(rt, keys[left], keys[right]) else 0
+
+        key = cmp_to_key(compare)
+    return [items[index] for index in sorted(range(len(items)), key=key, reverse=descending)]
+
+
+@registry.method()
+def order_by(rt: Evaluation, collection: Items, selector: Lambda) -> Ordered:
+    return Ordered(rt, collection, ((selector, False),))
+
+
+@registry.method()
+def order_by_descending(rt: Evaluation, collection: Items, selector: Lambda) -> Ordered:
+    return Ordered(rt, collection, ((selector, True),))
+
+
+@registry.method()
+def then_by(rt: Evaluation, collection: Annotated[Any, LAZY], selector: Lambda) -> Ordered:
+    return _ordered(collection).then(selector, False)
+
+
+@registry.method()
+def then_by_descending(
+    rt: Evaluation, collection: Annotated[Any, LAZY], selector: Lambda
+) -> Ordered:
+    return _ordered(collection).then(selector, True)
+
+
+def _ordered(collection: Any) -> Ordered:
+    if type(collection) is not Ordered:
+        raise NoMatchingMethodException(
+            "thenBy continues orderBy: the receiver has no order to continue"
+        )
+    return collection
+
+
+def greatest(rt: Evaluation, values: list[Any]) -> Any:
+    """The greatest of at least one value."""
+    if are_comparable(values):
+        return max(values)
+    best = values[0]
+    for value in values[1:]:
+        if operators.greater(rt, value, best):
+            best = value
+    return best
+
+
+def least(rt: Evaluation, values: list[Any]) -> Any:
+    """The least of at least one value."""
+    if are_comparable(values):
+        return min(values)
+    best = values[0]
+    for value in values[1:]:
+        if operators.less(rt, value, best):
+            best = value
+    return best

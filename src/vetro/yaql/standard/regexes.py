@@ -1,0 +1,169 @@
+"""Regular expressions (yaql.md section 6); `vetro.yaql.regex` says how they stay bounded.
+
+Selectors get `$` (the match), `$2`, `$3`… (its groups) and the named groups by name: each a map of
+`value`, `start`, `end`.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ..evaluation import Evaluation
+from ..registry import Registry
+from ..regex import compile_pattern, find_all, search
+from ..signatures import Boolean, Integer, LambdaAny, RegularExpression, Text
+
+registry = Registry()
+
+
+@registry.function()
+def regex(
+    pattern: Text,
+    ignore_case: Boolean = False,
+    multi_line: Boolean = False,
+    dot_all: Boolean = False,
+) -> re.Pattern[str]:
+    flags = 0
+    if ignore_case:
+        flags |= re.IGNORECASE
+    if multi_line:
+        flags |= re.MULTILINE
+    if dot_all:
+        flags |= re.DOTALL
+    return compile_pattern(pattern, flags)
+
+
+@registry.function()
+def is_regex(value: Any) -> bool:
+    return isinstance(value, re.Pattern)
+
+
+@registry.function()
+def escape_regex(string: Text) -> str:
+    return re.escape(string)
+
+
+@registry.method("matches")
+def matches(rt: Evaluation, regexp: RegularExpression, string: Text) -> bool:
+    return search(rt, regexp, string) is not None
+
+
+@registry.method("matches")
+def matches_pattern(rt: Evaluation, string: Text, regexp: Text) -> bool:
+    return search(rt, compile_pattern(regexp), string) is not None
+
+
+@registry.method("matches")
+def matches_regex(rt: Evaluation, string: Text, regexp: RegularExpression) -> bool:
+    return search(rt, regexp, string) is not None
+
+
+def _group(found: re.Match[str], group: int | str) -> dict[str, Any]:
+    return {"value": found.group(group), "start": found.start(group), "end": found.end(group)}
+
+
+def _selected(found: re.Match[str], selector: Callable[..., Any]) -> Any:
+    count = len(found.groups())
+    named = {name: _group(found, name) for name in found.groupdict()}
+    return selector(*(_group(found, number) for number in range(count + 1)), **named)
+
+
+@registry.method("search")
+def search_(
+    rt: Evaluation, regexp: RegularExpression, string: Text, selector: LambdaAny | None = None
+) -> Any:
+    found = search(rt, regexp, string)
+    if found is None:
+        return None
+    return found.group() if selector is None else _selected(found, selector)
+
+
+@registry.method("searchAll")
+def search_all(
+    rt: Evaluation, regexp: RegularExpression, string: Text, selector: LambdaAny | None = None
+) -> Iterator[Any]:
+    for found in find_all(rt, regexp, string):
+        rt.charge(1)
+        yield found.group() if selector is None else _selected(found, selector)
+
+
+@registry.method("split")
+def split(
+    rt: Evaluation, regexp: RegularExpression, string: Text, max_split: Integer = 0
+) -> list[Any]:
+    parts: list[Any] = []
+    at = 0
+    for number, found in enumerate(find_all(rt, regexp, string)):
+        if max_split and number >= max_split:
+            break
+        parts.append(string[at : found.start()])
+        parts.extend(found.groups())
+        at = found.end()
+    parts.append(string[at:])
+    rt.check_items(len(parts))
+    return parts
+
+
+@registry.method("split")
+def split_string(
+    rt: Evaluation, string: Text, regexp: RegularExpression, max_split: Integer = 0
+) -> list[Any]:
+    return split(rt, regexp, string, max_split)
+
+
+def _substituted(
+    rt: Evaluation,
+    regexp: re.Pattern[str],
+    string: str,
+    replacement: Callable[[re.Match[str]], str],
+    count: int,
+) -> str:
+    parts: list[str] = []
+    at = size = 0
+    for number, found in enumerate(find_all(rt, regexp, string)):
+        if count and number >= count:
+            break
+        text = replacement(found)
+        parts += (string[at : found.start()], text)
+        size += len(text) + found.start() - at
+        rt.check_string(size)
+        at = found.end()
+    parts.append(string[at:])
+    rt.check_string(size + len(parts[-1]))
+    return "".join(parts)
+
+
+@registry.method("replace")
+def replace(
+    rt: Evaluation, regexp: RegularExpression, string: Text, repl: Text, count: Integer = 0
+) -> str:
+    if "\\" not in repl:
+        return _substituted(rt, regexp, string, lambda found: repl, count)
+    return _substituted(rt, regexp, string, lambda found: found.expand(repl), count)
+
+
+@registry.method("replace")
+def replace_string(
+    rt: Evaluation, string: Text, regexp: RegularExpression, repl: Text, count: Integer = 0
+) -> str:
+    return replace(rt, regexp, string, repl, count)
+
+
+@registry.method("replaceBy")
+def replace_by(
+    rt: Evaluation, regexp: RegularExpression, string: Text, repl: LambdaAny, count: Integer = 0
+) -> str:
+    def text(found: re.Match[str]) -> str:
+        value = _selected(found, repl)
+        if type(value) is not str:
+            raise TypeError("the expression of replaceBy must produce a string")
+        return value
+
+    return _substituted(rt, regexp, string, text, count)
+
+
+@registry.method("replaceBy")
+def replace_by_string(
+    rt: Evaluation, string: Text, regexp: RegularExpression, repl: LambdaAny, count: Integer = 0
+) -> str:
+    return replace_by(rt, regexp, string, repl, count)

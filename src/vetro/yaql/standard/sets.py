@@ -1,0 +1,70 @@
+"""Sets (yaql.md section 6)."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from ..evaluation import Evaluation
+from ..registry import Registry
+from ..signatures import Items, SetOfValues
+from ..values import LAZY, SET, collect, hashable, kind_of
+
+registry = Registry()
+
+
+def _members(rt: Evaluation, items: Iterable[Any]) -> frozenset[Any]:
+    if type(items) is frozenset:
+        return items
+    members = collect(items, rt)
+    rt.charge(len(members))
+    return frozenset([hashable(item, rt) for item in members])
+
+
+@registry.function("set")
+def set_(rt: Evaluation, *args: Any) -> frozenset[Any]:
+    members: list[Any] = []
+    for value in args:
+        if kind_of[type(value)] == LAZY:
+            members += collect(value, rt)
+        else:
+            members.append(value)
+    return _members(rt, members)
+
+
+@registry.function()
+def is_set(arg: Any) -> bool:
+    return kind_of[type(arg)] == SET
+
+
+@registry.method()
+def to_set(rt: Evaluation, collection: Items) -> frozenset[Any]:
+    return _members(rt, collection)
+
+
+@registry.method()
+def union(rt: Evaluation, left: SetOfValues, right: SetOfValues) -> frozenset[Any]:
+    return _members(rt, left) | _members(rt, right)
+
+
+@registry.method()
+def intersect(rt: Evaluation, left: SetOfValues, right: SetOfValues) -> frozenset[Any]:
+    return _members(rt, left) & _members(rt, right)
+
+
+@registry.method()
+def difference(rt: Evaluation, left: SetOfValues, right: SetOfValues) -> frozenset[Any]:
+    return _members(rt, left) - _members(rt, right)
+
+
+@registry.method()
+def symmetric_difference(rt: Evaluation, left: SetOfValues, right: SetOfValues) -> frozenset[Any]:
+    return _members(rt, left) ^ _members(rt, right)
+
+
+@registry.method()
+def add(rt: Evaluation, items: SetOfValues, *values: Any) -> frozenset[Any]:
+    return _members(rt, items) | _members(rt, values)
+
+
+@registry.method()
+def remove(rt: Evaluation, items: SetOfValues, *values: Any) -> frozenset[Any]:
+    return _members(rt, items) - _members(rt, values)

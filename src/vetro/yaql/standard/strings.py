@@ -1,0 +1,219 @@
+"""Strings (yaql.md sections 6 and 7)."""
+
+import string as characters_of
+from collections.abc import Iterable
+from typing import Any
+
+from ..evaluation import Evaluation
+from ..registry import Registry
+from ..signatures import Boolean, Dictionary, Integer, Items, Text
+from ..text import format_template, to_text
+from ..values import collect
+
+registry = Registry()
+
+
+@registry.method()
+def to_upper(string: Text) -> str:
+    return string.upper()
+
+
+@registry.method()
+def to_lower(string: Text) -> str:
+    return string.lower()
+
+
+@registry.both("len")
+def length(string: Text) -> int:
+    return len(string)
+
+
+@registry.method()
+def trim(string: Text, chars: Text | None = None) -> str:
+    return string.strip(chars)
+
+
+@registry.method()
+def trim_left(string: Text, chars: Text | None = None) -> str:
+    return string.lstrip(chars)
+
+
+@registry.method()
+def trim_right(string: Text, chars: Text | None = None) -> str:
+    return string.rstrip(chars)
+
+
+@registry.both()
+def norm(string: Text | None, chars: Text | None = None) -> str | None:
+    return None if string is None else string.strip(chars) or None
+
+
+@registry.both()
+def is_empty(string: Text | None, trim_spaces: Boolean = True, chars: Text | None = None) -> bool:
+    if string is None:
+        return True
+    return not (string.strip(chars) if trim_spaces else string)
+
+
+@registry.method()
+def split(
+    rt: Evaluation, string: Text, separator: Text | None = None, max_splits: Integer = -1
+) -> list[str]:
+    parts = string.split(separator, max_splits)
+    rt.check_items(len(parts))
+    return parts
+
+
+@registry.method()
+def right_split(
+    rt: Evaluation, string: Text, separator: Text | None = None, max_splits: Integer = -1
+) -> list[str]:
+    parts = string.rsplit(separator, max_splits)
+    rt.check_items(len(parts))
+    return parts
+
+
+@registry.method("join")
+def join_with(rt: Evaluation, separator: Text, sequence: Items) -> str:
+    return _joined(rt, separator, sequence)
+
+
+@registry.method_legacy_both("join")
+def join_sequence(rt: Evaluation, sequence: Items, separator: Text) -> str:
+    return _joined(rt, separator, sequence)
+
+
+def _joined(rt: Evaluation, separator: str, sequence: Iterable[Any]) -> str:
+    parts = [
+        item if type(item) is str else to_text(rt, item) for item in collect(sequence, rt)
+    ]
+    rt.check_string(sum(map(len, parts)) + len(separator) * len(parts))
+    return separator.join(parts)
+
+
+@registry.function_legacy_both("str")
+def str_(rt: Evaluation, value: Any) -> str:
+    return to_text(rt, value)
+
+
+@registry.function("concat")
+def concat_strings(rt: Evaluation, *args: Text) -> str:
+    rt.check_string(sum(map(len, args)))
+    return "".join(args)
+
+
+@registry.method()
+def starts_with(string: Text, *prefixes: Text) -> bool:
+    return string.startswith(prefixes)
+
+
+@registry.method()
+def ends_with(string: Text, *suffixes: Text) -> bool:
+    return string.endswith(suffixes)
+
+
+@registry.method()
+def substring(string: Text, start: Integer, length: Integer = -1) -> str:
+    if length < 0:
+        return string[start:]
+    if start < 0:
+        start += len(string)
+    return string[start : start + length]
+
+
+@registry.method("indexOf")
+def index_of(string: Text, sub: Text, start: Integer = 0) -> int:
+    return string.find(sub, start)
+
+
+@registry.method("indexOf")
+def index_of_within(string: Text, sub: Text, start: Integer, length: Integer) -> int:
+    first, last = _window(string, start, length)
+    return string.find(sub, first, last)
+
+
+@registry.method("lastIndexOf")
+def last_index_of(string: Text, sub: Text, start: Integer = 0) -> int:
+    return string.rfind(sub, start)
+
+
+@registry.method("lastIndexOf")
+def last_index_of_within(string: Text, sub: Text, start: Integer, length: Integer) -> int:
+    first, last = _window(string, start, length)
+    return string.rfind(sub, first, last)
+
+
+def _window(string: str, start: int, length: int) -> tuple[int, int]:
+    if start < 0:
+        start += len(string)
+    return start, len(string) if length < 0 else start + length
+
+
+@registry.method("replace")
+def replace(rt: Evaluation, string: Text, old: Text, new: Text, count: Integer = -1) -> str:
+    found = string.count(old)
+    if 0 <= count < found:
+        found = count
+    rt.check_string(len(string) + found * (len(new) - len(old)))
+    return string.replace(old, new, count)
+
+
+@registry.method("replace")
+def replace_each(
+    rt: Evaluation, string: Text, replacements: Dictionary, count: Integer = -1
+) -> str:
+    for old, new in replacements.items():
+        string = replace(rt, string, to_text(rt, old), to_text(rt, new), count)
+    return string
+
+
+@registry.method()
+def to_char_array(rt: Evaluation, string: Text) -> list[str]:
+    rt.check_items(len(string))
+    return list(string)
+
+
+@registry.function()
+def is_string(arg: Any) -> bool:
+    return type(arg) is str
+
+
+@registry.function("hex")
+def hex_(num: Integer) -> str:
+    return hex(num)
+
+
+@registry.function()
+def characters(
+    digits: Boolean = False,
+    hexdigits: Boolean = False,
+    ascii_lowercase: Boolean = False,
+    ascii_uppercase: Boolean = False,
+    ascii_letters: Boolean = False,
+    letters: Boolean = False,
+    octdigits: Boolean = False,
+    punctuation: Boolean = False,
+    printable: Boolean = False,
+    lowercase: Boolean = False,
+    uppercase: Boolean = False,
+    whitespace: Boolean = False,
+) -> list[str]:
+    chosen = (
+        (digits, characters_of.digits),
+        (hexdigits, characters_of.hexdigits),
+        (ascii_lowercase or lowercase, characters_of.ascii_lowercase),
+        (ascii_uppercase or uppercase, characters_of.ascii_uppercase),
+        (ascii_letters or letters, characters_of.ascii_letters),
+        (octdigits, characters_of.octdigits),
+        (punctuation, characters_of.punctuation),
+        (printable, characters_of.printable),
+        (whitespace, characters_of.whitespace),
+    )
+    return list(dict.fromkeys("".join(group for wanted, group in chosen if wanted)))
+
+
+@registry.both("format")
+def format_(rt: Evaluation, template: Text, *args: Any, **kwargs: Any) -> str:
+    return format_template(rt, template, args, kwargs)
+
+

@@ -1,0 +1,61 @@
+"""Contexts, assertions, calls by name (yaql.md section 6). `let`, `with`, `def`, `switch`,
+`coalesce` and their kin are special forms: see `forms`."""
+
+from typing import Any
+
+from ..errors import MappingTranslationException
+from ..evaluation import Evaluation
+from ..registry import Registry
+from ..runtime import make_context
+from ..scopes import positional_name
+from ..signatures import Dictionary, ItemList, Items, Lambda, Text
+from ..sites import call_by_name
+from ..text import to_text
+from ..values import LAZY, Context, Memorized, collect, kind_of
+
+registry = Registry()
+_NO_RECEIVER = object()
+
+
+@registry.function("let")
+def let(*values: Any, **named: Any) -> Context:
+    variables = {positional_name(index): value for index, value in enumerate(values)}
+    return make_context({**variables, **named})
+
+
+@registry.function("with")
+def with_values(*values: Any) -> Context:
+    return make_context({positional_name(index): value for index, value in enumerate(values)})
+
+
+@registry.method()
+def unpack(rt: Evaluation, sequence: Items, *names: Text) -> Context:
+    values = collect(sequence, rt)
+    if not names:
+        return make_context({positional_name(index): value for index, value in enumerate(values)})
+    if len(names) != len(values):
+        raise ValueError(f"Cannot unpack {len(values)} elements into {len(names)}")
+    return make_context(dict(zip(names, values, strict=True)))
+
+
+@registry.method("assert")
+def assert_that(
+    rt: Evaluation, receiver: Any, condition: Lambda, message: Any = "Assertion failed"
+) -> Any:
+    if kind_of[type(receiver)] == LAZY:
+        receiver = Memorized(receiver)
+    if not condition(receiver):
+        raise AssertionError(to_text(rt, message))
+    return receiver
+
+
+@registry.function("call")
+def call(
+    rt: Evaluation, name: Text, args: ItemList, kwargs: Dictionary, receiver: Any = _NO_RECEIVER
+) -> Any:
+    for key in kwargs:
+        if type(key) is not str:
+            raise MappingTranslationException("call takes names as keys of its third argument")
+    return call_by_name(
+        rt, name, args, kwargs, None if receiver is _NO_RECEIVER else (receiver,)
+    )

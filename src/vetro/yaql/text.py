@@ -1,0 +1,201 @@
+"""How values become text: `str`, `join`, `format` (yaql.md sections 6 and 7).
+
+Nothing here calls a method of a host value: the host says how its values look through
+`Evaluation.host_text`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .errors import FormatException
+from .evaluation import Evaluation
+from .values import (
+    BOOLEAN,
+    DATETIME,
+    FLOAT,
+    HOST,
+    INTEGER,
+    KIND_NAMES,
+    LIST,
+    MAPPING,
+    NULL,
+    SET,
+    STRING,
+    TIMESPAN,
+    kind_of,
+)
+
+_MAX_DEPTH = 50
+_MAX_WIDTH = 10_000
+
+
+def to_text(rt: Evaluation, value: Any) -> str:
+    """`str(value)`: null, true and false by those names, anything else in the host's spelling."""
+    cls = type(value)
+    if cls is str:
+        return value
+    if value is None:
+        return "null"
+    if cls is bool:
+        return "true" if value else "false"
+    return host_text(rt, value)
+
+
+def host_text(rt: Evaluation, value: Any) -> str:
+    """The spelling of the host language: `None`, `True`, `(1, 2)`, `{'a': 1}`."""
+    kind = kind_of[type(value)]
+    if kind == STRING:
+        return str(value)
+    if kind == INTEGER:
+        return _integer_text(value)
+    if kind & (NULL | BOOLEAN | FLOAT | DATETIME | TIMESPAN):
+        return str(value)
+    parts: list[str] = []
+    _write(rt, value, parts, 0)
+    text = "".join(parts)
+    rt.check_string(len(text))
+    return text
+
+
+def _integer_text(value: int) -> str:
+    try:
+        return str(value)
+    except ValueError:
+        raise ValueError("an integer of so many digits cannot be written as text") from None
+
+
+def _write(rt: Evaluation, value: Any, parts: list[str], depth: int) -> None:
+    rt.charge(1)
+    kind = kind_of[type(value)]
+    if kind == HOST:
+        parts.append(rt.host_text(value))
+        return
+    if kind == INTEGER:
+        parts.append(_integer_text(value))
+        return
+    if kind & (NULL | BOOLEAN | FLOAT | STRING | DATETIME | TIMESPAN):
+        parts.append(repr(value) if kind & STRING else str(value))
+        return
+    if depth > _MAX_DEPTH:
+        parts.append("…")
+        return
+    if kind == LIST:
+        parts.append("(")
+        _write_items(rt, value, parts, depth)
+        parts.append(",)" if len(value) == 1 else ")")
+    elif kind == SET:
+        parts.append("{")
+        _write_items(rt, list(value), parts, depth)
+        parts.append("}")
+    elif kind == MAPPING:
+        parts.append("{")
+        for number, (key, item) in enumerate(value.items()):
+            if number:
+                parts.append(", ")
+            _write(rt, key, parts, depth + 1)
+            parts.append(": ")
+            _write(rt, item, parts, depth + 1)
+        parts.append("}")
+    else:
+        parts.append(f"<{KIND_NAMES[kind]}>")
+
+
+def _write_items(rt: Evaluation, items: Sequence[Any], parts: list[str], depth: int) -> None:
+    for number, item in enumerate(items):
+        if number:
+            parts.append(", ")
+        _write(rt, item, parts, depth + 1)
+
+
+_PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
+_SPECIFICATION = re.compile(
+    r"(?:.?[<>=^])?[-+ ]?z?#?0?(?P<width>\d*)[_,]?(?:\.(?P<precision>\d+))?[bcdeEfFgGnosxX%]?\Z",
+    re.DOTALL,
+)
+_NAME = re.compile(r"\w+\Z")
+
+
+def format_template(
+    rt: Evaluation, template: str, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> str:
+    """`format(template, …)`: placeholders `{}`, `{0}`, `{name}`, each with an optional `:spec`.
+
+    Raises `IndexError` or `KeyError` for a placeholder without value, `FormatException` for one
+    that asks for a field or an item of its value, and for a malformed template.
+    """
+    parts: list[str] = []
+    size = 0
+    next_index: int | None = 0
+    at = 0
+    for found in _PLACEHOLDER.finditer(template):
+        parts.append(template[at : found.start()])
+        at = found.end()
+        token = found[0]
+        if token in {"{{", "}}"}:
+            parts.append(token[0])
+            continue
+        if found[1] is None:
+            raise FormatException(
+                f"a single {token} in a format template at character {found.start() + 1}",
+                hint="write {{ or }} for a bracket",
+            )
+        field, _, specification = found[1].partition(":")
+        field, _, conversion = field.partition("!")
+        if conversion:
+            raise FormatException(f"!{conversion} in {token}: conversions are not supported")
+        if field == "":
+            if next_index is None:
+                raise FormatException("{} cannot follow {0}: number all placeholders or none")
+            value = _positional(args, next_index)
+            next_index += 1
+        elif field.isdecimal():
+            if next_index:
+                raise FormatException("{0} cannot follow {}: number all placeholders or none")
+            next_index = None
+            value = _positional(args, int(field[:9]))
+        elif _NAME.match(field) is None:
+            raise FormatException(
+                f"{token}: a placeholder names a value, not a part of one",
+                hint="compute the part in an argument",
+            )
+        elif field in kwargs:
+            value = kwargs[field]
+        else:
+            raise KeyError(field)
+        text = _formatted(rt, value, specification)
+        size += len(text)
+        rt.check_string(size)
+        parts.append(text)
+    parts.append(template[at:])
+    return "".join(parts)
+
+
+def _positional(args: Sequence[Any], index: int) -> Any:
+    if index >= len(args):
+        raise IndexError(f"the template asks for value {index}, there are {len(args)}")
+    return args[index]
+
+
+def _formatted(rt: Evaluation, value: Any, specification: str) -> str:
+    if not specification:
+        return host_text(rt, value)
+    kind = kind_of[type(value)]
+    if kind == DATETIME:
+        return value.strftime(specification)
+    matched = _SPECIFICATION.match(specification)
+    if matched is None:
+        raise FormatException(f"`{specification}` is no format specification")
+    for number in (matched["width"], matched["precision"]):
+        if number and int(number[:9]) > _MAX_WIDTH:
+            raise FormatException(f"a width or precision above {_MAX_WIDTH}: `{specification}`")
+    if kind & (INTEGER | FLOAT | BOOLEAN | STRING):
+        try:
+            return format(value, specification)
+        except ValueError as error:
+            raise FormatException(f"`{specification}`: {error}") from None
+    return format(host_text(rt, value), specification)
+
+
