@@ -50,16 +50,41 @@ from .errors import (
     legacy_names,
 )
 from .evaluation import Evaluation, Limits
+from .evaluation import Limits as YaqlLimits
 from .expression import Expression, evaluate
 from .expression import compile_expression as compile
 from .grammar import MURANOPL, STANDARD, Grammar
 from .library import Library, standard_library
 from .parser import parse
+from .runtime import property_site
 from .scopes import Scope
-from .signatures import Lambda, Lambda2, LambdaAny, Lazy, Overload, Parameter, Thunk
+from .signatures import (
+    Boolean,
+    Dictionary,
+    Integer,
+    ItemList,
+    Items,
+    Lambda,
+    Lambda2,
+    LambdaAny,
+    Lazy,
+    Moment,
+    Number,
+    Overload,
+    Parameter,
+    RegularExpression,
+    SetOfValues,
+    Text,
+    Thunk,
+    Timespan,
+    read_signature,
+)
 from .sites import call_by_name, function_site, method_site
 from .slots import PRELUDE, Slot, bind_slot, bind_slots, locate
+from .text import format_template, host_text, to_text
 from .values import (
+    FINAL_TYPES,
+    LAZY,
     Context,
     FrozenDict,
     Memorized,
@@ -74,6 +99,8 @@ from .values import (
 )
 
 __all__ = [
+    "FINAL_TYPES",
+    "LAZY",
     "MURANOPL",
     "PRELUDE",
     "STANDARD",
@@ -82,10 +109,12 @@ __all__ = [
     "ArgumentException",
     "ArgumentValueException",
     "Arguments",
+    "Boolean",
     "Code",
     "CollectionTooLargeException",
     "Context",
     "DepthLimitExceeded",
+    "Dictionary",
     "Emitter",
     "EmptySequence",
     "Evaluation",
@@ -96,7 +125,10 @@ __all__ = [
     "FrozenDict",
     "FunctionResolutionError",
     "Grammar",
+    "Integer",
     "InvalidMethodException",
+    "ItemList",
+    "Items",
     "Lambda",
     "Lambda2",
     "LambdaAny",
@@ -108,22 +140,29 @@ __all__ = [
     "Memorized",
     "MemoryQuotaExceededException",
     "MethodResolutionError",
+    "Moment",
     "NoFunctionRegisteredException",
     "NoMatchingFunctionException",
     "NoMatchingMethodException",
     "NoMethodRegisteredException",
+    "Number",
     "Overload",
     "Parameter",
+    "RegularExpression",
     "ResolutionError",
     "Scope",
+    "SetOfValues",
     "Slot",
     "StepLimitExceeded",
+    "Text",
     "Thunk",
     "TimeLimitExceeded",
+    "Timespan",
     "WrappedException",
     "YaqlException",
     "YaqlGrammarException",
     "YaqlLexicalException",
+    "YaqlLimits",
     "YaqlParsingException",
     "ast",
     "bind_slot",
@@ -135,14 +174,19 @@ __all__ = [
     "equal",
     "evaluate",
     "finalize",
+    "format_template",
     "function_site",
     "hashable",
+    "host_text",
     "kind_of",
     "legacy_names",
     "locate",
     "method_site",
     "parse",
     "preview",
+    "property_site",
+    "read_signature",
     "standard_library",
     "to_plain",
+    "to_text",
 ]

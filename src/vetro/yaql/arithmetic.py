@@ -81,6 +81,8 @@ def _slow(gen: ExpressionCodegen, node: ast.Binary, left: str, right: str) -> Co
 def _equality(gen: ExpressionCodegen, node: ast.Binary, scope: Scope | None) -> Code:
     python = _EQUALITIES[node.operator]
     left, right = gen.value(node.left, scope), gen.value(node.right, scope)
+    if left.literal and right.literal:
+        return _slow(gen, node, left.text, right.text)
     for one, other in ((left, right), (right, left)):
         if one.literal and one.kinds == NULL:
             return _new(f"({other.text} is {'not ' if python == '!=' else ''}None)", BOOLEAN)

@@ -58,7 +58,7 @@ class Constant(Expression):
 
     __slots__ = ("value",)
 
-    def __init__(self, value: None | bool | int | float | str, start: int, end: int) -> None:
+    def __init__(self, value: bool | int | float | str | None, start: int, end: int) -> None:
         self.value = value
         self.start = start
         self.end = end

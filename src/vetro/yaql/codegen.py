@@ -74,7 +74,6 @@ from .values import (
     NULL,
     SCALAR,
     STRING,
-    Kind,
 )
 
 _KIND_OF_LITERAL = {type(None): NULL, bool: BOOLEAN, int: INTEGER, float: FLOAT, str: STRING}
@@ -149,9 +148,7 @@ class ExpressionCodegen:
     def property_access(self, target: Code, name: str, node: ast.Property) -> Code:
         """`target.name`."""
         slot = self.slot("property", (name,), node)
-        if target.kinds == MAPPING and target.literal:
-            return Code(f"{slot}({self.rt}, {target.text})")
-        if not target.kinds & MAPPING:
+        if target.literal or not target.kinds & MAPPING:
             return Code(f"{slot}({self.rt}, {target.text})")
         read, test = self.twice(target)
         guard = "is y_Frozen" if self.frozen_data else "in y_MAPPINGS"
@@ -226,7 +223,7 @@ class ExpressionCodegen:
 
     def lambda_argument(self, node: ast.Expression, lazy: Lazy, scope: Scope | None) -> Code:
         """A lazy argument as a Python lambda; a literal `null` stands for none."""
-        if isinstance(node, ast.Constant) and node.value is None and lazy.arity:
+        if lazy.nullable and isinstance(node, ast.Constant) and node.value is None:
             return Code("None", NULL, simple=True, literal=True)
         if lazy.arity == 0:
             return Code(f"lambda: {self.value(node, scope).text}", FUNCTION)
@@ -347,6 +344,8 @@ class ExpressionCodegen:
         target = self.value(node.target, scope)
         if not node.safe:
             return self.property_access(target, node.name, node)
+        if target.literal:
+            return target if target.kinds == NULL else self.property_access(target, node.name, node)
         read, test = self.twice(target)
         inner = self.property_access(
             Code(read, target.kinds & ~NULL or ANY, simple=True), node.name, node
@@ -359,11 +358,16 @@ class ExpressionCodegen:
             and isinstance(node.target, ast.MethodCall)
             and node.target.name == "as"
         ):
-            # `x.as(… => name).f($name)`: the dot evaluates in the context, as `->` does.
-            call = ast.Call(node.name, node.arguments, node.start, node.end)
+            # `x.as(… => name).f($name)` is `x.f($name)` in the context that `as` makes.
+            receiver = ast.Variable("0", node.target.start, node.target.end)
+            call = ast.MethodCall(
+                receiver, node.name, node.arguments, node.safe, node.start, node.end
+            )
             return self._arrow(ast.Arrow(node.target, call, node.start, node.end), scope)
         target = self.value(node.target, scope)
-        safe = node.safe
+        safe = node.safe and not target.literal
+        if node.safe and target.literal and target.kinds == NULL:
+            return target
         read = test = ""
         if safe:
             read, test = self.twice(target)
@@ -423,7 +427,7 @@ class ExpressionCodegen:
             return self._legacy_index(node, target, items[0], scope)
         key_code = self.value(items[0], scope)
         slot = self.runtime_slot("index", node)
-        if key_code.literal and key_code.kinds == INTEGER:
+        if key_code.literal and key_code.kinds == INTEGER and not target.literal:
             read, test = self.twice(target)
             return Code(
                 f"({read}[{key_code.text}] if type({test}) is tuple "
@@ -495,9 +499,7 @@ class ExpressionCodegen:
         slot = self.runtime_slot("open_context", node)
         inner = ArrowScope(scope, context, names, functions)
         right = self.value(node.right, inner)
-        return Code(
-            f"({context} := {slot}({self.rt}, {left.text}), {right.text})[-1]", right.kinds
-        )
+        return Code(f"({context} := {slot}({self.rt}, {left.text}), {right.text})[-1]", right.kinds)
 
     def _type_literal(self, node: ast.TypeLiteral, scope: Scope | None) -> Code:
         return self.type_literal(node)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from . import ast
 from .codes import Code
 from .scopes import DefinitionScope, LambdaScope, RichScope, Scope, constant_text, positional_name
-from .values import BOOLEAN, CONTEXT, HOST, INTEGER, LAZY
+from .values import CONTEXT, HOST, INTEGER, LAZY, NULL
 
 if TYPE_CHECKING:
     from .codegen import ExpressionCodegen
@@ -39,7 +39,7 @@ def _let(gen: ExpressionCodegen, node: ast.Call, scope: Scope | None) -> Code | 
     parts: list[str] = []
     for index, item in enumerate(node.arguments):
         if isinstance(item, ast.Pair):
-            name = constant_text(item.key)
+            name = item.key.name if isinstance(item.key, ast.Keyword) else None
             if name is None or node.name == "with":
                 return None
             parts.append(f"{name!r}: {gen.value(item.value, scope).text}")
@@ -64,9 +64,7 @@ def _def(gen: ExpressionCodegen, node: ast.Call, scope: Scope | None) -> Code | 
     )
 
 
-def _rules(
-    gen: ExpressionCodegen, pairs: list[ast.Pair], scope: Scope | None, at: int = 0
-) -> str:
+def _rules(gen: ExpressionCodegen, pairs: list[ast.Pair], scope: Scope | None, at: int = 0) -> str:
     # Long tables are cut into pieces: Python nests only 200 brackets deep.
     if not pairs[at:]:
         return "None"
@@ -143,7 +141,12 @@ def _coalesce(gen: ExpressionCodegen, node: ast.Call, scope: Scope | None) -> Co
         return _code("None")
     pieces: list[str] = []
     for item in plain[:-1]:
-        read, test = gen.twice(gen.value(item, scope))
+        code = gen.value(item, scope)
+        if code.literal:
+            if code.kinds == NULL:
+                continue
+            return _code(f"({''.join(pieces)}{code.text})")
+        read, test = gen.twice(code)
         pieces.append(f"{read} if ({test}) is not None else ")
     return _code(f"({''.join(pieces)}{gen.value(plain[-1], scope).text})")
 
@@ -197,4 +200,3 @@ SPECIAL_METHODS: dict[str, MethodForm] = {
     "switch": _legacy_switch_method,
     "as": _as,
 }
-_ = BOOLEAN

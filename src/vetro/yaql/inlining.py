@@ -96,7 +96,11 @@ def _get(
     gen: ExpressionCodegen, target: Code, node: ast.MethodCall, arguments: Arguments
 ) -> Code | None:
     codes = arguments.codes
-    if not 1 <= len(codes) <= 2 or not all(code.simple or code.literal for code in codes[1:]):
+    if (
+        target.literal
+        or not 1 <= len(codes) <= 2
+        or not all(code.simple or code.literal for code in codes[1:])
+    ):
         return None
     key = codes[0]
     mapping, bind_mapping = gen.twice(target)

@@ -198,7 +198,7 @@ class Library:
 def _check_agreement(one: Overload, other: Overload) -> None:
     for index in range(min(len(one.parameters), len(other.parameters))):
         first, second = one.lazy_at(index, ""), other.lazy_at(index, "")
-        if first != second:
+        if (first and first.arity) != (second and second.arity):
             raise InvalidMethodException(
                 f"the overloads {one} and {other} disagree on whether argument {index + 1} is lazy"
             )

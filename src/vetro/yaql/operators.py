@@ -7,7 +7,6 @@ and ask the library last, where a host may have registered a meaning for its own
 
 from __future__ import annotations
 
-import datetime
 import operator
 from collections.abc import Callable, Iterable
 from itertools import chain
@@ -278,9 +277,7 @@ def index_or_default(rt: Evaluation, target: Any, key: Any, default: Any) -> Any
     return _registered(rt, "#indexer", target, key, default)
 
 
-def legacy_index(
-    rt: Evaluation, target: Any, outer: Any, each: Callable[[Any], Any]
-) -> Any:
+def legacy_index(rt: Evaluation, target: Any, outer: Any, each: Callable[[Any], Any]) -> Any:
     """`target[expression]` of the legacy flavour: an element of a list, else a filter (section 8).
 
     `each` evaluates the expression for a `$`; `outer` is the `$` around the index.

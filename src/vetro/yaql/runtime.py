@@ -10,6 +10,7 @@ from .errors import (
     MappingTranslationException,
     NoFunctionRegisteredException,
     NoMatchingFunctionException,
+    NoMatchingMethodException,
     YaqlException,
 )
 from .evaluation import Evaluation
@@ -159,7 +160,7 @@ def case_at(number: Any, *cases: Callable[[], Any]) -> Any:
     if not cases:
         return None
     if type(number) is not int:
-        raise NoMatchingFunctionException(
+        raise NoMatchingMethodException(
             f'No method "switchCase" for receiver {preview(number)} matches supplied arguments'
         )
     if 0 <= number < len(cases):

@@ -159,10 +159,9 @@ def context_names(node: ast.Expression) -> tuple[frozenset[str] | None, frozense
         names: set[str] = set()
         for index, item in enumerate(node.arguments):
             if isinstance(item, ast.Pair):
-                name = constant_text(item.key)
-                if name is None:
+                if not isinstance(item.key, ast.Keyword):
                     return None, None
-                names.add(name)
+                names.add(item.key.name)
             elif isinstance(item, ast.Expression):
                 names.add(positional_name(index))
         return frozenset(names), _NOTHING

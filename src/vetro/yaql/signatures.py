@@ -34,7 +34,6 @@ from .values import (
     BOOLEAN,
     CONTEXT,
     DATETIME,
-    FLOAT,
     FUNCTION,
     HOST,
     INTEGER,
@@ -62,6 +61,8 @@ class Lazy:
     """
 
     arity: int
+    nullable: bool = False
+    """Whether a literal `null` stands for no expression at all."""
 
 
 Lambda: TypeAlias = Annotated[Callable[[Any], Any], Lazy(1)]
@@ -122,6 +123,8 @@ class Parameter:
     lazy: Lazy | None = None
     required: bool = True
     keyword_only: bool = False
+    default: Any = None
+    """What an argument that is left out stands for."""
 
     def accepts(self, value: Any) -> bool:
         """Whether a value may be given; for lazy parameters a callable."""
@@ -197,13 +200,22 @@ def read_signature(
     rest: Parameter | None = None
     keywords: Parameter | None = None
     takes_evaluation = False
-    for number, (python_name, annotation, kind, required) in enumerate(_members(implementation)):
+    for number, (python_name, annotation, kind, required, default) in enumerate(
+        _members(implementation)
+    ):
         if number == 0 and _is_evaluation(annotation):
             takes_evaluation = True
             continue
         kinds, classes, lazy = _read_annotation(annotation, python_name, implementation)
         parameter = Parameter(
-            camel_case(python_name), python_name, kinds, classes, lazy, required, kind == "keyword"
+            camel_case(python_name),
+            python_name,
+            kinds,
+            classes,
+            lazy,
+            required,
+            kind == "keyword",
+            default,
         )
         if kind == "rest":
             rest = parameter
@@ -235,8 +247,11 @@ def _is_evaluation(annotation: Any) -> bool:
     return isinstance(annotation, type) and issubclass(annotation, Evaluation)
 
 
-def _members(function: Callable[..., Any]) -> Iterable[tuple[str, Any, str, bool]]:
-    """Name, annotation, sort and whether required, of each parameter."""
+_Member: TypeAlias = tuple[str, Any, str, bool, Any]
+
+
+def _members(function: Callable[..., Any]) -> Iterable[_Member]:
+    """Name, annotation, sort, whether required, and default of each parameter."""
     if isinstance(function, types.FunctionType) and not hasattr(function, "__wrapped__"):
         yield from _members_of_code(function)
         return
@@ -254,10 +269,11 @@ def _members(function: Callable[..., Any]) -> Iterable[tuple[str, Any, str, bool
             hints.get(parameter.name, parameter.annotation),
             sorts.get(parameter.kind, "plain"),
             parameter.default is inspect.Parameter.empty,
+            parameter.default,
         )
 
 
-def _members_of_code(function: types.FunctionType) -> Iterable[tuple[str, Any, str, bool]]:
+def _members_of_code(function: types.FunctionType) -> Iterable[_Member]:
     # The same by hand: inspect.signature costs twenty times as much, and there are 300 functions.
     annotations: dict[str, Any] = function.__annotations__
     if any(isinstance(value, str) for value in annotations.values()):
@@ -265,19 +281,23 @@ def _members_of_code(function: types.FunctionType) -> Iterable[tuple[str, Any, s
     code = function.__code__
     names = code.co_varnames
     count, keyword_count = code.co_argcount, code.co_kwonlyargcount
-    first_default = count - len(function.__defaults__ or ())
+    defaults: tuple[Any, ...] = function.__defaults__ or ()
+    first_default = count - len(defaults)
     keyword_defaults: dict[str, Any] = function.__kwdefaults__ or {}
     for number in range(count):
         name = names[number]
-        yield name, annotations.get(name, Any), "plain", number < first_default
+        required = number < first_default
+        default = None if required else defaults[number - first_default]
+        yield name, annotations.get(name, Any), "plain", required, default
     at = count + keyword_count
     if code.co_flags & inspect.CO_VARARGS:
-        yield names[at], annotations.get(names[at], Any), "rest", False
+        yield names[at], annotations.get(names[at], Any), "rest", False, None
         at += 1
     for name in names[count : count + keyword_count]:
-        yield name, annotations.get(name, Any), "keyword", name not in keyword_defaults
+        required = name not in keyword_defaults
+        yield name, annotations.get(name, Any), "keyword", required, keyword_defaults.get(name)
     if code.co_flags & inspect.CO_VARKEYWORDS:
-        yield names[at], annotations.get(names[at], Any), "keywords", False
+        yield names[at], annotations.get(names[at], Any), "keywords", False, None
 
 
 def _read_annotation(
@@ -303,6 +323,8 @@ def _read_annotation(
             total |= more
             classes += more_classes
             lazy = lazy or more_lazy
+        if lazy is not None and total & NULL:
+            lazy = Lazy(lazy.arity, True)
         return total, classes, lazy
     if origin is collections.abc.Callable:
         return FUNCTION, (), Lazy(-1)

@@ -289,27 +289,31 @@ def _caller(overload: Overload, bound: list[Parameter], shape: Shape) -> Site:
         if len(shape) == 2:
             return lambda rt, one, two: implementation(one, two)
         return lambda rt, *arguments: implementation(*arguments)
-    names: list[str | None] = []
-    values = iter(bound)
-    after_gap = False
-    for item in shape:
+    # Arguments left out take their defaults' places; keywords come after everything positional.
+    positional = [parameter for parameter in overload.parameters if not parameter.keyword_only]
+    gaps: list[tuple[int, Any]] = []
+    keyword_names: list[str] = []
+    count = 0
+    for index, item in enumerate(shape):
         if item == "-":
-            after_gap = True
-            continue
-        parameter = next(values)
-        if item:
-            names.append(item if parameter is overload.keywords else parameter.python_name)
+            gaps.append((index, positional[index].default if index < len(positional) else None))
+        elif item:
+            parameter = bound[count]
+            keyword_names.append(item if parameter is overload.keywords else parameter.python_name)
+            count += 1
         else:
-            names.append(parameter.python_name if after_gap else None)
+            count += 1
+    plain = count - len(keyword_names)
     takes_evaluation = overload.takes_evaluation
-    plain = names.count(None)
-    keyword_names = [item for item in names if item is not None]
 
     def call(rt: Evaluation, *arguments: Any) -> Any:
+        values = list(arguments[:plain])
+        for index, default in gaps:
+            values.insert(index, default)
         keywords = dict(zip(keyword_names, arguments[plain:], strict=True))
         if takes_evaluation:
-            return implementation(rt, *arguments[:plain], **keywords)
-        return implementation(*arguments[:plain], **keywords)
+            return implementation(rt, *values, **keywords)
+        return implementation(*values, **keywords)
 
     return call
 

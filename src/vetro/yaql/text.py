@@ -197,5 +197,3 @@ def _formatted(rt: Evaluation, value: Any, specification: str) -> str:
         except ValueError as error:
             raise FormatException(f"`{specification}`: {error}") from None
     return format(host_text(rt, value), specification)
-
-

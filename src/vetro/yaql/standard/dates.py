@@ -35,9 +35,7 @@ def datetime_of(
 
 
 @registry.function("datetime")
-def datetime_of_timestamp(
-    timestamp: Number, offset: Timespan = _NO_OFFSET
-) -> datetime.datetime:
+def datetime_of_timestamp(timestamp: Number, offset: Timespan = _NO_OFFSET) -> datetime.datetime:
     return datetime.datetime.fromtimestamp(timestamp, tz=_zone(offset))
 
 
@@ -46,7 +44,7 @@ def datetime_of_text(string: Text, format_: Text | None = None) -> datetime.date
     if format_ is not None:
         if len(format_) > _MAX_FORMAT:
             raise ValueError(f"a format has at most {_MAX_FORMAT} characters")
-        parsed = datetime.datetime.strptime(string, format_)  # noqa: DTZ007 - zone comes below
+        parsed = datetime.datetime.strptime(string, format_)
     else:
         parsed = _parsed(string)
     return parsed if parsed.tzinfo is not None else parsed.replace(tzinfo=datetime.UTC)
@@ -91,7 +89,9 @@ def now(rt: Evaluation, offset: Timespan = _NO_OFFSET) -> datetime.datetime:
 
 @registry.function()
 def localtz() -> datetime.timedelta:
-    return datetime.timedelta(seconds=-(time.altzone if time.localtime().tm_isdst else time.timezone))
+    return datetime.timedelta(
+        seconds=-(time.altzone if time.localtime().tm_isdst else time.timezone)
+    )
 
 
 @registry.function()

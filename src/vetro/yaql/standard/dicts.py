@@ -8,7 +8,7 @@ from ..evaluation import Evaluation
 from ..registry import CURRENT, LEGACY, Registry
 from ..runtime import legacy_mapping
 from ..signatures import Dictionary, Integer, Items, Lambda, Lambda2
-from ..values import ITERABLE, LIST, MAPPING, collect, hashable, kind_of
+from ..values import ITERABLE, LIST, MAPPING, NULL, collect, hashable, kind_of, preview
 
 registry = Registry()
 
@@ -138,36 +138,21 @@ def _merged(
             result[key] = value
             continue
         mine = one[key]
-        kind, my_kind = kind_of[type(value)], kind_of[type(mine)]
-        if mine is None or value is None:
-            result[key] = value if item_merger is None else item_merger(mine, value)
-        elif kind == MAPPING and my_kind == MAPPING and max_levels != 1:
-            result[key] = _merged(
-                rt, mine, value, list_merger, item_merger, max(max_levels - 1, 0), level + 1
+        kind = kind_of[type(value)] if max_levels != 1 else NULL
+        if kind & (MAPPING | LIST) and kind_of[type(mine)] != kind:
+            raise TypeError(
+                f"Cannot merge {preview(mine)} with {preview(value)} at key {preview(key)}"
             )
-        elif kind == LIST and my_kind == LIST and (max_levels != 1 or list_merger is not None):
+        if kind == MAPPING:
+            levels = max(max_levels - 1, 0)
+            result[key] = _merged(rt, mine, value, list_merger, item_merger, levels, level + 1)
+        elif kind == LIST:
             result[key] = (
                 _united(rt, mine, value) if list_merger is None else list_merger(mine, value)
             )
-        elif kind & (MAPPING | ITERABLE) or my_kind & (MAPPING | ITERABLE):
-            if max_levels != 1 and (kind & MAPPING) != (my_kind & MAPPING) and _collections(
-                kind, my_kind
-            ):
-                raise TypeError(f"Cannot merge {_name(my_kind)} with {_name(kind)} at key {key!r}")
-            result[key] = value
         else:
             result[key] = value if item_merger is None else item_merger(mine, value)
     return result
-
-
-def _collections(kind: int, my_kind: int) -> bool:
-    return bool(kind & (MAPPING | ITERABLE) and my_kind & (MAPPING | ITERABLE))
-
-
-def _name(kind: int) -> str:
-    from ..values import KIND_NAMES
-
-    return f"a {KIND_NAMES[kind]}"
 
 
 def _united(rt: Evaluation, one: Iterable[Any], other: Iterable[Any]) -> list[Any]:
@@ -188,5 +173,3 @@ def to_dict(
     return dict(
         zip(found, source if value_selector is None else map(value_selector, source), strict=True)
     )
-
-

@@ -178,5 +178,3 @@ def concat(rt: Evaluation, collection: Items, *args: Items) -> Any:
         rt.check_items(len(result))
         return result
     return chain(collection, *args)
-
-

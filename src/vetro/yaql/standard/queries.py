@@ -213,7 +213,9 @@ def all_(rt: Evaluation, collection: Items, predicate: Lambda | None = None) -> 
 
 
 @registry.both()
-def distinct(rt: Evaluation, collection: Items, key_selector: Lambda | None = None) -> Iterator[Any]:
+def distinct(
+    rt: Evaluation, collection: Items, key_selector: Lambda | None = None
+) -> Iterator[Any]:
     _pay(rt, collection)
     seen: set[Any] = set()
     add = seen.add
@@ -437,5 +439,3 @@ def repeat(rt: Evaluation, value: Any, times: Integer = -1) -> Iterator[Any]:
             rt.check_items(rt.max_items + 1)
         rt.charge(1)
         yield value
-
-

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..evaluation import Evaluation
-from ..registry import Registry
 from ..regex import compile_pattern, find_all, search
+from ..registry import Registry
 from ..signatures import Boolean, Integer, LambdaAny, RegularExpression, Text
 
 registry = Registry()

@@ -84,9 +84,7 @@ def join_sequence(rt: Evaluation, sequence: Items, separator: Text) -> str:
 
 
 def _joined(rt: Evaluation, separator: str, sequence: Iterable[Any]) -> str:
-    parts = [
-        item if type(item) is str else to_text(rt, item) for item in collect(sequence, rt)
-    ]
+    parts = [item if type(item) is str else to_text(rt, item) for item in collect(sequence, rt)]
     rt.check_string(sum(map(len, parts)) + len(separator) * len(parts))
     return separator.join(parts)
 
@@ -215,5 +213,3 @@ def characters(
 @registry.both("format")
 def format_(rt: Evaluation, template: Text, *args: Any, **kwargs: Any) -> str:
     return format_template(rt, template, args, kwargs)
-
-

@@ -56,6 +56,4 @@ def call(
     for key in kwargs:
         if type(key) is not str:
             raise MappingTranslationException("call takes names as keys of its third argument")
-    return call_by_name(
-        rt, name, args, kwargs, None if receiver is _NO_RECEIVER else (receiver,)
-    )
+    return call_by_name(rt, name, args, kwargs, None if receiver is _NO_RECEIVER else (receiver,))
