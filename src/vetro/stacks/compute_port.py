@@ -247,7 +247,9 @@ class ComputePort(Protocol):
         ...
 
     async def place(self, spec: ServerSpec) -> Placement:
-        """Choose a host and hold room on it. Raises `PlacementFailure` with the reasons."""
+        """Choose a host and hold room on it. Again for the same server: the place held for it.
+
+        Raises `PlacementFailure` with the allocator's steps."""
         ...
 
     async def wait_turn(self, placement: Placement) -> None:
@@ -262,8 +264,8 @@ class ComputePort(Protocol):
         """Make and start the server; returns when it runs. One that is there already is kept."""
         ...
 
-    async def release(self, placement: Placement) -> None:
-        """Give the ticket back. May be repeated."""
+    async def release(self, uuid: str) -> None:
+        """Give back the tickets held for a server. May be repeated."""
         ...
 
     async def update_server(

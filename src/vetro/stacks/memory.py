@@ -168,7 +168,8 @@ class MemoryCompute:
     floating_list: dict[str, FloatingIpInfo] = field(default_factory=dict[str, FloatingIpInfo])
     keypair_list: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
     server_list: dict[str, MemoryServer] = field(default_factory=dict[str, MemoryServer])
-    tickets: set[str] = field(default_factory=set[str])
+    tickets: dict[str, str] = field(default_factory=dict[str, str])
+    """Ticket by the server it holds room for."""
     images: dict[str, ImageInfo] = field(default_factory=dict[str, ImageInfo])
     before: Callable[[str], None] = lambda call: None
     """Called with the name of every changing call before it takes effect."""
@@ -481,14 +482,13 @@ class MemoryCompute:
         if len(self.server_list) >= self.room:
             steps: list[Json] = [{"step": "Servers with enough room", "remaining": []}]
             raise PlacementFailure("No server has room", details=steps)
-        ticket = str(uuids.uuid4())
-        self.tickets.add(ticket)
+        ticket = self.tickets.setdefault(spec.uuid, str(uuids.uuid4()))
         self.after("place")
         return Placement(host="host-1", host_name="host-1", ticket=ticket)
 
     async def wait_turn(self, placement: Placement) -> None:
         await self._do("wait_turn")
-        if placement.ticket not in self.tickets:
+        if placement.ticket not in self.tickets.values():
             raise ResourceFailure("The ticket has expired")
 
     async def ensure_image(self, placement: Placement, image: ImageInfo) -> None:
@@ -504,10 +504,9 @@ class MemoryCompute:
         self.server_list.setdefault(spec.uuid, MemoryServer(spec, placement.host))
         self.after("create_server")
 
-    async def release(self, placement: Placement) -> None:
+    async def release(self, uuid: str) -> None:
         await self._do("release")
-        if placement.ticket is not None:
-            self.tickets.discard(placement.ticket)
+        self.tickets.pop(uuid, None)
         self.after("release")
 
     async def update_server(

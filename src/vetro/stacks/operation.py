@@ -240,12 +240,11 @@ class Operation:
             for need in requires[node]:
                 if need in done:
                     await done[need].wait()
-            try:
-                async with self._slots:
-                    if self.failure is None:
-                        await self._guarded(node, work)
-            finally:
-                done[node].set()
+            async with self._slots:
+                if self.failure is None:
+                    await self._guarded(node, work)
+            # Not when this was cancelled: nothing that waits for it may begin then.
+            done[node].set()
 
         try:
             async with asyncio.TaskGroup() as group:

@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from vetro.stacks.compute_port import Placement, PortInfo, ServerSpec
+from vetro.stacks.compute_port import PortInfo, ServerSpec
 from vetro.stacks.errors import ResourceFailure
 from vetro.stacks.flavors import find_flavor
 from vetro.stacks.resources.base import (
@@ -225,18 +225,13 @@ async def _make(context: ResourceContext, spec: ServerSpec) -> None:
         spec.uuid, project_id=spec.project_id, host=context.data.get("host")
     )
     if existing is not None and existing.state == "running":
-        return  # made before a crash
-    placement = _placement(context)
-    if placement is None:
-        context.say("a server with room for it")
-        placement = await compute.place(spec)
+        await compute.release(spec.uuid)
+        return  # it was made before a crash
+    context.say("a server with room for it")
+    placement = await compute.place(spec)
+    if context.data.get("host") != placement.host:
         await context.save(
-            {
-                **context.data,
-                "host": placement.host,
-                "host_name": placement.host_name,
-                "ticket": placement.ticket,
-            }
+            {**context.data, "host": placement.host, "host_name": placement.host_name}
         )
     where = placement.host_name or placement.host
     try:
@@ -247,23 +242,12 @@ async def _make(context: ResourceContext, spec: ServerSpec) -> None:
         context.say(f"the instance on {where}")
         await compute.create_server(placement, spec)
     finally:
-        await compute.release(placement)
-    await context.save({**context.data, "ticket": None})
-
-
-def _placement(context: ResourceContext) -> Placement | None:
-    """The placement of a creation that was cut off, if its room is still held."""
-    host, ticket = context.data.get("host"), context.data.get("ticket")
-    if not host or not ticket:
-        return None
-    return Placement(host=text(host), host_name=text(context.data.get("host_name")), ticket=ticket)
+        await compute.release(spec.uuid)
 
 
 async def _remove(context: ResourceContext) -> None:
     compute = context.compute
-    placement = _placement(context)
-    if placement is not None:
-        await compute.release(placement)
+    await compute.release(context.physical_id)
     await compute.delete_server(
         context.physical_id, project_id=context.project_id, host=context.data.get("host")
     )
