@@ -1,0 +1,165 @@
+"""The network state a node should have, computed from the database and told in one task."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from typing import Any
+
+import structlog
+from sqlalchemy import select, update
+
+from vetro.compute.fabric import Fabric
+from vetro.compute.nodetasks import NodeTaskError, NodeTasks
+from vetro.compute.servers import ServerStore
+from vetro.compute.tables import (
+    floating_ips,
+    networks,
+    ports,
+    router_interfaces,
+    routers,
+    security_groups,
+    servers,
+    subnets,
+    vms,
+)
+from vetro.http import Fault
+from vetro.storage import Database, Transaction
+
+log = structlog.get_logger(__name__)
+
+
+class NetworkReconciler:
+    """Tells nodes their network state, one message at a time for each node, newest state only."""
+
+    def __init__(
+        self, database: Database, fabric: Fabric, store: ServerStore, work: NodeTasks
+    ) -> None:
+        self.database = database
+        self.fabric = fabric
+        self.servers = store
+        self.work = work
+        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    async def state(self, tx: Transaction, server_uuid: str, version: int) -> dict[str, Any]:
+        """``NetworkState`` of one server (docs/architecture.md)."""
+        held = await tx.execute(select(vms.c.uuid).where(vms.c.server_uuid == server_uuid))
+        here = [row.uuid for row in held]
+        bound = list(await tx.execute(select(ports).where(ports.c.device_uuid.in_(here))))
+        wanted = {row.network_uuid for row in bound}
+        ranges = {row.uuid: row for row in await tx.execute(select(subnets))}
+        used = {row.subnet_uuid for row in bound}
+        query = (
+            select(router_interfaces.c.subnet_uuid)
+            .join(routers, routers.c.uuid == router_interfaces.c.router_uuid)
+            .where(routers.c.external_network.is_not(None))
+        )
+        routed = {row.subnet_uuid for row in await tx.execute(query)}
+        known = await tx.execute(select(networks).where(networks.c.uuid.in_(wanted)))
+        by_network = {row.uuid: row for row in known}
+        groups = {group for row in bound if row.port_security for group in row.security_groups}
+        found = await tx.execute(select(security_groups).where(security_groups.c.uuid.in_(groups)))
+        rules = {row.uuid: row.rules for row in found}
+        by_port = {row.uuid: row for row in bound}
+        floating = await tx.execute(
+            select(floating_ips).where(floating_ips.c.port_uuid.in_(list(by_port)))
+        )
+        return {
+            "version": version,
+            "external": {
+                "cidr": self.fabric.external.cidr,
+                "gateway": self.fabric.external.gateway,
+            },
+            "networks": [
+                {
+                    "uuid": subnet,
+                    "name": by_network[ranges[subnet].network_uuid].name,
+                    "cidr": ranges[subnet].cidr,
+                    "gateway": ranges[subnet].gateway,
+                    "mtu": by_network[ranges[subnet].network_uuid].mtu,
+                    "masquerade": subnet in routed,
+                }
+                for subnet in sorted(used)
+            ],
+            "nics": [
+                {
+                    "mac": row.mac,
+                    "vm_uuid": row.device_uuid,
+                    "network_uuid": row.subnet_uuid,
+                    "ip": row.ip,
+                    "security_groups": (
+                        [group for group in row.security_groups if group in rules]
+                        if row.port_security
+                        else []
+                    ),
+                    "allowed_addresses": row.allowed_addresses,
+                }
+                for row in bound
+            ],
+            "security_groups": [
+                {"uuid": uuid, "rules": [complete_rule(rule, uuid) for rule in body]}
+                for uuid, body in sorted(rules.items())
+            ],
+            "floating_ips": [
+                {
+                    "address": row.address,
+                    "fixed_ip": by_port[row.port_uuid].ip,
+                    "mac": by_port[row.port_uuid].mac,
+                }
+                for row in floating
+            ],
+        }
+
+    async def apply(self, server_uuid: str) -> None:
+        """Tell one node its state and wait until it has it. Errors: ``NodeTaskError``, 404, 409."""
+        async with self._locks[server_uuid]:
+            async with self.database.transaction() as tx:
+                agent = await self.servers.agent(tx, server_uuid)
+                raised = await tx.execute(
+                    update(servers)
+                    .where(servers.c.uuid == server_uuid)
+                    .values(network_version=servers.c.network_version + 1)
+                    .returning(servers.c.network_version)
+                )
+                version = raised.one().network_version
+                state = await self.state(tx, server_uuid, version)
+            await self.work.run(agent, "network_apply", state)
+
+    async def apply_for_ports(self, port_uuids: list[str]) -> None:
+        """Tell the nodes where these ports' instances live."""
+        query = (
+            select(vms.c.server_uuid)
+            .join(ports, ports.c.device_uuid == vms.c.uuid)
+            .where(ports.c.uuid.in_(port_uuids))
+            .distinct()
+        )
+        async with self.database.read() as tx:
+            where = [row.server_uuid for row in await tx.execute(query)]
+        for server_uuid in where:
+            await self.apply(server_uuid)
+
+    async def apply_for_group(self, group_uuid: str) -> None:
+        """Tell the nodes with ports in a security group."""
+        async with self.database.read() as tx:
+            rows = await tx.execute(select(ports).where(ports.c.device_uuid.is_not(None)))
+            concerned = [row.uuid for row in rows if group_uuid in row.security_groups]
+        await self.apply_for_ports(concerned)
+
+    async def watch(self) -> None:
+        """Tell a node that (re)registered its state, until cancelled."""
+        async with self.database.listen("compute/registered") as subscription:
+            while True:
+                uuid = await subscription.wait()
+                if not uuid:
+                    continue
+                try:
+                    await self.apply(uuid)
+                except (NodeTaskError, Fault) as error:
+                    log.warning("a node's networks were not applied", server=uuid, error=str(error))
+
+
+def complete_rule(rule: dict[str, Any], group: str) -> dict[str, Any]:
+    """A rule whose remote is "this group" names the group."""
+    if rule.get("remote_mode") == "remote_group_id" and not rule.get("remote_group_id"):
+        return {**rule, "remote_group_id": group}
+    return rule

@@ -1,0 +1,203 @@
+"""Tables of the compute service."""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    PrimaryKeyConstraint,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+from vetro.storage import Json, UtcDateTime
+
+metadata = MetaData()
+
+servers = Table(
+    "compute_servers",
+    metadata,
+    Column("uuid", String(36), primary_key=True),
+    Column("hostname", String(255), nullable=False),
+    Column("status", String(20), nullable=False),
+    Column("setup", Boolean, nullable=False),
+    Column("reserved", Boolean, nullable=False),
+    Column("sysinfo", Json, nullable=False),
+    # The last status sample: vms, meminfo, zpoolStatus, diskinfo.
+    Column("sample", Json, nullable=False),
+    Column("agents", Json, nullable=False),
+    Column("extra", Json, nullable=False),
+    Column("agent_url", String(255), nullable=False),
+    Column("network_version", BigInteger, nullable=False),
+    Column("last_heartbeat", UtcDateTime),
+    Column("last_boot", UtcDateTime),
+    Column("created", UtcDateTime, nullable=False),
+)
+
+vms = Table(
+    "compute_vms",
+    metadata,
+    Column("uuid", String(36), primary_key=True),
+    Column("server_uuid", String(36), nullable=False),
+    Column("owner_uuid", String(64), nullable=False),
+    Column("alias", String(255)),
+    # allocated (room held, nothing made yet), creating, then what the node says.
+    Column("state", String(20), nullable=False),
+    Column("memory_mib", Integer, nullable=False),
+    Column("quota_gib", Integer, nullable=False),
+    Column("cpu_cap", Integer, nullable=False),
+    Column("vm", Json, nullable=False),
+    Column("created", UtcDateTime, nullable=False),
+    Index("compute_vms_server", "server_uuid"),
+)
+
+tasks = Table(
+    "compute_tasks",
+    metadata,
+    Column("id", String(36), primary_key=True),
+    Column("server_uuid", String(36), nullable=False),
+    Column("task", String(64), nullable=False),
+    Column("status", String(20), nullable=False),
+    Column("vm_uuid", String(36)),
+    Column("history", Json, nullable=False),
+    Column("result", Json),
+    Column("created", UtcDateTime, nullable=False),
+    Column("finished", UtcDateTime),
+)
+
+tickets = Table(
+    "compute_tickets",
+    metadata,
+    Column("uuid", String(36), primary_key=True),
+    Column("server_uuid", String(36), nullable=False),
+    Column("scope", String(64), nullable=False),
+    Column("id", String(255), nullable=False),
+    Column("action", String(255)),
+    Column("status", String(20), nullable=False),
+    # Order of arrival, and what a node compares to refuse an overtaken holder.
+    Column("fence", BigInteger, nullable=False),
+    Column("extra", Json, nullable=False),
+    Column("created", UtcDateTime, nullable=False),
+    Column("updated", UtcDateTime, nullable=False),
+    Column("expires_at", UtcDateTime, nullable=False),
+    Index("compute_tickets_queue", "server_uuid", "scope", "id"),
+)
+
+images = Table(
+    "compute_images",
+    metadata,
+    Column("uuid", String(36), primary_key=True),
+    Column("name", String(255), nullable=False),
+    Column("version", String(64), nullable=False),
+    Column("owner_uuid", String(64), nullable=False),
+    Column("public", Boolean, nullable=False),
+    Column("type", String(32), nullable=False),
+    Column("os", String(32), nullable=False),
+    Column("state", String(20), nullable=False),
+    Column("size", BigInteger, nullable=False),
+    Column("sha256", String(64)),
+    Column("manifest", Json, nullable=False),
+    Column("created", UtcDateTime, nullable=False),
+    Index("compute_images_name", "name"),
+)
+
+networks = Table(
+    "compute_networks",
+    metadata,
+    Column("uuid", String(36), primary_key=True),
+    Column("name", String(255), nullable=False),
+    Column("owner_uuid", String(64), nullable=False),
+    Column("external", Boolean, nullable=False),
+    Column("mtu", Integer, nullable=False),
+)
+
+subnets = Table(
+    "compute_subnets",
+    metadata,
+    Column("uuid", String(36), primary_key=True),
+    Column("network_uuid", String(36), ForeignKey("compute_networks.uuid"), nullable=False),
+    Column("name", String(255), nullable=False),
+    Column("owner_uuid", String(64), nullable=False),
+    Column("cidr", String(64), nullable=False),
+    Column("gateway", String(64)),
+    Column("dns", Json, nullable=False),
+    Index("compute_subnets_network", "network_uuid"),
+)
+
+routers = Table(
+    "compute_routers",
+    metadata,
+    Column("uuid", String(36), primary_key=True),
+    Column("name", String(255), nullable=False),
+    Column("owner_uuid", String(64), nullable=False),
+    Column("external_network", String(36)),
+)
+
+router_interfaces = Table(
+    "compute_router_interfaces",
+    metadata,
+    Column(
+        "router_uuid",
+        String(36),
+        ForeignKey("compute_routers.uuid", ondelete="CASCADE"),
+        nullable=False,
+    ),
+    Column("subnet_uuid", String(36), ForeignKey("compute_subnets.uuid"), nullable=False),
+    PrimaryKeyConstraint("router_uuid", "subnet_uuid"),
+)
+
+security_groups = Table(
+    "compute_security_groups",
+    metadata,
+    Column("uuid", String(36), primary_key=True),
+    Column("name", String(255), nullable=False),
+    Column("owner_uuid", String(64), nullable=False),
+    Column("description", Text, nullable=False),
+    Column("rules", Json, nullable=False),
+)
+
+ports = Table(
+    "compute_ports",
+    metadata,
+    Column("uuid", String(36), primary_key=True),
+    Column("network_uuid", String(36), ForeignKey("compute_networks.uuid"), nullable=False),
+    Column("subnet_uuid", String(36), ForeignKey("compute_subnets.uuid"), nullable=False),
+    Column("owner_uuid", String(64), nullable=False),
+    Column("name", String(255), nullable=False),
+    Column("mac", String(17), nullable=False, unique=True),
+    Column("ip", String(64), nullable=False),
+    Column("security_groups", Json, nullable=False),
+    Column("port_security", Boolean, nullable=False),
+    Column("allowed_addresses", Json, nullable=False),
+    Column("device_uuid", String(36)),
+    Column("device_owner", String(64), nullable=False),
+    # Two ports never get one address, whatever two services do at once.
+    UniqueConstraint("subnet_uuid", "ip"),
+    Index("compute_ports_device", "device_uuid"),
+)
+
+floating_ips = Table(
+    "compute_floating_ips",
+    metadata,
+    Column("uuid", String(36), primary_key=True),
+    Column("network_uuid", String(36), nullable=False),
+    Column("owner_uuid", String(64), nullable=False),
+    Column("address", String(64), nullable=False, unique=True),
+    Column("port_uuid", String(36), ForeignKey("compute_ports.uuid", ondelete="SET NULL")),
+)
+
+keypairs = Table(
+    "compute_keypairs",
+    metadata,
+    Column("owner_uuid", String(64), nullable=False),
+    Column("name", String(255), nullable=False),
+    Column("public_key", Text, nullable=False),
+    PrimaryKeyConstraint("owner_uuid", "name"),
+)
