@@ -1,15 +1,21 @@
-"""Units of work and notifications."""
+"""Units of work: whole, isolated, explained when they fail."""
 
 import asyncio
-import subprocess
-import sys
+import errno
+import sqlite3
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from sqlalchemy import insert, select, text
 
-from vetro.storage import Database, StorageError, migrate
+from vetro.storage import (
+    Database,
+    DatabaseBusy,
+    DatabaseFull,
+    DatabaseUnavailable,
+    StorageError,
+)
 from vetro.storage.tables import fences
 
 
@@ -43,71 +49,6 @@ async def test_concurrent_writers_lose_no_update(database: Database) -> None:
 
     await asyncio.gather(*(increment() for _ in range(25)))
     assert await values(database) == [25]
-
-
-async def test_a_notification_comes_after_the_commit(database: Database) -> None:
-    """A listener that wakes sees what was written; a rolled back unit wakes nobody."""
-    async with database.listen("c") as subscription:
-        with pytest.raises(RuntimeError):
-            async with database.transaction() as tx:
-                tx.notify("c", "lost")
-                raise RuntimeError
-        async with database.transaction() as tx:
-            await tx.execute(insert(fences).values(queue="a", value=7))
-            tx.notify("c", "kept")
-        assert await subscription.wait(10) == "kept"
-        assert await values(database) == [7]
-
-
-async def test_a_notification_reaches_another_connection(
-    database: Database, database_url: str
-) -> None:
-    """Another opened database (as another process has) is woken as well."""
-    other = await Database.open(database_url)
-    try:
-        async with other.listen("c") as subscription:
-            async with database.transaction() as tx:
-                tx.notify("c", "payload")
-            assert await subscription.wait(10) == "payload"
-    finally:
-        await other.close()
-
-
-async def test_a_notification_crosses_processes(database: Database, database_url: str) -> None:
-    """A writer in another process wakes a listener here."""
-    script = (
-        "import asyncio\nfrom vetro.storage import Database\n"
-        "async def main():\n"
-        f"    db = await Database.open({database_url!r})\n"
-        "    await db.notify('c', 'from afar')\n"
-        "    await db.close()\n"
-        "asyncio.run(main())\n"
-    )
-    async with database.listen("c") as subscription:
-        await asyncio.to_thread(
-            subprocess.run, [sys.executable, "-c", script], check=True, capture_output=True
-        )
-        assert await subscription.wait(10) == "from afar"
-
-
-async def test_waiting_ends_after_its_time(database: Database) -> None:
-    """Without a notification the wait returns nothing."""
-    async with database.listen("c") as subscription:
-        assert await subscription.wait(0.01) is None
-
-
-async def test_sockets_of_dead_processes_are_removed(tmp_path: Path) -> None:
-    """A socket file that nobody reads any more does not stay."""
-    database = await Database.open(f"sqlite:///{tmp_path}/x.db")
-    stale = tmp_path / "notify" / "1-dead"
-    import socket
-
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as gone:
-        gone.bind(str(stale))
-    await database.notify("c", "x")
-    assert not stale.exists()
-    await database.close()
-    assert list((tmp_path / "notify").iterdir()) == []
 
 
 async def test_a_reading_unit_cannot_notify(database: Database) -> None:
@@ -154,16 +95,90 @@ async def test_times_keep_their_microseconds(database: Database) -> None:
             await tx.execute(insert(leased_work).values(**naive))
 
 
-async def test_a_database_from_a_newer_version_is_refused(database: Database) -> None:
-    """An unknown revision says which room and what to do."""
-    from vetro.storage import DatabaseTooNew
-
+async def test_a_reading_unit_cannot_write(database: Database) -> None:
+    """A write by mistake is refused instead of silently undone."""
+    with pytest.raises(StorageError, match="cannot write"):
+        async with database.read() as tx:
+            await tx.execute(insert(fences).values(queue="a", value=1))
     async with database.transaction() as tx:
-        await tx.execute(text("UPDATE vetro_migrations SET version_num = 'storage_9999'"))
-    with pytest.raises(DatabaseTooNew, match="newer version: revision storage_9999"):
-        await migrate(database, [])
+        await tx.execute(insert(fences).values(queue="a", value=2))
+    assert await values(database) == [2]
 
 
-async def test_migrating_twice_does_nothing(database: Database) -> None:
-    """An up-to-date database is recognised."""
-    assert await migrate(database, []) is False
+async def test_a_reading_unit_sees_one_moment(database: Database) -> None:
+    """What is committed after its first look does not appear in it."""
+    async with database.read() as reader:
+        assert (await reader.execute(select(fences))).all() == []
+        async with database.transaction() as tx:
+            await tx.execute(insert(fences).values(queue="a", value=1))
+        assert (await reader.execute(select(fences))).all() == []
+    assert await values(database) == [1]
+
+
+async def test_a_transaction_within_a_transaction_is_refused(database: Database) -> None:
+    """One task cannot wait for itself; another task may write afterwards."""
+    async with database.transaction() as tx:
+        await tx.execute(insert(fences).values(queue="a", value=1))
+        with pytest.raises(StorageError, match="pass its tx along"):
+            async with database.transaction():
+                pass
+    assert await values(database) == [1]
+
+
+async def test_a_full_disk_undoes_the_unit_and_is_said(tmp_path: Path) -> None:
+    """SQLITE_FULL becomes an error that is also an ENOSPC; the database goes on afterwards."""
+    database = await Database.open(f"sqlite:///{tmp_path}/x.db")
+    async with database.transaction() as tx:
+        await tx.execute(text("CREATE TABLE t (a TEXT)"))
+        await tx.execute(text("PRAGMA max_page_count = 8"))
+    with pytest.raises(DatabaseFull, match="disk is full") as caught:
+        async with database.transaction() as tx:
+            await tx.execute(text("INSERT INTO t VALUES (:a)"), {"a": "x" * 100_000})
+    assert isinstance(caught.value, OSError)
+    assert caught.value.errno == errno.ENOSPC
+    async with database.transaction() as tx:
+        await tx.execute(text("INSERT INTO t VALUES ('small')"))
+    async with database.read() as tx:
+        assert (await tx.execute(text("SELECT a FROM t"))).scalar_one() == "small"
+    await database.close()
+
+
+async def test_another_process_that_does_not_let_go_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the busy time-out the unit fails with the reason."""
+    monkeypatch.setattr("vetro.storage.database.BUSY_TIMEOUT_MS", 1)
+    database = await Database.open(f"sqlite:///{tmp_path}/x.db")
+    other = sqlite3.connect(tmp_path / "x.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(DatabaseBusy, match="another process"):
+        async with database.transaction():
+            pass
+    other.execute("ROLLBACK")
+    other.close()
+    async with database.transaction():
+        pass
+    await database.close()
+
+
+async def test_a_file_that_is_no_database_is_said(tmp_path: Path) -> None:
+    """Opening names the file and what is wrong with it."""
+    (tmp_path / "x.db").write_text("this is a text, and a rather long one for a header" * 100)
+    with pytest.raises(DatabaseUnavailable, match=r"x\.db is not a database"):
+        await Database.open(f"sqlite:///{tmp_path}/x.db")
+
+
+async def test_an_unreachable_server_is_said_without_the_password() -> None:
+    """The message has the address and the reason, not the secret."""
+    with pytest.raises(DatabaseUnavailable) as caught:
+        await Database.open("postgresql://vetro:s3cret@127.0.0.1:1/x")
+    assert "127.0.0.1:1" in str(caught.value)
+    assert "s3cret" not in str(caught.value)
+
+
+async def test_readers_do_not_wait_for_writers(database: Database) -> None:
+    """While a unit writes, others read what was before."""
+    async with database.transaction() as tx:
+        await tx.execute(insert(fences).values(queue="a", value=1))
+        assert await asyncio.wait_for(values(database), 10) == []
+    assert await values(database) == [1]

@@ -7,7 +7,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from vetro.storage import Database, Lease, LeaseLost, LeaseQueue, ManualClock, migrate
+from vetro.storage import (
+    AlreadyQueued,
+    Database,
+    Lease,
+    LeaseLost,
+    LeaseQueue,
+    ManualClock,
+    migrate,
+)
 
 
 async def fill(database: Database, queue: LeaseQueue, *keys: str) -> None:
@@ -144,6 +152,114 @@ async def test_many_claimers_complete_each_work_once(database: Database) -> None
     await asyncio.gather(*(worker(f"w{i}") for i in range(6)))
     assert sorted(done) == sorted(keys)
     assert len(set(fences)) == len(fences)
+
+
+async def test_work_under_a_taken_key_is_refused_and_the_unit_goes_on(database: Database) -> None:
+    """A second enqueueing under a key says so; what else the unit does is kept."""
+    queue = LeaseQueue(database, "q")
+    async with database.transaction() as tx:
+        await queue.enqueue(tx, "a", 1)
+        with pytest.raises(AlreadyQueued, match="'a'"):
+            await queue.enqueue(tx, "a", 2)
+        await queue.enqueue(tx, "b", 3)
+    first, second = await queue.claim("x", 10), await queue.claim("x", 10)
+    assert first is not None
+    assert second is not None
+    assert [first.payload, second.payload] == [1, 3]
+
+
+async def test_delayed_work_waits_for_its_time_even_while_other_work_is_held(
+    database: Database, clock: ManualClock
+) -> None:
+    """A held piece of work does not hide when a delayed one becomes available."""
+    queue = LeaseQueue(database, "q")
+    await fill(database, queue, "now")
+    assert await queue.claim("x", 1000) is not None
+    async with database.transaction() as tx:
+        await queue.enqueue(tx, "later", delay_seconds=0.05)
+    waiter = asyncio.create_task(queue.wait_for_work(20))
+    assert await queue.claim("y", 10) is None
+    clock.advance(1)
+    # The waiter sleeps in real time for the 50 ms it saw; no notification comes.
+    assert await waiter is True
+    lease = await queue.claim("y", 10)
+    assert lease is not None
+    assert lease.key == "later"
+
+
+async def test_an_expiring_lease_wakes_a_waiter(database: Database, clock: ManualClock) -> None:
+    """Without any notification the wait ends when the first lease runs out."""
+    queue = LeaseQueue(database, "q")
+    await fill(database, queue, "a")
+    assert await queue.claim("x", 0.05) is not None
+    waiter = asyncio.create_task(queue.wait_for_work(20))
+    clock.advance(1)
+    assert await waiter is True
+
+
+async def test_holding_renews_until_the_block_ends(
+    database: Database, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Work that takes longer than its lease is renewed while it is held, and no longer."""
+    queue = LeaseQueue(database, "q")
+    await fill(database, queue, "a")
+    lease = await queue.claim("x", 0.03)
+    assert lease is not None
+    renewals: asyncio.Queue[Lease] = asyncio.Queue()
+    renew = queue.renew
+
+    async def observed(lease: Lease, ttl_seconds: float | None = None) -> Lease:
+        clock.advance(0.02)
+        renewed = await renew(lease, ttl_seconds)
+        renewals.put_nowait(renewed)
+        return renewed
+
+    monkeypatch.setattr(queue, "renew", observed)
+    async with queue.hold(lease):
+        for _ in range(3):
+            last = await renewals.get()
+        assert last.expires_at > lease.expires_at
+        assert await queue.claim("y", 10) is None
+    assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("lease ")]
+    async with database.transaction() as tx:
+        await queue.complete(tx, last)
+
+
+async def test_losing_a_held_lease_ends_the_block(database: Database, clock: ManualClock) -> None:
+    """When another has claimed the work, its first holder is stopped with the reason."""
+    queue = LeaseQueue(database, "q")
+    await fill(database, queue, "a")
+    lease = await queue.claim("x", 0.1)
+    assert lease is not None
+    clock.advance(1)
+    assert await queue.claim("y", 1000) is not None
+    with pytest.raises(LeaseLost):
+        async with queue.hold(lease):
+            await asyncio.Event().wait()
+    current = asyncio.current_task()
+    assert current is not None
+    assert current.cancelling() == 0
+
+
+async def test_a_holder_cancelled_from_outside_is_cancelled(database: Database) -> None:
+    """Holding does not swallow a cancellation that is not its own."""
+    queue = LeaseQueue(database, "q")
+    await fill(database, queue, "a")
+    lease = await queue.claim("x", 1000)
+    assert lease is not None
+    inside = asyncio.Event()
+
+    async def work() -> None:
+        async with queue.hold(lease):
+            inside.set()
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(work())
+    await inside.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert (await queue.renew(lease)).fence == lease.fence
 
 
 STEPS = st.lists(

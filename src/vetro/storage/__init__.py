@@ -7,7 +7,16 @@ The face that every service room builds on: open a ``Database``, work in ``trans
 
 from vetro.storage.clock import Clock, ManualClock, SystemClock
 from vetro.storage.database import Database, Transaction
-from vetro.storage.errors import DatabaseTooNew, LeaseLost, MigrationError, StorageError
+from vetro.storage.errors import (
+    AlreadyQueued,
+    DatabaseBusy,
+    DatabaseFull,
+    DatabaseTooNew,
+    DatabaseUnavailable,
+    LeaseLost,
+    MigrationError,
+    StorageError,
+)
 from vetro.storage.leases import Lease, LeaseQueue
 from vetro.storage.migrate import STORAGE_MIGRATIONS, MigrationSet, migrate
 from vetro.storage.notify import Subscription
@@ -15,9 +24,13 @@ from vetro.storage.types import Json, UtcDateTime
 
 __all__ = [
     "STORAGE_MIGRATIONS",
+    "AlreadyQueued",
     "Clock",
     "Database",
+    "DatabaseBusy",
+    "DatabaseFull",
     "DatabaseTooNew",
+    "DatabaseUnavailable",
     "Json",
     "Lease",
     "LeaseLost",

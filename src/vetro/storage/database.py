@@ -2,30 +2,34 @@
 
 SQLite has one writer at a time. Inside a process writers queue on a lock, fairly; between processes
 ``BEGIN IMMEDIATE`` with a busy time-out does the same. A transaction is begun as a writer at once,
-because upgrading a reader later fails when another wrote in between.
+because upgrading a reader later fails when another wrote in between. Readers never wait: they have
+connections of their own, which refuse to write.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-import msgspec
 from sqlalchemy import CursorResult, Executable, event, text
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from vetro.storage.clock import Clock, SystemClock
-from vetro.storage.errors import StorageError
-from vetro.storage.notify import MAX_PAYLOAD, DatagramCarrier, Subscription, Switchboard
+from vetro.storage.errors import StorageError, explain
+from vetro.storage.notify import DatagramCarrier, Subscription, Switchboard, encode
 from vetro.storage.postgres_listener import PostgresListener
 
 BUSY_TIMEOUT_MS = 30_000
 NOTIFY_CHANNEL = "vetro"
 
 Parameters = Mapping[str, Any] | Sequence[Mapping[str, Any]]
+T = TypeVar("T")
 
 
 class Transaction:
@@ -52,12 +56,18 @@ class Transaction:
 class Database:
     """An open database; ``await Database.open(url)``."""
 
-    def __init__(self, engine: AsyncEngine, url: str, clock: Clock) -> None:
-        self.engine = engine
+    def __init__(
+        self, url: str, clock: Clock, *, writers: AsyncEngine, readers: AsyncEngine
+    ) -> None:
         self.url = url
         self.clock = clock
-        self.is_sqlite = engine.dialect.name == "sqlite"
+        self.engine = writers
+        self.is_sqlite = writers.dialect.name == "sqlite"
+        #: The database as messages name it: without a password.
+        self.name = make_url(url).render_as_string(hide_password=True)
+        self._readers = readers
         self._writer = asyncio.Lock()
+        self._writing: set[asyncio.Task[Any]] = set()
         self._switchboard = Switchboard()
         self._datagrams: DatagramCarrier | None = None
         self._listener: PostgresListener | None = None
@@ -69,32 +79,72 @@ class Database:
         """Open ``sqlite:///absolute/path`` or ``postgresql://…``.
 
         ``data_dir`` holds the sockets for notifications between processes on SQLite; without it they
-        are kept beside the database file. Errors: ``StorageError`` names the URL and what is wrong.
+        are kept beside the database file. Errors: ``DatabaseUnavailable`` says what is wrong,
+        ``StorageError`` for another kind of URL.
         """
         if url.startswith("sqlite:///"):
+            database = cls._sqlite(url, clock or SystemClock())
             path = Path(url.removeprefix("sqlite:///"))
-            if not path.parent.is_dir():
-                raise StorageError(f"{url}: the directory {path.parent} does not exist")
-            engine = create_async_engine(f"sqlite+aiosqlite:///{path}", pool_size=8)
-            _prepare_sqlite(engine)
-            database = cls(engine, url, clock or SystemClock())
-            carrier = DatagramCarrier((data_dir or path.parent) / "notify", database._switchboard)
-            carrier.open()
-            database._datagrams = carrier
-        elif url.startswith(("postgresql://", "postgres://")):
-            rest = url.split("://", 1)[1]
-            engine = create_async_engine(f"postgresql+psycopg://{rest}", pool_size=10)
-            database = cls(engine, url, clock or SystemClock())
-            database._listener = PostgresListener(
-                f"postgresql://{rest}", NOTIFY_CHANNEL, database._switchboard
+            database._datagrams = DatagramCarrier(
+                (data_dir or path.parent) / "notify", database._switchboard
             )
-            await database._listener.start()
+        elif url.startswith(("postgresql://", "postgres://")):
+            database = cls._postgresql(url.split("://", 1)[1], clock or SystemClock())
         else:
             scheme = url.split(":", 1)[0]
             raise StorageError(
                 f"there is no storage for {scheme!r}; use sqlite:///PATH or postgresql://…"
             )
+        try:
+            await database._start()
+        except BaseException as error:
+            await database.close()
+            explained = explain(error, database.name)
+            if explained is not None:
+                raise explained from error
+            raise
         return database
+
+    @classmethod
+    def _sqlite(cls, url: str, clock: Clock) -> Database:
+        path = Path(url.removeprefix("sqlite:///"))
+        if not path.parent.is_dir():
+            raise StorageError(f"{url}: the directory {path.parent} does not exist")
+        driver_url = f"sqlite+aiosqlite:///{path}"
+        # A unit of work always ends in COMMIT or ROLLBACK: the pool need not roll back once more.
+        # One connection writes: the lock lets one writer in at a time.
+        writers = create_async_engine(
+            driver_url, pool_size=1, max_overflow=0, pool_reset_on_return=None
+        )
+        readers = create_async_engine(
+            driver_url, pool_size=4, max_overflow=12, pool_reset_on_return=None
+        )
+        _prepare_sqlite(writers, query_only=False)
+        _prepare_sqlite(readers, query_only=True)
+        return cls(url, clock, writers=writers, readers=readers)
+
+    @classmethod
+    def _postgresql(cls, rest: str, clock: Clock) -> Database:
+        url = f"postgresql://{rest}"
+        engine = create_async_engine(
+            f"postgresql+psycopg://{rest}", pool_size=10, max_overflow=10, pool_pre_ping=True
+        )
+        # A reading unit sees one moment, as on SQLite, and cannot write by mistake.
+        readers = engine.execution_options(
+            isolation_level="REPEATABLE READ", postgresql_readonly=True
+        )
+        database = cls(url, clock, writers=engine, readers=readers)
+        database._listener = PostgresListener(url, NOTIFY_CHANNEL, database._switchboard)
+        return database
+
+    async def _start(self) -> None:
+        async with self.engine.connect() as connection:
+            await connection.execute(text("SELECT 1"))
+            await connection.rollback()
+        if self._listener is not None:
+            await self._listener.start()
+        if self._datagrams is not None:
+            self._datagrams.open()
 
     async def close(self) -> None:
         """Close every connection and socket."""
@@ -102,59 +152,77 @@ class Database:
             await self._listener.stop()
         if self._datagrams is not None:
             self._datagrams.close()
+        if self._readers is not self.engine:
+            await self._readers.dispose()
         await self.engine.dispose()
 
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[Transaction, None]:
-        """A writing unit of work: commits at the end of the block, rolls back on an exception."""
-        if self.is_sqlite:
-            async with self._writer, self._work("BEGIN IMMEDIATE") as tx:
-                yield tx
-        else:
-            async with self._work(None) as tx:
-                yield tx
+        """A writing unit of work: commits at the end of the block, rolls back on an exception.
+
+        A commit that has begun is carried through, also when the task is cancelled meanwhile; its
+        listeners are then told as well. Errors: ``DatabaseBusy``, ``DatabaseFull``,
+        ``DatabaseUnavailable``; ``StorageError`` inside another transaction of the same task
+        (on SQLite that would wait for itself).
+        """
+        task = asyncio.current_task()
+        assert task is not None
+        if task in self._writing:
+            raise StorageError(
+                "this task is inside a transaction already: pass its tx along instead of beginning"
+                " another"
+            )
+        self._writing.add(task)
+        try:
+            async with self._writer if self.is_sqlite else nullcontext():
+                with _Explaining(self.name, reading=False):
+                    async with self.engine.connect() as connection:
+                        if self.is_sqlite:
+                            await connection.exec_driver_sql("BEGIN IMMEDIATE")
+                        tx = Transaction(connection, read_only=False)
+                        try:
+                            yield tx
+                        except BaseException:
+                            await _carried_through(connection.rollback())
+                            raise
+                        await _carried_through(self._finish(tx))
+        finally:
+            self._writing.discard(task)
+
+    async def _finish(self, tx: Transaction) -> None:
+        try:
+            if not self.is_sqlite:
+                # Once each: PostgreSQL would drop repetitions as well, but only after sorting them out.
+                for channel, payload in dict.fromkeys(tx.notifications):
+                    await tx.connection.execute(
+                        text("SELECT pg_notify(:channel, :body)"),
+                        {"channel": NOTIFY_CHANNEL, "body": encode(channel, payload).decode()},
+                    )
+            await tx.connection.commit()
+        except BaseException:
+            await tx.connection.rollback()
+            raise
         # After commit only: a listener that looks at once must see what it is told of.
         self._deliver(tx.notifications)
 
-    @asynccontextmanager
-    async def _work(self, begin: str | None) -> AsyncGenerator[Transaction, None]:
-        async with self.engine.connect() as connection:
-            if begin is not None:
-                await connection.exec_driver_sql(begin)
-            tx = Transaction(connection, read_only=False)
-            try:
-                yield tx
-                if not self.is_sqlite and tx.notifications:
-                    for channel, payload in tx.notifications:
-                        body = msgspec.json.encode(
-                            (channel, payload if len(payload) <= MAX_PAYLOAD else "")
-                        ).decode()
-                        await connection.execute(
-                            text("SELECT pg_notify(:channel, :body)"),
-                            {"channel": NOTIFY_CHANNEL, "body": body},
-                        )
-            except BaseException:
-                await connection.rollback()
-                raise
-            await connection.commit()
-
-    def _deliver(self, notifications: list[tuple[str, str]]) -> None:
+    def _deliver(self, notifications: Sequence[tuple[str, str]]) -> None:
         if not notifications or self._datagrams is None:
             return  # PostgreSQL brings them back to this process too
         for channel, payload in notifications:
             self._switchboard.deliver(channel, payload)
-        self._datagrams.send(notifications)
+        self._datagrams.send(list(dict.fromkeys(notifications)))
 
     @asynccontextmanager
     async def read(self) -> AsyncGenerator[Transaction, None]:
-        """A reading unit of work: one consistent view; nothing it does is kept."""
-        async with self.engine.connect() as connection:
-            if self.is_sqlite:
-                await connection.exec_driver_sql("BEGIN")
-            try:
-                yield Transaction(connection, read_only=True)
-            finally:
-                await connection.rollback()
+        """A reading unit of work: one consistent view of one moment; it cannot write."""
+        with _Explaining(self.name, reading=True):
+            async with self._readers.connect() as connection:
+                if self.is_sqlite:
+                    await connection.exec_driver_sql("BEGIN")
+                try:
+                    yield Transaction(connection, read_only=True)
+                finally:
+                    await _carried_through(connection.rollback())
 
     def listen(self, channel: str) -> AbstractAsyncContextManager[Subscription]:
         """Subscribe to a channel: ``async with db.listen(c) as subscription``.
@@ -162,6 +230,10 @@ class Database:
         Subscribe first, look at the database then, wait last: nothing is missed.
         """
         return self._switchboard.listen(channel)
+
+    def subscribe(self, channel: str) -> Subscription:
+        """A subscription that lasts until ``Subscription.close`` (or the database is closed)."""
+        return self._switchboard.subscribe(channel)
 
     async def notify(self, channel: str, payload: str = "") -> None:
         """Wake listeners without writing anything."""
@@ -172,7 +244,43 @@ class Database:
                 tx.notify(channel, payload)
 
 
-def _prepare_sqlite(engine: AsyncEngine) -> None:
+class _Explaining:
+    """Turns errors of the driver that are about the database into storage's own."""
+
+    def __init__(self, where: str, *, reading: bool) -> None:
+        self._where = where
+        self._reading = reading
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        if isinstance(error, DBAPIError | PoolTimeout):
+            explained = explain(error, self._where, reading=self._reading)
+            if explained is not None:
+                raise explained from error
+
+
+async def _carried_through(work: Coroutine[Any, Any, T]) -> T:
+    """The result of ``work``, which runs to its end even when the caller is cancelled meanwhile.
+
+    A commit of which nobody knows whether it happened is worse than a cancellation that comes a
+    millisecond late. The cancellation is passed on afterwards.
+    """
+    task = asyncio.ensure_future(work)
+    interrupted: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as error:
+            interrupted = error
+    result = task.result()
+    if interrupted is not None:
+        raise interrupted
+    return result
+
+
+def _prepare_sqlite(engine: AsyncEngine, *, query_only: bool) -> None:
     """Every connection: WAL, foreign keys, our own BEGIN."""
 
     def on_connect(connection: Any, _record: Any) -> None:
@@ -181,8 +289,12 @@ def _prepare_sqlite(engine: AsyncEngine) -> None:
         cursor = connection.cursor()
         cursor.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
         cursor.execute("PRAGMA journal_mode=WAL")
+        # A crash of the process loses nothing; a power failure may lose the last commits, never the
+        # database (docs/decisions/0010-sqlite-durability.md).
         cursor.execute("PRAGMA synchronous=NORMAL")
         cursor.execute("PRAGMA foreign_keys=ON")
+        if query_only:
+            cursor.execute("PRAGMA query_only=ON")
         cursor.close()
 
     event.listen(engine.sync_engine, "connect", on_connect)

@@ -3,10 +3,28 @@
 ::
 
     StorageError
-    ├── DatabaseTooNew     the database was written by a newer version
-    ├── MigrationError     the database is in a state that no migration starts from
-    └── LeaseLost          a newer claim exists, or the work was completed
+    ├── DatabaseTooNew        the database was written by a newer version
+    ├── MigrationError        the database is in a state that no migration starts from
+    ├── DatabaseUnavailable   it cannot be opened or reached (also a ``ConnectionError``)
+    ├── DatabaseBusy          others held what was needed for too long (also a ``TimeoutError``)
+    ├── DatabaseFull          the disk is full (also an ``OSError`` with ``ENOSPC``)
+    ├── AlreadyQueued         the queue holds work under this key
+    └── LeaseLost             a newer claim exists, or the work was completed
+
+The second base of some tells a caller that knows nothing of storage (the HTTP faces) what to make
+of them.
 """
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+from typing import Any
+
+import psycopg
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 
 class StorageError(Exception):
@@ -29,6 +47,33 @@ class MigrationError(StorageError):
     """A migration could not run; the message names room and revision."""
 
 
+class DatabaseUnavailable(StorageError, ConnectionError):
+    """The database cannot be opened or reached; the message names it and says why."""
+
+
+class DatabaseBusy(StorageError, TimeoutError):
+    """Other units of work held what this one needed for too long, or two waited for each other."""
+
+
+class DatabaseFull(StorageError, OSError):
+    """The disk below the database is full; the unit of work was rolled back."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(errno.ENOSPC, message)
+
+    def __str__(self) -> str:
+        return f"{self.args[1]} ({os.strerror(errno.ENOSPC)})"
+
+
+class AlreadyQueued(StorageError):
+    """The queue holds work under this key, done by nobody yet."""
+
+    def __init__(self, queue: str, key: str) -> None:
+        super().__init__(f"queue {queue!r} holds work under the key {key!r} already")
+        self.queue = queue
+        self.key = key
+
+
 class LeaseLost(StorageError):
     """The lease is not ours any more: it expired and was claimed again, or the work is done."""
 
@@ -37,3 +82,55 @@ class LeaseLost(StorageError):
         self.queue = queue
         self.key = key
         self.fence = fence
+
+
+_SQLITE_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_SQLITE_UNUSABLE = {
+    sqlite3.SQLITE_CANTOPEN: "cannot be opened",
+    sqlite3.SQLITE_NOTADB: "is not a database",
+    sqlite3.SQLITE_CORRUPT: "is damaged: restore a backup",
+    sqlite3.SQLITE_READONLY: "may not be written",
+    sqlite3.SQLITE_PERM: "may not be used by this user",
+    sqlite3.SQLITE_IOERR: "cannot be read or written (the disk reports an error)",
+}
+
+
+def explain(error: BaseException, where: str, *, reading: bool = False) -> StorageError | None:
+    """The storage error a driver's error stands for; ``None`` for one about the statement itself.
+
+    ``reading``: it happened in a reading unit of work.
+    """
+    if isinstance(error, PoolTimeout):
+        return DatabaseBusy(f"{where}: no connection became free; too many units of work are open")
+    original: Any = error.orig if isinstance(error, DBAPIError) else error
+    if reading and (
+        isinstance(original, psycopg.errors.ReadOnlySqlTransaction)
+        or getattr(original, "sqlite_errorcode", None) == sqlite3.SQLITE_READONLY
+    ):
+        return StorageError("a reading unit of work cannot write: begin it with transaction()")
+    if isinstance(original, sqlite3.Error):
+        # Extended codes carry the primary one in their low byte.
+        code = (getattr(original, "sqlite_errorcode", None) or 0) & 0xFF
+        if code == sqlite3.SQLITE_FULL:
+            return DatabaseFull(f"{where}: the disk is full, nothing of this was kept")
+        if code in _SQLITE_BUSY:
+            return DatabaseBusy(f"{where}: another process held the database for too long")
+        if code in _SQLITE_UNUSABLE:
+            return DatabaseUnavailable(f"{where} {_SQLITE_UNUSABLE[code]}: {original}")
+        return None
+    if isinstance(original, psycopg.errors.DiskFull):
+        return DatabaseFull(f"{where}: the server's disk is full, nothing of this was kept")
+    if isinstance(
+        original,
+        psycopg.errors.DeadlockDetected
+        | psycopg.errors.SerializationFailure
+        | psycopg.errors.LockNotAvailable,
+    ):
+        return DatabaseBusy(f"{where}: {_first_line(original)}")
+    if isinstance(original, psycopg.OperationalError):
+        return DatabaseUnavailable(f"{where}: {_first_line(original)}")
+    return None
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -9,16 +9,26 @@ and the end of the work are one commit, exactly once.
 
 from __future__ import annotations
 
+import asyncio
 import time
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import and_, delete, func, insert, or_, select, update
+import structlog
+from sqlalchemy import and_, case, delete, func, or_, select, update
+from sqlalchemy.dialects.postgresql import insert as postgresql_insert
+from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
 from vetro.storage.database import Database, Transaction
-from vetro.storage.errors import LeaseLost
+from vetro.storage.errors import AlreadyQueued, LeaseLost, StorageError
 from vetro.storage.tables import fences, leased_work
+from vetro.storage.types import UtcDateTime
+
+log = structlog.get_logger(__name__)
+SHORTEST_WAIT_SECONDS = 0.01
 
 
 @dataclass(frozen=True)
@@ -31,6 +41,7 @@ class Lease:
     attempt: int
     owner: str
     expires_at: datetime
+    ttl_seconds: float
 
 
 class LeaseQueue:
@@ -48,10 +59,14 @@ class LeaseQueue:
     async def enqueue(
         self, tx: Transaction, key: str, payload: Any = None, *, delay_seconds: float = 0.0
     ) -> None:
-        """Add work under ``key``, unique in the queue; visible when ``tx`` commits."""
+        """Add work under ``key``, unique in the queue; visible when ``tx`` commits.
+
+        Errors: ``AlreadyQueued`` (the transaction goes on) while earlier work has this key.
+        """
         now = self.database.clock.now()
-        await tx.execute(
-            insert(leased_work).values(
+        added = await tx.execute(
+            self._insert(leased_work)
+            .values(
                 queue=self.name,
                 key=key,
                 payload=payload,
@@ -59,8 +74,16 @@ class LeaseQueue:
                 attempt=0,
                 fence=0,
             )
+            .on_conflict_do_nothing(index_elements=[leased_work.c.queue, leased_work.c.key])
+            .returning(leased_work.c.id)
         )
+        if added.first() is None:
+            raise AlreadyQueued(self.name, key)
         tx.notify(self.channel, key)
+
+    @property
+    def _insert(self) -> Any:
+        return sqlite_insert if self.database.is_sqlite else postgresql_insert
 
     def _claimable(self, now: datetime) -> Any:
         return and_(
@@ -71,13 +94,15 @@ class LeaseQueue:
 
     async def claim(self, owner: str, ttl_seconds: float) -> Lease | None:
         """Take the oldest work nobody holds, for ``ttl_seconds``; ``None`` when there is none."""
-        now = self.database.clock.now()
         async with self.database.read() as tx:
             # Most calls find nothing: do not become a writer for that.
-            found = await tx.execute(select(leased_work.c.id).where(self._claimable(now)).limit(1))
+            claimable = self._claimable(self.database.clock.now())
+            found = await tx.execute(select(leased_work.c.id).where(claimable).limit(1))
             if found.first() is None:
                 return None
         async with self.database.transaction() as tx:
+            # Now, not before the turn to write came: the time of a lease begins when it is given.
+            now = self.database.clock.now()
             row = (
                 await tx.execute(
                     select(leased_work)
@@ -96,31 +121,20 @@ class LeaseQueue:
                 .where(leased_work.c.id == row.id)
                 .values(owner=owner, expires_at=expires_at, fence=fence, attempt=row.attempt + 1)
             )
-            return Lease(row.key, row.payload, fence, row.attempt + 1, owner, expires_at)
+            return Lease(
+                row.key, row.payload, fence, row.attempt + 1, owner, expires_at, ttl_seconds
+            )
 
     async def _next_fence(self, tx: Transaction) -> int:
         raised = await tx.execute(
-            update(fences)
-            .where(fences.c.queue == self.name)
-            .values(value=fences.c.value + 1)
+            self._insert(fences)
+            .values(queue=self.name, value=1)
+            .on_conflict_do_update(
+                index_elements=[fences.c.queue], set_={"value": fences.c.value + 1}
+            )
             .returning(fences.c.value)
         )
-        row = raised.first()
-        if row is not None:
-            return int(row.value)
-        # Two first claims may come here together: the second insert waits, then raises the first's.
-        dialect = tx.connection.dialect.name
-        if dialect == "postgresql":
-            from sqlalchemy.dialects.postgresql import insert as upsert
-        else:
-            from sqlalchemy.dialects.sqlite import insert as upsert
-        statement = upsert(fences).values(queue=self.name, value=1)
-        result = await tx.execute(
-            statement.on_conflict_do_update(
-                index_elements=[fences.c.queue], set_={"value": fences.c.value + 1}
-            ).returning(fences.c.value)
-        )
-        return int(result.scalar_one())
+        return int(raised.scalar_one())
 
     def _held(self, lease: Lease) -> Any:
         return and_(
@@ -130,16 +144,79 @@ class LeaseQueue:
             leased_work.c.owner == lease.owner,
         )
 
-    async def renew(self, lease: Lease, ttl_seconds: float) -> Lease:
-        """Extend the lease to ``ttl_seconds`` from now. ``LeaseLost`` when it is not ours."""
-        expires_at = self.database.clock.now() + timedelta(seconds=ttl_seconds)
+    async def renew(self, lease: Lease, ttl_seconds: float | None = None) -> Lease:
+        """Extend the lease to ``ttl_seconds`` (as long as it was given for) from now.
+
+        ``LeaseLost`` when it is not ours.
+        """
+        ttl = lease.ttl_seconds if ttl_seconds is None else ttl_seconds
         async with self.database.transaction() as tx:
+            expires_at = self.database.clock.now() + timedelta(seconds=ttl)
             changed = await tx.execute(
                 update(leased_work).where(self._held(lease)).values(expires_at=expires_at)
             )
             if changed.rowcount != 1:
                 raise LeaseLost(self.name, lease.key, lease.fence)
-        return Lease(lease.key, lease.payload, lease.fence, lease.attempt, lease.owner, expires_at)
+        return replace(lease, expires_at=expires_at, ttl_seconds=ttl)
+
+    @asynccontextmanager
+    async def hold(self, lease: Lease) -> AsyncGenerator[None, None]:
+        """Renew the lease, every third of its time, for the duration of the block.
+
+        When it is lost (or cannot be renewed before it runs out, as when the database is away) the
+        block is cancelled and ``LeaseLost`` raised in its place: another has the work now.
+        """
+        holder = asyncio.current_task()
+        assert holder is not None
+        lost: LeaseLost | None = None
+
+        async def renewing() -> None:
+            nonlocal lost
+            lost = await self._renew_until_lost(lease)
+            holder.cancel()
+
+        renewer = asyncio.create_task(renewing(), name=f"lease {self.name}/{lease.key}")
+        try:
+            yield
+        except asyncio.CancelledError:
+            # Ours, unless somebody else cancelled the task as well.
+            if lost is not None and holder.uncancel() == 0:
+                raise lost from None
+            raise
+        else:
+            if lost is not None:
+                # The block ended in the moment between the loss and its cancellation.
+                holder.uncancel()
+                raise lost
+        finally:
+            renewer.cancel()
+            with suppress(asyncio.CancelledError):
+                await renewer
+
+    async def _renew_until_lost(self, lease: Lease) -> LeaseLost:
+        renewed = time.monotonic()
+        pause = lease.ttl_seconds / 3
+        while True:
+            await asyncio.sleep(pause)
+            pause = lease.ttl_seconds / 3
+            attempted = time.monotonic()
+            try:
+                lease = await self.renew(lease)
+                renewed = attempted
+            except LeaseLost as error:
+                return error
+            except StorageError as error:
+                left = renewed + lease.ttl_seconds - time.monotonic()
+                log.warning(
+                    "a lease could not be renewed",
+                    queue=self.name,
+                    key=lease.key,
+                    seconds_left=round(left, 3),
+                    error=str(error),
+                )
+                if left <= 0:
+                    return LeaseLost(self.name, lease.key, lease.fence)
+                pause = min(pause, left)
 
     async def complete(self, tx: Transaction, lease: Lease) -> None:
         """End the work within ``tx``. ``LeaseLost`` (and so no commit) when it is not ours.
@@ -195,21 +272,23 @@ class LeaseQueue:
                 left = None if deadline is None else max(0.0, deadline - time.monotonic())
                 if left == 0.0:
                     return False
-                until = None if next_at is None else max(0.01, (next_at - now).total_seconds())
+                until = (
+                    None
+                    if next_at is None
+                    else max(SHORTEST_WAIT_SECONDS, (next_at - now).total_seconds())
+                )
                 waits = [value for value in (left, until) if value is not None]
                 await subscription.wait(min(waits) if waits else None)
 
     async def _next_change(self, tx: Transaction, now: datetime) -> datetime | None:
-        row = (
-            await tx.execute(
-                select(
-                    func.min(leased_work.c.expires_at).label("expires"),
-                    func.min(leased_work.c.available_at).label("first"),
-                ).where(
-                    leased_work.c.queue == self.name,
-                    or_(leased_work.c.expires_at > now, leased_work.c.available_at > now),
-                )
-            )
-        ).one()
-        times = [value for value in (row.expires, row.first) if value is not None and value > now]
-        return min(times) if times else None
+        """When work that is not claimable now becomes so by the mere passing of time."""
+        # A row becomes claimable at the later of the two: delayed and never claimed, or held.
+        moment = case(
+            (leased_work.c.owner.is_(None), leased_work.c.available_at),
+            (leased_work.c.expires_at > leased_work.c.available_at, leased_work.c.expires_at),
+            else_=leased_work.c.available_at,
+        )
+        query = select(func.min(moment, type_=UtcDateTime)).where(
+            leased_work.c.queue == self.name, moment > now
+        )
+        return (await tx.execute(query)).scalar_one()

@@ -3,7 +3,9 @@
 Every process has one ``Switchboard``. Subscriptions live in memory; a notification reaches the ones
 of this process directly and those of other processes through a carrier: on PostgreSQL
 ``NOTIFY``, on SQLite datagrams to the sockets that the processes keep in one directory. A
-notification is a hint, never the truth: who wakes looks at the database.
+notification is a hint, never the truth: who wakes looks at the database. But the hint itself is
+never lost while its receiver lives: a socket's queue holds few datagrams (10 on many machines), and
+a sender that finds it full leaves a mark that makes the receiver wake everybody.
 """
 
 from __future__ import annotations
@@ -15,21 +17,43 @@ import os
 import secrets
 import socket
 from collections import defaultdict, deque
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
+import structlog
 
-# A datagram must fit the smallest usual socket buffer; larger payloads are cut to the bare hint.
-MAX_PAYLOAD = 4000
+log = structlog.get_logger(__name__)
+
+# PostgreSQL carries at most 7999 bytes; what is longer is cut to the bare hint.
+MAX_MESSAGE = 7_900
+MAX_WAITING = 10_000
+OVERFLOW_SUFFIX = ".overflow"
+
+
+def encode(channel: str, payload: str) -> bytes:
+    """A notification as it travels; a payload that is too long is left out."""
+    message = msgspec.json.encode((channel, payload))
+    return message if len(message) <= MAX_MESSAGE else msgspec.json.encode((channel, ""))
+
+
+def decode(message: bytes | str) -> tuple[str, str] | None:
+    """Channel and payload; ``None`` (and a log line) for what is not a notification of ours."""
+    try:
+        return msgspec.json.decode(message, type=tuple[str, str])
+    except msgspec.DecodeError as error:
+        log.warning("a notification is not one of ours and was left out", error=str(error))
+        return None
 
 
 class Subscription:
     """The notifications of one channel since the subscription began."""
 
-    def __init__(self) -> None:
-        self._waiting: deque[str] = deque(maxlen=10_000)
+    def __init__(self, switchboard: Switchboard, channel: str) -> None:
+        self.channel = channel
+        self._switchboard = switchboard
+        self._waiting: deque[str] = deque(maxlen=MAX_WAITING)
         self._event = asyncio.Event()
 
     def deliver(self, payload: str) -> None:
@@ -38,7 +62,10 @@ class Subscription:
         self._event.set()
 
     async def wait(self, timeout: float | None = None) -> str | None:
-        """The next payload, or ``None`` after ``timeout`` seconds (``None``: wait for ever)."""
+        """The next payload, or ``None`` after ``timeout`` seconds (``None``: wait for ever).
+
+        An empty payload may also say that notifications were lost: look at everything.
+        """
         while not self._waiting:
             self._event.clear()
             try:
@@ -47,6 +74,16 @@ class Subscription:
                 return None
         return self._waiting.popleft()
 
+    def drain(self) -> list[str]:
+        """The payloads that came since the last look, without waiting."""
+        found = list(self._waiting)
+        self._waiting.clear()
+        return found
+
+    def close(self) -> None:
+        """End the subscription; doing it twice is the same."""
+        self._switchboard.forget(self)
+
 
 class Switchboard:
     """The subscriptions of this process, and delivery to them."""
@@ -54,17 +91,28 @@ class Switchboard:
     def __init__(self) -> None:
         self._channels: dict[str, set[Subscription]] = defaultdict(set)
 
+    def subscribe(self, channel: str) -> Subscription:
+        """A subscription that lasts until it is closed."""
+        subscription = Subscription(self, channel)
+        self._channels[channel].add(subscription)
+        return subscription
+
+    def forget(self, subscription: Subscription) -> None:
+        """Deliver nothing more to a subscription."""
+        subscriptions = self._channels.get(subscription.channel)
+        if subscriptions is not None:
+            subscriptions.discard(subscription)
+            if not subscriptions:
+                del self._channels[subscription.channel]
+
     @asynccontextmanager
     async def listen(self, channel: str) -> AsyncGenerator[Subscription, None]:
         """Subscribe to ``channel`` for the duration of the block."""
-        subscription = Subscription()
-        self._channels[channel].add(subscription)
+        subscription = self.subscribe(channel)
         try:
             yield subscription
         finally:
-            self._channels[channel].discard(subscription)
-            if not self._channels[channel]:
-                del self._channels[channel]
+            subscription.close()
 
     def deliver(self, channel: str, payload: str) -> None:
         """Hand a notification to every local subscription."""
@@ -72,7 +120,7 @@ class Switchboard:
             subscription.deliver(payload)
 
     def wake_all(self) -> None:
-        """Wake everybody: notifications may have been lost (a connection broke)."""
+        """Wake everybody: notifications may have been lost (a connection broke, a queue was full)."""
         for channel in list(self._channels):
             self.deliver(channel, "")
 
@@ -84,29 +132,35 @@ class DatagramCarrier:
         self._directory = directory
         self._switchboard = switchboard
         self._socket: socket.socket | None = None
-        self._path: Path | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._name = f"{os.getpid()}-{secrets.token_hex(4)}"
 
     def open(self) -> None:
         """Make this process's socket and read it from the running loop."""
-        self._directory.mkdir(parents=True, exist_ok=True)
-        self._path = self._directory / f"{os.getpid()}-{secrets.token_hex(4)}"
+        self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         receiver = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        receiver.setblocking(False)
-        # sun_path holds 107 bytes; data directories of tests are longer: bind by directory handle.
-        with _directory_handle(self._directory) as base:
-            receiver.bind(f"{base}/{self._path.name}")
+        try:
+            receiver.setblocking(False)
+            # sun_path holds 107 bytes; data directories may be longer: bind by directory handle.
+            with _directory_handle(self._directory) as base:
+                receiver.bind(f"{base}/{self._name}")
+        except BaseException:
+            receiver.close()
+            raise
         self._socket = receiver
-        asyncio.get_running_loop().add_reader(receiver.fileno(), self._receive)
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(receiver.fileno(), self._receive)
 
     def close(self) -> None:
         """Stop reading and remove the socket."""
-        if self._socket is not None:
-            with contextlib.suppress(RuntimeError):
-                asyncio.get_running_loop().remove_reader(self._socket.fileno())
-            self._socket.close()
-            self._socket = None
-        if self._path is not None:
-            self._path.unlink(missing_ok=True)
+        if self._socket is None:
+            return
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.remove_reader(self._socket.fileno())
+        self._socket.close()
+        self._socket = None
+        (self._directory / self._name).unlink(missing_ok=True)
+        (self._directory / (self._name + OVERFLOW_SUFFIX)).unlink(missing_ok=True)
 
     def _receive(self) -> None:
         assert self._socket is not None
@@ -114,33 +168,60 @@ class DatagramCarrier:
             try:
                 datagram = self._socket.recv(65536)
             except (BlockingIOError, InterruptedError):
+                break
+            message = decode(datagram)
+            if message is not None:
+                self._switchboard.deliver(*message)
+        # After the queue is empty: a sender marks first and knocks then, see _send_one.
+        try:
+            (self._directory / (self._name + OVERFLOW_SUFFIX)).unlink()
+        except FileNotFoundError:
+            return
+        self._switchboard.wake_all()
+
+    def send(self, notifications: Sequence[tuple[str, str]]) -> None:
+        """Tell every other process; sockets whose process is gone are removed.
+
+        What was committed is committed: trouble here is logged, never raised.
+        """
+        datagrams = [encode(channel, payload) for channel, payload in notifications]
+        try:
+            with _directory_handle(self._directory) as base:
+                for name in os.listdir(self._directory):
+                    if name != self._name and not name.endswith(OVERFLOW_SUFFIX):
+                        self._send_to(base, name, datagrams)
+        except OSError as error:
+            log.error(
+                "other processes could not be notified of a commit",
+                directory=str(self._directory),
+                error=str(error),
+            )
+
+    def _send_to(self, base: str, name: str, datagrams: Sequence[bytes]) -> None:
+        for datagram in datagrams:
+            outcome = self._send_one(f"{base}/{name}", datagram)
+            if outcome is None:
+                for stale in (name, name + OVERFLOW_SUFFIX):
+                    (self._directory / stale).unlink(missing_ok=True)
                 return
-            channel, payload = msgspec.json.decode(datagram, type=tuple[str, str])
-            self._switchboard.deliver(channel, payload)
+            if not outcome:
+                # Mark, then knock. If the knock finds the queue full again, the receiver has yet to
+                # empty it, and looks for the mark after that; if not, the knock itself wakes it.
+                (self._directory / (name + OVERFLOW_SUFFIX)).touch()
+                self._send_one(f"{base}/{name}", encode("", ""))
+                return
 
-    def send(self, notifications: list[tuple[str, str]]) -> None:
-        """Tell every other process; sockets whose process is gone are removed."""
+    def _send_one(self, address: str, datagram: bytes) -> bool | None:
+        """``True``: queued; ``False``: the queue is full; ``None``: the receiver is gone."""
         assert self._socket is not None
-        with _directory_handle(self._directory) as base:
-            for name in os.listdir(self._directory):
-                if self._path is not None and name == self._path.name:
-                    continue
-                for channel, payload in notifications:
-                    if not self._send_one(f"{base}/{name}", channel, payload):
-                        (self._directory / name).unlink(missing_ok=True)
-                        break
-
-    def _send_one(self, address: str, channel: str, payload: str) -> bool:
-        """Whether the receiver is still there."""
-        assert self._socket is not None
-        datagram = msgspec.json.encode((channel, payload if len(payload) <= MAX_PAYLOAD else ""))
         try:
             self._socket.sendto(datagram, address)
         except (BlockingIOError, InterruptedError):
-            # The receiver is far behind and has notifications waiting: it will look anyway.
-            return True
+            return False
         except OSError as error:
             if error.errno in (errno.ECONNREFUSED, errno.ENOENT, errno.ENOTSOCK):
+                return None
+            if error.errno == errno.ENOBUFS:
                 return False
             raise
         return True

@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-import msgspec
 import psycopg
 import structlog
 from psycopg import sql
 
-from vetro.storage.notify import Switchboard
+from vetro.storage.notify import Switchboard, decode
 
 log = structlog.get_logger(__name__)
 RETRY_SECONDS = (0.1, 0.5, 1.0, 2.0, 5.0)
+
+Connection = psycopg.AsyncConnection[tuple[object, ...]]
 
 
 class PostgresListener:
@@ -38,34 +39,43 @@ class PostgresListener:
                 await self._task
             self._task = None
 
-    async def _connect(self) -> psycopg.AsyncConnection[tuple[object, ...]]:
-        connection = await psycopg.AsyncConnection.connect(self._url, autocommit=True)
-        await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
+    async def _connect(self) -> Connection:
+        connection = await psycopg.AsyncConnection.connect(
+            self._url,
+            autocommit=True,
+            application_name="vetro-listener",
+            # A connection that only listens never finds out by itself that the other side is gone.
+            keepalives=1,
+            keepalives_idle=30,
+            keepalives_interval=10,
+        )
+        try:
+            await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
+        except BaseException:
+            await connection.close()
+            raise
         return connection
 
-    async def _run(self, connection: psycopg.AsyncConnection[tuple[object, ...]]) -> None:
-        attempt = 0
+    async def _run(self, connection: Connection) -> None:
         while True:
             try:
                 async with connection:
                     async for notification in connection.notifies():
-                        attempt = 0
-                        channel, payload = msgspec.json.decode(
-                            notification.payload, type=tuple[str, str]
-                        )
-                        self._switchboard.deliver(channel, payload)
-            except psycopg.OperationalError as error:
+                        message = decode(notification.payload)
+                        if message is not None:
+                            self._switchboard.deliver(*message)
+            except psycopg.Error as error:
                 log.warning("the database connection for notifications broke", error=str(error))
-            connection = await self._reconnect(attempt)
-            attempt += 1
+            connection = await self._reconnect()
             # What was sent meanwhile is lost: everybody looks at the database once.
             self._switchboard.wake_all()
 
-    async def _reconnect(self, attempt: int) -> psycopg.AsyncConnection[tuple[object, ...]]:
+    async def _reconnect(self) -> Connection:
+        attempt = 0
         while True:
             await asyncio.sleep(RETRY_SECONDS[min(attempt, len(RETRY_SECONDS) - 1)])
             try:
                 return await self._connect()
-            except psycopg.OperationalError as error:
+            except psycopg.Error as error:
                 attempt += 1
                 log.warning("cannot reach the database for notifications", error=str(error))
