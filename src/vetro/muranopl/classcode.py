@@ -28,6 +28,7 @@ from .values import freeze
 if TYPE_CHECKING:
     from .loading import Transaction
     from .run import Run
+    from .yamltree import Node
 
 
 class ClassCode:
@@ -63,6 +64,7 @@ class ClassCode:
     # -- properties ----------------------------------------------------------------------------
 
     def _property(self, item: Property) -> None:
+        self.scope.static = item.is_static
         self.contracts[item.name] = build_contract(item.contract, self.scope)
         default = item.default
         if default is None:
@@ -114,7 +116,9 @@ class ClassCode:
         unit.method = method.name
         unit.at(method.position, "")
         arguments = method.arguments or []
-        writer = FunctionWriter(self.scope, arguments=[item.name for item in arguments])
+        self.scope.static = method.is_static
+        names = [item.name for item in arguments]
+        writer = FunctionWriter(self.scope, arguments=names, static=method.is_static)
         name = self.scope.fresh_function(f"m_{python_name(method.name)}")
         unit.write(f"def {name}({', '.join(['this', 'S', *self._parameters(arguments, writer)])}):")
         lines = methodcode.BodyWriter(unit, writer, 2)
@@ -125,9 +129,9 @@ class ClassCode:
         unit.write("try:", 1)
         self._prologue(method, arguments, writer, lock, lines)
         assigned = methodcode.assigned_names(body) - {item.name for item in arguments}
-        names = [writer.variable(item) for item in sorted(assigned)]
-        if names:
-            lines.line(f"{' = '.join(names)} = None")
+        variables = [writer.variable(item) for item in sorted(assigned)]
+        if variables:
+            lines.line(f"{' = '.join(variables)} = None")
         writer.assigned.update(assigned)
         lines.write(body)
         unit.at(method.position, "")
@@ -136,6 +140,7 @@ class ClassCode:
         if lock.kind != "none":
             unit.write("if L is not None: S.leave(L)", 2)
         unit.method = ""
+        self.scope.static = False
         return name
 
     def _parameters(self, arguments: list[Argument], writer: FunctionWriter) -> list[str]:
@@ -212,6 +217,13 @@ class ClassCode:
             lines.line(f"{name} = {fallback}(this, S, {name})")
         else:
             lines.line(f"if not ({condition}): {name} = {fallback}(this, S, {name})")
+
+    def evaluate(self, node: Node, this: Any, run: Run) -> Any:
+        """The value of a structure of this class's source, evaluated now."""
+        scope = self.scope.detached()
+        function = scope.structure_function(node, "metadata")
+        scope.execute()
+        return function(this, run)
 
     def guard(self, contract: Contract, name: str) -> str | None:
         """Source of a condition under which a value passes a contract unchanged."""

@@ -261,9 +261,7 @@ def _type_reference(node: ast.Expression, scalar: Scalar, scope: ContractScope) 
         text = node.value
     if text is not None:
         written = text
-        return _TypeReference(
-            lambda _: type_.find_type(type_.namespaces.resolve(written)), True
-        )
+        return _TypeReference(lambda _: type_.find_type(type_.namespaces.resolve(written)), True)
     evaluate = scope.function(node, scalar)
 
     def computed(setting: Setting) -> MuranoType:

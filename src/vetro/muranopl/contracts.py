@@ -189,8 +189,7 @@ class MapOf(Contract):
         if self.other is not None:
             key, item = tools.fresh(), tools.fresh()
             conditions = [
-                part.guard(var, tools)
-                for part, var in zip(self.other, (key, item), strict=True)
+                part.guard(var, tools) for part, var in zip(self.other, (key, item), strict=True)
             ]
             if None in conditions:
                 return None
@@ -247,9 +246,7 @@ class ListOf(Contract):
         elif length < self.minimum:
             raise Violation(f"Array length {length} must not be less than {self.minimum}")
         if len(self.items) > 1 and length < len(self.items) and not self.lenient:
-            raise Violation(
-                f"Array length {length} must not be less than {len(self.items)}"
-            )
+            raise Violation(f"Array length {length} must not be less than {len(self.items)}")
         if not self.items:
             return freeze(given)
         last = len(self.items) - 1
@@ -417,9 +414,7 @@ class OfClass(Step):
             if isinstance(found, ForwardReference):
                 return found
         else:
-            raise Violation(
-                f"Value {preview(value)} cannot be represented as class {wanted.name}"
-            )
+            raise Violation(f"Value {preview(value)} cannot be represented as class {wanted.name}")
         if not self._fits(found.type, wanted):
             raise Violation(
                 f"Object of class {found.type.name} is not compatible with class {wanted.name}"

@@ -138,6 +138,11 @@ def declare(documents: list[Node], requested: str) -> list[ClassDeclaration]:
     return declarations
 
 
+def read_metas(node: Node | None, namespaces: Namespaces) -> list[MetaDeclaration]:
+    """The items of a `Meta` value outside of a class (a manifest's)."""
+    return _Reader(namespaces).metas(node)
+
+
 def name_text(node: Node) -> str | None:
     """The text of a scalar that stands where a name is wanted: `ns:Cls` too counts as text."""
     if isinstance(node, Scalar) and node.value is not None:

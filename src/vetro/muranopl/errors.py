@@ -53,6 +53,15 @@ class StackFrame:
     position: Position | None
     instruction: str
 
+    def as_map(self) -> dict[str, str | None]:
+        """The frame as programs see it."""
+        return {
+            "instruction": self.instruction,
+            "location": None if self.position is None else str(self.position),
+            "methodName": self.method_name,
+            "typeName": self.type_name,
+        }
+
     def __str__(self) -> str:
         where = (
             f'File "{self.position.file}", line {self.position.line}:{self.position.column}'

@@ -44,8 +44,8 @@ class PropertyInitialiser:
 
     __slots__ = (
         "chain",
-        "constant",
         "config_value",
+        "constant",
         "default",
         "from_model",
         "makes_object",
@@ -120,6 +120,8 @@ class PropertyInitialiser:
         transaction: Transaction,
     ) -> None:
         """Set the property from the model or its default."""
+        if transaction.depth == 1 and self.name in transaction.excluded:
+            return
         value = given.get(self.name, MISSING) if self.from_model else MISSING
         if value is not MISSING:
             self._store(made, run, value, transaction, True)

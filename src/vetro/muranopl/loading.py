@@ -12,17 +12,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
-from .contracts import MISSING, ForwardReference
+from .contracts import ForwardReference
 from .errors import (
     CircularExpressionDependenciesError,
     NoObjectFoundError,
-    NoPackageForClassFound,
     ObjectModelError,
     UninitializedPropertyAccessError,
 )
 from .objects import DestroyedObject, MuranoObject
-from .values import freeze
-from .versions import version_spec
+from .values import FINAL_TYPES, freeze
 
 if TYPE_CHECKING:
     from .run import Run
@@ -127,10 +125,21 @@ class Transaction:
     )
     """Properties whose values hold forward references: object, property, raw value."""
     depth: int = 0
+    dry: bool = False
+    """True for `template()`: nothing is constructed, what cannot be checked yet is left out."""
+    excluded: frozenset[str] = frozenset()
+    """Properties of the outermost object that a dry load leaves out."""
+    outer: Transaction | None = None
+    """The load within which a dry one runs: its ids are known."""
+    copy: bool = False
+    """True for `ObjectsCopy`: objects met before are those of `Objects`."""
 
     def find(self, object_id: str) -> MuranoObject | None:
         """An object of this transaction, by the id its model gave it."""
-        return self.objects.get(object_id)
+        found = self.objects.get(object_id)
+        if found is None and self.outer is not None:
+            return self.outer.find(object_id)
+        return found
 
     def make(
         self,
@@ -174,9 +183,7 @@ class Transaction:
         """Evaluate the properties of a new object and remember it for construction."""
         self.depth += 1
         if self.depth > 200:
-            raise ObjectModelError(
-                "objects are nested more than 200 deep", names=("ValueError",)
-            )
+            raise ObjectModelError("objects are nested more than 200 deep", names=("ValueError",))
         made.type.assembly.fill(made, self.run, properties, self)
         self.depth -= 1
         self.created.append((made, properties))
@@ -194,11 +201,17 @@ class Transaction:
             return default
         if default is not None and header.type_name == default.name and header.version is None:
             return default
-        return self.run.type_for_model(
-            header.type_name, header.version, header.package, self.scope
-        )
+        return self.run.type_for_model(header.type_name, header.version, header.package, self.scope)
 
-    def finish(self) -> None:
+    def resolve_plain(self, value: Any) -> Any:
+        """A raw value of the model for a native constructor: ids stay text."""
+        return freeze(value)
+
+    def argument(self, value: Any) -> Any:
+        """A raw value of the model for an argument of `.init`."""
+        return value if type(value) in FINAL_TYPES else freeze(value)
+
+    def finish(self, *, publish: bool = True) -> None:
         """Resolve what pointed forward, construct, publish."""
         run = self.run
         self.open = False
@@ -210,12 +223,23 @@ class Transaction:
                 raise
         self.forward.clear()
         created, self.created = self.created, []
-        with run.construction():
+        if publish:
+            for made, _ in created:
+                run.publish(made)
+        before, run.transaction = run.transaction, self
+        run.building += 1
+        try:
             for made, properties in created:
                 if not made.destroyed:
                     construct(made, run, properties, self)
-        for made, _ in created:
-            run.publish(made)
+        except BaseException:
+            for made, _ in created:
+                if run.objects.get(made.id) is made:
+                    del run.objects[made.id]
+            raise
+        finally:
+            run.building -= 1
+            run.transaction = before
 
 
 def construct(
@@ -279,29 +303,3 @@ def _subscriptions(made: MuranoObject, dependencies: Mapping[str, Any]) -> None:
             found.append((str(entry["subscriber"]), None if handler is None else str(handler)))
     if found:
         made.subscriptions = list(dict.fromkeys(found))
-
-
-def model_type(
-    run: Run, name: str, version: str | None, package: str | None, scope: MuranoType | None
-) -> MuranoType:
-    """The class a model names, looked up as section 5 says. Raises NoPackageForClassFound."""
-    runtime = run.session.runtime
-    found = runtime.type_from_model(name, version_spec(version), package, scope)
-    if found is None:
-        raise NoPackageForClassFound(
-            f'Package for class "{name}" ({version or "any 0.x"}) is not found',
-            hint=runtime.close_class_names(name),
-        )
-    return found
-
-
-__all__ = [
-    "MISSING",
-    "Header",
-    "Transaction",
-    "construct",
-    "fill_in_order",
-    "holds_forward_reference",
-    "model_type",
-    "read_header",
-]

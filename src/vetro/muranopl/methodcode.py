@@ -184,7 +184,9 @@ class BodyWriter:
         self.line(self._leaving("continue"))
 
     def match(self, statement: st.Match) -> None:
-        table = {match_key(key): index for index, (key, _) in reversed([*enumerate(statement.cases)])}
+        table = {
+            match_key(key): index for index, (key, _) in reversed([*enumerate(statement.cases)])
+        }
         chosen = self.fresh("case")
         value = self.structure(statement.value)
         names = self.writer.constant(table), self.writer.constant(match_key)
@@ -294,9 +296,7 @@ class BodyWriter:
                 for handler in statement.handlers
             )
             match = self.writer.constant(match_handler)
-            self.line(
-                f"{chosen} = {match}({error}, {self.writer.constant(table)})"
-            )
+            self.line(f"{chosen} = {match}({error}, {self.writer.constant(table)})")
             self.line(f"if {chosen} is None: raise")
             self.line(f"{kept} = {error}")
             self.caught.append(kept)

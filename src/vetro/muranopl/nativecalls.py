@@ -92,6 +92,16 @@ class NativeCall:
             result = wait(cast(Awaitable[Any], result))
         return materialise(freeze(result), run)
 
+    def call_with_values(
+        self, run: Run, this: MuranoObject, holder: Any, named: Mapping[str, Any]
+    ) -> None:
+        """Run a constructor with values picked by name."""
+        context = CallContext(run.session, this, calling_type(2))
+        positional, keywords = self._bind((), named, run, context)
+        result = self._function(holder, *positional, **keywords)
+        if inspect.isawaitable(result):
+            wait(cast(Awaitable[Any], result))
+
     def _bind(
         self,
         args: Sequence[Any],

@@ -157,6 +157,13 @@ class MuranoObject:
             owner = owner.owner
         return False
 
+    def native_part(self, type_: MuranoType) -> Any:
+        """The Python instance of a native class within the object."""
+        instance = (self.natives or {}).get(type_)
+        if instance is None:
+            raise MuranoError(f"{type_.name} of {self!r} is not constructed yet")
+        return instance
+
     def native(self, python_class: type[Any] | None = None) -> Any:
         """The Python instance behind a native part of the object.
 

@@ -1,37 +1,51 @@
 """What generated code and the library hold on to while a session runs.
 
-One `Run` belongs to one session. Its few counters are plain slots, because every call and every
-loop turn touches them:
+One `Run` belongs to one session. It is the session's YAQL `Evaluation` as well, so that
+expressions and methods draw on the same budgets. A few plain slots are touched by every call and
+every loop turn:
 
-- `room` counts down with each nested call; below `floor` the call takes the slow path `enter`.
+- `room` counts down with each nested call; below `floor` a call takes the slow path `enter`.
   `floor` is 0, or beyond any depth while several green threads are alive (calls then take locks).
-- `fuel` counts down with each call and loop turn; below 0 `refuel` looks at the budgets.
+- `fuel` counts down with each call, loop turn and element; below 0 `refuel` looks at the budgets.
 """
 
 from __future__ import annotations
 
+import datetime
 import random
 import sys
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NoReturn
 
+from vetro.yaql.errors import NoFunctionRegisteredException
+from vetro.yaql.evaluation import Evaluation
+from vetro.yaql.evaluation import Limits as YaqlLimits
+from vetro.yaql.values import finalize
+
+from . import sites
 from .attributes import AttributeStore
+from .contracts import Setting
 from .errors import (
     LimitExceeded,
-    MuranoError,
     NoMethodFound,
-    RunAborted,
+    NoWriteAccessError,
+    PropertyWriteError,
+    UninitializedPropertyAccessError,
 )
+from .initialising import apply_chain
+from .loading import Transaction
 from .locks import LockTable
 from .objects import CastView, MuranoObject
+from .reflection import Info
 from .scheduler import GreenThread, Scheduler
-from .types import Method, MuranoType, Property
+from .targets import UNSET
+from .traces import calling_type
+from .types import MuranoType, Property
+from .values import preview
 
 if TYPE_CHECKING:
-    from .contracts import Setting
-    from .loading import Transaction
     from .session import Session
 
 _CHUNK = 10_000
@@ -42,22 +56,25 @@ PYTHON_FRAMES = 6_500
 """Python's own recursion limit while programs run: what fits an 8 MiB stack with room to spare."""
 
 
-class Run:
+class Run(Evaluation):
     """The running state of a session."""
 
     __slots__ = (
-        "_constructing",
         "_grace",
+        "_legacy",
+        "_random",
         "_steps_left",
         "attributes",
         "batch",
         "building",
         "floor",
-        "fuel",
         "locks",
-        "max_depth",
+        "main",
+        "max_room",
+        "names_made",
         "new_id",
         "objects",
+        "room",
         "scheduler",
         "session",
         "statics",
@@ -66,20 +83,35 @@ class Run:
 
     def __init__(self, session: Session) -> None:
         limits = session.limits
+        super().__init__(
+            session.runtime.library("current"),
+            YaqlLimits(
+                collection_items=limits.collection_items,
+                string_length=limits.string_length,
+                steps=limits.steps,
+                seconds=None,
+            ),
+        )
+        self.main = self
         self.session = session
-        self.max_depth = limits.depth
+        self.max_room = limits.depth
         self.room = limits.depth
         self.floor = 0
         self.fuel = 0
+        self.building = 0
+        """Constructors in progress: while there are, In and Const properties may be written."""
         self._steps_left = limits.steps
         self._grace = False
-        self._constructing = 0
+        self._legacy: LegacyRun | None = None
+        self._random = _PortRandom(session)
+        self.names_made = 0
         self.scheduler = Scheduler(max_threads=limits.green_threads, switched=self._switched)
         self.locks = LockTable(self.scheduler)
         self.statics: dict[Property, Any] = {}
         self.objects: dict[str, MuranoObject] = {}
         self.attributes = AttributeStore()
         self.transaction: Transaction | None = None
+        """The load whose constructors run now."""
         self.batch: frozenset[MuranoObject] = frozenset()
         """Objects that are being destroyed now."""
         self.new_id: Callable[[], str] = session.effects.new_id
@@ -89,16 +121,17 @@ class Run:
     def refuel(self) -> None:
         """Look at the budgets; called every few thousand steps."""
         self.scheduler.check()
-        self._steps_left -= _CHUNK
+        self._steps_left -= _CHUNK - min(self.fuel, 0)
         if self._steps_left < 0:
             if self._grace:
                 raise LimitExceeded("the program's clean-up takes too long", limit="steps")
             self._grace = True
             self._steps_left = GRACE_STEPS
-            error = LimitExceeded(
-                f"the program took more than {self.session.limits.steps} steps", limit="steps"
+            self.scheduler.request_abort(
+                LimitExceeded(
+                    f"the program took more than {self.session.limits.steps} steps", limit="steps"
+                )
             )
-            self.scheduler.request_abort(error)
             self.scheduler.check()
         self.fuel = _CHUNK
 
@@ -107,19 +140,16 @@ class Run:
         self._steps_left = self.session.limits.steps
         self._grace = False
         self.fuel = 0
-        self.room = self.max_depth
+        self.room = self.max_room
+        self.building = 0
 
     def enter(self, key: Hashable, what: str) -> Hashable:
         """The slow path of a call: too deep, or a lock is needed. What `leave` is given."""
         if self.room < 0:
-            self.room += 20  # room for the handlers on the way out
-            try:
-                raise LimitExceeded(
-                    f"calls are nested more than {self.max_depth} deep, in {what}", limit="depth"
-                )
-            finally:
-                self.room -= 20
-        if self.floor == 0:
+            raise LimitExceeded(
+                f"calls are nested more than {self.max_room} deep, in {what}", limit="depth"
+            )
+        if self.floor == 0 or key is None:
             return None
         return key if self.locks.acquire(key, what) else None
 
@@ -129,26 +159,44 @@ class Run:
 
     def _switched(self, old: GreenThread | None, new: GreenThread | None) -> None:
         if old is not None:
-            old.depth = self.max_depth - self.room
+            old.depth = self.max_room - self.room
         if new is not None:
-            self.room = self.max_depth - new.depth
+            self.room = self.max_room - new.depth
         self.floor = _FAR if self.scheduler.alive > 1 else 0
+
+    @property
+    def legacy(self) -> LegacyRun:
+        """The view of this run that code of formats 1.0 and 1.1 gives to the library."""
+        if self._legacy is None:
+            self._legacy = LegacyRun(self)
+        return self._legacy
+
+    def parallel_map(self, function: Callable[[Any], Any], items: Sequence[Any]) -> tuple[Any, ...]:
+        """A function of each item, each in a green thread; results in order.
+
+        The first error by order is raised after all have ended.
+        """
+
+        def task(item: Any) -> Callable[[], Any]:
+            return lambda: finalize(function(item), self)
+
+        limit = self.session.limits.parallel_branches
+        threads = self.scheduler.join_all([task(item) for item in items], limit)
+        for thread in threads:
+            if thread.error is not None:
+                raise thread.error
+        return tuple([thread.finished for thread in threads])
 
     # -- construction --------------------------------------------------------------------------
 
     @contextmanager
     def construction(self) -> Iterator[None]:
         """While inside, In and Const properties may be written (section 6.1)."""
-        self._constructing += 1
+        self.building += 1
         try:
             yield
         finally:
-            self._constructing -= 1
-
-    @property
-    def constructing(self) -> bool:
-        """True while some constructor runs."""
-        return self._constructing > 0
+            self.building -= 1
 
     # -- objects -------------------------------------------------------------------------------
 
@@ -159,6 +207,180 @@ class Run:
     def publish(self, made: MuranoObject) -> None:
         """Make an object findable by its id."""
         self.objects[made.id] = made
+
+    def create(
+        self,
+        type_: MuranoType,
+        given: Mapping[str, Any],
+        owner: MuranoObject | None,
+        name: Any = None,
+        header: dict[str, Any] | None = None,
+        scope: MuranoType | None = None,
+    ) -> MuranoObject:
+        """A new object, constructed and published."""
+        transaction = Transaction(self, keep_ids=False, scope=scope)
+        made = type_.python_class(
+            self, self.new_id(), owner, None if name is None else str(name), None, header
+        )
+        transaction.fill(made, given)
+        transaction.finish()
+        return made
+
+    def load_graph(
+        self, model: Mapping[Any, Any], owner: MuranoObject | None, scope: MuranoType | None
+    ) -> MuranoObject:
+        """The objects of a model given to `new`."""
+        transaction = Transaction(self, keep_ids=False, scope=scope)
+        made = transaction.make(model, owner, None)
+        transaction.finish()
+        return made
+
+    def object_from_map(
+        self, value: Mapping[Any, Any], default: MuranoType, setting: Setting
+    ) -> MuranoObject:
+        """The object that a map stands for in a `class()` contract."""
+        transaction = setting.transaction
+        if transaction is not None and transaction.open:
+            return transaction.make(value, setting.owner, default)
+        if transaction is not None:
+            known = transaction.by_identity.get(id(value))
+            if known is not None:
+                return known[1]
+        own = Transaction(self, keep_ids=False, scope=self.scope_of(setting.this))
+        made = own.make(value, setting.owner, default)
+        own.finish()
+        return made
+
+    def template_of(
+        self,
+        value: Any,
+        wanted: MuranoType,
+        default: MuranoType,
+        excluded: Sequence[str],
+        setting: Setting,
+    ) -> Any:
+        """What `template()` makes of a map or an object (section 7)."""
+        from .templates import template_value
+
+        return template_value(self, value, wanted, default, excluded, setting)
+
+    def scope_of(self, this: Any) -> MuranoType | None:
+        """The class of an object, or the type itself."""
+        if isinstance(this, MuranoType):
+            return this
+        return this.type if isinstance(this, MuranoObject) else None
+
+    # -- types ---------------------------------------------------------------------------------
+
+    def as_type(self, value: Any, scope: MuranoType | None) -> MuranoType:
+        """The class a value stands for: a type, a reflection object, an object, or a name."""
+        if isinstance(value, MuranoType):
+            return value
+        if isinstance(value, str):
+            if scope is None:
+                return self.session.runtime.type(value)
+            return sites.named_type(scope, value)()
+        if isinstance(value, (MuranoObject, CastView)):
+            return value.type
+        if isinstance(value, Info):
+            found = value.as_type()
+            if found is not None:
+                return found
+        raise TypeError(f"{preview(value)} is no class")
+
+    def is_type_key(self, key: Any) -> bool:
+        """True for the key of an inline object that names its class (section 13)."""
+        return isinstance(key, MuranoType) or (isinstance(key, str) and ":" in key)
+
+    def resolve_type_key(self, key: str, scope: MuranoType | None) -> MuranoType | str:
+        """The class of such a key."""
+        if scope is None:
+            return key.rpartition(":")[2]
+        return sites.named_type(scope, key)()
+
+    def type_for_model(
+        self, name: str, version: str | None, package: str | None, scope: MuranoType | None
+    ) -> MuranoType:
+        """The class a model names."""
+        return self.session.runtime.type_from_model(
+            name, version, package, scope, self.session.info.project_id
+        )
+
+    # -- properties ----------------------------------------------------------------------------
+
+    def static_value(self, declaration: Property) -> Any:
+        """A static property; its default is evaluated when it is first read."""
+        if declaration in self.statics:
+            return self.statics[declaration]
+        owner = declaration.declaring_type
+        code = owner.own_code()
+        default = code.defaults.get(declaration.name)
+        config = owner.class_config()
+        if declaration.name in config:
+            value: Any = config[declaration.name]
+        elif default is not None:
+            value = default(owner, self)
+        elif declaration.name in code.constant_defaults:
+            value = code.constant_defaults[declaration.name]
+        else:
+            return None
+        return self.write_static(declaration, value)
+
+    def write_static(self, declaration: Property, value: Any) -> Any:
+        """Assign a static property; the value after its contract."""
+        owner = declaration.declaring_type
+        chain = [(declaration, owner.own_code().contracts[declaration.name])]
+        made = apply_chain(chain, value, Setting(owner, self))
+        self.statics[declaration] = made
+        return made
+
+    def write_property(self, target: Any, name: str, value: Any, scope: MuranoType | None) -> None:
+        """Assignment by the rules of section 6.2; `scope` is the class whose code writes."""
+        type_ = sites.receiver_type(target)
+        seen_from = scope if scope is not None and type_.is_compatible(scope) else None
+        found = (seen_from or type_).find_property(name)
+        if found is not None and found.is_static:
+            self.write_static(found, value)
+            return
+        if isinstance(target, MuranoType):
+            raise sites.NoPropertyFound(
+                f'Property "{name}" is not found in type "{type_.name}"',
+                hint=self.close_names(name, type_.property_names()),
+            )
+        holder = target.target if isinstance(target, CastView) else target
+        if found is None:
+            if seen_from is None:
+                raise PropertyWriteError(
+                    f'Property "{name}" in class "{type_.name}" cannot be written',
+                    hint=self.close_names(name, type_.property_names()),
+                )
+            holder.__dict__[f"q{seen_from.index}_{name}"] = value
+            return
+        if seen_from is None and not (self.building and not holder.initialised):
+            raise NoWriteAccessError(
+                f'Property "{name}" is immutable to the caller',
+                hint=f"only code of {type_.name} and its ancestors may write it",
+            )
+        getattr(holder, "w_" + name)(self, value)
+
+    def read_property_or_unset(self, target: Any, name: str, scope: MuranoType) -> Any:
+        """A property's value; UNSET when it was never assigned."""
+        try:
+            return sites.read_member(self, target, name, scope)
+        except UninitializedPropertyAccessError:
+            return UNSET
+
+    def may_grow_in_place(self, target: Any, name: str) -> bool:
+        """True when the property's contract cannot refuse a map after a key was set in it."""
+        type_ = sites.receiver_type(target)
+        declarations = type_.all_declarations(name)
+        if len(declarations) != 1:
+            return not declarations
+        declaration = declarations[0]
+        if declaration.native is not None:
+            return False
+        contract = declaration.declaring_type.own_code().contracts[name]
+        return contract.tolerates_growth and (declaration.is_writable or self.building > 0)
 
     # -- calls ---------------------------------------------------------------------------------
 
@@ -171,16 +393,9 @@ class Run:
     ) -> Any:
         """Call a method by name with values; the result is a program's value."""
         named = {"a_" + key: value for key, value in (kwargs or {}).items()}
-        if isinstance(receiver, MuranoObject):
-            method = receiver.type.find_method(name)
-            if method is None or receiver.destroyed:
-                self.missing_method(receiver, receiver.type, name)
-            return getattr(receiver, "m_" + name)(self, *args, **named)
-        if isinstance(receiver, CastView):
-            return self.call_as(receiver.target, receiver.type, name, args, named)
-        if isinstance(receiver, MuranoType):
-            return self.call_static(receiver, name, args, named)
-        raise NoMethodFound(f"{receiver!r} has no method {name!r}")
+        if sites.find_bound(receiver, name, None, self) is None:
+            self.missing_method(receiver, sites.receiver_type(receiver), name)
+        return sites.invoke_bound(self, receiver, name, args, named)
 
     def call_as(
         self,
@@ -191,11 +406,11 @@ class Run:
         named: Mapping[str, Any],
     ) -> Any:
         """Call what a name means in an ancestor's view of an object."""
-        if type_.find_method(name) is None or target.destroyed:
-            self.missing_method(target, type_, name)
+        if target.destroyed:
+            getattr(target, "m_" + name)
         function = getattr(type_.python_class, "m_" + name)
-        method = cast(Method, type_.find_method(name))
-        if method.is_static:
+        method = type_.find_method(name)
+        if method is not None and method.is_static:
             return function(self, *args, **named)
         return function(target, self, *args, **named)
 
@@ -203,67 +418,116 @@ class Run:
         self, type_: MuranoType, name: str, args: Sequence[Any], named: Mapping[str, Any]
     ) -> Any:
         """Call a static or extension method of a class."""
-        method = type_.find_method(name)
-        if method is None or not method.is_static:
-            self.missing_method(type_, type_, name)
         return getattr(type_.python_class, "m_" + name)(self, *args, **named)
 
-    def missing_method(self, receiver: Any, type_: MuranoType, name: str) -> Any:
+    def missing_method(self, receiver: Any, type_: MuranoType, name: str) -> NoReturn:
         """Raise what a call of an unknown method raises."""
         if isinstance(receiver, MuranoObject) and receiver.destroyed:
             getattr(receiver, "m_" + name)
-        method = type_.find_method(name)
-        known = [item for item in type_.method_names() if not item.startswith(".")]
-        close = get_close_matches(name, known, 1, 0.6)
-        if method is not None:
+        legacy = ("yaql.language.exceptions.NoMethodRegisteredException",)
+        names = (*NoMethodFound("").names, *legacy)
+        if type_.find_method(name) is not None:
             raise NoMethodFound(
-                f"method {name!r} of {type_.name} needs an object: it is not static"
+                f"method {name!r} of {type_.name} cannot be called this way",
+                names=names,
+                hint="call it on an object"
+                if isinstance(receiver, MuranoType)
+                else "an extension method is called on what it extends",
             )
         raise NoMethodFound(
             f"class {type_.name} has no method {name!r}",
-            names=(
-                *NoMethodFound("").names,
-                "yaql.language.exceptions.NoMethodRegisteredException",
-            ),
-            hint=f"did you mean {close[0]}?" if close else None,
+            names=names,
+            hint=self.close_names(name, type_.method_names()),
         )
 
-    # -- errors --------------------------------------------------------------------------------
+    @staticmethod
+    def close_names(name: str, known: Iterable[str]) -> str | None:
+        """A hint with the nearest name."""
+        close = get_close_matches(name, [item for item in known if item[:1] != "."], 1, 0.6)
+        return f"did you mean {close[0]}?" if close else None
 
-    def aborting(self, error: BaseException) -> bool:
-        """True for errors that no `Catch` may see; converts running out of Python frames."""
-        if isinstance(error, RecursionError):
-            raise LimitExceeded(
-                "expressions and calls are nested too deep", limit="depth"
-            ) from error
-        return isinstance(error, RunAborted)
+    # -- what YAQL asks ------------------------------------------------------------------------
 
-    def template_of(self, *args: Any) -> Any:
-        raise NotImplementedError
-
-    def object_from_map(
-        self, value: Mapping[Any, Any], default: MuranoType, setting: Setting
-    ) -> MuranoObject:
-        """The object that a map stands for in a `class()` contract."""
-        from .loading import Transaction
-
-        transaction = setting.transaction
-        if transaction is not None and transaction.open:
-            return transaction.make(value, setting.owner, default)
-        own = Transaction(self, keep_ids=False, scope=self.scope_of(setting.this))
-        made = own.make(value, setting.owner, default)
-        own.finish()
-        return made
-
-    def scope_of(self, this: Any) -> MuranoType | None:
-        """The class of an object, or the type itself."""
-        if isinstance(this, MuranoType):
-            return this
-        return this.type if isinstance(this, MuranoObject) else None
+    def now(self) -> datetime.datetime:
+        return self.session.effects.now()
 
     def random(self) -> random.Random:
-        """A generator seeded by the effects port."""
-        return random.Random(self.session.effects.random())  # noqa: S311 - no secrets
+        return self._random
+
+    def host_property(self, receiver: Any, name: str) -> Any:
+        if isinstance(receiver, (MuranoObject, CastView, MuranoType)):
+            return sites.read_member(self, receiver, name, calling_type())
+        if isinstance(receiver, Info):
+            return receiver.read(self, name)
+        return super().host_property(receiver, name)
+
+    def host_method(
+        self, receiver: Any, name: str, args: Sequence[Any], kwargs: dict[str, Any]
+    ) -> Any:
+        if isinstance(receiver, (MuranoObject, CastView, MuranoType)):
+            return sites.dynamic_call(self, calling_type(), receiver, name, args, kwargs)
+        if isinstance(receiver, Info):
+            return receiver.call(self, name, args, kwargs)
+        return super().host_method(receiver, name, args, kwargs)
+
+    def is_host_method_receiver(self, receiver: Any) -> bool:
+        return isinstance(receiver, (MuranoObject, CastView, MuranoType, Info))
+
+    def host_function(self, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        raise NoFunctionRegisteredException(f'Unknown function "{name}"')
+
+    def host_text(self, value: Any) -> str:
+        if isinstance(value, MuranoType):
+            return value.name
+        if isinstance(value, Info):
+            return str(value)
+        return repr(value) if isinstance(value, (MuranoObject, CastView)) else "<value>"
+
+
+class LegacyRun(Evaluation):
+    """The face of a run that shows the library the legacy flavour."""
+
+    __slots__ = ("main",)
+
+    def __init__(self, main: Run) -> None:
+        super().__init__(main.session.runtime.library("legacy"), main.limits)
+        self.main = main
+        self.fuel = 0
+
+    def refuel(self) -> None:
+        self.fuel += _CHUNK
+        self.main.charge(_CHUNK)
+
+    def now(self) -> datetime.datetime:
+        return self.main.now()
+
+    def random(self) -> random.Random:
+        return self.main.random()
+
+    def host_property(self, receiver: Any, name: str) -> Any:
+        return self.main.host_property(receiver, name)
+
+    def host_method(
+        self, receiver: Any, name: str, args: Sequence[Any], kwargs: dict[str, Any]
+    ) -> Any:
+        return self.main.host_method(receiver, name, args, kwargs)
+
+    def is_host_method_receiver(self, receiver: Any) -> bool:
+        return self.main.is_host_method_receiver(receiver)
+
+    def host_text(self, value: Any) -> str:
+        return self.main.host_text(value)
+
+
+class _PortRandom(random.Random):
+    """Draws from the effects port."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(0)
+        self._session = session
+
+    def random(self) -> float:
+        return self._session.effects.random()
 
 
 def raise_python_limit() -> None:
@@ -272,4 +536,4 @@ def raise_python_limit() -> None:
         sys.setrecursionlimit(PYTHON_FRAMES)
 
 
-__all__ = ["MuranoError", "Run", "raise_python_limit"]
+__all__ = ["LegacyRun", "Run", "raise_python_limit"]

@@ -2,15 +2,49 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import json
 from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
+import yaml
+
+from vetro.yaql.errors import YaqlParsingException
+from vetro.yaql.evaluation import Evaluation
+from vetro.yaql.grammar import MURANOPL
+from vetro.yaql.library import Library, standard_library
+from vetro.yaql.parser import parse
+
+from . import declarations, locking, metadata
+from .builtin import CORE, BuiltinCore
+from .declarations import ClassDeclaration, Finding, MetaDeclaration
 from .effects import DirectEffects, EffectsPort, Json
-from .limits import Limits
+from .errors import (
+    DslSyntaxError,
+    InvalidInheritanceError,
+    MuranoError,
+    NoClassFound,
+    NoPackageForClassFound,
+    NoPackageFound,
+    PackageFormatError,
+    Position,
+)
+from .functions import engine_library
+from .limits import Limits, YamlLimits
+from .locking import LockPolicy
+from .manifest import parse_format
+from .names import Namespaces
+from .native import NativeClass, inspect_class, inspect_function
+from .nativecalls import NativeCall
 from .session import Session, SessionInfo
 from .sources import PackageResolver, PackageSource
-from .types import MuranoPackage, MuranoType
+from .types import Method, MuranoPackage, MuranoType
+from .versions import Version, VersionSpec, version_spec
+from .yamltree import load_documents
+
+_EXTENSIONS = "io.murano.extensions."
 
 
 class Runtime:
@@ -29,20 +63,57 @@ class Runtime:
         *,
         class_configs: Path | Mapping[str, Mapping[str, Json]] | None = None,
         resolver: PackageResolver | None = None,
+        yaml_limits: YamlLimits | None = None,
     ) -> None:
         self.resolver = resolver
         self.class_configs = class_configs
+        self.yaml_limits = yaml_limits or YamlLimits()
+        self.findings: list[Finding] = []
+        """What a linter would say about the classes compiled so far."""
+        self.fixed_packages: dict[str, set[Version]] = {}
+        """Versions this environment already uses (section 5); they are preferred."""
+        self._packages: dict[str, dict[Version, MuranoPackage]] = {}
+        self._used: set[MuranoPackage] = set()
+        self._natives: dict[str, _NativeRegistration] = {}
+        self._libraries: dict[str, Library] = {}
+        self._package_functions: dict[str, list[tuple[str, Callable[..., Any], str]]] = {}
+        self._package_libraries: dict[tuple[str, str], Library] = {}
+        self._builtin = BuiltinCore()
+        self._index = 0
+        self._building: list[tuple[MuranoPackage, str]] = []
+        from .system import GarbageCollector, SystemLogger, Trace, TracedException
+
+        self.add_native_class("io.murano.system.GC", GarbageCollector)
+        self.add_native_class("io.murano.system.Logger", SystemLogger)
+        self.add_native_class("io.murano.Exception", TracedException)
+        self.add_native_class("io.murano.StackTrace", Trace)
+
+    # -- registration --------------------------------------------------------------------------
 
     def add_package(self, source: PackageSource) -> MuranoPackage:
-        """Make a package known. Classes compile when first used. Raises DslSyntaxError."""
-        raise NotImplementedError
+        """Make a package known. Classes compile when first used. Raises PackageFormatError."""
+        try:
+            version = Version.parse(source.version)
+            requirements = {name: version_spec(spec) for name, spec in source.requirements.items()}
+        except ValueError as error:
+            raise PackageFormatError(f"package {source.full_name}: {error}") from error
+        package = MuranoPackage(self, source, version, parse_format(source.format), requirements)
+        versions = self._packages.setdefault(source.full_name, {})
+        old = versions.get(version)
+        if old is not None and old.types:
+            raise MuranoError(
+                f"package {source.full_name}/{version} is in use and cannot be replaced",
+                names=("ValueError",),
+            )
+        versions[version] = package
+        return package
 
     def add_native_class(
         self,
         name: str,
         python_class: type[Any],
         *,
-        package: str = "io.murano",
+        package: str = CORE,
         extends: str | Sequence[str] = "io.murano.Object",
     ) -> None:
         """Make a Python class a MuranoPL class (see `vetro.muranopl.native`).
@@ -50,7 +121,8 @@ class Runtime:
         When a package declares the class in YAML as well, the two are merged; otherwise it is a
         class of `package` with the given parents.
         """
-        raise NotImplementedError
+        parents = [extends] if isinstance(extends, str) else list(extends)
+        self._natives[name] = _NativeRegistration(inspect_class(python_class), package, parents)
 
     def add_function(
         self,
@@ -62,21 +134,430 @@ class Runtime:
     ) -> None:
         """Register a host function; with `packages`, only their code sees it.
 
-        It takes plain values (and a `CallContext` where annotated) and returns one.
+        It takes plain values (and a `CallContext` where annotated) and returns one. Functions are
+        seen by classes compiled after the registration.
         """
-        raise NotImplementedError
+        if packages is None:
+            for flavour in ("current", "legacy"):
+                _register(self.library(flavour), name, function, kind)
+            return
+        for package in packages:
+            self._package_functions.setdefault(package, []).append((name, function, kind))
 
     def load_plugins(self, group: str = "io.murano.extensions") -> list[str]:
-        """Add the native classes of installed distributions; their names (section 25)."""
-        raise NotImplementedError
+        """Add the native classes of installed distributions; their names (section 25).
+
+        An entry point's name is the class name. Names that several distributions use are left out.
+        """
+        found: dict[str, list[importlib.metadata.EntryPoint]] = {}
+        for entry in importlib.metadata.entry_points(group=group):
+            found.setdefault(entry.name, []).append(entry)
+        added: list[str] = []
+        prepared: set[str] = set()
+        for name, entries in sorted(found.items()):
+            if len(entries) > 1:
+                continue
+            entry = entries[0]
+            loaded = entry.load()
+            module = importlib.import_module(entry.module)
+            prepare = getattr(module, "init_plugin", None)
+            if prepare is not None and entry.module not in prepared:
+                prepare()
+                prepared.add(entry.module)
+            self.add_native_class(name, loaded, package=name.rpartition(".")[0])
+            added.append(name)
+        return added
+
+    # -- libraries -----------------------------------------------------------------------------
+
+    def library(self, flavour: str) -> Library:
+        """The functions that class code of a flavour sees."""
+        known = self._libraries.get(flavour)
+        if known is None:
+            known = self._libraries[flavour] = engine_library(standard_library(flavour)).child()
+        return known
+
+    def library_for(self, package: MuranoPackage) -> Library:
+        """The functions that a package's code sees."""
+        extra = self._package_functions.get(package.name)
+        base = self.library(package.flavour)
+        if not extra:
+            return base
+        key = (package.name, package.flavour)
+        known = self._package_libraries.get(key)
+        if known is None:
+            known = self._package_libraries[key] = base.child()
+            for name, function, kind in extra:
+                _register(known, name, function, kind)
+        return known
+
+    # -- packages ------------------------------------------------------------------------------
+
+    @property
+    def core(self) -> MuranoPackage:
+        """The package `io.murano`."""
+        return self.find_package(CORE, version_spec(None))
+
+    def find_package(
+        self, name: str, spec: VersionSpec, project_id: str | None = None
+    ) -> MuranoPackage:
+        """A package by name: a fixed version, one in use, the best known, or the resolver's.
+
+        Raises NoPackageFound.
+        """
+        if name == CORE and CORE not in self._packages:
+            self.add_package(self._builtin)
+        known = [
+            package for version, package in self._packages.get(name, {}).items() if version in spec
+        ]
+        best = self._preferred(known)
+        if best is not None:
+            return best
+        if self.resolver is not None:
+            source = self.resolver.find_package(name, str(spec), project_id)
+            if source is not None:
+                return self._added(source)
+        raise NoPackageFound(f'Package "{name}" ({spec}) is not found')
+
+    def _added(self, source: PackageSource) -> MuranoPackage:
+        known = self._packages.get(source.full_name, {}).get(Version.parse(source.version))
+        return known if known is not None else self.add_package(source)
+
+    def _preferred(self, candidates: Sequence[MuranoPackage]) -> MuranoPackage | None:
+        if not candidates:
+            return None
+        return max(
+            candidates,
+            key=lambda package: (
+                package.semantic_version in self.fixed_packages.get(package.name, ()),
+                package in self._used,
+                package.semantic_version,
+            ),
+        )
+
+    def used_packages(self) -> dict[str, list[str]]:
+        """The packages whose classes were built, for the fixation table (section 5)."""
+        table: dict[str, list[str]] = {}
+        for package in sorted(self._used, key=lambda item: (item.name, item.semantic_version)):
+            table.setdefault(package.name, []).append(package.version)
+        return table
+
+    # -- types ---------------------------------------------------------------------------------
+
+    def next_index(self) -> int:
+        """A number for a new class."""
+        self._index += 1
+        return self._index
+
+    def type(self, name: str, version_spec_text: str | None = None) -> MuranoType:
+        """A class by name, in any version unless a spec is given. Raises NoClassFound."""
+        spec = VersionSpec("*") if version_spec_text is None else version_spec(version_spec_text)
+        found = self._type_in_any_package(name, spec, None)
+        if found is None:
+            raise NoClassFound(f'Class "{name}" is not found', hint=self.close_class_names(name))
+        return found
+
+    def find_type(
+        self, package: MuranoPackage, name: str, spec: VersionSpec | None = None
+    ) -> MuranoType:
+        """A class as a package's code sees it (section 3). Raises NoClassFound."""
+        if spec is None:
+            known = package.found.get(name)
+            if known is not None:
+                return known
+        found = self._find_type(package, name, spec)
+        if found is None and name.startswith(_EXTENSIONS):
+            short = name.removeprefix(_EXTENSIONS)
+            found = self._find_type(package, short, spec)
+            if found is not None:
+                self.findings.append(
+                    Finding(
+                        "W-extensions",
+                        f"write {short} instead of {name}",
+                        Position(package.name, 1, 1),
+                    )
+                )
+        if found is None:
+            looked_in = ", ".join(f"{item.name}/{item.version}" for item in self._visible(package))
+            raise NoClassFound(
+                f'Class "{name}" is not found in {looked_in}', hint=self.close_class_names(name)
+            )
+        if spec is None:
+            package.found[name] = found
+        return found
+
+    def _find_type(
+        self, package: MuranoPackage, name: str, spec: VersionSpec | None
+    ) -> MuranoType | None:
+        for visible in self._visible(package):
+            if spec is not None and visible.semantic_version not in spec:
+                continue
+            found = self.own_type(visible, name)
+            if found is not None:
+                return found
+        if spec is not None:
+            return self._type_in_any_package(name, spec, None)
+        return None
+
+    def _visible(self, package: MuranoPackage) -> list[MuranoPackage]:
+        """A package, then what it requires."""
+        visible = [package]
+        requirements = dict(package.requirements)
+        requirements.setdefault(CORE, version_spec(None))
+        for name, spec in requirements.items():
+            if name != package.name:
+                visible.append(self.find_package(name, spec))
+        return visible
+
+    def own_type(self, package: MuranoPackage, name: str) -> MuranoType | None:
+        """A class that the package itself declares; built now if it is not."""
+        known = package.types.get(name)
+        if known is not None:
+            return known
+        declaration = self._declaration(package, name)
+        return None if declaration is None else self._build(package, name, declaration)
+
+    def _declaration(self, package: MuranoPackage, name: str) -> ClassDeclaration | None:
+        waiting = package.declared.get(name)
+        if waiting is not None:
+            return waiting
+        source = package.source
+        file = package.class_files.get(name)
+        if file is None and package.name == CORE:
+            file = self._builtin.classes.get(name)
+            source = self._builtin
+        if file is None:
+            native = self._natives.get(name)
+            if native is not None and native.package == package.name:
+                return _native_declaration(name, native)
+            return None
+        self._load_file(package, source, file, name)
+        found = package.declared.get(name)
+        if found is None:
+            bare = package.declared.get(name.rpartition(".")[2])
+            if bare is not None and not bare.namespaces.default:
+                bare.name = name
+                return bare
+            raise DslSyntaxError(
+                f"the file {file} of {package.name} does not declare {name}",
+                position=Position(f"{package.name}/Classes/{file}", 1, 1),
+                hint="check Name and Namespaces in the file, and Classes in the manifest",
+            )
+        return found
+
+    def _load_file(
+        self, package: MuranoPackage, source: PackageSource, file: str, name: str
+    ) -> None:
+        if file in package.loaded_files:
+            return
+        package.loaded_files.add(file)
+        shown = f"{package.name}/Classes/{file}"
+        try:
+            text = source.read_class(file)
+        except FileNotFoundError as error:
+            raise NoClassFound(
+                f'the file "{file}" of class "{name}" is not in package {package.name}'
+            ) from error
+        documents = load_documents(
+            text, shown, parse_expression=parse_expression, limits=self.yaml_limits
+        )
+        for declaration in declarations.declare(documents, name):
+            assert declaration.name is not None
+            if declaration.name in package.declared:
+                raise DslSyntaxError(
+                    f"class {declaration.name} is declared twice in {package.name}",
+                    position=declaration.position,
+                )
+            package.declared[declaration.name] = declaration
+            self.findings.extend(declaration.findings)
+
+    def _build(
+        self, package: MuranoPackage, name: str, declaration: ClassDeclaration
+    ) -> MuranoType:
+        key = (package, name)
+        if key in self._building:
+            cycle = [item for _, item in self._building[self._building.index(key) :]]
+            raise InvalidInheritanceError(
+                f"class {name} extends itself: {' → '.join([*cycle, name])}",
+                position=declaration.position,
+            )
+        self._building.append(key)
+        try:
+            parents: list[MuranoType] = []
+            for parent_name in dict.fromkeys(declaration.extends):
+                try:
+                    parents.append(self.find_type(package, parent_name))
+                except NoClassFound as error:
+                    error.position = error.position or declaration.position
+                    raise
+        finally:
+            self._building.pop()
+        for parent in parents:
+            if declaration.usage == "Class" and parent.usage == "Meta":
+                raise InvalidInheritanceError(
+                    f"class {name} cannot extend the meta-class {parent.name}",
+                    position=declaration.position,
+                )
+        made = MuranoType(package, name, declaration, parents)
+        native = self._natives.get(name)
+        if native is not None:
+            made.add_native(native.inspected)
+        package.types[name] = made
+        self._used.add(package)
+        return made
+
+    def _type_in_any_package(
+        self, name: str, spec: VersionSpec, project_id: str | None
+    ) -> MuranoType | None:
+        candidates = [
+            package
+            for versions in self._packages.values()
+            for version, package in versions.items()
+            if version in spec and self._declares(package, name)
+        ]
+        best = self._preferred(candidates)
+        if best is not None:
+            return self.own_type(best, name)
+        core = self.core
+        if core.semantic_version in spec:
+            found = self.own_type(core, name)
+            if found is not None:
+                return found
+        native = self._natives.get(name)
+        if native is not None and native.package in self._packages:
+            package = self.find_package(native.package, VersionSpec("*"))
+            return self.own_type(package, name)
+        if self.resolver is not None:
+            source = self.resolver.find_class(name, str(spec), project_id)
+            if source is not None:
+                return self.own_type(self._added(source), name)
+        return None
+
+    def _declares(self, package: MuranoPackage, name: str) -> bool:
+        return name in package.class_files or name in package.declared
+
+    def type_from_model(
+        self,
+        name: str,
+        version: str | None,
+        package: str | None,
+        scope: MuranoType | None,
+        project_id: str | None = None,
+    ) -> MuranoType:
+        """The class that a model names. Raises NoPackageForClassFound, NoPackageFound."""
+        spec = version_spec(version)
+        if scope is not None and package is None:
+            if version is None:
+                return scope.find_type(name)
+            return self.find_type(scope.package, name, spec)
+        if package is not None:
+            found = self.own_type(self.find_package(package, spec, project_id), name)
+        else:
+            found = self._type_in_any_package(name, spec, project_id)
+        if found is None:
+            raise NoPackageForClassFound(
+                f'Package for class "{name}" ({spec}) is not found',
+                names=(*NoPackageForClassFound("").names, *NoClassFound("").names),
+                hint=self.close_class_names(name),
+            )
+        return found
+
+    def close_class_names(self, name: str) -> str | None:
+        """A hint with the nearest class name."""
+        known = [
+            item
+            for versions in self._packages.values()
+            for package in versions.values()
+            for item in package.class_files
+        ]
+        close = get_close_matches(name, known, 1, 0.6)
+        return f"did you mean {close[0]}?" if close else None
+
+    @property
+    def exception_type(self) -> MuranoType:
+        """`io.murano.Exception`"""
+        return self.find_type(self.core, "io.murano.Exception")
+
+    @property
+    def stack_trace_type(self) -> MuranoType:
+        """`io.murano.StackTrace`"""
+        return self.find_type(self.core, "io.murano.StackTrace")
+
+    @property
+    def logger_type(self) -> MuranoType:
+        """`io.murano.system.Logger`"""
+        return self.find_type(self.core, "io.murano.system.Logger")
 
     def compile_all(self) -> None:
         """Compile every class of every added package now (a zygote's warm-up)."""
-        raise NotImplementedError
+        for versions in list(self._packages.values()):
+            for package in list(versions.values()):
+                for name in list(package.class_files):
+                    _ = package.find_type(name).assembly
 
-    def type(self, name: str, version_spec: str | None = None) -> MuranoType:
-        """A class by name. Raises NoClassFound."""
-        raise NotImplementedError
+    # -- what classes ask ----------------------------------------------------------------------
+
+    def class_config(self, type_: MuranoType) -> Mapping[str, Any]:
+        """The class config values of a class (section 6)."""
+        configs = self.class_configs
+        if configs is None:
+            return {}
+        if not isinstance(configs, Path):
+            return configs.get(type_.name, {})
+        version = type_.package.semantic_version
+        names = [
+            f"{type_.name}-{version.major}.{version.minor}.{version.patch}",
+            f"{type_.name}-{version.major}.{version.minor}",
+            f"{type_.name}-{version.major}",
+        ]
+        if version.major == 0:
+            names.append(type_.name)
+        for name in names:
+            for suffix in (".json", ".yaml"):
+                file = configs / (name + suffix)
+                if file.is_file():
+                    return _config_file(file)
+        return {}
+
+    def lock_of(self, method: Method) -> LockPolicy:
+        """The lock that calls of a method take (section 22)."""
+        if not method.metas and not metadata.has_metas(method):
+            return locking.DEFAULT
+        values = metadata.constant_values(method, "io.murano.metadata.engine.Synchronize")
+        if values is None:
+            return locking.DEFAULT
+        names = values.get("onArgs", ())
+        return locking.lock_policy(
+            method,
+            bool(values.get("onThis", True)),
+            (names,) if isinstance(names, str) else tuple(names),
+        )
+
+    def action_headers(self, type_: MuranoType) -> dict[str, dict[str, Any]]:
+        """What `_actions` says of each Public method, except ids (section 15.3)."""
+        headers: dict[str, dict[str, Any]] = {}
+        for name in type_.method_names():
+            found = type_.method_declarations(name)
+            if not found or not found[0].is_action:
+                continue
+            details: dict[str, Any] = {"name": name, "title": name}
+            for key in ("Title", "Description", "HelpText"):
+                values = metadata.constant_values(found[0], f"io.murano.metadata.{key}")
+                if values is not None and values.get("text"):
+                    details[key[0].lower() + key[1:]] = values["text"]
+            headers[name] = details
+        return headers
+
+    def package_metas(self, package: MuranoPackage) -> list[MetaDeclaration]:
+        """The metadata of a package, from its manifest."""
+        meta = getattr(package.source, "meta", None)
+        if meta is None:
+            return []
+        text = yaml.safe_dump(meta)
+        documents = load_documents(text, f"{package.name}/manifest.yaml", parse_expression=None)
+        return declarations.read_metas(documents[0] if documents else None, Namespaces())
+
+    # -- sessions ------------------------------------------------------------------------------
 
     def schema(
         self,
@@ -87,7 +568,9 @@ class Runtime:
         package: str | None = None,
     ) -> dict[str, Json]:
         """JSON schemas of a class and its model builders (section 19)."""
-        raise NotImplementedError
+        from .schema import class_schemas
+
+        return class_schemas(self, class_name, methods, version_spec, package)
 
     def session(
         self,
@@ -96,7 +579,70 @@ class Runtime:
         limits: Limits | None = None,
         info: SessionInfo | None = None,
         services: Any = None,
+        secrets: Callable[[Any], Any] | None = None,
     ) -> Session:
-        """A new session. Without `effects`, `DirectEffects()`."""
-        _ = effects or DirectEffects()
-        raise NotImplementedError
+        """A new session. Without `effects`, `DirectEffects()`.
+
+        `services` is for native classes; `secrets` is what `decryptData` asks.
+        """
+        return Session(
+            self,
+            effects or DirectEffects(),
+            limits or Limits(),
+            info or SessionInfo(),
+            services,
+            secrets,
+        )
+
+
+class _NativeRegistration:
+    def __init__(self, inspected: NativeClass, package: str, extends: list[str]) -> None:
+        self.inspected = inspected
+        self.package = package
+        self.extends = extends
+
+
+def parse_expression(text: str) -> Any:
+    """The tree of an expression of class code; raises YaqlParsingException."""
+    return parse(text, MURANOPL)
+
+
+def _native_declaration(name: str, native: _NativeRegistration) -> ClassDeclaration:
+    return ClassDeclaration(
+        name=name,
+        namespaces=Namespaces(),
+        extends=[item for item in native.extends if item != name],
+        usage="Class",
+        properties={},
+        methods={},
+        imports=[],
+        meta=[],
+        cardinality="One",
+        applies=frozenset(),
+        inherited=False,
+        position=Position("<native>", 1, 1),
+    )
+
+
+def _register(library: Library, name: str, function: Callable[..., Any], kind: str) -> None:
+    """A host function as an overload that takes anything."""
+    call = NativeCall(inspect_function(name, function), name)
+
+    def registered(rt: Evaluation, *arguments: Any, **named: Any) -> Any:
+        run = cast(Any, getattr(rt, "main", rt))
+        return call(run, None, None, arguments, named)
+
+    library.register(
+        registered, name, function=kind != "method", method=kind != "function", exclusive=True
+    )
+
+
+def _config_file(file: Path) -> Mapping[str, Any]:
+    text = file.read_text(encoding="utf-8")
+    values: Any = json.loads(text) if file.suffix == ".json" else yaml.safe_load(text)
+    if not isinstance(values, dict):
+        raise MuranoError(f"the class config {file} is not a map", names=("ValueError",))
+    return cast("dict[str, Any]", values)
+
+
+__all__ = ["Runtime", "YaqlParsingException", "parse_expression"]

@@ -20,6 +20,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
+from types import FrameType
 from typing import Any, TypeVar, cast
 
 import greenlet
@@ -100,6 +101,7 @@ class Scheduler:
         self._tasks: dict[asyncio.Future[Any], GreenThread] = {}
         self._completed: deque[asyncio.Future[Any]] = deque()
         self._blocked: set[GreenThread] = set()
+        self._alive: set[GreenThread] = set()
         self._sequence = 0
         self._roots = 0
         self._hub: greenlet.greenlet | None = None
@@ -129,6 +131,7 @@ class Scheduler:
             thread.depth = parent.depth
             thread.state = None if parent.state is None else dict(parent.state)
         self.alive += 1
+        self._alive.add(thread)
         self._ready.append(thread)
         return thread
 
@@ -267,6 +270,16 @@ class Scheduler:
         """Forget an abort once every thread of the run has ended."""
         self.abort = None
 
+    def suspended_frames(self) -> list[FrameType]:
+        """The innermost frames of the threads that do not run now."""
+        return [
+            thread.greenlet.gr_frame
+            for thread in self._alive
+            if thread is not self.current
+            and thread.greenlet is not None
+            and thread.greenlet.gr_frame is not None
+        ]
+
     # -- inside ------------------------------------------------------------------------------
 
     def _expire(self) -> None:
@@ -309,6 +322,7 @@ class Scheduler:
             thread.error = error
         thread.done = True
         self.alive -= 1
+        self._alive.discard(thread)
         joiner = thread.joiner
         if joiner is not None and joiner in self._blocked:
             self.make_ready(joiner)

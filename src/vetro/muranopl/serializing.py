@@ -57,7 +57,7 @@ class Serializer:
         """Objects written inline so far, by id."""
         self._planned: set[MuranoObject] = set()
         self._in_progress: set[MuranoObject] = set()
-        self._cast_type: dict[MuranoObject, MuranoType] = {}
+        self.cast_types: dict[MuranoObject, MuranoType] = {}
         self._pending: list[tuple[Any, Any, MuranoObject]] = []
 
     def model(self, root: MuranoObject | None) -> Any:
@@ -181,7 +181,7 @@ class Serializer:
             return value
         view: MuranoType | None = None
         if isinstance(value, CastView):
-            view = self._cast_type.get(value.target)
+            view = self.cast_types.get(value.target)
             value = value.target
         if isinstance(value, MuranoObject):
             if value.destroyed:

@@ -2,19 +2,40 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from . import support
+from .destruction import Collector
 from .effects import EffectsPort, Json
+from .errors import (
+    Cancelled,
+    MethodNotExposed,
+    MuranoError,
+    NoMethodFound,
+    NoObjectFoundError,
+    ObjectModelError,
+)
 from .limits import Limits
+from .loading import Transaction
+from .objects import CastView, MuranoObject
+from .run import Run, raise_python_limit
+from .scheduler import in_green_thread
+from .serializing import Serializer
+from .types import MuranoType
+from .values import freeze, thaw
+from .versions import Version
 
 if TYPE_CHECKING:
-    from .objects import MuranoObject
     from .runtime import Runtime
-    from .types import MuranoType
 
+T = TypeVar("T")
 Hook = Callable[[], Awaitable[None] | None]
+_log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -63,17 +84,90 @@ class Session:
 
     Every operation has a plain form, which starts an event loop only if a program waits for
     something, and an `_async` form, which runs in the caller's loop and never blocks it.
+
+    `services`: whatever the host gave `Runtime.session(services=…)`; native classes find their
+    back ends there. `system_attributes`: `SystemData` of the model, kept from task to task.
     """
 
-    runtime: Runtime
-    effects: EffectsPort
-    limits: Limits
-    info: SessionInfo
-    services: Any
-    """Whatever the host gave `Runtime.session(services=…)`: native classes find their back ends
-    here."""
-    system_attributes: dict[str, Json]
-    """`SystemData` of the model: kept from task to task."""
+    def __init__(
+        self,
+        runtime: Runtime,
+        effects: EffectsPort,
+        limits: Limits,
+        info: SessionInfo,
+        services: Any = None,
+        secrets: Callable[[Any], Any] | None = None,
+    ) -> None:
+        self.runtime = runtime
+        self.effects = effects
+        self.limits = limits
+        self.info = info
+        self.services = services
+        self.secrets = secrets
+        self.system_attributes: dict[str, Json] = {}
+        self.run = Run(self)
+        self.collector = Collector(self.run)
+        self.meta_objects: dict[Any, tuple[MuranoObject, ...]] = {}
+        self.warnings: list[str] = []
+        """What the host should tell its user, in order."""
+        self._root: MuranoObject | None = None
+        self._copied: Json = None
+        self._start_hooks: list[Hook] = []
+        self._finish_hooks: list[Hook] = []
+        self._turn = asyncio.Lock()
+        self._closed = False
+
+    # -- running -------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        raise_python_limit()
+        self.run.begin_host_call()
+        seconds = self.limits.seconds
+        self.run.scheduler.deadline = None if seconds is None else time.monotonic() + seconds
+
+    def _guarded(self, function: Callable[[], T]) -> Callable[[], T]:
+        def guarded() -> T:
+            try:
+                return function()
+            except MuranoError:
+                raise
+            except Exception as error:
+                raise support.to_host(error, self.run) from error
+
+        return guarded
+
+    def _translate(self, error: Exception) -> MuranoError:
+        failure = support.to_host(error, self.run)
+        if failure.position is None and failure.stack_trace:
+            failure.position = failure.stack_trace[-1].position
+        return failure
+
+    def _run(self, function: Callable[[], T]) -> T:
+        """Run a function in a green thread, without the caller's event loop."""
+        if in_green_thread() and self.run.scheduler.current is not None:
+            return function()
+        self._begin()
+        try:
+            return self.run.scheduler.run(function)
+        except MuranoError as error:
+            raise self._translate(error) from error.__cause__
+        except Exception as error:
+            raise self._translate(error) from error
+        finally:
+            self.run.scheduler.reset_abort()
+
+    async def _run_async(self, function: Callable[[], T]) -> T:
+        """Run a function in a green thread; only green threads wait."""
+        async with self._turn:
+            self._begin()
+            try:
+                return await self.run.scheduler.run_async(function)
+            except MuranoError as error:
+                raise self._translate(error) from error.__cause__
+            except Exception as error:
+                raise self._translate(error) from error
+            finally:
+                self.run.scheduler.reset_abort()
 
     # -- models --------------------------------------------------------------------------------
 
@@ -83,28 +177,71 @@ class Session:
         Objects in `ObjectsCopy` that are not in `Objects` become candidates for `collect`.
         Raises MuranoError.
         """
-        raise NotImplementedError
+        return self._run(lambda: self._load(model))
 
     async def load_async(self, model: Json) -> MuranoObject | None:
         """`load` from a running event loop."""
-        raise NotImplementedError
+        return await self._run_async(lambda: self._load(model))
+
+    def _load(self, model: Json) -> MuranoObject | None:
+        if not isinstance(model, Mapping):
+            raise ObjectModelError("a model is a map with Objects")
+        top = cast(Mapping[str, Json], model)
+        system = top.get("SystemData") or {}
+        self.system_attributes.update(system)
+        for name, versions in (system.get("Packages") or {}).items():
+            listed = [versions] if isinstance(versions, str) else versions
+            known = self.runtime.fixed_packages.setdefault(name, set())
+            known.update(Version.parse(text) for text in listed)
+        run = self.run
+        run.attributes.load(top.get("Attributes") or ())
+        self._root = None
+        objects = top.get("Objects")
+        if objects is not None:
+            if not isinstance(objects, Mapping):
+                raise ObjectModelError("Objects of a model is an object or null")
+            transaction = Transaction(run, keep_ids=True)
+            self._root = transaction.make(cast(Mapping[str, Json], objects), None, None)
+            transaction.finish()
+        copied = top.get("ObjectsCopy")
+        self._copied = copied
+        if isinstance(copied, Mapping):
+            transaction = Transaction(run, keep_ids=True, objects=dict(run.objects), copy=True)
+            transaction.make(cast(Mapping[str, Json], copied), None, None)
+            transaction.finish()
+        return self._root
 
     def dump(self) -> dict[str, Json]:
         """The model as it is now: `Objects`, `ObjectsCopy`, `Attributes`, `SystemData`."""
-        raise NotImplementedError
+        serializer = Serializer(self.run, keep_references=False)
+        objects = serializer.model(self._root)
+        copied = self._copied
+        return {
+            "Objects": objects,
+            "ObjectsCopy": copied,
+            "Attributes": self.run.attributes.dump(serializer.written.keys()),
+            "SystemData": {**self.system_attributes, "Packages": self.runtime.used_packages()},
+        }
+
+    def copy_objects(self) -> Json:
+        """Remember `Objects` as `ObjectsCopy`: what the next task compares with."""
+        serializer = Serializer(self.run, keep_references=False, designer_data=False)
+        self._copied = serializer.model(self._root)
+        return self._copied
 
     def serialize(self, value: Any) -> Json:
         """A value as an action result (section 15.2)."""
-        raise NotImplementedError
+        serializer = Serializer(self.run, keep_references=True, honour_reference_meta=True)
+        return serializer.value(freeze(value))
 
     def find(self, object_id: str) -> MuranoObject | None:
         """The object with the id."""
-        raise NotImplementedError
+        return self.run.find_object(object_id)
 
     @property
     def root(self) -> MuranoObject | None:
         """The root of the loaded model."""
-        raise NotImplementedError
+        return self._root
 
     # -- calls ---------------------------------------------------------------------------------
 
@@ -115,13 +252,27 @@ class Session:
 
         The result is plain data and `MuranoObject`. Raises MuranoError.
         """
-        raise NotImplementedError
+        return self._run(lambda: self._call(target, method, args, kwargs))
 
     async def call_async(
         self, target: MuranoObject | MuranoType | str, method: str, /, *args: Any, **kwargs: Any
     ) -> Any:
         """`call` from a running event loop; only green threads wait."""
-        raise NotImplementedError
+        return await self._run_async(lambda: self._call(target, method, args, kwargs))
+
+    def _call(
+        self, target: Any, method: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Any:
+        receiver = self.runtime.type(target) if isinstance(target, str) else target
+        if receiver is None:
+            raise NoObjectFoundError("there is no object to call a method of")
+        result = self.run.invoke(
+            receiver,
+            method,
+            [freeze(item) for item in args],
+            {key: freeze(item) for key, item in kwargs.items()},
+        )
+        return thaw(result)
 
     async def run_task_async(self, task: Mapping[str, Json]) -> TaskReply:
         """A whole task: load, collect, act, save, clean up (section 23).
@@ -129,7 +280,9 @@ class Session:
         `task`: `{"action": {"object_id", "method", "args"} | None, "model": …}`. Failures of the
         program are in the reply, not raised.
         """
-        raise NotImplementedError
+        from .tasks import run_task
+
+        return await run_task(self, task)
 
     async def call_static_action_async(
         self,
@@ -141,58 +294,114 @@ class Session:
         class_version: str | None = None,
     ) -> Json:
         """Call a Public Static method without a model; its result as JSON (section 23)."""
-        raise NotImplementedError
+
+        def act() -> Json:
+            type_ = self.runtime.type_from_model(
+                class_name, class_version, package, None, self.info.project_id
+            )
+            found = type_.find_method(method)
+            if found is None:
+                raise NoMethodFound(f"class {class_name} has no method {method!r}")
+            if not found.is_action or not found.is_static:
+                raise MethodNotExposed(f"{class_name}.{method} is not an action")
+            return self.serialize(self._call(type_, method, (), args))
+
+        return await self._run_async(act)
 
     def new(
         self, type_name: str, owner: MuranoObject | None = None, /, **properties: Any
     ) -> MuranoObject:
         """Make an object; only inside a green thread (native classes)."""
-        raise NotImplementedError
+        given = {key: freeze(value) for key, value in properties.items()}
+        return self.run.create(self.runtime.type(type_name), given, owner)
 
     # -- life ----------------------------------------------------------------------------------
 
     def on_start(self, hook: Hook) -> None:
         """Run before the action; errors are logged."""
-        raise NotImplementedError
+        self._start_hooks.append(hook)
 
     def on_finish(self, hook: Hook) -> None:
         """Run after the action and at the end of the session; errors are logged."""
-        raise NotImplementedError
+        self._finish_hooks.append(hook)
+
+    async def start_hooks_async(self) -> None:
+        """Run the start hooks."""
+        await _run_hooks(self._start_hooks)
+
+    async def finish_hooks_async(self) -> None:
+        """Run the finish hooks."""
+        await _run_hooks(self._finish_hooks)
 
     async def close_async(self) -> None:
         """End of the session: finish hooks, then every object not in the model is destroyed."""
-        raise NotImplementedError
+        if self._closed:
+            return
+        self._closed = True
+        await self.finish_hooks_async()
+        serializer = Serializer(self.run, keep_references=False)
+        serializer.model(self._root)
+        kept = set(serializer.written)
+        await self._run_async(lambda: self.collector.destroy_except(kept))
+        self.run.statics.clear()
 
     def close(self) -> None:
         """`close_async` without a loop."""
-        raise NotImplementedError
+        if self._closed:
+            return
+        with asyncio.Runner() as runner:
+            runner.run(self.close_async())
 
     def cancel(self, reason: str) -> None:
         """End the call in progress with `Cancelled`; safe from another OS thread."""
-        raise NotImplementedError
+        self.run.scheduler.request_abort(Cancelled(reason))
 
     # -- garbage (for io.murano.system.GC) ------------------------------------------------------
 
     def collect(self) -> int:
         """Destroy what no root reaches (section 21); the number of objects destroyed."""
-        raise NotImplementedError
+        return self._run(self.collector.collect)
+
+    async def collect_async(self) -> int:
+        """`collect` from a running event loop."""
+        return await self._run_async(self.collector.collect)
 
     def subscribe_destruction(
         self, publisher: MuranoObject, subscriber: MuranoObject, handler: str | None = None
     ) -> None:
         """Order of destruction, and a call of `subscriber.handler(publisher)` before it."""
-        raise NotImplementedError
+        if handler is not None and subscriber.type.find_method(handler) is None:
+            self.run.missing_method(subscriber, subscriber.type, handler)
+        rows = publisher.subscriptions
+        if rows is None:
+            rows = publisher.subscriptions = []
+        if (subscriber.id, handler) not in rows:
+            rows.append((subscriber.id, handler))
 
     def unsubscribe_destruction(
         self, publisher: MuranoObject, subscriber: MuranoObject, handler: str | None = None
     ) -> None:
         """Undo `subscribe_destruction`."""
-        raise NotImplementedError
+        rows = publisher.subscriptions
+        if rows and (subscriber.id, handler) in rows:
+            rows.remove((subscriber.id, handler))
 
-    def is_doomed(self, target: MuranoObject) -> bool:
+    def is_doomed(self, target: MuranoObject | CastView) -> bool:
         """Destroyed, or in the batch that is being destroyed."""
-        raise NotImplementedError
+        item = target.target if isinstance(target, CastView) else target
+        return item.destroyed or item in self.run.batch
 
-    def is_destroyed(self, target: MuranoObject) -> bool:
+    def is_destroyed(self, target: MuranoObject | CastView) -> bool:
         """Destroyed already."""
-        raise NotImplementedError
+        item = target.target if isinstance(target, CastView) else target
+        return item.destroyed
+
+
+async def _run_hooks(hooks: list[Hook]) -> None:
+    for hook in hooks:
+        try:
+            result = hook()
+            if result is not None:
+                await result
+        except Exception:
+            _log.exception("a session hook failed")

@@ -182,9 +182,7 @@ def exception_object(run: Run, error: BaseException, name: str | None) -> Murano
     made.initialised = True
     names = names_of(error)
     extra = error.extra if isinstance(error, MuranoError) else {}
-    cause: BaseException | None = (
-        error.cause if isinstance(error, MuranoError) else error.__cause__
-    )
+    cause: BaseException | None = error.cause if isinstance(error, MuranoError) else error.__cause__
     values = made.__dict__
     values["caught_error"] = error
     values["p_name"] = name if name is not None else names[0]
@@ -205,17 +203,7 @@ def trace_object(run: Run, frames: Sequence[StackFrame]) -> MuranoObject:
     """The `io.murano.StackTrace` object of some frames."""
     made = run.session.runtime.stack_trace_type.python_class(run, run.new_id(), None)
     made.initialised = True
-    made.__dict__["p_frames"] = tuple(
-        Map(
-            {
-                "instruction": frame.instruction,
-                "location": None if frame.position is None else str(frame.position),
-                "methodName": frame.method_name,
-                "typeName": frame.type_name,
-            }
-        )
-        for frame in frames
-    )
+    made.__dict__["p_frames"] = tuple(Map(frame.as_map()) for frame in frames)
     made.__dict__["frames"] = list(frames)
     run.publish(made)
     return made

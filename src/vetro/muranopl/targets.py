@@ -120,13 +120,13 @@ def assign_into(
     The caller's variable must hold the only reference that it knows of: see `_alone`.
     """
     if root is None and (path or operation == "set"):
-        raise ValueError(
-            f"cannot assign into ${name}: it has no value; begin with ${name}: {{}}"
-        )
+        raise ValueError(f"cannot assign into ${name}: it has no value; begin with ${name}: {{}}")
     if isinstance(root, (MuranoObject, CastView, MuranoType)):
         assign_member(run, scope, root, path, value, operation, position)
         return root
-    return _rebuilt(run, scope, root, path, 0, value, operation, position, getrefcount(root) <= _ROOT)
+    return _rebuilt(
+        run, scope, root, path, 0, value, operation, position, getrefcount(root) <= _ROOT
+    )
 
 
 def assign_member(
@@ -205,9 +205,7 @@ def _rebuilt(
             if isinstance(child, (MuranoObject, CastView, MuranoType)):
                 assign_member(run, scope, child, path[at + 1 :], value, operation, position)
                 return container
-            inner = _rebuilt(
-                run, scope, child, path, at + 1, value, operation, position, False
-            )
+            inner = _rebuilt(run, scope, child, path, at + 1, value, operation, position, False)
         if index >= len(items):
             return (*items, inner)
         return (*items[:index], inner, *items[index + 1 :])

@@ -22,6 +22,7 @@ from .errors import AmbiguousClassName, AmbiguousMethodName, AmbiguousPropertyNa
 from .names import Namespaces
 from .sources import PackageSource
 from .versions import Version, VersionSpec, version_spec
+from .yamltree import Scalar, Source
 
 if TYPE_CHECKING:
     from .classcode import Assembly, ClassCode
@@ -218,12 +219,38 @@ class MuranoType:
         self.runtime = package.runtime
         self.index = package.runtime.next_index()
         """A number of its own, for the names of private slots."""
+        self.named_types: dict[str, Any] = {}
+        self.extensions: dict[str, list[Any]] = {}
+        self.scoped_sites: dict[str, Callable[..., Any]] = {}
         self._imports: list[MuranoType] | None = None
         self._property_choice: dict[str, list[Property]] = {}
         self._method_choice: dict[str, list[Method]] = {}
         self._code: ClassCode | None = None
         self._assembly: Assembly | None = None
         self._config: Mapping[str, Any] | None = None
+
+    def add_native(self, native: NativeClass) -> None:
+        """Merge a Python class: its members are added and replace those of the same name."""
+        self.native = native
+        position = self.declaration.position
+        for name, found in native.methods.items():
+            written = self.methods.get(name)
+            usage = "Extension" if found.extends else "Static" if found.is_static else "Runtime"
+            declaration = MethodDeclaration(name, usage, "Session", [], None, [], position)
+            method = Method(self, declaration)
+            method.arguments = None
+            method.native = found
+            if written is not None:
+                method.metas, method.scope = written.metas, written.scope
+            self.methods[name] = method
+        for name, member in native.properties.items():
+            if name not in self.properties:
+                contract = Scalar(None, Source("<native>", ""), 0, 0, 1, 1)
+                item = Property(
+                    self, PropertyDeclaration(name, contract, "Runtime", None, [], position)
+                )
+                item.native = member
+                self.properties[name] = item
 
     # -- compiled form -------------------------------------------------------------------------
 
@@ -357,3 +384,10 @@ class MuranoType:
 
     def __str__(self) -> str:
         return self.name
+
+    def __eq__(self, other: object) -> bool:
+        # In code of format 1.3 a type still has to equal its name (section 14).
+        return other is self or (isinstance(other, str) and other == self.name)
+
+    def __hash__(self) -> int:
+        return hash(self.name)

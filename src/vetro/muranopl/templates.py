@@ -1,0 +1,80 @@
+"""`template()`: a checked model that is no object yet (muranopl.md section 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from .contracts import Setting, Violation
+from .loading import Transaction, read_header
+from .objects import MuranoObject
+from .serializing import Serializer
+from .types import MuranoType
+from .values import Map, freeze, thaw
+
+if TYPE_CHECKING:
+    from .run import Run
+
+
+def template_value(
+    run: Run,
+    value: Mapping[Any, Any] | MuranoObject,
+    wanted: MuranoType,
+    default: MuranoType,
+    excluded: Sequence[str],
+    setting: Setting,
+) -> Any:
+    """The model of a map (loaded without constructors, to check it) or of an object.
+
+    `excluded`: dotted paths of properties that are neither checked nor returned.
+    """
+    scope = run.scope_of(setting.this)
+    if isinstance(value, MuranoObject):
+        target = value
+    else:
+        pruned = _without(cast(Mapping[Any, Any], thaw(value)), excluded)
+        header = read_header(value, run, scope)
+        transaction = Transaction(run, keep_ids=True, scope=scope, dry=True)
+        transaction.excluded = frozenset(path for path in excluded if "." not in path)
+        if setting.transaction is not None:
+            transaction.objects.update(setting.transaction.objects)
+            transaction.outer = setting.transaction
+        target = transaction.make(pruned, setting.owner, default)
+        transaction.open = False
+        _ = header
+    if not target.type.is_compatible(wanted):
+        raise Violation(
+            f"Object of class {target.type.name} is not compatible with class {wanted.name}"
+        )
+    serializer = Serializer(run, keep_references=True, form="Mixed", actions=False)
+    model = cast("dict[Any, Any]", serializer.value(target))
+    return freeze(_without(model, excluded))
+
+
+def _without(model: Mapping[Any, Any], paths: Sequence[str]) -> dict[Any, Any]:
+    result = dict(model)
+    for path in paths:
+        _drop(result, path.split("."))
+    return result
+
+
+def _drop(model: dict[Any, Any], path: Sequence[str]) -> None:
+    name, rest = path[0], path[1:]
+    if name not in model:
+        return
+    if not rest:
+        del model[name]
+        return
+    inner = model[name]
+    if isinstance(inner, Mapping):
+        copied = dict(cast(Mapping[Any, Any], inner))
+        _drop(copied, rest)
+        model[name] = Map(copied) if isinstance(inner, Map) else copied
+    elif isinstance(inner, (list, tuple)):
+        items: list[Any] = []
+        for item in cast(Sequence[Any], inner):
+            if isinstance(item, Mapping):
+                item = dict(cast(Mapping[Any, Any], item))
+                _drop(item, rest)
+            items.append(item)
+        model[name] = items
