@@ -79,7 +79,7 @@ def run_case(case):
     return outcome
 
 
-@pytest.mark.parametrize("case", all_cases())
+@pytest.mark.parametrize("case", list(all_cases()))
 def test_the_case_comes_out_as_written(case):
     """Value, trace, dump and error are those of the table."""
     outcome = run_case(case)

@@ -175,22 +175,23 @@ def _rebuilt(
     if isinstance(container, Map):
         if last:
             made = container if alone else Map(container)
-            dict.__setitem__(made, key, value)
+            _put(made, key, value)
             return made
         child = container.get(key)
         if isinstance(child, (MuranoObject, CastView, MuranoType)):
             assign_member(run, scope, child, path[at + 1 :], value, operation, position)
             return container
-        if child is None:
+        is_new = child is None
+        if is_new:
             child = Map() if at + 1 < len(path) else ()
         inner = _rebuilt(
             run, scope, child, path, at + 1, value, operation, position,
             alone and getrefcount(child) <= _CHILD,
         )  # fmt: skip
-        if inner is child and alone:
+        if inner is child and alone and not is_new:
             return container
         made = container if alone else Map(container)
-        dict.__setitem__(made, key, inner)
+        _put(made, key, inner)
         return made
     if isinstance(container, tuple):
         items = cast("tuple[Any, ...]", container)
@@ -210,6 +211,13 @@ def _rebuilt(
             return (*items, inner)
         return (*items[:index], inner, *items[index + 1 :])
     raise TypeError(f"cannot assign {preview(key)} of {preview(container)}: it is no map or list")
+
+
+def _put(container: Map, key: Any, value: Any) -> None:
+    """Set a key of a map that nobody else has seen in its present state."""
+    dict.__setitem__(container, key, value)
+    if hasattr(container, "_hash"):
+        del container._hash  # pyright: ignore[reportPrivateUsage]
 
 
 def _extended(container: Any, value: Any, operation: str, position: Any) -> Any:
