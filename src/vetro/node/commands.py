@@ -12,11 +12,18 @@ from pathlib import Path
 
 from vetro.node.errors import CommandFailed, ConfigurationError
 
-# The tools' messages are matched in a few places: they must not be translated.
-_ENVIRONMENT = {
-    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-    "LC_ALL": "C.UTF-8",
-}
+# Where the distribution keeps tools for root; a user's PATH often lacks them.
+_SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def _environment(extra: Mapping[str, str] | None) -> dict[str, str]:
+    path = os.environ.get("PATH", "")
+    return {
+        "PATH": f"{path}:{_SYSTEM_PATH}" if path else _SYSTEM_PATH,
+        # The tools' messages are read in a few places: they must not be translated.
+        "LC_ALL": "C.UTF-8",
+        **(extra or {}),
+    }
 
 
 @dataclass(frozen=True)
@@ -48,7 +55,7 @@ async def run(
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             cwd=cwd,
-            env={**_ENVIRONMENT, **(environment or {})},
+            env=_environment(environment),
             start_new_session=True,
         )
     except FileNotFoundError as error:

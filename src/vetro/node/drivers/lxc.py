@@ -1,8 +1,9 @@
 """System containers with LXC: unprivileged, on an overlay over the unpacked image.
 
-``<data_dir>/vms/<uuid>/`` holds ``config`` (LXC's), ``upper`` and ``work`` (the overlay's layers),
-``monitor.pid`` and logs; ``<data_dir>/vms`` is the one LXC path. The overlay is mounted below
-``/run/vetro``: LXC enters it as an id that may not pass a private data directory.
+``<data_dir>/vms/<uuid>/`` holds ``upper`` and ``work`` (the overlay's layers), ``monitor.pid`` and
+logs. The one LXC path is ``/run/vetro/<prefix>-<hash>``: there ``<uuid>/config`` and ``<uuid>/rootfs``,
+where the overlay is mounted. It is not in the data directory because LXC enters it as the
+containers' root, who may not pass a private directory; all of it can be made again from the record.
 
 LXC's monitor process lives as long as the container, outlives the agent, and is followed by a
 process descriptor: the end of a container is an event.
@@ -66,9 +67,9 @@ class LxcHypervisor:
         self._store = store
         self._images = images
         self._guest_archive = guest_archive
-        self._path = str(store.directory)
-        label = hashlib.sha256(self._path.encode()).hexdigest()[:8]
-        self._mounts = _RUN / f"{host.prefix}-{label}"
+        label = hashlib.sha256(str(store.directory).encode()).hexdigest()[:8]
+        self._runtime = _RUN / f"{host.prefix}-{label}"
+        self._path = str(self._runtime)
         self._monitors: dict[str, FollowedProcess] = {}
         self._stopping: set[str] = set()
         self._starting: set[str] = set()
@@ -77,17 +78,17 @@ class LxcHypervisor:
     async def open(self, vms: Sequence[Vm], ended: Changed) -> None:
         """Restore mounts, drop those of nobody, follow the containers that run."""
         self._ended = ended
-        self._mounts.mkdir(mode=0o711, parents=True, exist_ok=True)
+        self._runtime.mkdir(mode=0o711, parents=True, exist_ok=True)
         _RUN.chmod(0o755)
         mounted = mount_points()
         known = {vm["uuid"] for vm in vms}
-        for entry in self._mounts.iterdir():
+        for entry in self._runtime.iterdir():
             if entry.name not in known:
-                unmount(entry)
-                entry.rmdir()
+                self._drop_runtime(entry.name)
         for vm in vms:
             if str(self._root(vm["uuid"])) not in mounted:
                 self._mount(vm)
+                self._write_config(vm)
             self._follow(vm["uuid"])
 
     async def close(self) -> None:
@@ -95,6 +96,9 @@ class LxcHypervisor:
         for monitor in self._monitors.values():
             monitor.close()
         self._monitors.clear()
+        with contextlib.suppress(OSError):
+            # Only when no VM is left.
+            self._runtime.rmdir()
 
     def describe(self, vm: Vm) -> Vm:
         """Containers are made as asked."""
@@ -112,7 +116,19 @@ class LxcHypervisor:
         }
 
     def _root(self, uuid: str) -> Path:
-        return self._mounts / uuid
+        return self._runtime / uuid / "rootfs"
+
+    def _config(self, uuid: str) -> Path:
+        return self._runtime / uuid / "config"
+
+    def _drop_runtime(self, uuid: str) -> None:
+        root = self._root(uuid)
+        unmount(root)
+        self._config(uuid).unlink(missing_ok=True)
+        for directory in (root, root.parent):
+            # Not a tree: if something were still mounted, its files must stay.
+            with contextlib.suppress(FileNotFoundError):
+                directory.rmdir()
 
     def _is_monitor(self, uuid: str, argv: list[str]) -> bool:
         """LXC renames its monitor; before that it is the ``lxc-start`` we gave these arguments."""
@@ -151,6 +167,7 @@ class LxcHypervisor:
         uuid = vm["uuid"]
         directory = self._store.path(uuid)
         root = self._root(uuid)
+        root.parent.mkdir(mode=0o711, exist_ok=True)
         root.mkdir(mode=0o755, exist_ok=True)
         mount_overlay(
             self._images.root(vm["image_uuid"]), directory / "upper", directory / "work", root
@@ -185,7 +202,7 @@ class LxcHypervisor:
             directory=directory,
             init=instance_files.detect_init(self._guest_root(vm["uuid"])),
         )
-        write_bytes(directory / "config", text.encode())
+        write_bytes(self._config(vm["uuid"]), text.encode())
 
     async def remake_root(self, vm: Vm) -> None:
         """An empty upper layer over the image; the files of the instance are put in again."""
@@ -365,10 +382,7 @@ class LxcHypervisor:
         if monitor is not None:
             monitor.close()
         await self._drop_interfaces(uuid)
-        root = self._root(uuid)
-        unmount(root)
-        with contextlib.suppress(FileNotFoundError):
-            root.rmdir()
+        self._drop_runtime(uuid)
         _remove_control_groups(uuid)
         Path(f"/run/lxc/lock{self._path}", f".{uuid}").unlink(missing_ok=True)
         directory = self._store.path(uuid)
@@ -378,7 +392,7 @@ class LxcHypervisor:
     async def _drop_interfaces(self, uuid: str) -> None:
         """The host's ends vanish some time after the container: do not leave that to time."""
         try:
-            config = (self._store.path(uuid) / "config").read_text(encoding="utf-8")
+            config = self._config(uuid).read_text(encoding="utf-8")
         except FileNotFoundError:
             return
         for name in re.findall(r"^lxc\.net\.\d+\.veth\.pair = (\S+)$", config, re.MULTILINE):

@@ -92,7 +92,6 @@ def render(
         "lxc.autodev = 1",
         "lxc.tty.max = 0",
         "lxc.pty.max = 1024",
-        "lxc.console.path = none",
         f"lxc.console.logfile = {directory / 'console.log'}",
         "lxc.console.size = 1048576",
         f"lxc.log.file = {directory / 'lxc.log'}",
@@ -163,13 +162,16 @@ def _interface(index: int, nic: Mapping[str, Any], prefix: str) -> list[str]:
         )
     key = f"lxc.net.{index}"
     name = str(nic["interface"])
+    peer = host_interface_name(prefix, str(nic["mac"]))
     lines = [
         f"{key}.type = veth",
         f"{key}.link = {bridge_name(prefix, str(network))}",
         f"{key}.flags = up",
         f"{key}.name = {'eth' + name[3:] if name.startswith('net') else name}",
         f"{key}.hwaddr = {nic['mac']}",
-        f"{key}.veth.pair = {host_interface_name(prefix, str(nic['mac']))}",
+        f"{key}.veth.pair = {peer}",
+        # An instance that calls its own floating address gets its packets back on the same port.
+        f"{key}.script.up = /bin/sh -c 'echo 1 > /sys/class/net/{peer}/brport/hairpin_mode'",
     ]
     if nic.get("mtu"):
         lines.append(f"{key}.mtu = {int(nic['mtu'])}")
