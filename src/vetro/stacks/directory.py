@@ -12,6 +12,8 @@ from asyncio import sleep
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
+from vetro.compute.client import ComputeClient
+from vetro.stacks.compute_adapter import port_of
 from vetro.stacks.compute_port import ComputePort, RouterInfo
 from vetro.stacks.resources.ports import describe_port
 
@@ -70,12 +72,12 @@ class ComputeNetworkDirectory:
 
     def __init__(
         self,
-        compute: ComputePort,
+        compute: ComputeClient | ComputePort,
         *,
         pause: Callable[[float], Awaitable[None]] = sleep,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._compute = compute
+        self._compute = port_of(compute)
         self._pause = pause
         self._monotonic = monotonic
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from vetro.compute.client import ComputeClient
+from vetro.stacks.compute_adapter import port_of
 from vetro.stacks.compute_port import ComputePort
 from vetro.stacks.errors import StackExists, StackNotFound
 from vetro.stacks.flavors import DEFAULT_FLAVORS, Flavor
@@ -287,11 +289,14 @@ def _failed(failure: Failure) -> str:
 class NativeStacks(StackEngine):
     """Stacks on the project's own compute service, kept in the database.
 
-    `compute` is a `ComputePort`; `vetro.stacks.compute_adapter.adapt(client)` makes one of a
-    `ComputeClient`.
+    `compute` is a `ComputeClient` (it stays the caller's to close) or any `ComputePort`.
     """
 
     def __init__(
-        self, db: Database, compute: ComputePort, *, settings: NativeSettings | None = None
+        self,
+        db: Database,
+        compute: ComputeClient | ComputePort,
+        *,
+        settings: NativeSettings | None = None,
     ) -> None:
-        super().__init__(DatabaseStore(db), compute, settings=settings, now=db.clock.now)
+        super().__init__(DatabaseStore(db), port_of(compute), settings=settings, now=db.clock.now)
