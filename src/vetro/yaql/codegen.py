@@ -52,8 +52,9 @@ Python's own parser allows 200 nested brackets only; real nesting is bounded by 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from typing import Any
 
 from . import ast, inlining
 from .arithmetic import compile_arithmetic, is_arithmetic
@@ -112,6 +113,22 @@ class ExpressionCodegen:
         self.library = library
         self.rt = emitter.runtime
         self._replaced: dict[int, Code] = {}
+        self._compilers: dict[type, Callable[[Any, Scope | None], Code]] = {
+            ast.Constant: self._constant,
+            ast.Keyword: self._keyword,
+            ast.Variable: self._variable,
+            ast.Property: self._property,
+            ast.MethodCall: self._method_call,
+            ast.Dot: self._dot,
+            ast.Call: self._call,
+            ast.Index: self._index,
+            ast.ListLiteral: self._list,
+            ast.MapLiteral: self._map,
+            ast.Unary: self._unary,
+            ast.Binary: self._binary,
+            ast.Arrow: self._arrow,
+            ast.TypeLiteral: self._type_literal,
+        }
 
     # What hosts call
 
@@ -271,7 +288,7 @@ class ExpressionCodegen:
         return Code(f"{self.runtime_slot('no_mapping', pair)}({self.rt}, {name!r})")
 
     @contextmanager
-    def replacing(self, codes: dict[int, Code]) -> Iterator[None]:
+    def replacing(self, codes: dict[int, Code]) -> Generator[None, None, None]:
         """Use codes that exist already for nodes (by `id`) met meanwhile."""
         added = {key: code for key, code in codes.items() if key not in self._replaced}
         self._replaced.update(added)
@@ -291,7 +308,7 @@ class ExpressionCodegen:
         cls = type(node)
         if cls in _CHAINED:
             return self._chain(node, scope)
-        return _DISPATCH[cls](self, node, scope)
+        return self._compilers[cls](node, scope)
 
     def _chain(self, node: ast.Node, scope: Scope | None) -> Code:
         """Compile a chain link by link when it is long, so that brackets do not nest."""
@@ -301,19 +318,19 @@ class ExpressionCodegen:
             spine.append(current)
             current = _below(current)
         if len(spine) <= _SPINE:
-            return _DISPATCH[type(node)](self, node, scope)
+            return self._compilers[type(node)](node, scope)
         steps: list[str] = []
         replaced: list[int] = []
         cut = len(spine) - _SPINE
         while cut > 0:
             link = spine[cut]
-            code = _DISPATCH[type(link)](self, link, scope)
+            code = self._compilers[type(link)](link, scope)
             name = self.temporary()
             steps.append(f"{name} := {code.text}")
             self._replaced[id(link)] = Code(name, code.kinds, simple=True)
             replaced.append(id(link))
             cut -= _SPINE
-        last = _DISPATCH[type(node)](self, node, scope)
+        last = self._compilers[type(node)](node, scope)
         for key in replaced:
             del self._replaced[key]
         return Code(f"({', '.join(steps)}, {last.text})[-1]", last.kinds)
@@ -427,7 +444,8 @@ class ExpressionCodegen:
             return self._legacy_index(node, target, items[0], scope)
         key_code = self.value(items[0], scope)
         slot = self.runtime_slot("index", node)
-        if key_code.literal and key_code.kinds == INTEGER and not target.literal:
+        if key_code.literal and key_code.kinds == INTEGER and target.kinds & LIST:
+            # A target of another kind would make Python warn about the subscript.
             read, test = self.twice(target)
             return Code(
                 f"({read}[{key_code.text}] if type({test}) is tuple "
@@ -509,23 +527,5 @@ _ANYWHERE = ast.Variable("", 0, 0)
 _CHAINED = frozenset([ast.Property, ast.MethodCall, ast.Index, ast.Binary])
 
 
-def _below(node: ast.Node) -> ast.Node:
-    return node.left if isinstance(node, ast.Binary) else node.target  # type: ignore[attr-defined]
-
-
-_DISPATCH = {
-    ast.Constant: ExpressionCodegen._constant,
-    ast.Keyword: ExpressionCodegen._keyword,
-    ast.Variable: ExpressionCodegen._variable,
-    ast.Property: ExpressionCodegen._property,
-    ast.MethodCall: ExpressionCodegen._method_call,
-    ast.Dot: ExpressionCodegen._dot,
-    ast.Call: ExpressionCodegen._call,
-    ast.Index: ExpressionCodegen._index,
-    ast.ListLiteral: ExpressionCodegen._list,
-    ast.MapLiteral: ExpressionCodegen._map,
-    ast.Unary: ExpressionCodegen._unary,
-    ast.Binary: ExpressionCodegen._binary,
-    ast.Arrow: ExpressionCodegen._arrow,
-    ast.TypeLiteral: ExpressionCodegen._type_literal,
-}
+def _below(node: Any) -> ast.Node:
+    return node.left if isinstance(node, ast.Binary) else node.target

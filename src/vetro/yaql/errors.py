@@ -18,7 +18,8 @@
                                         EvaluationCancelled
 
 Beside these an expression fails with Python's own `KeyError`, `IndexError`, `ValueError`,
-`TypeError`, `ZeroDivisionError` and `AssertionError` where the specification names them. Each class lists the names it goes by in `Catch` in
+`TypeError`, `ZeroDivisionError` and `AssertionError` where the specification names them.
+Each class lists the names it goes by in `Catch` in
 `legacy_names`.
 """
 

@@ -183,7 +183,7 @@ class Evaluation:
 
     def host_property(self, receiver: Any, name: str) -> Any:
         """`receiver.name` where receiver is of no kind of the language."""
-        exposed = self.library.exposed_member(type(receiver), name)
+        exposed = self.library.exposed_member(receiver.__class__, name)
         if exposed is not None and not exposed.is_method:
             return exposed.read(receiver)
         raise NoFunctionRegisteredException(
@@ -196,7 +196,7 @@ class Evaluation:
     ) -> Any:
         """`receiver.name(…)` where receiver is of no kind of the language and the library has no
         method of that name for it."""
-        exposed = self.library.exposed_member(type(receiver), name)
+        exposed = self.library.exposed_member(receiver.__class__, name)
         if exposed is not None and exposed.is_method:
             return exposed.read(receiver)(*args, **kwargs)
         raise NoMethodRegisteredException(

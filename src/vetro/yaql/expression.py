@@ -40,7 +40,11 @@ class Expression:
         code = ExpressionCodegen(emitter, self.library).expression(self.tree)
         self._source = f"def expression(rt, d): return {code.text}"
         self._slots = emitter.slots
-        namespace = {"__builtins__": {}, **PRELUDE, **bind_slots(emitter.slots, self.library)}
+        namespace: dict[str, Any] = {
+            "__builtins__": {},
+            **PRELUDE,
+            **bind_slots(emitter.slots, self.library),
+        }
         exec(compile(self._source, _FILE, "exec"), namespace)  # noqa: S102 - our own text
         self._function = namespace["expression"]
         return self._function(rt, d)

@@ -8,9 +8,9 @@ and ask the library last, where a host may have registered a meaning for its own
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, cast
 
 from .errors import (
     LimitException,
@@ -19,6 +19,7 @@ from .errors import (
     YaqlException,
 )
 from .evaluation import Evaluation
+from .regex import compile_pattern, search
 from .sites import function_site
 from .values import (
     BOOLEAN,
@@ -78,9 +79,8 @@ def add(rt: Evaluation, left: Any, right: Any) -> Any:
     if is_iterable(rt, left_kind) and is_iterable(rt, right_kind):
         if left_kind == LIST and right_kind == LIST:
             rt.check_items(len(left) + len(right))
-            if type(left) is tuple and type(right) is tuple:
-                return left + right
-            return [*left, *right]
+            joined = [*left, *right]
+            return tuple(joined) if type(left) is tuple and type(right) is tuple else joined
         if left_kind == SET and right_kind == SET:
             return [*left, *right]
         return chain(left, right)
@@ -211,13 +211,10 @@ def contains(rt: Evaluation, left: Any, right: Any) -> Any:
 def has_member(rt: Evaluation, collection: Iterable[Any], value: Any) -> bool:
     """Whether a collection holds a value equal to `value`."""
     wanted = hashable(value, rt)
-    if type(collection) is tuple or isinstance(collection, (frozenset, FrozenDict)):
-        rt.charge(len(collection))
+    if isinstance(collection, (tuple, frozenset, FrozenDict)):
+        rt.charge(len(cast("Sequence[Any]", collection)))
         return wanted in collection
-    for item in collection:
-        if hashable(item, rt) == wanted:
-            return True
-    return False
+    return any(hashable(item, rt) == wanted for item in collection)
 
 
 def _matching(symbol: str, expected: bool) -> Operator:
@@ -226,8 +223,6 @@ def _matching(symbol: str, expected: bool) -> Operator:
     def match(rt: Evaluation, left: Any, right: Any) -> Any:
         right_kind = kind_of[type(right)]
         if kind_of[type(left)] == STRING and right_kind & (STRING | REGEX):
-            from .regex import compile_pattern, search
-
             pattern = compile_pattern(right) if right_kind == STRING else right
             return (search(rt, pattern, left) is not None) is expected
         return _registered(rt, name, left, right)
@@ -319,16 +314,17 @@ def property_of(rt: Evaluation, target: Any, name: str) -> Any:
     if kind & ITERABLE:
         if kind & (LIST | SET):
             rt.charge(len(target))
-        return map(lambda item: property_of(rt, item, name), target)
+        return (property_of(rt, item, name) for item in target)
     return special_property(rt, target, name, kind)
 
 
 def special_property(rt: Evaluation, target: Any, name: str, kind: int) -> Any:
     """Properties of dates, times and host values."""
     full = f"#property#{name}"
-    if kind & (DATETIME | TIMESPAN | REGEX) or rt.library.is_overridden(full, False):
-        if rt.library.has(full, False):
-            return function_site(rt.library, full, ("",), 0)(rt, target)
+    if (
+        kind & (DATETIME | TIMESPAN | REGEX) or rt.library.is_overridden(full, False)
+    ) and rt.library.has(full, False):
+        return function_site(rt.library, full, ("",), 0)(rt, target)
     if kind == HOST:
         return rt.host_property(target, name)
     raise NoFunctionRegisteredException(

@@ -39,6 +39,7 @@ MAX_NODES = 20_000
 """Tokens of one expression."""
 
 _LITERAL_WORDS = {"null": None, "true": True, "false": False}
+_LITERAL_KINDS = frozenset([NUMBER, STRING])
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 
 
@@ -123,7 +124,7 @@ class _Parser:
             if following[2] == end and following[0] == SYMBOL and following[1] == "(":
                 self.fail(f"`${value}(`: a variable cannot be called", token)
             return Variable(value, start, end)
-        if kind == NUMBER or kind == STRING:
+        if kind in _LITERAL_KINDS:
             self.advance()
             return Constant(value, start, end)
         if kind == NAME:

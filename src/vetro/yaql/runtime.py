@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from . import operators
 from .errors import (
@@ -53,7 +53,7 @@ def property_site(name: str) -> Callable[[Evaluation, Any], Any]:
 def constant_value(value: Any) -> Any:
     """A constant described by plain data: nested tuples tagged `list`, `map`."""
     if isinstance(value, tuple):
-        tag, *items = value
+        tag, *items = cast("tuple[Any, ...]", value)
         if tag == "map":
             return FrozenDict([(constant_value(key), constant_value(item)) for key, item in items])
         return tuple([constant_value(item) for item in items])

@@ -46,6 +46,7 @@ _NUMBER = _TOKEN.groupindex["number"]
 _SYMBOL = _TOKEN.groupindex["symbol"]
 _STRING = _TOKEN.groupindex["string"]
 _OTHER = _TOKEN.groupindex["other"]
+_WORDS = frozenset([_NAME, _CALL])
 
 _ESCAPE = re.compile(
     r"\\(?:N\{([^}]*)\}|U([0-9A-Fa-f]{8})|u([0-9A-Fa-f]{4})|x([0-9A-Fa-f]{2})|([0-7]{1,3})|(.))",
@@ -90,7 +91,7 @@ def scan(text: str, extra: frozenset[str] = frozenset()) -> list[Token]:
         kind = found.lastindex
         if kind == _SYMBOL:
             add((SYMBOL, found[_SYMBOL], found.start(_SYMBOL), found.end()))
-        elif kind == _NAME or kind == _CALL:
+        elif kind in _WORDS:
             name = found[_NAME]
             if name[:2] == "__":
                 raise YaqlLexicalException(
@@ -101,9 +102,10 @@ def scan(text: str, extra: frozenset[str] = frozenset()) -> list[Token]:
             add((NAME if kind == _NAME else CALL, name, found.start(_NAME), found.end()))
         elif kind == _VARIABLE:
             name = found[_VARIABLE]
-            add((VARIABLE, "" if name == "$1" else name[1:], found.start(kind), found.end()))
+            add((VARIABLE, "" if name == "$1" else name[1:], found.start(_VARIABLE), found.end()))
         elif kind == _NUMBER:
-            add((NUMBER, _number(found[_NUMBER], text, found), found.start(kind), found.end()))
+            start = found.start(_NUMBER)
+            add((NUMBER, _number(found[_NUMBER], text, found), start, found.end()))
         elif kind == _STRING:
             start = found.start(_STRING)
             add((STRING, _unescape(found[_STRING], text, start), start, found.end()))

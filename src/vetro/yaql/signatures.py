@@ -308,12 +308,13 @@ def _read_annotation(
         return kinds, (), None
     origin = get_origin(annotation)
     if origin is Annotated:
-        for extra in annotation.__metadata__:
+        plain, *extras = get_args(annotation)
+        for extra in extras:
             if isinstance(extra, Lazy):
                 return FUNCTION, (), extra
             if isinstance(extra, int):
                 return extra, (), None
-        return _read_annotation(annotation.__origin__, name, function)
+        return _read_annotation(plain, name, function)
     if origin is Union or origin is types.UnionType:
         total: Kind = 0
         classes: tuple[type, ...] = ()

@@ -54,7 +54,7 @@ def method_site(
     cache: dict[Any, Site] = {}
 
     def call(rt: Evaluation, receiver: Any, outer: Any, *arguments: Any) -> Any:
-        key = (type(receiver), *map(type, arguments))
+        key: Any = (type(receiver), *map(type, arguments))
         chosen = cache.get(key)
         if chosen is not None:
             return chosen(rt, receiver, *arguments)
@@ -73,7 +73,7 @@ def method_site(
         try:
             chosen = _choose(layers, name, True, full_shape, (receiver, *arguments), position)
         except NoMatchingMethodException:
-            if kind == HOST or kind == CONTEXT:
+            if kind & (HOST | CONTEXT):
                 raise NoMethodRegisteredException(
                     f'Unknown method "{name}" for receiver {preview(receiver)}', position=position
                 ) from None
@@ -284,11 +284,7 @@ def _caller(overload: Overload, bound: list[Parameter], shape: Shape) -> Site:
     if all(item == "" for item in shape):
         if overload.takes_evaluation:
             return implementation
-        if len(shape) == 1:
-            return lambda rt, one: implementation(one)
-        if len(shape) == 2:
-            return lambda rt, one, two: implementation(one, two)
-        return lambda rt, *arguments: implementation(*arguments)
+        return _without_evaluation(implementation, len(shape))
     # Arguments left out take their defaults' places; keywords come after everything positional.
     positional = [parameter for parameter in overload.parameters if not parameter.keyword_only]
     gaps: list[tuple[int, Any]] = []
@@ -316,6 +312,19 @@ def _caller(overload: Overload, bound: list[Parameter], shape: Shape) -> Site:
         return implementation(*values, **keywords)
 
     return call
+
+
+def _without_evaluation(implementation: Site, count: int) -> Site:
+    def call_one(rt: Evaluation, one: Any) -> Any:
+        return implementation(one)
+
+    def call_two(rt: Evaluation, one: Any, two: Any) -> Any:
+        return implementation(one, two)
+
+    def call_many(rt: Evaluation, *arguments: Any) -> Any:
+        return implementation(*arguments)
+
+    return call_one if count == 1 else call_two if count == 2 else call_many
 
 
 def _no_match(

@@ -17,7 +17,15 @@ from __future__ import annotations
 import datetime
 import re
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import (
+    Callable,
+    ItemsView,
+    Iterable,
+    Iterator,
+    KeysView,
+    Mapping,
+    ValuesView,
+)
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
@@ -165,7 +173,7 @@ class _Kinds(dict[type, Kind]):
         return kind
 
 
-_BASES: tuple[tuple[type, Kind], ...] = (
+_BASES: tuple[tuple[type[Any], Kind], ...] = (
     (bool, BOOLEAN),
     (int, INTEGER),
     (float, FLOAT),
@@ -180,9 +188,9 @@ _BASES: tuple[tuple[type, Kind], ...] = (
     (re.Pattern, REGEX),
     (range, LAZY),
     (Memorized, LAZY),
-    (type({}.keys()), LAZY),
-    (type({}.values()), LAZY),
-    (type({}.items()), LAZY),
+    (KeysView, LAZY),
+    (ValuesView, LAZY),
+    (ItemsView, LAZY),
     (Context, CONTEXT),
     (types.FunctionType, FUNCTION),
     (Iterator, LAZY),
@@ -239,7 +247,7 @@ def finalize(value: Any, evaluation: Evaluation) -> Any:
 
 
 def _finalize(value: Any, evaluation: Evaluation, depth: int) -> Any:
-    cls = type(value)
+    cls: Any = type(value)
     if cls in FINAL_TYPES:
         return value
     if depth > _MAX_DEPTH:
@@ -296,7 +304,8 @@ def hashable(value: Any, evaluation: Evaluation) -> Any:
 
 def equal(left: Any, right: Any, evaluation: Evaluation) -> bool:
     """`=` of the language: structural; across kinds it is false (yaql.md section 4)."""
-    left_class, right_class = type(left), type(right)
+    left_class: Any = type(left)
+    right_class: Any = type(right)
     if left_class in SCALAR_TYPES and right_class in SCALAR_TYPES:
         return left == right
     left_kind, right_kind = kind_of[left_class], kind_of[right_class]
@@ -328,7 +337,7 @@ _PLAIN = frozenset([type(None), bool, int, float, str])
 
 
 def _to_plain(value: Any, evaluation: Evaluation, depth: int) -> Any:
-    cls = type(value)
+    cls: Any = type(value)
     if cls in _PLAIN:
         if cls is str and len(value) > 64:
             evaluation.account(len(value))

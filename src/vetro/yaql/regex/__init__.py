@@ -1,24 +1,82 @@
-"""Regular expressions that end in time."""
+"""Regular expressions that end in time.
+
+Python's engine backtracks and cannot be interrupted, so a pattern may hold a thread for years. Here
+a pattern is first looked at (`analysis`): how often can its repetitions be tried over, for a text of
+a given length? When the worst case is affordable, Python's engine does the work, which is so for
+nearly every pattern and text met in practice. Otherwise the `guarded` matcher does it: the same
+results, many times slower on easy input, but it remembers what has failed, so that its work grows
+with the product of the lengths of pattern and text, and it counts its steps
+(`Limits.regex_steps`, `TimeLimitExceeded`).
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from functools import lru_cache
+from typing import TypeAlias
 
-from ..evaluation import Evaluation
+from vetro.yaql.errors import ArgumentValueException
+from vetro.yaql.evaluation import Evaluation
+
+from .analysis import Risk, assess
+from .guarded import GuardedMatch, Program, compile_program, run
+
+Match: TypeAlias = "re.Match[str] | GuardedMatch"
+
+AFFORDABLE = 20_000_000
+"""Elementary steps that Python's engine may need at worst: some tenths of a second."""
+MAX_PATTERN = 10_000
+"""Characters of one pattern."""
 
 
 @lru_cache(maxsize=512)
 def compile_pattern(text: str, flags: int = 0) -> re.Pattern[str]:
-    return re.compile(text, flags)
+    """The compiled pattern; raises `ArgumentValueException` when it is no regular expression."""
+    if len(text) > MAX_PATTERN:
+        raise ArgumentValueException(f"a regular expression has at most {MAX_PATTERN} characters")
+    try:
+        return re.compile(text, flags)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise ArgumentValueException(f"`{text[:80]}` is no regular expression: {error}") from None
 
 
-def search(
-    rt: Evaluation, pattern: re.Pattern[str], text: str, position: int = 0
-) -> re.Match[str] | None:
+@lru_cache(maxsize=512)
+def _risk(pattern: str, flags: int) -> Risk:
+    return assess(pattern, flags)
+
+
+@lru_cache(maxsize=128)
+def _program(pattern: str, flags: int) -> Program:
+    return compile_program(pattern, flags)
+
+
+def is_guarded(pattern: re.Pattern[str], length: int) -> bool:
+    """Whether a text of this length goes to the guarded matcher."""
+    return _risk(pattern.pattern, pattern.flags).steps(length) > AFFORDABLE
+
+
+def search(rt: Evaluation, pattern: re.Pattern[str], text: str, position: int = 0) -> Match | None:
+    """The first match at or after `position`."""
+    rt.charge(1 + len(text) // 256)
+    if is_guarded(pattern, len(text)):
+        return run(rt, _program(pattern.pattern, pattern.flags), pattern, text, position)
     return pattern.search(text, position)
 
 
-def find_all(rt: Evaluation, pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
-    return pattern.finditer(text)
+def find_all(rt: Evaluation, pattern: re.Pattern[str], text: str) -> Iterator[Match]:
+    """Matches one after the other, not overlapping; empty ones as Python's `finditer` gives them."""
+    rt.charge(1 + len(text) // 256)
+    if not is_guarded(pattern, len(text)):
+        yield from pattern.finditer(text)
+        return
+    program = _program(pattern.pattern, pattern.flags)
+    position = 0
+    must_advance = False
+    while position <= len(text):
+        found = run(rt, program, pattern, text, position, must_advance)
+        if found is None:
+            return
+        yield found
+        must_advance = found.end() == found.start()
+        position = found.end()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..signatures import Overload
+from vetro.yaql.signatures import Overload
 
 
 def definitions() -> Iterator[Overload]:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ..registry import Registry
+from vetro.yaql.registry import Registry
 
 registry = Registry()
 

@@ -5,9 +5,9 @@ import time
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from ..evaluation import Evaluation
-from ..registry import Registry
-from ..signatures import Integer, Moment, Number, Text, Timespan
+from vetro.yaql.evaluation import Evaluation
+from vetro.yaql.registry import Registry
+from vetro.yaql.signatures import Integer, Moment, Number, Text, Timespan
 
 registry = Registry()
 _NO_OFFSET = datetime.timedelta()

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ..errors import DepthLimitExceeded
-from ..evaluation import Evaluation
-from ..registry import CURRENT, LEGACY, Registry
-from ..runtime import legacy_mapping
-from ..signatures import Dictionary, Integer, Items, Lambda, Lambda2
-from ..values import ITERABLE, LIST, MAPPING, NULL, collect, hashable, kind_of, preview
+from vetro.yaql.errors import DepthLimitExceeded
+from vetro.yaql.evaluation import Evaluation
+from vetro.yaql.registry import CURRENT, LEGACY, Registry
+from vetro.yaql.runtime import legacy_mapping
+from vetro.yaql.signatures import Dictionary, Integer, Items, Lambda, Lambda2
+from vetro.yaql.values import ITERABLE, LIST, MAPPING, NULL, collect, hashable, kind_of, preview
 
 registry = Registry()
 

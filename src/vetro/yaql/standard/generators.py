@@ -4,11 +4,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from ..errors import CollectionTooLargeException
-from ..evaluation import Evaluation
-from ..registry import CURRENT, LEGACY, Registry
-from ..signatures import Boolean, Integer, Lambda, Number
-from ..values import ITERABLE, hashable, kind_of
+from vetro.yaql.errors import CollectionTooLargeException
+from vetro.yaql.evaluation import Evaluation
+from vetro.yaql.registry import CURRENT, LEGACY, Registry
+from vetro.yaql.signatures import Boolean, Integer, Lambda, Number
+from vetro.yaql.values import ITERABLE, hashable, kind_of
 
 registry = Registry()
 

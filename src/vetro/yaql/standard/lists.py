@@ -6,13 +6,13 @@ the end for lists and are outside of every lazy sequence.
 
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import Any
+from typing import Any, cast
 
-from .. import operators
-from ..evaluation import Evaluation
-from ..registry import LEGACY, Registry
-from ..signatures import Dictionary, Integer, Items, SetOfValues
-from ..values import ITERABLE, LAZY, LIST, collect, kind_of
+from vetro.yaql import operators
+from vetro.yaql.evaluation import Evaluation
+from vetro.yaql.registry import LEGACY, Registry
+from vetro.yaql.signatures import Dictionary, Integer, Items, SetOfValues
+from vetro.yaql.values import ITERABLE, LAZY, LIST, collect, kind_of
 
 registry = Registry()
 
@@ -47,7 +47,7 @@ def is_iterable(rt: Evaluation, value: Any) -> bool:
 @registry.method()
 def to_list(rt: Evaluation, collection: Items) -> list[Any] | tuple[Any, ...]:
     if type(collection) is tuple:
-        return collection
+        return cast("tuple[Any, ...]", collection)
     items = collect(collection, rt)
     rt.charge(len(items))
     return items

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from .. import operators
-from ..evaluation import Evaluation
-from ..registry import Registry
-from ..signatures import Boolean, Integer, Number, Text
+from vetro.yaql import operators
+from vetro.yaql.evaluation import Evaluation
+from vetro.yaql.registry import Registry
+from vetro.yaql.signatures import Boolean, Integer, Number, Text
 
 registry = Registry()
 _MAX_DIGITS = 400

@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cmp_to_key
 from typing import Annotated, Any
 
-from .. import operators
-from ..errors import NoMatchingMethodException
-from ..evaluation import Evaluation
-from ..registry import Registry
-from ..signatures import Items, Lambda
-from ..values import LAZY, NUMBER_TYPES, collect, kind_of
+from vetro.yaql import operators
+from vetro.yaql.errors import NoMatchingMethodException
+from vetro.yaql.evaluation import Evaluation
+from vetro.yaql.registry import Registry
+from vetro.yaql.signatures import Items, Lambda
+from vetro.yaql.values import LAZY, NUMBER_TYPES, collect, kind_of
 
 registry = Registry()
 Key = tuple[Callable[[Any], Any], bool]

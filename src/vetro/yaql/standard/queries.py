@@ -5,24 +5,24 @@ elements come from. Filters and selectors run inside Python's own `filter` and `
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
 from itertools import accumulate as accumulated
 from itertools import chain, dropwhile, islice, takewhile, zip_longest
-from typing import Any
+from typing import Any, cast
 
-from .. import operators
-from ..errors import (
+from vetro.yaql import operators
+from vetro.yaql.errors import (
     AmbiguousMethodException,
     EmptySequence,
     NoMatchingFunctionException,
     NoMatchingMethodException,
     NoMethodRegisteredException,
 )
-from ..evaluation import Evaluation
-from ..registry import Registry
-from ..signatures import Integer, Items, Lambda, Lambda2
-from ..values import (
+from vetro.yaql.evaluation import Evaluation
+from vetro.yaql.registry import Registry
+from vetro.yaql.signatures import Integer, Items, Lambda, Lambda2
+from vetro.yaql.values import (
     FINAL_TYPES,
     ITERABLE,
     LAZY,
@@ -34,6 +34,7 @@ from ..values import (
     hashable,
     kind_of,
 )
+
 from .ordering import greatest, least
 
 registry = Registry()
@@ -122,9 +123,9 @@ def first(collection: Items, default: Any = _MISSING) -> Any:
 @registry.method()
 def last(rt: Evaluation, collection: Items, default: Any = _MISSING) -> Any:
     if type(collection) in LIST_TYPES:
-        tail: Any = collection[-1:]  # type: ignore[index]  # a list
+        tail = list(cast("Sequence[Any]", collection)[-1:])
     else:
-        tail = deque(collection, 1)
+        tail = list(deque(collection, 1))
     if tail:
         return tail[0]
     if default is _MISSING:

@@ -8,10 +8,10 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ..evaluation import Evaluation
-from ..regex import compile_pattern, find_all, search
-from ..registry import Registry
-from ..signatures import Boolean, Integer, LambdaAny, RegularExpression, Text
+from vetro.yaql.evaluation import Evaluation
+from vetro.yaql.regex import Match, compile_pattern, find_all, search
+from vetro.yaql.registry import Registry
+from vetro.yaql.signatures import Boolean, Integer, LambdaAny, RegularExpression, Text
 
 registry = Registry()
 
@@ -58,11 +58,11 @@ def matches_regex(rt: Evaluation, string: Text, regexp: RegularExpression) -> bo
     return search(rt, regexp, string) is not None
 
 
-def _group(found: re.Match[str], group: int | str) -> dict[str, Any]:
+def _group(found: Match, group: int | str) -> dict[str, Any]:
     return {"value": found.group(group), "start": found.start(group), "end": found.end(group)}
 
 
-def _selected(found: re.Match[str], selector: Callable[..., Any]) -> Any:
+def _selected(found: Match, selector: Callable[..., Any]) -> Any:
     count = len(found.groups())
     named = {name: _group(found, name) for name in found.groupdict()}
     return selector(*(_group(found, number) for number in range(count + 1)), **named)
@@ -115,7 +115,7 @@ def _substituted(
     rt: Evaluation,
     regexp: re.Pattern[str],
     string: str,
-    replacement: Callable[[re.Match[str]], str],
+    replacement: Callable[[Match], str],
     count: int,
 ) -> str:
     parts: list[str] = []
@@ -153,7 +153,7 @@ def replace_string(
 def replace_by(
     rt: Evaluation, regexp: RegularExpression, string: Text, repl: LambdaAny, count: Integer = 0
 ) -> str:
-    def text(found: re.Match[str]) -> str:
+    def text(found: Match) -> str:
         value = _selected(found, repl)
         if type(value) is not str:
             raise TypeError("the expression of replaceBy must produce a string")

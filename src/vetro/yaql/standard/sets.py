@@ -1,19 +1,19 @@
 """Sets (yaql.md section 6)."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
-from ..evaluation import Evaluation
-from ..registry import Registry
-from ..signatures import Items, SetOfValues
-from ..values import LAZY, SET, collect, hashable, kind_of
+from vetro.yaql.evaluation import Evaluation
+from vetro.yaql.registry import Registry
+from vetro.yaql.signatures import Items, SetOfValues
+from vetro.yaql.values import LAZY, SET, collect, hashable, kind_of
 
 registry = Registry()
 
 
 def _members(rt: Evaluation, items: Iterable[Any]) -> frozenset[Any]:
     if type(items) is frozenset:
-        return items
+        return cast("frozenset[Any]", items)
     members = collect(items, rt)
     rt.charge(len(members))
     return frozenset([hashable(item, rt) for item in members])

@@ -4,11 +4,11 @@ import string as characters_of
 from collections.abc import Iterable
 from typing import Any
 
-from ..evaluation import Evaluation
-from ..registry import Registry
-from ..signatures import Boolean, Dictionary, Integer, Items, Text
-from ..text import format_template, to_text
-from ..values import collect
+from vetro.yaql.evaluation import Evaluation
+from vetro.yaql.registry import Registry
+from vetro.yaql.signatures import Boolean, Dictionary, Integer, Items, Text
+from vetro.yaql.text import format_template, to_text
+from vetro.yaql.values import collect
 
 registry = Registry()
 

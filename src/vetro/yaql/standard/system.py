@@ -3,15 +3,15 @@
 
 from typing import Any
 
-from ..errors import MappingTranslationException
-from ..evaluation import Evaluation
-from ..registry import Registry
-from ..runtime import make_context
-from ..scopes import positional_name
-from ..signatures import Dictionary, ItemList, Items, Lambda, Text
-from ..sites import call_by_name
-from ..text import to_text
-from ..values import LAZY, Context, Memorized, collect, kind_of
+from vetro.yaql.errors import MappingTranslationException
+from vetro.yaql.evaluation import Evaluation
+from vetro.yaql.registry import Registry
+from vetro.yaql.runtime import make_context
+from vetro.yaql.scopes import positional_name
+from vetro.yaql.signatures import Dictionary, ItemList, Items, Lambda, Text
+from vetro.yaql.sites import call_by_name
+from vetro.yaql.text import to_text
+from vetro.yaql.values import LAZY, Context, Memorized, collect, kind_of
 
 registry = Registry()
 _NO_RECEIVER = object()
