@@ -81,6 +81,7 @@ def test_multipart_user_data_writes_the_configuration_and_the_agent_runs(
         ],
         "runcmd": ['echo one >> "$VETRO_GUEST_ROOT/trace"', ["sh", "-c", "exit 3"]],
         "manage_etc_hosts": True,
+        "ssh_authorized_keys": ["ssh-ed25519 AAAA one", "ssh-ed25519 BBBB two"],
     }
     script = '#!/bin/sh\necho two >> "$VETRO_GUEST_ROOT/trace"\numask >> "$VETRO_GUEST_ROOT/trace"'
     data = _multipart(("cloud-config", _cloud_config(config)), ("x-shellscript", script))
@@ -91,6 +92,9 @@ def test_multipart_user_data_writes_the_configuration_and_the_agent_runs(
     assert (root / "etc/murano/agent.conf").stat().st_mode & 0o777 == 0o600
     assert (root / "etc/zipped").read_bytes() == b"zipped"
     assert (root / "var/plans/plans").is_dir()
+    keys = root / "root/.ssh/authorized_keys"
+    assert keys.read_text() == "ssh-ed25519 AAAA one\nssh-ed25519 BBBB two\n"
+    assert keys.stat().st_mode & 0o777 == 0o600
     log = (root / "var/log/vetro-guest.log").read_text()
     assert "manage_etc_hosts" in log
     assert "exited with code 3" in log

@@ -336,6 +336,118 @@ async def test_projects_do_not_see_each_other(
     assert await stacks.get(PROJECT, "env") is not None
 
 
+@pytest.mark.parametrize("user_data", [None, "#!/bin/sh\necho x\n", {"get_resource": "mime"}])
+async def test_a_key_pair_gets_into_the_server(
+    stacks: StackEngine, compute: MemoryCompute, application_template: Any, user_data: Any
+) -> None:
+    """A generated key: its private half is an attribute, its public half is in the user data."""
+    template = application_template(0)
+    template["resources"] |= {
+        "key": {
+            "type": "OS::Nova::KeyPair",
+            "properties": {"name": "ann", "save_private_key": True},
+        },
+        "mime": {
+            "type": "OS::Heat::MultipartMime",
+            "properties": {"parts": [{"config": "#!/bin/sh\necho x\n"}]},
+        },
+        "server": {
+            "type": "OS::Nova::Server",
+            "depends_on": "subnet-1",
+            "properties": {
+                "flavor": "m1.nano",
+                "image": "debian",
+                "key_name": {"get_resource": "key"},
+                "user_data": user_data,
+                "security_groups": [{"get_resource": "group"}],
+            },
+        },
+    }
+    template["outputs"]["private"] = {"value": {"get_attr": ["key", "private_key"]}}
+    template["outputs"]["public"] = {"value": {"get_attr": ["key", "public_key"]}}
+    stack = await stacks.create(PROJECT, "env", template)
+    assert (stack.status, stack.reason) == (StackStatus.CREATE_COMPLETE, "")
+    assert "PRIVATE KEY" in stack.outputs["private"]
+    [server] = compute.server_list.values()
+    assert stack.outputs["public"] in server.spec.customer_metadata["user-data"]
+    assert ("echo x" in server.spec.customer_metadata["user-data"]) == bool(user_data)
+    [port] = compute.port_list.values()
+    assert port.security_groups == list(compute.group_list)
+    assert (await stacks.plan(PROJECT, "env", template)).empty
+    assert await stacks.delete(PROJECT, "env") is None
+    assert compute.is_empty()
+
+
+async def test_the_cfn_forms_of_old_packages(stacks: StackEngine, compute: MemoryCompute) -> None:
+    """EC2 instances and groups on Neutron ports, nova addresses, one-element list outputs."""
+    template = {
+        "AWSTemplateFormatVersion": "2010-09-09",
+        "Parameters": {"Flavor": {"Type": "String", "Default": "m1.tiny"}},
+        "Resources": {
+            "net": {"Type": "OS::Neutron::Net"},
+            "subnet": {
+                "Type": "OS::Neutron::Subnet",
+                "Properties": {"network_id": {"Ref": "net"}, "cidr": "10.0.1.0/24"},
+            },
+            "group": {
+                "Type": "AWS::EC2::SecurityGroup",
+                "Properties": {
+                    "GroupDescription": "old",
+                    "SecurityGroupIngress": [
+                        {"FromPort": "-1", "ToPort": "-1", "IpProtocol": "icmp"},
+                        {
+                            "FromPort": "80",
+                            "ToPort": "80",
+                            "IpProtocol": "tcp",
+                            "CidrIp": "0.0.0.0/0",
+                        },
+                    ],
+                },
+            },
+            "port": {
+                "Type": "OS::Neutron::Port",
+                "Properties": {
+                    "network_id": {"Ref": "net"},
+                    "fixed_ips": [{"subnet_id": {"Ref": "subnet"}}],
+                    "security_groups": [{"Ref": "group"}],
+                },
+            },
+            "vm": {
+                "Type": "AWS::EC2::Instance",
+                "Properties": {
+                    "InstanceType": {"Ref": "Flavor"},
+                    "ImageId": "debian",
+                    "KeyName": None,
+                    "UserData": {"Fn::Base64": "#!/bin/sh\n"},
+                    "NetworkInterfaces": [{"Ref": "port"}],
+                },
+            },
+            "fip": {"Type": "OS::Nova::FloatingIP"},
+            "association": {
+                "Type": "OS::Nova::FloatingIPAssociation",
+                "Properties": {"floating_ip": {"Ref": "fip"}, "server_id": {"Ref": "vm"}},
+            },
+        },
+        "Outputs": {
+            "vm-PublicIp": {"Value": [{"Fn::GetAtt": ["vm", "PrivateIp"]}]},
+            "ip": {"Value": {"Fn::GetAtt": ["fip", "ip"]}},
+        },
+    }
+    stack = await stacks.create(PROJECT, "old", template)
+    assert (stack.status, stack.reason) == (StackStatus.CREATE_COMPLETE, "")
+    assert stack.outputs == {"vm-PublicIp": ["10.0.1.2"], "ip": "192.0.2.1"}
+    [floating] = compute.floating_list.values()
+    assert floating.fixed_ip == "10.0.1.2"
+    [server] = compute.server_list.values()
+    assert server.spec.customer_metadata["user-data"] == "#!/bin/sh\n"
+    [group] = compute.group_list.values()
+    assert group["rules"][0]["port_range_min"] is None
+    assert group["rules"][1]["port_range_min"] == 80
+    assert (await stacks.plan(PROJECT, "old", template)).empty
+    assert await stacks.delete(PROJECT, "old") is None
+    assert compute.is_empty()
+
+
 BAD = [
     ({"a": {"type": "OS::Cinder::Volume", "properties": {"size": 1}}}, "'a'.*OS::Cinder::Volume"),
     ({"a": {"type": "OS::Neutron::Prot"}}, "'a'.*did you mean OS::Neutron::Port"),

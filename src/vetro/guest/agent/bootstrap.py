@@ -1,7 +1,8 @@
 """Apply user data to a fresh instance, once (the part of cloud-init that Vetro needs).
 
 Understood: a multipart MIME text, or one part alone. A part is a script (`#!`) or a
-`#cloud-config` whose body is JSON with `write_files`, `runcmd`, `hostname`. Parts run in
+`#cloud-config` whose body is JSON with `write_files`, `runcmd`, `hostname`,
+`ssh_authorized_keys`. Parts run in
 order; one that fails is logged and the next runs, because an instance that cannot be
 reached at all is worse than one that is half set up. What has been done is remembered in
 `/var/lib/vetro/bootstrap.json`, so an instance that is restarted goes on where it was.
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _STATE = "/var/lib/vetro/bootstrap.json"
-_SERVED = ("write_files", "runcmd", "hostname")
+_SERVED = ("write_files", "runcmd", "hostname", "ssh_authorized_keys")
 
 
 def apply(path: str, root: str = "") -> None:
@@ -137,6 +138,9 @@ def _apply_cloud_config(text: bytes, root: str) -> None:
         log.info("Keys of the #cloud-config that are not served: %s" % ", ".join(left_out))
     if config.get("hostname") and not root:
         _set_hostname(str(config["hostname"]))
+    keys: "list[Any]" = config.get("ssh_authorized_keys") or []
+    if keys:
+        _authorize([str(key) for key in keys], root)
     entries: "list[Any]" = config.get("write_files") or []
     for entry in entries:
         _write_entry(entry, root)
@@ -156,6 +160,20 @@ def _set_hostname(name: str) -> None:
         socket.sethostname(name)
     except OSError as error:
         log.warning("The host name cannot be set: %s" % error)
+
+
+def _authorize(keys: "list[str]", root: str) -> None:
+    """Let the owners of these keys log in as root."""
+    folder = (root or os.path.expanduser("~root")) + ("/root/.ssh" if root else "/.ssh")
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    path = os.path.join(folder, "authorized_keys")
+    try:
+        with open(path, encoding="utf-8") as stream:
+            known = stream.read().splitlines()
+    except FileNotFoundError:
+        known = []
+    known.extend(key for key in keys if key not in known)
+    write_file(path, ("\n".join(known) + "\n").encode("utf-8"))
 
 
 def _write_entry(entry: "dict[str, Any]", root: str) -> None:

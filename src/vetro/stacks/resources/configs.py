@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from email import message_from_string
+from email.message import Message
 from email.mime.multipart import MIMEMultipart
 from email.mime.text import MIMEText
 
@@ -82,12 +84,30 @@ class MultipartMime(_Config):
             given = text(part.get("config"))
             found = await context.config_text(given)
             body = given if found is None else found
-            subtype = text(part.get("subtype")) or _subtype(body)
-            mime = MIMEText(body, subtype, "us-ascii" if body.isascii() else "utf-8")
             filename = text(part.get("filename"), f"part-{number + 1}")
-            mime.add_header("Content-Disposition", "attachment", filename=filename)
-            message.attach(mime)
+            message.attach(_part(body, filename, text(part.get("subtype"))))
         return message.as_string()
+
+
+def with_authorized_key(user_data: str, key: str, boundary: str) -> str:
+    """User data that also lets the owner of `key` log in."""
+    config = "#cloud-config\n" + msgspec.json.encode({"ssh_authorized_keys": [key]}).decode()
+    if not user_data:
+        return config
+    if user_data.lower().startswith(("content-type: multipart/", "mime-version:")):
+        message: Message = message_from_string(user_data)
+    else:
+        message = MIMEMultipart(boundary=f"=={boundary}==")
+        message.attach(_part(user_data, "user-data"))
+    message.attach(_part(config, "authorized-keys"))
+    return message.as_string()
+
+
+def _part(body: str, filename: str, subtype: str = "") -> MIMEText:
+    charset = "us-ascii" if body.isascii() else "utf-8"
+    mime = MIMEText(body, subtype or _subtype(body), charset)
+    mime.add_header("Content-Disposition", "attachment", filename=filename)
+    return mime
 
 
 def _subtype(body: str) -> str:

@@ -24,6 +24,7 @@ from vetro.stacks.resources.base import (
     items,
     text,
 )
+from vetro.stacks.resources.configs import with_authorized_key
 from vetro.stacks.resources.networks import find_network
 from vetro.stacks.resources.ports import find_groups
 
@@ -321,6 +322,9 @@ async def _customer_metadata(
         if key is None:
             raise ResourceFailure(f"There is no key pair {text(key_name)!r}")
         result[AUTHORIZED_KEYS_KEY] = key
+        result[USER_DATA_KEY] = with_authorized_key(
+            result.get(USER_DATA_KEY, ""), key, context.physical_id
+        )
     return result
 
 
