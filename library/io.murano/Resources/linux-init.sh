@@ -1,0 +1,10 @@
+#!/bin/sh
+# Writes the guest agent's configuration; the driver of the instance has put the agent in place.
+set -e
+umask 077
+mkdir -p /etc/murano/certs /var/murano/plans
+echo '%AGENT_CONFIG_BASE64%' | base64 -d > /etc/murano/agent.conf
+ca='%CA_ROOT_CERT_BASE64%'
+if [ -n "$ca" ]; then
+  echo "$ca" | base64 -d > /etc/murano/certs/ca_certs
+fi

@@ -1,0 +1,4 @@
+#!/bin/sh
+set -e
+mkdir -p "$(dirname "$1")"
+cat destinationFile > "$1"

@@ -1,0 +1,73 @@
+"""Exceptions that programs may catch by the names packages know (core-library.md §1.1)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class EngineError(Exception):
+    """Base of what the system classes raise on purpose."""
+
+    murano_names: tuple[str, ...] = ()
+
+
+class AgentTimeout(EngineError):
+    """A guest did not answer in time."""
+
+    murano_names = ("murano.common.exceptions.TimeoutException", "TimeoutException")
+
+    def __init__(self, seconds: float, heard: str) -> None:
+        super().__init__(f"The murano-agent did not respond within {seconds:g} seconds ({heard})")
+
+
+class PolicyViolation(EngineError):
+    """Guest agents are switched off."""
+
+    murano_names = ("murano.common.exceptions.PolicyViolationException", "PolicyViolationException")
+
+    def __init__(self) -> None:
+        super().__init__("Use of murano-agent is disallowed by the server configuration")
+
+
+class AgentException(EngineError):
+    """A plan failed in the guest; ``extra`` is the error map (§4.2)."""
+
+    murano_names = ("murano.engine.system.agent.AgentException", "AgentException")
+
+    def __init__(self, info: dict[str, Any]) -> None:
+        self.extra = info
+        super().__init__(describe(info))
+
+
+class HeatStackError(EngineError):
+    """A template cannot be used."""
+
+    murano_names = ("murano.engine.system.heat_stack.HeatStackError", "HeatStackError")
+
+
+class StackFailed(EngineError, OSError):
+    """A stack ended in a state it should not have."""
+
+    murano_names = ("OSError", "EnvironmentError")
+
+
+class RouterInfoError(EngineError):
+    """The router has no external gateway."""
+
+    murano_names = ("murano.common.exceptions.RouterInfoException", "RouterInfoException")
+
+
+def describe(info: dict[str, Any]) -> str:
+    """An agent's error map in words: the message, then exit code and output of the script."""
+    parts = [str(info.get("message") or "The execution plan failed")]
+    details = info.get("details")
+    if isinstance(details, dict):
+        values: dict[str, Any] = {str(k): v for k, v in details.items()}  # pyright: ignore
+        if values.get("exitCode") is not None:
+            parts.append(f"exit code {values['exitCode']}")
+        for stream in ("stderr", "stdout"):
+            if values.get(stream):
+                parts.append(f"{stream}: {str(values[stream])[-2000:]}")
+    elif details:
+        parts.append(str(details)[-2000:])
+    return "; ".join(parts)

@@ -1,0 +1,113 @@
+"""The effects port that writes everything down (DESIGN §1.4, §5).
+
+Before an effect is done, a row says that it begins; its result is in the row before the program sees
+it. Reads of clock, random numbers and fresh ids are rows of a chunk: they are drawn from a seeded
+generator whose seed is the task's, so only the seed needs to be known to draw them again.
+
+Going on from a journal after a crash is not done yet: a crashed task ends as failed. The rows are
+what that will stand on, and what an operator reads to see how far a deployment came.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import random
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import delete, insert, update
+
+from vetro.engine.tables import journal
+from vetro.muranopl import current_thread, wait
+from vetro.storage import Database
+
+Json = Any
+
+
+def digest(value: Json) -> str:
+    """What identifies a request, without keeping its content (it may hold secrets)."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+class JournalEffects:
+    """Effects of one task, done at once and recorded."""
+
+    def __init__(self, database: Database, task_id: str, fence: int) -> None:
+        self._database = database
+        self._task_id = task_id
+        self._fence = fence
+        self._sequence = 0
+        seed = hashlib.sha256(f"{task_id}/{fence}".encode()).digest()
+        # Ids must not collide between runs; nothing secret is drawn here.
+        self._random = random.Random(seed)  # noqa: S311
+
+    def perform(self, kind: str, request: Json, execute: Callable[[], Awaitable[Json]]) -> Json:
+        """Record, do, record, return."""
+        self._sequence += 1
+        return wait(self._recorded(self._sequence, str(current_thread()), kind, request, execute))
+
+    async def _recorded(
+        self,
+        sequence: int,
+        thread: str,
+        kind: str,
+        request: Json,
+        execute: Callable[[], Awaitable[Json]],
+    ) -> Json:
+        row = {
+            "task_id": self._task_id,
+            "fence": self._fence,
+            "sequence": sequence,
+            "thread": thread[:255],
+            "kind": kind,
+            "request_digest": digest(request),
+            "state": "started",
+            "started": self._database.clock.now(),
+        }
+        async with self._database.transaction() as tx:
+            await tx.execute(insert(journal).values(**row))
+        try:
+            result = await execute()
+        except Exception as error:
+            await self._settle(sequence, {"state": "failed", "error": str(error)[:4000]})
+            raise
+        await self._settle(sequence, {"state": "done", "result": result})
+        return result
+
+    async def _settle(self, sequence: int, values: dict[str, Any]) -> None:
+        async with self._database.transaction() as tx:
+            await tx.execute(
+                update(journal)
+                .where(
+                    journal.c.task_id == self._task_id,
+                    journal.c.fence == self._fence,
+                    journal.c.sequence == sequence,
+                )
+                .values(finished=self._database.clock.now(), **values)
+            )
+
+    def sleep(self, seconds: float) -> None:
+        """Suspend the calling green thread."""
+        wait(asyncio.sleep(max(0.0, seconds)))
+
+    def now(self) -> datetime:
+        """The time."""
+        return datetime.now(UTC)
+
+    def random(self) -> float:
+        """A number in [0, 1)."""
+        return self._random.random()
+
+    def new_id(self) -> str:
+        """A fresh id."""
+        return f"{self._random.getrandbits(128):032x}"
+
+
+async def forget(database: Database, task_id: str) -> None:
+    """Remove a finished task's rows: nothing will be replayed from them."""
+    async with database.transaction() as tx:
+        await tx.execute(delete(journal).where(journal.c.task_id == task_id))

@@ -1,0 +1,43 @@
+"""Merging template fragments (core-library.md §4.4.1)."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+Json = Any
+
+
+def merge(old: Json, new: Json, path: str = "") -> Json:
+    """``new`` over ``old``: maps join, lists gain what they lack, other values are replaced.
+
+    Nothing given is changed. Errors: ``TypeError`` naming the path when the types do not fit.
+    """
+    if isinstance(old, dict) and isinstance(new, dict):
+        result = dict(cast("dict[str, Json]", old))
+        for key, value in cast("dict[str, Json]", new).items():
+            result[key] = merge(result[key], value, f"{path}/{key}") if key in result else value
+        return result
+    if isinstance(old, list) and isinstance(new, list):
+        joined: list[Json] = []
+        for item in [*cast("list[Json]", old), *cast("list[Json]", new)]:
+            if item not in joined:
+                joined.append(item)
+        return joined
+    if old is None:
+        # Values may appear where there was nothing; upstream ignores them without a word.
+        return new
+    if new is None and isinstance(old, str):
+        return old
+    if _kind(old) != _kind(new):
+        raise TypeError(
+            f"cannot merge {type(new).__name__} into {type(old).__name__} at {path or '/'}"
+        )
+    return new
+
+
+def _kind(value: Json) -> str:
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, (int, float)):
+        return "number"
+    return type(value).__name__

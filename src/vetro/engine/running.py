@@ -1,0 +1,168 @@
+"""Running one task: packages, model, action, result."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from vetro.catalog import Catalog
+from vetro.compute.client import ComputeClient
+from vetro.engine.journal import JournalEffects
+from vetro.engine.services import EngineServices, library_path
+from vetro.engine.settings import EngineSettings
+from vetro.engine.signing import PlanSigner
+from vetro.engine.system import register
+from vetro.environments import EngineTask, Environments, TaskResult
+from vetro.messaging import Mailboxes
+from vetro.muranopl import PackageSource, Runtime, SessionInfo, TaskReply, wait
+from vetro.packages import Package, PackageError, open_package
+from vetro.stacks import ComputeNetworkDirectory, NativeStacks
+from vetro.stacks.compute_adapter import adapt
+from vetro.storage import Database
+
+log = structlog.get_logger(__name__)
+
+
+def installed_packages(directories: Iterable[Path]) -> list[Package]:
+    """The packages below directories; those that cannot be read are logged and left out."""
+    found: list[Package] = []
+    for directory in directories:
+        for manifest in sorted(directory.glob("*/manifest.yaml")):
+            try:
+                found.append(open_package(manifest.parent))
+            except PackageError as error:
+                log.warning(
+                    "a package was left out", directory=str(manifest.parent), error=str(error)
+                )
+    return found
+
+
+def preload() -> Runtime:
+    """A runtime with the core library compiled: what a worker starts from."""
+    runtime = Runtime()
+    register(runtime)
+    runtime.add_package(open_package(library_path() / "io.murano"))
+    runtime.compile_all()
+    return runtime
+
+
+class CatalogResolver:
+    """Finds packages: installed directories first, then the catalog (packages-and-forms.md A7)."""
+
+    def __init__(self, catalog: Catalog, installed: list[Package]) -> None:
+        self.catalog = catalog
+        self.installed = installed
+
+    def find_package(self, name: str, spec: str, project_id: str | None) -> PackageSource | None:
+        """A package by name."""
+        for package in self.installed:
+            if package.full_name == name:
+                return package
+        return wait(self.catalog.find_package(name, spec, project_id))
+
+    def find_class(
+        self, class_name: str, spec: str, project_id: str | None
+    ) -> PackageSource | None:
+        """A package by one of its classes."""
+        for package in self.installed:
+            if class_name in package.classes:
+                return package
+        return wait(self.catalog.find_package_for_class(class_name, spec, project_id))
+
+
+@dataclass
+class TaskReports:
+    """Reports of one task, kept in order by sending one at a time."""
+
+    rooms: Environments
+    task: EngineTask
+
+    async def report(
+        self, entity_id: str | None, level: str, text: str, details: str | None = None
+    ) -> None:
+        """Add a report."""
+        await self.rooms.tasks.report(self.task.id, entity_id, level, text, details)
+
+    async def track(self, values: dict[str, Any]) -> None:
+        """Something runs; statistics must never fail a deployment."""
+        try:
+            await self.rooms.tasks.track_instance(self.task.environment_id, values)
+        except Exception as error:  # noqa: BLE001 - §4.5: failure must never fail a deployment
+            log.warning("statistics were not written", error=str(error))
+
+    async def untrack(self, instance_id: str) -> None:
+        """Something is gone."""
+        try:
+            await self.rooms.tasks.untrack_instance(self.task.environment_id, instance_id)
+        except Exception as error:  # noqa: BLE001 - as above
+            log.warning("statistics were not written", error=str(error))
+
+
+async def run_task(
+    settings: EngineSettings, runtime: Runtime, task: EngineTask, fence: int
+) -> TaskResult:
+    """Run a task to its result; failures of the program are in the result and in a report."""
+    database = await Database.open(settings.database_url, data_dir=settings.data_dir)
+    client = ComputeClient(settings.compute_url, settings.service_key)
+    try:
+        rooms = Environments(database)
+        reports = TaskReports(rooms, task)
+        compute = adapt(client)
+        signer = await asyncio.to_thread(PlanSigner.load_or_create, settings.signing_key_file)
+        services = EngineServices(
+            settings=settings,
+            project_id=str(task.model.get("project_id") or task.project_id),
+            user_id=str(task.model.get("user_id") or task.user_id),
+            environment_id=task.environment_id,
+            stacks=NativeStacks(database, compute),
+            directory=ComputeNetworkDirectory(compute),
+            transport=Mailboxes(database),
+            reports=reports,
+            signer=signer,
+        )
+        runtime.resolver = CatalogResolver(
+            Catalog(database, settings.package_dir),
+            installed_packages(settings.packages_directories),
+        )
+        info = SessionInfo(
+            project_id=task.project_id,
+            user_id=task.user_id,
+            environment_owner_project_id=services.project_id,
+            environment_owner_user_id=services.user_id,
+            task_id=task.id,
+        )
+        effects = JournalEffects(database, task.id, fence)
+        session = runtime.session(effects=effects, info=info, services=services)
+        try:
+            reply = await session.run_task_async({"action": task.action, "model": task.model})
+            for warning in [*reply.warnings]:
+                await reports.report(task.environment_id, "warning", warning)
+            if reply.is_exception:
+                text = reply.message or "The deployment failed"
+                await reports.report(task.environment_id, "error", text, reply.details)
+        finally:
+            await session.close_async()
+        return to_result(task, reply)
+    finally:
+        await client.close()
+        await database.close()
+
+
+def to_result(task: EngineTask, reply: TaskReply) -> TaskResult:
+    """The stored result: a good deletion leaves no objects at all."""
+    model = dict(reply.model)
+    if task.is_delete and not reply.is_exception:
+        model["Objects"] = None
+        model["ObjectsCopy"] = None
+    elif model.get("ObjectsCopy") is None:
+        # Something may have been built before it failed: a later deletion must look.
+        model["ObjectsCopy"] = model.get("Objects")
+    result = reply.result
+    if reply.is_exception:
+        result = {"message": reply.message, "details": reply.details}
+    return TaskResult(model, result, reply.is_exception)

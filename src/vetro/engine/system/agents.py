@@ -1,0 +1,194 @@
+"""``Agent`` and ``AgentListener``: execution plans to guests and back (core-library.md §4.2, §4.3)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, cast
+
+from vetro.engine.errors import AgentTimeout, PolicyViolation
+from vetro.engine.plans import PlanBuilder, decode_result
+from vetro.engine.services import EngineServices, plain, services_of
+from vetro.engine.system.resources import Resources
+from vetro.muranopl import CallContext, MuranoObject, native
+
+Json = Any
+
+
+class Agent:
+    """The agent of one instance."""
+
+    def __init__(self, ctx: CallContext, host: MuranoObject) -> None:
+        services = services_of(ctx)
+        environment = host.find_owner("io.murano.Environment")
+        owner = environment.id if environment is not None else services.environment_id
+        self._queue = f"e{owner}-h{host.id}".lower()
+        self._enabled = not services.settings.disable_murano_agent
+        self._signer = services.signer
+        self._name = str(host.get("name") or host.id)
+
+    @property
+    def enabled(self) -> bool:
+        """Whether agents are in use."""
+        return self._enabled
+
+    def prepare(self) -> None:
+        """Does nothing; old test code calls it."""
+
+    def queue_name(self) -> str:
+        """The name of the guest's mailbox."""
+        return self._queue
+
+    def signing_key(self, line_prefix: str = "") -> str:
+        """The engine's public key, or ''."""
+        return self._signer.public_key(line_prefix) if self._signer is not None else ""
+
+    def mailbox_url(self, ctx: CallContext) -> str:
+        """Where the guest finds its mailbox."""
+        return services_of(ctx).settings.mailbox_url
+
+    def mailbox_token(self, ctx: CallContext) -> str:
+        """The guest's credential; always the same until it is revoked. Not in the journal."""
+        services = services_of(ctx)
+        return ctx.wait(services.transport.issue_credential(self._queue))
+
+    def release(self, ctx: CallContext) -> None:
+        """The guest is gone: its credential and its mailbox as well."""
+        services = services_of(ctx)
+
+        async def remove() -> None:
+            await services.transport.revoke(self._queue)
+            await services.transport.delete(self._queue)
+
+        ctx.effect("agent.release", {"queue": self._queue}, remove)
+
+    def build_execution_plan(
+        self, ctx: CallContext, template: Json, resources: MuranoObject | None
+    ) -> Json:
+        """The wire plan of a template whose files are in ``resources``."""
+        services = services_of(ctx)
+        effects = ctx.effects
+
+        def read_file(name: str) -> bytes:
+            if resources is None:
+                raise FileNotFoundError(f"the plan names the file {name}, but has no resources")
+            holder = resources.native(Resources)
+            return cast("bytes", holder.string(f"scripts/{name}", None, True))
+
+        builder = PlanBuilder(
+            read_file,
+            effects.new_id,
+            lambda: services.stamps.next(effects.now().timestamp()),
+        )
+        return builder.build(template)
+
+    def call(
+        self,
+        ctx: CallContext,
+        template: Json,
+        resources: MuranoObject | None,
+        timeout: float | None = None,
+    ) -> Json:
+        """Run a plan in the guest and return its value. Errors: time-out, the plan's error."""
+        self._need()
+        return self._call(ctx, self.build_execution_plan(ctx, template, resources), timeout)
+
+    def send(self, ctx: CallContext, template: Json, resources: MuranoObject | None) -> None:
+        """Send a plan without waiting."""
+        self._need()
+        self._send(ctx, self.build_execution_plan(ctx, template, resources))
+
+    def call_raw(self, ctx: CallContext, plan: Json, timeout: float | None = None) -> Json:
+        """Run a plan as it is given."""
+        self._need()
+        return self._call(ctx, plan, timeout)
+
+    def send_raw(self, ctx: CallContext, plan: Json) -> None:
+        """Send a plan as it is given, without waiting."""
+        self._need()
+        self._send(ctx, plan)
+
+    def wait_ready(self, ctx: CallContext, timeout: float | None = 100) -> None:
+        """Wait until the guest answers. Errors: time-out."""
+        self._need()
+        template = {"FormatVersion": "2.0.0", "Body": "return", "Scripts": {}, "Files": {}}
+        self._call(ctx, self.build_execution_plan(ctx, template, None), timeout)
+
+    def is_ready(self, ctx: CallContext, timeout: float | None = 100) -> bool:
+        """Whether the guest answers in time."""
+        try:
+            self.wait_ready(ctx, timeout)
+        except AgentTimeout:
+            return False
+        return True
+
+    def _need(self) -> None:
+        if not self._enabled:
+            raise PolicyViolation
+
+    def _message(self, ctx: CallContext, plan: Json) -> tuple[str, bytes, bytes | None]:
+        id_ = str(plan.get("ID") or ctx.effects.new_id())
+        body = json.dumps(plan, ensure_ascii=False).encode()
+        signature = self._signer.sign(self._queue, body) if self._signer is not None else None
+        return id_, body, signature
+
+    def _send(self, ctx: CallContext, plan: Json) -> str:
+        services = services_of(ctx)
+        id_, body, signature = self._message(ctx, plan)
+
+        async def deliver() -> None:
+            await services.transport.declare(self._queue)
+            await services.transport.send(self._queue, id_, body, signature)
+
+        request = {"queue": self._queue, "id": id_, "name": plan.get("Name")}
+        ctx.effect("agent.send", request, deliver)
+        return id_
+
+    def _call(self, ctx: CallContext, plan: Json, timeout: float | None) -> Json:
+        services = services_of(ctx)
+        seconds = float(services.settings.agent_timeout if timeout is None else timeout)
+        id_ = self._send(ctx, plan)
+
+        async def collect() -> Json:
+            return await self._result(services, id_, seconds)
+
+        request = {"queue": self._queue, "id": id_, "timeout": seconds}
+        return decode_result(ctx.effect("agent.result", request, collect))
+
+    async def _result(self, services: EngineServices, id_: str, seconds: float) -> Json:
+        services.progress(f"the agent of {self._name}")
+        body = await services.transport.wait_result(id_, seconds)
+        if body is None:
+            await services.transport.discard(id_)
+            last = await services.transport.last_contact(self._queue)
+            heard = f"last heard of at {last:%H:%M:%S} UTC" if last else "never heard of"
+            raise AgentTimeout(seconds, f"{self._name} was waited for, {heard}")
+        await services.transport.discard(id_)
+        return plain(json.loads(body))
+
+
+class AgentListener:
+    """Receives results: the transport does, so there is nothing to start."""
+
+    def __init__(self, ctx: CallContext, name: str) -> None:
+        self._name = f"-execution-results-{name}".lower()
+        self._enabled = not services_of(ctx).settings.disable_murano_agent
+
+    @property
+    def enabled(self) -> bool:
+        """Whether agents are in use."""
+        return self._enabled
+
+    def queue_name(self) -> str:
+        """The name of the result queue."""
+        return self._name
+
+    def start(self) -> None:
+        """Results are received for as long as somebody waits for them."""
+
+    def stop(self) -> None:
+        """Nothing runs that would have to end."""
+
+    @native(hidden=True)
+    def name(self) -> str:
+        """The queue, for logs."""
+        return self._name

@@ -1,0 +1,119 @@
+"""``NetworkExplorer``: what networks there are, and which addresses are free (core-library.md §4.8)."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Any
+
+import structlog
+
+from vetro.engine.errors import RouterInfoError
+from vetro.engine.services import services_of
+from vetro.muranopl import CallContext
+from vetro.stacks import RouterWithoutGateway, choose_cidr
+
+log = structlog.get_logger(__name__)
+
+
+class NetworkExplorer:
+    """Looks at the project's networks through the directory of the stack back end."""
+
+    def __init__(self, region_name: str | None = None) -> None:
+        self.region_name = region_name
+
+    def get_default_router(self, ctx: CallContext) -> str:
+        """Id of the project's router, made when absent."""
+        services = services_of(ctx)
+        settings = services.settings
+
+        async def find() -> str:
+            try:
+                return await services.directory.default_router(
+                    services.project_id,
+                    name=settings.router_name,
+                    create=settings.create_router,
+                    external_network=settings.external_network,
+                )
+            except RouterWithoutGateway as error:
+                raise RouterInfoError(str(error)) from error
+
+        return ctx.effect("network.router", {"name": settings.router_name}, find)
+
+    def get_available_cidr(
+        self, ctx: CallContext, router_id: str | None, net_id: str, ip_version: int = 4
+    ) -> str | None:
+        """A range that nothing of the project uses; the same for the same network while it is free."""
+        services = services_of(ctx)
+        settings = services.settings
+
+        async def find() -> str | None:
+            used = await services.directory.router_cidrs(services.project_id, router_id or "")
+            return choose_cidr(
+                net_id,
+                used,
+                template=settings.env_ip_template,
+                max_environments=settings.max_environments,
+                max_hosts=settings.max_hosts,
+            )
+
+        return ctx.effect("network.cidr", {"network": net_id, "router": router_id}, find)
+
+    def get_default_dns(self, ctx: CallContext, ip_version: int = 4) -> Any:
+        """Name servers of this IP version; the first alone for packages of the first formats."""
+        found: list[str] = []
+        for text in services_of(ctx).settings.default_dns:
+            try:
+                if ipaddress.ip_address(text).version == ip_version:
+                    found.append(text)
+            except ValueError:
+                log.warning("a default name server is no address", address=text)
+        package = ctx.caller_package
+        if package is not None and package.legacy:
+            return found[0] if found else None
+        return found
+
+    def get_external_network_id_for_router(self, ctx: CallContext, router_id: str) -> str | None:
+        """The network behind a router's gateway."""
+        services = services_of(ctx)
+
+        async def find() -> str | None:
+            return await services.directory.external_network_for_router(
+                services.project_id, router_id
+            )
+
+        return ctx.effect("network.external", {"router": router_id}, find)
+
+    def get_external_network_id_for_network(self, ctx: CallContext, network_id: str) -> str | None:
+        """The external network reachable from a network."""
+        services = services_of(ctx)
+
+        async def find() -> str | None:
+            return await services.directory.external_network_for_network(
+                services.project_id, network_id
+            )
+
+        return ctx.effect("network.external", {"network": network_id}, find)
+
+    def _list(self, ctx: CallContext, what: str) -> Any:
+        services = services_of(ctx)
+
+        async def find() -> Any:
+            return await getattr(services.directory, what)(services.project_id)
+
+        return ctx.effect(f"network.{what}", {}, find)
+
+    def list_networks(self, ctx: CallContext) -> Any:
+        """Networks with Neutron's keys."""
+        return self._list(ctx, "list_networks")
+
+    def list_subnetworks(self, ctx: CallContext) -> Any:
+        """Subnets with Neutron's keys."""
+        return self._list(ctx, "list_subnetworks")
+
+    def list_ports(self, ctx: CallContext) -> Any:
+        """Ports with Neutron's keys."""
+        return self._list(ctx, "list_ports")
+
+    def list_neutron_extensions(self, ctx: CallContext) -> Any:
+        """What the network service can do."""
+        return self._list(ctx, "list_neutron_extensions")

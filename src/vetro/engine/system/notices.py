@@ -1,0 +1,85 @@
+"""``StatusReporter`` and ``InstanceNotifier`` (core-library.md §4.5, §4.6)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vetro.engine.services import services_of
+from vetro.muranopl import CallContext, MuranoObject, native
+
+APPLICATION, CLOUD_INSTANCE = 100, 200
+
+
+class StatusReporter:
+    """Reports of the running task; their order is kept."""
+
+    def __init__(self, environment: Any) -> None:
+        self.environment = environment
+
+    def _send(self, ctx: CallContext, instance: Any, message: Any, level: str) -> None:
+        entity = instance.id if isinstance(instance, MuranoObject) else instance
+        services = services_of(ctx)
+        id_ = str(entity) if entity is not None else services.environment_id
+        text = message if isinstance(message, str) else str(message)
+
+        async def send() -> None:
+            await services.reports.report(id_, level, text)
+
+        ctx.effect("report", {"id": id_, "level": level, "text": text}, send)
+
+    def report(self, ctx: CallContext, instance: Any, msg: Any) -> None:
+        """Tell the user."""
+        self._send(ctx, instance, msg, "info")
+
+    @native(name=["report_error", "reportError"])
+    def report_error(self, ctx: CallContext, instance: Any, msg: Any) -> None:
+        """Tell the user of an error: the deployment counts as failed."""
+        self._send(ctx, instance, msg, "error")
+
+
+class InstanceNotifier:
+    """Counts what runs, for the statistics."""
+
+    def __init__(self, environment: Any) -> None:
+        self.environment = environment
+
+    def _track(self, ctx: CallContext, instance: MuranoObject, values: dict[str, Any]) -> None:
+        services = services_of(ctx)
+        body = {"instance_id": instance.id, "type_name": instance.type.name, **values}
+
+        async def send() -> None:
+            await services.reports.track(body)
+
+        ctx.effect("track", body, send)
+
+    def _untrack(self, ctx: CallContext, instance: MuranoObject) -> None:
+        services = services_of(ctx)
+
+        async def send() -> None:
+            await services.reports.untrack(instance.id)
+
+        ctx.effect("untrack", {"instance_id": instance.id}, send)
+
+    def track_application(
+        self,
+        ctx: CallContext,
+        instance: MuranoObject,
+        title: str | None = None,
+        unit_count: int | None = None,
+    ) -> None:
+        """An application runs."""
+        values = {"instance_type": APPLICATION, "type_title": title, "unit_count": unit_count}
+        self._track(ctx, instance, values)
+
+    def untrack_application(self, ctx: CallContext, instance: MuranoObject) -> None:
+        """An application is gone."""
+        self._untrack(ctx, instance)
+
+    def track_cloud_instance(self, ctx: CallContext, instance: MuranoObject) -> None:
+        """An instance runs."""
+        values = {"instance_type": CLOUD_INSTANCE, "type_title": None, "unit_count": 1}
+        self._track(ctx, instance, values)
+
+    def untrack_cloud_instance(self, ctx: CallContext, instance: MuranoObject) -> None:
+        """An instance is gone."""
+        self._untrack(ctx, instance)

@@ -1,0 +1,28 @@
+"""The journal of effects."""
+
+from __future__ import annotations
+
+from sqlalchemy import Column, Integer, MetaData, PrimaryKeyConstraint, String, Table, Text
+
+from vetro.storage import Json, UtcDateTime
+
+metadata = MetaData()
+
+journal = Table(
+    "engine_journal",
+    metadata,
+    Column("task_id", String(36), nullable=False),
+    Column("sequence", Integer, nullable=False),
+    # The fence of the claim that ran it: a later run of the task has a larger one.
+    Column("fence", Integer, nullable=False),
+    Column("thread", String(255), nullable=False),
+    Column("kind", String(64), nullable=False),
+    Column("request_digest", String(64), nullable=False),
+    # started, done or failed
+    Column("state", String(16), nullable=False),
+    Column("result", Json),
+    Column("error", Text),
+    Column("started", UtcDateTime, nullable=False),
+    Column("finished", UtcDateTime),
+    PrimaryKeyConstraint("task_id", "fence", "sequence"),
+)

@@ -1,0 +1,155 @@
+"""Workers by fork: a process that has everything loaded and does nothing but fork.
+
+The zygote is forked from the service before it has threads, a loop or connections. It imports the
+language, compiles the core library and freezes it, so that a worker is a fork away from running a
+program and shares all of that memory. Parent and zygote talk over a socket, one JSON message each; each
+worker has a socket of its own, sent with the message that asks for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import os
+import signal
+import socket
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from vetro.engine.settings import EngineSettings
+from vetro.environments import EngineTask
+
+LENGTH = 8
+
+
+def send_message(channel: socket.socket, value: Any) -> None:
+    """Send one JSON value with its length before it."""
+    body = json.dumps(value).encode()
+    channel.sendall(len(body).to_bytes(LENGTH, "big") + body)
+
+
+def receive_message(channel: socket.socket) -> Any:
+    """The next JSON value; ``None`` when the other side has gone."""
+    head = _exactly(channel, LENGTH)
+    if head is None:
+        return None
+    body = _exactly(channel, int.from_bytes(head, "big"))
+    return None if body is None else json.loads(body)
+
+
+def _exactly(channel: socket.socket, size: int) -> bytes | None:
+    parts = bytearray()
+    while len(parts) < size:
+        chunk = channel.recv(min(1 << 20, size - len(parts)))
+        if not chunk:
+            return None
+        parts += chunk
+    return bytes(parts)
+
+
+@dataclass
+class Zygote:
+    """The zygote, seen from the service."""
+
+    pid: int
+    control: socket.socket
+
+    def spawn(self) -> socket.socket:
+        """Ask for a worker; the socket to talk to it. The worker's end is passed on and closed here."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            socket.send_fds(self.control, [b"w"], [theirs.fileno()])
+        return ours
+
+    def close(self) -> None:
+        """End the zygote; workers end with their own sockets."""
+        self.control.close()
+        try:
+            os.waitpid(self.pid, 0)
+        except ChildProcessError:
+            return
+
+
+def start_zygote(settings: EngineSettings) -> Zygote:
+    """Fork the zygote. To be called before the process has threads."""
+    ours, theirs = socket.socketpair()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = os.fork()
+    if pid == 0:
+        ours.close()
+        status = 1
+        try:
+            _zygote(theirs, settings)
+            status = 0
+        finally:
+            # No clean-up handlers of the parent run twice.
+            os._exit(status)
+    theirs.close()
+    return Zygote(pid, ours)
+
+
+def _zygote(control: socket.socket, settings: EngineSettings) -> None:
+    # Ctrl-C goes to the whole group of processes: the service ends us when it has finished.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    # Children that end are reaped by the kernel; who waits for them watches their socket.
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    from vetro.engine.running import preload
+    from vetro.http import configure_logging
+
+    configure_logging(settings.log_level, settings.log_format)
+    runtime = preload()
+    gc.collect()
+    gc.freeze()
+    while True:
+        message, descriptors, _, _ = socket.recv_fds(control, 1, 1)
+        if not message:
+            return
+        pid = os.fork()
+        if pid == 0:
+            control.close()
+            status = 1
+            try:
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                _worker(socket.socket(fileno=descriptors[0]), settings, runtime)
+                status = 0
+            finally:
+                os._exit(status)
+        os.close(descriptors[0])
+
+
+def _worker(channel: socket.socket, settings: EngineSettings, runtime: Any) -> None:
+    """One task: in over the socket, result out over it."""
+    from vetro.engine.running import run_task
+
+    send_message(channel, {"pid": os.getpid()})
+    order = receive_message(channel)
+    if order is None:
+        return
+    task = EngineTask(**order["task"])
+    try:
+        result = asyncio.run(run_task(settings, runtime, task, order["fence"]))
+    except Exception as error:  # noqa: BLE001 - whatever it was, the service must be told
+        import traceback
+
+        send_message(
+            channel,
+            {
+                "failure": f"{type(error).__name__}: {error}",
+                "details": "".join(traceback.format_exception(error)),
+            },
+        )
+        return
+    send_message(
+        channel,
+        {
+            "model": result.model,
+            "result": result.result,
+            "is_exception": result.is_exception,
+        },
+    )
+    # The parent reads until we are gone.
+    channel.shutdown(socket.SHUT_WR)
