@@ -193,6 +193,7 @@ class Containers:
         return await self.network.apply(
             {
                 "version": self.versions,
+                "nics": nics,
                 "networks": [
                     {
                         "uuid": self.network_uuid,
@@ -203,7 +204,6 @@ class Containers:
                         "masquerade": True,
                     }
                 ],
-                "nics": nics,
                 **more,
             }
         )

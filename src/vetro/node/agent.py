@@ -116,6 +116,7 @@ class NodeAgent:
                 {"name": "cn-agent", "version": PROTOCOL_VERSION, "package_version": __version__}
             ],
             heartbeat_seconds=settings.heartbeat_seconds,
+            on_lost=network.forget_version if network is not None else lambda: None,
         )
         self.registered = reporter.registered
         runner = TaskRunner(

@@ -10,7 +10,7 @@ import ipaddress
 from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from vetro.node.guest_root import GuestRoot
 
@@ -74,7 +74,8 @@ def write_identity(
             f"{address}\t{' '.join(dict.fromkeys([full, hostname, short]))}\n"
         ).encode(),
     )
-    resolvers = list(vm.get("resolvers") or []) or list(fallback_resolvers or [])
+    given = cast("list[str]", vm.get("resolvers") or (primary or {}).get("dns") or [])
+    resolvers = given or fallback_resolvers or []
     if resolvers:
         text = f"search {domain}\n" + "".join(f"nameserver {address}\n" for address in resolvers)
         root.write("/etc/resolv.conf", text.encode())

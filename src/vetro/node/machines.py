@@ -121,6 +121,7 @@ def check_nics(nics: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         if not _MAC.fullmatch(mac) or int(mac[:2], 16) & 1:
             raise invalid(f"nics[{index}].mac", f"'{mac}' is not a unicast MAC address")
         nic["mac"] = mac
+        nic["dns"] = _check_resolvers(nic.get("dns"))
         nic.setdefault("interface", f"net{index}")
         nic.setdefault("nic_tag", "external")
         if not isinstance(nic["interface"], str) or not re.fullmatch(

@@ -87,7 +87,9 @@ class Reporter:
         status: Callable[[], Awaitable[dict[str, Any]]],
         agents: list[dict[str, Any]],
         heartbeat_seconds: float,
+        on_lost: Callable[[], None],
     ) -> None:
+        """``on_lost`` is called when the service turns out not to know this node any more."""
         self._client = client
         self._sysinfo = sysinfo
         self._significant = significant
@@ -98,6 +100,7 @@ class Reporter:
         self._check_sysinfo = asyncio.Event()
         self._status_dirty = asyncio.Event()
         self._status_dirty.set()
+        self._on_lost = on_lost
         self.registered = asyncio.Event()
 
     def mark_dirty(self, _uuid: str = "") -> None:
@@ -190,5 +193,6 @@ class Reporter:
                 continue
             if status == 404:
                 # The service does not know this node (any more): register again.
+                self._on_lost()
                 self._sent = None
                 self._check_sysinfo.set()

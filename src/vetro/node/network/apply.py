@@ -34,12 +34,18 @@ class NetworkApplier:
         self._prefix = prefix
         self._file = file
         self._lock = asyncio.Lock()
+        # Of this agent's life only: a service that lost its database counts from the beginning.
+        self._version = 0
 
     async def restore(self) -> None:
         """Apply the kept state again: after a restart of the machine, or a change by hand."""
         kept = read_json(self._file)
         if kept is not None:
             await self._apply(kept)
+
+    def forget_version(self) -> None:
+        """Take the next state whatever its version: the service began to count anew."""
+        self._version = 0
 
     async def apply(self, value: Mapping[str, Any]) -> dict[str, Any]:
         """Reach ``value`` (a ``NetworkState``); anything of ours that it does not name goes.
@@ -49,26 +55,30 @@ class NetworkApplier:
         but still have instances. Errors: ``NetworkError``.
         """
         async with self._lock:
-            last: dict[str, Any] = read_json(self._file) or {}
             version = int(value.get("version") or 0)
-            if version < int(last.get("version") or 0) and not value.get("force"):
+            if version < self._version:
                 log.info("An old network state is not applied", version=version)
-                return {"version": last["version"], "applied": False, "kept": []}
+                return {"version": self._version, "applied": False, "kept": []}
             kept = await self._apply(value)
-            write_json(self._file, {n: v for n, v in value.items() if n != "force"})
+            self._version = version
+            write_json(self._file, value)
             return {"version": version, "applied": True, "kept": kept}
 
     async def _apply(self, value: Mapping[str, Any]) -> list[str]:
         state = parse(value, self._prefix)
         await self._make_filter_available(state)
         try:
-            finished = await run("ip", "-j", "-d", "address", "show")
-            current: list[dict[str, Any]] = msgspec.json.decode(finished.output)
-            commands, kept = link_commands(state, self._prefix, current)
+            links, neighbours = await asyncio.gather(
+                run("ip", "-j", "-d", "address", "show"),
+                run("ip", "-j", "neighbour", "show", "nud", "permanent"),
+            )
+            commands, kept = link_commands(state, self._prefix, msgspec.json.decode(links.output))
+            commands += neighbour_commands(
+                state, self._prefix, msgspec.json.decode(neighbours.output or "[]")
+            )
             # The rules come first: an instance is never reachable without its groups.
             await run("nft", "-f", "-", stdin=render(state, self._prefix).encode())
             await _batch(commands)
-            await _batch(await self._neighbour_commands(state))
         except CommandFailed as error:
             raise NetworkError(f"The networks of version {state.version}: {error}") from error
         return kept
@@ -87,27 +97,32 @@ class NetworkApplier:
             log.info("Turning IPv4 forwarding on")
             _IP_FORWARD.write_text("1\n")
 
-    async def _neighbour_commands(self, state: State) -> list[str]:
-        """Who has which address is known: nobody has to ask, and a reused one is right at once."""
-        finished = await run("ip", "-j", "neighbour", "show", "nud", "permanent")
-        present = {
-            (entry["dev"], entry["dst"]): entry.get("lladdr")
-            for entry in msgspec.json.decode(finished.output or "[]")
-            if ours(self._prefix, entry["dev"])
-        }
-        wanted = {(port.network.bridge, str(port.ip)): port.mac for port in state.ports}
-        return [
-            *(
-                f"neighbour delete {address} dev {device}"
-                for device, address in present
-                if (device, address) not in wanted
-            ),
-            *(
-                f"neighbour replace {address} dev {device} lladdr {mac} nud permanent"
-                for (device, address), mac in wanted.items()
-                if present.get((device, address)) != mac
-            ),
-        ]
+
+def neighbour_commands(state: State, prefix: str, current: list[dict[str, Any]]) -> list[str]:
+    """The ``ip`` commands after which it is known who has which address.
+
+    Nobody has to ask, and an address that changes hands is right at once.
+    """
+    present = {
+        (str(entry["dev"]), str(entry["dst"])): entry.get("lladdr")
+        for entry in current
+        if ours(prefix, str(entry["dev"]))
+    }
+    wanted = {(port.network.bridge, str(port.ip)): port.mac for port in state.ports}
+    bridges = {network.bridge for network in state.networks}
+    return [
+        *(
+            f"neighbour delete {address} dev {device}"
+            for device, address in present
+            # A bridge that goes takes its neighbours with it.
+            if (device, address) not in wanted and device in bridges
+        ),
+        *(
+            f"neighbour replace {address} dev {device} lladdr {mac} nud permanent"
+            for (device, address), mac in wanted.items()
+            if present.get((device, address)) != mac
+        ),
+    ]
 
 
 def link_commands(

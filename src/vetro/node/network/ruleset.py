@@ -179,11 +179,11 @@ def _forward(state: State) -> list[str]:
         f'iifname "{n.bridge}" oifname != "{n.bridge}" oifname @bridges ct status ! dnat drop'
         for n in state.networks
     ]
-    # From outside only to floating addresses, unless the outside routes to the network itself.
+    # From outside only to floating addresses.
+    lines.append("iifname != @bridges oifname @bridges ct status ! dnat drop")
+    # A network without a router does not get out.
     lines += [
-        f'iifname != @bridges oifname "{n.bridge}" ct status ! dnat drop'
-        for n in state.networks
-        if n.masquerade
+        f'iifname "{n.bridge}" oifname != @bridges drop' for n in state.networks if not n.masquerade
     ]
     return lines
 
