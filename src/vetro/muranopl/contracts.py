@@ -396,7 +396,10 @@ class OfClass(Step):
 
     def apply(self, value: Any, setting: Setting) -> Any:
         wanted, default = self.resolve(setting)
-        if value is None or isinstance(value, ForwardReference):
+        if value is None:
+            self.accepted.add(type(None))  # the class exists: null needs no second look
+            return None
+        if isinstance(value, ForwardReference):
             return value
         if isinstance(value, CastView):
             value = value.target
@@ -525,6 +528,8 @@ class Chain(Contract):
             elif isinstance(step, OfClass):
                 parts.append(f"{name}.__class__ in {tools.constant(step.accepted)}")
                 kinds.append("object")
+                if not self.nullable:
+                    parts.append(f"{name} is not None")
             elif isinstance(step, Owned):
                 if not kinds:
                     return None
@@ -543,7 +548,7 @@ class Chain(Contract):
                 parts.insert(1, f"{name} is not None")
         condition = " and ".join(parts)
         checks = any(isinstance(step, Check) for step in self.steps)
-        if kinds and self.nullable and not checks:
+        if kinds and self.nullable and not checks and "object" not in kinds:
             return f"{name} is None or {condition}"
         return condition
 

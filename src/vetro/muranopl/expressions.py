@@ -16,7 +16,18 @@ from vetro.yaql.codegen import Arguments, Code, Emitter, ExpressionCodegen
 from vetro.yaql.inlining import method as inlined_method
 from vetro.yaql.scopes import Scope
 from vetro.yaql.slots import PRELUDE, Slot, bind_slots
-from vetro.yaql.values import ANY, CONTEXT, FUNCTION, INTEGER, LAZY, MAPPING, NULL, STRING, Kind
+from vetro.yaql.values import (
+    ANY,
+    CONTEXT,
+    FUNCTION,
+    HOST,
+    INTEGER,
+    LAZY,
+    MAPPING,
+    NULL,
+    STRING,
+    Kind,
+)
 
 from . import sites
 from .contractplan import CONTRACT_FUNCTIONS
@@ -416,7 +427,7 @@ class MuranoCodegen(ExpressionCodegen):
         arguments = self.arguments(node.arguments, name, True, scope)
         if arguments.invalid is not None:
             return self.refuse_mapping(name, arguments.invalid)
-        if not self.library.is_overridden(name, True):
+        if not self.library.is_overridden(name, True) and not sites.has_extension(self.type, name):
             inlined = inlined_method(self, target, node, arguments)
             if inlined is not None:
                 return inlined
@@ -429,7 +440,8 @@ class MuranoCodegen(ExpressionCodegen):
         name = node.name
         slot = self.slot("method", (name, arguments.shape, arguments.lazy), node)
         outer = self.outer_dollar(scope) if arguments.lazy else "None"
-        if arguments.lazy or "-" in arguments.shape or not name.isascii():
+        unlikely = target.literal or not target.kinds & HOST
+        if unlikely or arguments.lazy or "-" in arguments.shape or not name.isascii():
             return Code(f"{slot}(S, {target.text}, {outer}{arguments.joined()})")
         known = self.class_scope.constant(sites.direct_classes(self.class_scope, name))
         read, test = self.twice(target)

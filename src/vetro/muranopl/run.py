@@ -36,6 +36,7 @@ from .errors import (
 )
 from .initialising import apply_chain
 from .loading import Transaction
+from .metadata import constant_values
 from .locks import LockTable
 from .objects import CastView, MuranoObject
 from .reflection import Info
@@ -362,6 +363,11 @@ class Run(Evaluation):
                 hint=f"only code of {type_.name} and its ancestors may write it",
             )
         getattr(holder, "w_" + name)(self, value)
+
+    def is_reference_property(self, declaration: Property) -> bool:
+        """True when dumps hold only the id of the property's object (section 15.1)."""
+        values = constant_values(declaration, "io.murano.metadata.engine.Serialize")
+        return values is not None and values.get("as") == "reference"
 
     def read_property_or_unset(self, target: Any, name: str, scope: MuranoType) -> Any:
         """A property's value; UNSET when it was never assigned."""

@@ -274,6 +274,20 @@ class Session:
         )
         return thaw(result)
 
+    def act(self, object_id: str, method: str, args: Mapping[str, Json] | None = None) -> Any:
+        """Call an action by object id, as from outside: it must be Public (section 23)."""
+        from .tasks import action_call
+
+        return thaw(self._run(action_call(self, object_id, method, args or {})))
+
+    async def act_async(
+        self, object_id: str, method: str, args: Mapping[str, Json] | None = None
+    ) -> Any:
+        """`act` from a running event loop."""
+        from .tasks import action_call
+
+        return thaw(await self._run_async(action_call(self, object_id, method, args or {})))
+
     async def run_task_async(self, task: Mapping[str, Json]) -> TaskReply:
         """A whole task: load, collect, act, save, clean up (section 23).
 

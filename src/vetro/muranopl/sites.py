@@ -303,6 +303,15 @@ def extensions_of(scope: MuranoType, name: str) -> list[Extension]:
     return cast("list[Extension]", known)
 
 
+def has_extension(scope: MuranoType, name: str) -> bool:
+    """True when a class's code sees an extension method of the name."""
+    return any(
+        item.usage == "Extension"
+        for holder in (scope, *scope.imports)
+        for item in holder.method_declarations(name)
+    )
+
+
 def _first_contract(method: Method) -> Contract | None:
     if not method.arguments:
         return None

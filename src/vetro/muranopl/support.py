@@ -16,6 +16,7 @@ from .values import Map, freeze, is_iterator, materialise, preview, thaw
 
 if TYPE_CHECKING:
     from .run import Run
+    from .types import MuranoType
 
 _BINDING = re.compile(r"m_(\S+)\(\) (takes|got|missing) (.*)")
 
@@ -178,8 +179,7 @@ def exception_object(run: Run, error: BaseException, name: str | None) -> Murano
     outer = traces.outer_places(sys._getframe(1))  # pyright: ignore[reportPrivateUsage]
     inner = error.__traceback__
     type_ = run.session.runtime.exception_type
-    made = type_.python_class(run, run.new_id(), None)
-    made.initialised = True
+    made = _unconstructed(run, type_)
     names = names_of(error)
     extra = error.extra if isinstance(error, MuranoError) else {}
     cause: BaseException | None = error.cause if isinstance(error, MuranoError) else error.__cause__
@@ -199,10 +199,21 @@ def exception_object(run: Run, error: BaseException, name: str | None) -> Murano
     return made
 
 
+def _unconstructed(run: Run, type_: MuranoType) -> MuranoObject:
+    """An object whose values are set by the caller."""
+    made = type_.python_class(run, run.new_id(), None)
+    made.initialised = True
+    made.natives = {
+        part: part.native.python_class.__new__(part.native.python_class)
+        for part in type_.ancestors
+        if part.native is not None
+    }
+    return made
+
+
 def trace_object(run: Run, frames: Sequence[StackFrame]) -> MuranoObject:
     """The `io.murano.StackTrace` object of some frames."""
-    made = run.session.runtime.stack_trace_type.python_class(run, run.new_id(), None)
-    made.initialised = True
+    made = _unconstructed(run, run.session.runtime.stack_trace_type)
     made.__dict__["p_frames"] = tuple(Map(frame.as_map()) for frame in frames)
     made.__dict__["frames"] = list(frames)
     run.publish(made)

@@ -40,7 +40,7 @@ class GarbageCollector:
 
     @staticmethod
     def collect(ctx: CallContext) -> None:
-        ctx.session.run.collector.collect()
+        ctx.session.collector.collect()
 
     @staticmethod
     @native(name=["isDoomed"])

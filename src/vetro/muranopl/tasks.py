@@ -1,0 +1,114 @@
+"""A whole task: load, collect, act, save, clean up (muranopl.md section 23)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from .edits import settle_edits
+from .effects import Json
+from .errors import MethodNotExposed, MuranoError, NoMethodFound, NoObjectFoundError
+from .session import TaskReply
+from .values import freeze
+
+if TYPE_CHECKING:
+    from .session import Session
+
+
+async def run_task(session: Session, task: Mapping[str, Json]) -> TaskReply:
+    """Run a task; what goes wrong in the program is in the reply.
+
+    A session that cannot load its model, or cannot collect garbage, leaves the model as it was.
+    The model is saved even when the action failed. When the result or the model cannot be written
+    the last good model stays.
+    """
+    given = cast(Mapping[str, Json], task.get("model") or {})
+    reply = TaskReply(model=given)
+    action = cast("Mapping[str, Json] | None", task.get("action"))
+    try:
+        try:
+            settled = settle_edits(session, given, reply.warnings)
+        except MuranoError as error:
+            return _failed(reply, "<validate>", error)
+        try:
+            await session.load_async(settled)
+        except MuranoError as error:
+            return _failed(reply, "<load>", error)
+        await session.start_hooks_async()
+        try:
+            await session.collect_async()
+        except MuranoError as error:
+            return _failed(reply, "<GC>", error)
+        finally:
+            await session.finish_hooks_async()
+        session.copy_objects()
+        if action is not None:
+            await _act(session, action, reply)
+        try:
+            reply.model = session.dump()
+        except MuranoError as error:
+            _failed(reply, "<model>", error)
+    finally:
+        try:
+            await session.close_async()
+        except MuranoError as error:
+            if not reply.is_exception:
+                _failed(reply, "<destroy>", error)
+        reply.warnings.extend(session.warnings)
+    return reply
+
+
+async def _act(session: Session, action: Mapping[str, Json], reply: TaskReply) -> None:
+    name = str(action.get("method"))
+    await session.start_hooks_async()
+    try:
+        value = await session.act_async(
+            str(action.get("object_id")), name, cast("Mapping[str, Json]", action.get("args") or {})
+        )
+    except MuranoError as error:
+        _failed(reply, name, error)
+        return
+    finally:
+        await session.finish_hooks_async()
+    try:
+        reply.result = session.serialize(value)
+    except MuranoError as error:
+        _failed(reply, "<result>", error)
+
+
+def action_call(
+    session: Session, object_id: str, name: str, args: Mapping[str, Json]
+) -> Callable[[], Any]:
+    """The call of an action by object id and name; arguments are given by name only."""
+
+    def call() -> Any:
+        target = session.find(object_id)
+        if target is None:
+            raise NoObjectFoundError(
+                f'Object "{object_id}" is not found',
+                hint="an action names an object of the model that was given",
+            )
+        method = target.type.find_method(name)
+        if method is None:
+            raise NoMethodFound(
+                f"class {target.type.name} has no method {name!r}",
+                hint=session.run.close_names(name, target.type.method_names()),
+            )
+        if not method.is_action:
+            raise MethodNotExposed(
+                f"{target.type.name}.{name} is not an action",
+                hint="an action has `Scope: Public`",
+            )
+        return session.run.invoke(
+            target, name, (), {key: freeze(value) for key, value in args.items()}
+        )
+
+    return call
+
+
+def _failed(reply: TaskReply, stage: str, error: MuranoError) -> TaskReply:
+    reply.is_exception = True
+    reply.stage = stage
+    reply.message = error.message
+    reply.details = error.format()
+    return reply
