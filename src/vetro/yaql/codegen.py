@@ -409,6 +409,9 @@ class ExpressionCodegen:
             code = form(self, node, scope)
             if code is not None:
                 return code
+            if not self.library.has(node.name, False):
+                slot = self.runtime_slot("no_evaluation", node)
+                return Code(f"{slot}({self.rt}, {node.name!r})")
         contexts = scope.defining(node.name) if scope is not None else []
         if not contexts:
             return self.function_call(node, scope)

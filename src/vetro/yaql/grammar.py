@@ -52,7 +52,7 @@ class Grammar:
     type_literals: bool = False
     symbols: frozenset[str] = frozenset()
     """Symbols the scanner must know beyond the standard ones."""
-    words: frozenset[str] = frozenset(["and", "or", "not", "in", "mod", "is"])
+    words: frozenset[str] = frozenset(["and", "or", "not", "in", "mod"])
     """Words that are never keyword-strings."""
 
     def with_operator(
@@ -85,4 +85,5 @@ MURANOPL = Grammar(
     _STANDARD_PREFIX,
     type_literals=True,
     symbols=frozenset([":"]),
+    words=STANDARD.words | {"is"},
 )

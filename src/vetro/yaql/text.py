@@ -34,7 +34,7 @@ _MAX_WIDTH = 10_000
 
 def to_text(rt: Evaluation, value: Any) -> str:
     """`str(value)`: null, true and false by those names, anything else in the host's spelling."""
-    cls: Any = type(value)
+    cls = type(value)  # pyright: ignore[reportUnknownVariableType]
     if cls is str:
         return value
     if value is None:

@@ -247,7 +247,7 @@ def finalize(value: Any, evaluation: Evaluation) -> Any:
 
 
 def _finalize(value: Any, evaluation: Evaluation, depth: int) -> Any:
-    cls: Any = type(value)
+    cls = type(value)  # pyright: ignore[reportUnknownVariableType]
     if cls in FINAL_TYPES:
         return value
     if depth > _MAX_DEPTH:
@@ -304,8 +304,8 @@ def hashable(value: Any, evaluation: Evaluation) -> Any:
 
 def equal(left: Any, right: Any, evaluation: Evaluation) -> bool:
     """`=` of the language: structural; across kinds it is false (yaql.md section 4)."""
-    left_class: Any = type(left)
-    right_class: Any = type(right)
+    left_class = type(left)  # pyright: ignore[reportUnknownVariableType]
+    right_class = type(right)  # pyright: ignore[reportUnknownVariableType]
     if left_class in SCALAR_TYPES and right_class in SCALAR_TYPES:
         return left == right
     left_kind, right_kind = kind_of[left_class], kind_of[right_class]
@@ -337,7 +337,7 @@ _PLAIN = frozenset([type(None), bool, int, float, str])
 
 
 def _to_plain(value: Any, evaluation: Evaluation, depth: int) -> Any:
-    cls: Any = type(value)
+    cls = type(value)  # pyright: ignore[reportUnknownVariableType]
     if cls in _PLAIN:
         if cls is str and len(value) > 64:
             evaluation.account(len(value))

@@ -8,7 +8,7 @@ from vetro.yaql.errors import CollectionTooLargeException
 from vetro.yaql.evaluation import Evaluation
 from vetro.yaql.registry import CURRENT, LEGACY, Registry
 from vetro.yaql.signatures import Boolean, Integer, Lambda, Number
-from vetro.yaql.values import ITERABLE, hashable, kind_of
+from vetro.yaql.values import ITERABLE, collect, hashable, kind_of
 
 registry = Registry()
 
@@ -44,7 +44,14 @@ def range_to(rt: Evaluation, stop: Integer) -> Any:
     return _range(rt, 0, stop, 1)
 
 
-@registry.function("range")
+@registry.function("range", flavours=LEGACY)
+def range_list(
+    rt: Evaluation, start: Integer, stop: Integer, step: Integer = 1
+) -> list[int]:
+    return collect(_range(rt, start, stop, step), rt)
+
+
+@registry.function("range", flavours=CURRENT)
 def range_between(rt: Evaluation, start: Integer, stop: Integer, step: Integer = 1) -> Any:
     return _range(rt, start, stop, step)
 

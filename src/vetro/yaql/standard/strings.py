@@ -89,7 +89,7 @@ def _joined(rt: Evaluation, separator: str, sequence: Iterable[Any]) -> str:
     return separator.join(parts)
 
 
-@registry.function_legacy_both("str")
+@registry.function("str")
 def str_(rt: Evaluation, value: Any) -> str:
     return to_text(rt, value)
 
