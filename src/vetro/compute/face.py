@@ -13,6 +13,7 @@ from vetro.compute.fabric_face import fabric_handlers
 from vetro.compute.faults import invalid_argument, not_found
 from vetro.compute.service import ComputeService
 from vetro.http import (
+    COMPUTE_CONVENTIONS,
     COMPUTE_FAULTS,
     Authenticator,
     Face,
@@ -377,6 +378,6 @@ def compute_face(
         public=lambda method, path: path == "/ping",
         faults=COMPUTE_FAULTS,
         lifespan=[service.lifespan],
-        request_id_header="x-request-id",
+        conventions=COMPUTE_CONVENTIONS,
         www_authenticate="Bearer",
     )

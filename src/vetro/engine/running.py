@@ -22,7 +22,7 @@ from vetro.messaging import Mailboxes
 from vetro.muranopl import PackageSource, Runtime, SessionInfo, TaskReply, wait
 from vetro.packages import Package, PackageError, open_package
 from vetro.stacks import ComputeNetworkDirectory, NativeStacks
-from vetro.stacks.compute_adapter import adapt
+from vetro.stacks.compute_adapter import port_of
 from vetro.storage import Database
 
 log = structlog.get_logger(__name__)
@@ -112,7 +112,7 @@ async def run_task(
     try:
         rooms = Environments(database)
         reports = TaskReports(rooms, task)
-        compute = adapt(client)
+        compute = port_of(client)
         signer = await asyncio.to_thread(PlanSigner.load_or_create, settings.signing_key_file)
         services = EngineServices(
             settings=settings,

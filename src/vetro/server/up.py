@@ -1,0 +1,357 @@
+"""``vetro up``: every service, an engine pool and a local node agent in one process (DESIGN §3)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import os
+import shutil
+import signal
+import socket
+from collections.abc import AsyncGenerator, Coroutine, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from vetro.engine import EnginePool, EngineSettings
+from vetro.server import data_directory
+from vetro.server.errors import StartError
+from vetro.server.listeners import listen, port_of
+from vetro.server.settings import Settings
+
+__all__ = ["StartError", "run_up"]
+
+log = structlog.get_logger(__name__)
+
+
+def choose_driver(wanted: str) -> tuple[str, str]:
+    """The driver to use, and why (for the user)."""
+    if wanted:
+        return wanted, "as asked for"
+    if os.geteuid() != 0:
+        return "process", "not root: instances are plain processes, without isolation"
+    if shutil.which("lxc-start") is None:
+        return "process", "LXC is not installed: instances are plain processes, without isolation"
+    return "lxc", "unprivileged LXC containers"
+
+
+def guest_archive(directory: Path) -> Path:
+    """The guest agent's archive, built from this version's sources."""
+    from vetro.guest.build import build_archive
+
+    target = directory / "vetro-guest.pyz"
+    build_archive(target)
+    return target
+
+
+def run_up(settings: Settings) -> int:
+    """Run until a signal; the exit code. Errors: ``StartError``."""
+    from vetro.http.logs import configure_logging
+
+    configure_logging(settings.server.log_level, settings.server.log_format)
+    directory = settings.data_dir
+    data_directory.prepare(directory)
+    with data_directory.lock(directory), contextlib.ExitStack() as sockets:
+        main = sockets.enter_context(listen(settings.server.host, settings.server.port))
+        port = port_of(main)
+        driver, reason = choose_driver(settings.node.driver)
+        guests: socket.socket | None = None
+        mailbox_url = f"http://127.0.0.1:{port}"
+        if driver == "lxc":
+            # Guests reach the node at the external network's first address, and only /agents there.
+            gateway = str(ipaddress.IPv4Network(settings.network.external_cidr)[1])
+            guests = sockets.enter_context(listen(gateway, port, before_address_exists=True))
+            mailbox_url = f"http://{gateway}:{port}"
+        elif settings.server.host not in ("127.0.0.1", "0.0.0.0", "localhost"):  # noqa: S104
+            mailbox_url = f"http://{settings.server.host}:{port}"
+        service_key = data_directory.secret(directory / "service-key")
+        engine = EngineSettings(
+            database_url=settings.database_url,
+            data_dir=directory,
+            compute_url=f"http://{_reachable(settings.server.host)}:{port}/compute",
+            service_key=service_key,
+            mailbox_url=mailbox_url,
+            package_dir=directory / "packages",
+            workers=settings.engine.workers,
+            agent_timeout=settings.engine.agent_timeout,
+            disable_murano_agent=settings.engine.disable_murano_agent,
+            packages_directories=[Path(one) for one in settings.engine.packages_directories],
+            home_region=settings.engine.home_region,
+            env_ip_template=settings.network.env_ip_template,
+            max_environments=settings.network.max_environments,
+            max_hosts=settings.network.max_hosts,
+            default_dns=settings.network.default_dns or system_name_servers(),
+            external_network=settings.network.external_network,
+            router_name=settings.network.router_name,
+            log_level=settings.server.log_level,
+            log_format=settings.server.log_format,
+        )
+        pool = EnginePool(engine)
+        # Forked now: later this process has threads, and a fork would copy their locks.
+        pool.prepare()
+        try:
+            up = _Up(settings, engine, pool, driver, reason, service_key)
+            asyncio.run(up.serve(main, guests))
+        finally:
+            pool.close()
+    return 0
+
+
+def _reachable(host: str) -> str:
+    """An address of ours that a connection can be made to."""
+    return "127.0.0.1" if host in ("0.0.0.0", "::", "") else host  # noqa: S104 - compared only
+
+
+def system_name_servers() -> list[str]:
+    """The machine's name servers that a guest can reach too (none on loopback)."""
+    try:
+        lines = Path("/etc/resolv.conf").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return []
+    found = [words[1] for line in lines if (words := line.split())[:1] == ["nameserver"]]
+    usable: list[str] = []
+    for text in found:
+        try:
+            address = ipaddress.ip_address(text)
+        except ValueError:
+            continue
+        if address.version == 4 and not address.is_loopback:
+            usable.append(text)
+    return usable
+
+
+class _Up:
+    """The running process."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        engine: EngineSettings,
+        pool: EnginePool,
+        driver: str,
+        reason: str,
+        service_key: str,
+    ) -> None:
+        self.settings = settings
+        self.engine = engine
+        self.pool = pool
+        self.driver = driver
+        self.reason = reason
+        self.service_key = service_key
+        self.missing: dict[str, str] = {"node": "the local node agent has not registered yet"}
+
+    async def serve(self, main: socket.socket, guests: socket.socket | None) -> None:
+        """Assemble, serve, and run until a signal."""
+        from vetro.http import assemble, serve
+
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop.set)
+        async with AsyncExitStack() as stack:
+            rooms = await stack.enter_async_context(self._rooms(port_of(main)))
+            faces, agents, database = rooms
+            serving = asyncio.create_task(
+                serve(
+                    assemble([*faces, agents], readiness=self._readiness),
+                    [main],
+                    stop,
+                    drain_seconds=self.settings.server.drain_seconds,
+                ),
+                name="http",
+            )
+            others: list[asyncio.Task[None]] = [self._task(self.pool.run(database), "engine", stop)]
+            if guests is not None:
+                # The agents' face is alive already; this socket only shows it to the guests.
+                door = _Door(assemble([agents]))
+                others.append(self._task(door.serve(guests, stop), "guests", stop))
+            if self.settings.node.enabled:
+                others.append(self._task(self._node(port_of(main)), "node", stop))
+            try:
+                await serving
+            finally:
+                stop.set()
+                for other in others:
+                    other.cancel()
+                await asyncio.gather(*others, return_exceptions=True)
+
+    def _task(
+        self, work: Coroutine[Any, Any, None], name: str, stop: asyncio.Event
+    ) -> asyncio.Task[None]:
+        """A part of the process: when it breaks, the process ends, with the reason in the log."""
+        task = asyncio.create_task(work, name=name)
+
+        def ended(done: asyncio.Task[None]) -> None:
+            if done.cancelled() or stop.is_set():
+                return
+            error = done.exception()
+            log.error(f"the {name} part ended", error=str(error) or repr(error), exc_info=error)
+            stop.set()
+
+        task.add_done_callback(ended)
+        return task
+
+    @asynccontextmanager
+    async def _rooms(self, port: int) -> AsyncGenerator[tuple[list[Any], Any, Any], None]:
+        from vetro import catalog, compute, engine, environments, identity, messaging, stacks
+        from vetro.storage import Database, DatabaseTooNew, StorageError, migrate
+
+        settings, directory = self.settings, self.settings.data_dir
+        try:
+            database = await Database.open(settings.database_url, data_dir=directory)
+        except (StorageError, OSError) as error:
+            raise StartError(
+                f"The database cannot be opened: {error}", "See server.database_url and --data-dir."
+            ) from error
+        try:
+            try:
+                await migrate(
+                    database,
+                    [
+                        room.MIGRATIONS
+                        for room in (
+                            identity,
+                            catalog,
+                            environments,
+                            messaging,
+                            stacks,
+                            compute,
+                            engine,
+                        )
+                    ],
+                )
+            except DatabaseTooNew as error:
+                raise StartError(
+                    str(error), "The data directory belongs to a newer Vetro."
+                ) from error
+            host = _reachable(settings.server.host)
+            url = f"http://{host}:{port}"
+            known = identity.Identity(
+                database,
+                identity.IdentitySettings(admin_password=settings.identity.admin_password),
+            )
+            await self._first_login(known, url)
+            tokens = known.authenticator()
+            node_key = data_directory.secret(directory / "node-key")
+            service = compute.ComputeService(
+                database,
+                compute.ComputeSettings(
+                    image_dir=directory / "images",
+                    node_key=node_key,
+                    external_network=settings.network.external_network,
+                    external_cidr=settings.network.external_cidr,
+                ),
+            )
+            rooms = environments.Environments(database)
+            mailboxes = messaging.Mailboxes(database)
+            faces = [
+                environments.face(
+                    catalog.Catalog(database, directory / "packages"),
+                    rooms.tasks,
+                    tokens,
+                    identity_url=f"{url}/identity/v3",
+                    debug=settings.server.debug,
+                ),
+                known.face(
+                    [
+                        identity.CatalogEndpoint(
+                            "identity", "vetro-identity", f"{url}/identity/v3"
+                        ),
+                        identity.CatalogEndpoint("application-catalog", "vetro", url),
+                        identity.CatalogEndpoint("cnapi", "vetro-compute", f"{url}/compute"),
+                    ]
+                ),
+                compute.compute_face(
+                    service,
+                    compute.NodeAware(tokens, node_key=node_key, service_key=self.service_key),
+                ),
+            ]
+            yield faces, mailboxes.face(), database
+        finally:
+            await database.close()
+
+    async def _first_login(self, known: Any, url: str) -> None:
+        path = self.settings.data_dir / "admin-openrc"
+        credentials = await known.bootstrap_admin()
+        if credentials is None:
+            print(f"Vetro listens on {url} (log in: source {path})", flush=True)
+        else:
+            data_directory.write_openrc(
+                path,
+                url=url,
+                user=credentials.user,
+                password=credentials.password,
+                project=credentials.project,
+            )
+            print(f"Vetro listens on {url}", flush=True)
+            print(f"  user      {credentials.user}", flush=True)
+            print(f"  password  {credentials.password}   (shown this once)", flush=True)
+            print(f"  log in    source {path}", flush=True)
+        print(f"  instances {self.driver}: {self.reason}", flush=True)
+
+    async def _node(self, port: int) -> None:
+        from vetro.node import NodeAgent, NodeSettings
+
+        directory = self.settings.data_dir
+        agent = NodeAgent(
+            NodeSettings(
+                compute_url=f"http://{_reachable(self.settings.server.host)}:{port}/compute",
+                data_dir=directory / "node",
+                node_key=data_directory.secret(directory / "node-key"),
+                driver=self.driver,
+                prefix=self.settings.node.prefix,
+                guest_archive=await asyncio.to_thread(guest_archive, directory),
+                mailbox_url=self.engine.mailbox_url,
+            )
+        )
+
+        async def ready() -> None:
+            await agent.registered.wait()
+            self.missing.pop("node", None)
+
+        watching = asyncio.create_task(ready(), name="node registration")
+        try:
+            await agent.run()
+        finally:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+
+    async def _readiness(self) -> Mapping[str, str]:
+        return self.missing if self.settings.node.enabled else {}
+
+
+class _Door:
+    """A second socket onto faces whose life spans run elsewhere."""
+
+    def __init__(self, assembly: Any) -> None:
+        self.assembly = assembly
+
+    async def serve(self, listener: socket.socket, stop: asyncio.Event) -> None:
+        """Serve until ``stop``."""
+        import uvicorn
+
+        class Server(uvicorn.Server):
+            @contextlib.contextmanager
+            def capture_signals(self) -> Any:
+                yield
+
+        server = Server(
+            uvicorn.Config(
+                self.assembly,
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                timeout_graceful_shutdown=1,
+            )
+        )
+        serving = asyncio.create_task(server.serve(sockets=[listener]), name="guests' door")
+        try:
+            await stop.wait()
+        finally:
+            server.should_exit = True
+            with contextlib.suppress(asyncio.CancelledError):
+                await serving
