@@ -141,7 +141,7 @@ class Agent:
         )
         if self._wakeup in readable:
             os.read(self._wakeup, 4096)
-        if any(item is not self._wakeup for item in readable):
+        if any(item is not self._wakeup for item in readable) or self._transport.has_message():
             message = self._transport.receive()
             self._connect_backoff.reset()
             self._send_at = 0.0 if self._send_at > now + 5 else self._send_at
@@ -177,7 +177,8 @@ class Agent:
             # It will be handed out again, be recognised, and be acknowledged then.
             log.warning("The acknowledgement is not confirmed: %s" % error)
             return
-        self._spool.acknowledged()
+        if self._transport.confirms_acknowledgements:
+            self._spool.acknowledged()
 
     def _cancelled_by(self, message: Message) -> bool:
         """Handle `Action: Cancel`; True if the message was one (and needs no keeping)."""

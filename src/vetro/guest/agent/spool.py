@@ -36,11 +36,14 @@ class Message:
         signature: "bytes | None" = None,
         message_id: "str | None" = None,
         reply_to: "str | None" = None,
+        redelivered: bool = True,
     ) -> None:
         self.body = body
         self.signature = signature
         self.message_id = message_id
         self.reply_to = reply_to
+        self.redelivered = redelivered
+        """False only where the transport knows that it hands this message out for the first time."""
 
 
 class Spool:
@@ -56,7 +59,8 @@ class Spool:
 
     def put(self, message: Message) -> "str | None":
         """Keep a received plan; returns its folder name, or None if it was kept before."""
-        if message.message_id and self._unacknowledged() == message.message_id:
+        known = message.message_id and self._unacknowledged() == message.message_id
+        if known and message.redelivered:
             return None
         stamp = int(time.time() * 10000)
         while os.path.exists(os.path.join(self.plans, str(stamp))):

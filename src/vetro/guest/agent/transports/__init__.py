@@ -3,6 +3,7 @@
 - `prepare()` connects and asks for the next plan, without waiting for the answer;
 - `waits_on()` are the sockets on which the answer will come, `wakes_at()` the time
   (`time.monotonic`) at which `prepare` has to be called again at the latest;
+- `has_message()` is true when a message came beside something else: `receive` then returns it;
 - `receive()` takes the answer once a socket is readable;
 - `acknowledge` and `send_result` are short requests.
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 class Transport:
     """The protocol; see the module."""
 
+    confirms_acknowledgements = True
+    """True if `acknowledge` returns only when the other side has taken note."""
+
     def prepare(self) -> None:
         raise NotImplementedError
 
@@ -28,6 +32,9 @@ class Transport:
 
     def wakes_at(self) -> "float | None":
         raise NotImplementedError
+
+    def has_message(self) -> bool:
+        return False
 
     def receive(self) -> "Message | None":
         raise NotImplementedError
