@@ -12,12 +12,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+from vetro.yaql.values import BOOLEAN, INTEGER, STRING, Kind
+
 from . import methodcode, statements
 from .arguments import ArgumentFallback, KeywordFallback, RestFallback
 from .contractplan import build_contract
 from .contracts import MISSING, Contract, Guard
+from .contracts import Chain as ContractChain
 from .errors import AmbiguousMethodName, DslSyntaxError
 from .expressions import ClassScope, FunctionWriter
+from .inference import infer_kinds
 from .initialising import Chain, PropertyInitialiser, PropertyWriter, retry_blocked
 from .nativecalls import NativeCall, instance_function, static_function
 from .objects import DestroyedObject, MuranoObject
@@ -118,7 +122,9 @@ class ClassCode:
         arguments = method.arguments or []
         self.scope.static = method.is_static
         names = [item.name for item in arguments]
+        contracts = {item.name: build_contract(item.contract, self.scope) for item in arguments}
         writer = FunctionWriter(self.scope, arguments=names, static=method.is_static)
+        writer.kinds = infer_kinds(body, _argument_kinds(arguments, contracts))
         name = self.scope.fresh_function(f"m_{python_name(method.name)}")
         unit.write(f"def {name}({', '.join(['this', 'S', *self._parameters(arguments, writer)])}):")
         lines = methodcode.BodyWriter(unit, writer, 2)
@@ -127,7 +133,9 @@ class ClassCode:
             unit.write("L = None", 1)
         unit.write("S.room = room = S.room - 1", 1)
         unit.write("try:", 1)
-        self._prologue(method, arguments, writer, lock, lines)
+        self._prologue(method, arguments, contracts, writer, lock, lines)
+        if any(isinstance(item, _LOOPS) for item in methodcode.flatten(body)):
+            lines.line("turns = 0")
         assigned = methodcode.assigned_names(body) - {item.name for item in arguments}
         variables = [writer.variable(item) for item in sorted(assigned)]
         if variables:
@@ -136,7 +144,7 @@ class ClassCode:
         lines.write(body)
         unit.at(method.position, "")
         unit.write("finally:", 1)
-        unit.write("S.room += 1", 2)
+        unit.write("S.room = room + 1", 2)
         if lock.kind != "none":
             unit.write("if L is not None: S.leave(L)", 2)
         unit.method = ""
@@ -160,6 +168,7 @@ class ClassCode:
         self,
         method: Method,
         arguments: list[Argument],
+        contracts: Mapping[str, Contract],
         writer: FunctionWriter,
         lock: Any,
         lines: methodcode.BodyWriter,
@@ -171,10 +180,10 @@ class ClassCode:
             lines.line(f"if room < S.floor: L = S.enter({key}, {title})")
         else:
             lines.line(f"if room < 0: S.enter(None, {title})")
-        lines.line("S.fuel -= 1")
-        lines.line("if S.fuel < 0: S.refuel()")
+        lines.line("S.fuel = fuel = S.fuel - 1")
+        lines.line("if fuel < 0: S.refuel()")
         for item in arguments:
-            self._argument(method, item, writer, lines)
+            self._argument(method, item, contracts[item.name], writer, lines)
         if lock.kind == "arguments":
             values = [writer.variable(item) for item in lock.arguments]
             receiver = "this" if lock.on_this else "None"
@@ -185,11 +194,11 @@ class ClassCode:
         self,
         method: Method,
         item: Argument,
+        contract: Contract,
         writer: FunctionWriter,
         lines: methodcode.BodyWriter,
     ) -> None:
         scope = self.scope
-        contract = build_contract(item.contract, scope)
         name = writer.variable(item.name)
         place = f"{self.type.name}::{method.name}({item.name}"
         default = item.default
@@ -453,6 +462,26 @@ def _init_step(part: MuranoType, init: Method) -> Step:
         function(made, run, **values)
 
     return initialise
+
+
+_LOOPS = (statements.While, statements.For, statements.Repeat)
+
+
+def _argument_kinds(
+    arguments: list[Argument], contracts: Mapping[str, Contract]
+) -> dict[str, Kind]:
+    """Kinds of the arguments that a contract makes a scalar that is not null."""
+    found: dict[str, Kind] = {}
+    for item in arguments:
+        contract = contracts[item.name]
+        if item.usage == "Standard" and isinstance(contract, ContractChain) and not contract.nullable:
+            kind = _SCALAR_KINDS.get(contract.scalar)
+            if kind is not None:
+                found[item.name] = kind
+    return found
+
+
+_SCALAR_KINDS: dict[type[Any] | None, Kind] = {int: INTEGER, str: STRING, bool: BOOLEAN}
 
 
 def python_name(name: str) -> str:

@@ -309,7 +309,7 @@ class AsInt(Step):
         if isinstance(value, bool):
             return int(value)
         if isinstance(value, int):
-            return value
+            return int(value)
         if isinstance(value, float):
             try:
                 return int(value)

@@ -15,7 +15,7 @@ from vetro.yaql import ast
 from vetro.yaql.codegen import Arguments, Code, Emitter, ExpressionCodegen
 from vetro.yaql.inlining import method as inlined_method
 from vetro.yaql.scopes import Scope
-from vetro.yaql.slots import PRELUDE, Slot, bind_slots
+from vetro.yaql.slots import PRELUDE, Slot, bind_slot, bind_slots
 from vetro.yaql.values import (
     ANY,
     CONTEXT,
@@ -190,7 +190,11 @@ class ClassScope:
         namespace["range"] = range
         namespace["all"] = all
         namespace["isinstance"] = isinstance
-        binders = {"property": self._bind_property, "method": self._bind_method}
+        binders = {
+            "property": self._bind_property,
+            "method": self._bind_method,
+            "operator": self._bind_operator,
+        }
         namespace.update(bind_slots(self.emitter.slots, self.library, binders=binders))
         if self.type.package.legacy:
             for number, slot in enumerate(self.emitter.slots):
@@ -201,6 +205,9 @@ class ClassScope:
 
     def _bind_property(self, slot: Slot) -> Any:
         return sites.property_site(self.type, slot.data[0], self.library)
+
+    def _bind_operator(self, slot: Slot) -> Any:
+        return sites.operator_site(bind_slot(slot, self.library), slot.data[0])
 
     def _bind_method(self, slot: Slot) -> Any:
         return sites.method_site(self, self.library, slot)
@@ -223,6 +230,8 @@ class FunctionWriter:
         self.dollar = dollar
         self.static = static
         self.assigned: set[str] = set(arguments)
+        self.kinds: dict[str, Kind] = {}
+        """Variables whose kinds are known (`inference`)."""
         self._names: dict[str, str] = {}
         self.scalar = scalar
         kind = ContractCodegen if contract else MuranoCodegen
@@ -362,7 +371,8 @@ class MuranoCodegen(ExpressionCodegen):
         if name == "this":
             return final("this", simple=True)
         if name in self.writer.assigned:
-            return final(self.writer.variable(name), simple=True)
+            kinds = self.writer.kinds.get(name, _SETTLED)
+            return final(self.writer.variable(name), kinds, simple=True)
         return final("None", NULL, simple=True)
 
     def value(self, node: ast.Node, scope: Scope | None) -> Code:
@@ -370,7 +380,11 @@ class MuranoCodegen(ExpressionCodegen):
             inline = self._membership(node, scope)
             if inline is not None:
                 return inline
-        return super().value(node, scope)
+        code = super().value(node, scope)
+        if type(node) is ast.Binary and node.operator in sites.FINAL_OPERATORS:
+            # Fast paths give scalars, and the slots of these operators settle their results.
+            return FinalCode(code.text, code.kinds, code.simple, code.literal)
+        return code
 
     def _membership(self, node: ast.Binary, scope: Scope | None) -> Code | None:
         """`x in list(constants)` where the type of x is known."""

@@ -147,8 +147,13 @@ class BodyWriter:
     def _loop(self) -> Any:
         self._loops[-1] += 1
         with self.block():
-            self.line("S.fuel -= 1")
-            self.line("if S.fuel < 0: S.refuel()")
+            if self._branch_depth:
+                self.line("S.fuel -= 1")
+                self.line("if S.fuel < 0: S.refuel()")
+            else:
+                # Turns of all loops of the method are counted in a local and paid in bulk.
+                self.line("turns += 1")
+                self.line("if turns > 250: turns = S.charge(251) or 0")
             yield
         self._loops[-1] -= 1
 

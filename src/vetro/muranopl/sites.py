@@ -132,6 +132,24 @@ def _read_static(run: Run, type_: MuranoType, name: str) -> Any:
     return run.static_value(found)
 
 
+# -- operators -----------------------------------------------------------------------------------
+
+FINAL_OPERATORS = frozenset(("+", "-", "*", "/", "mod"))
+"""Operators whose results are settled by their slots."""
+
+
+def operator_site(operator: Callable[..., Any], symbol: str) -> Callable[..., Any]:
+    """An operator of class code; concatenated sequences are lists, not lazy ones."""
+    if symbol not in FINAL_OPERATORS:
+        return operator
+
+    def settled(run: Run, left: Any, right: Any) -> Any:
+        value = operator(run, left, right)
+        return value if type(value) in FINAL_TYPES else finalize(value, run)
+
+    return settled
+
+
 # -- methods -------------------------------------------------------------------------------------
 
 Bound = Callable[..., Any]
