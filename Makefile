@@ -3,7 +3,8 @@ SHELL := /bin/bash
 VENV := .venv
 BIN := $(VENV)/bin
 PYTHON ?= python3
-PACKAGES := $(patsubst library/%/manifest.yaml,dist/packages/%.zip,$(wildcard library/*/manifest.yaml))
+# io.murano comes with the engine; what goes into a catalog is packed.
+SAMPLES := $(filter-out library/io.murano/,$(dir $(wildcard library/*/manifest.yaml)))
 
 .PHONY: help setup system demo test test-fast lint format bench docs dashboard packages guest clean soak
 
@@ -28,7 +29,7 @@ guest: $(VENV)/.installed
 	@$(BIN)/python -m vetro.guest.build dist/vetro-guest.pyz
 
 packages: $(VENV)/.installed
-	@$(BIN)/vetro package build --output dist/packages library/*/ >/dev/null
+	@$(BIN)/vetro package build --output dist/packages $(SAMPLES) >/dev/null
 
 demo: setup
 	@$(BIN)/python tools/demo.py

@@ -86,7 +86,7 @@ def run(
 @json_option
 def eval_(expression: str, data: str | None) -> None:
     """Evaluate a YAQL EXPRESSION and print the result as JSON."""
-    from vetro.yaql import YaqlError, evaluate
+    from vetro.yaql import YaqlException, evaluate
 
     if data == "-":
         data = click.get_text_stream("stdin").read()
@@ -96,7 +96,7 @@ def eval_(expression: str, data: str | None) -> None:
         fail(f"--data is not JSON: {error}", exit_code=2)
     try:
         emit_json(evaluate(expression, value))
-    except YaqlError as error:
+    except YaqlException as error:
         fail(str(error))
 
 
@@ -108,9 +108,11 @@ def check(packages: tuple[Path, ...], github: bool) -> None:
     """Validate PACKAGES (directories or zips); exit 1 when one has errors."""
     from vetro.packages import check as check_package
 
+    from vetro.engine.running import preload
+
     rows: list[dict[str, Any]] = []
     for path in packages:
-        for finding in check_package(path):
+        for finding in check_package(path, preload()):
             rows.append(
                 {
                     "file": finding.file or str(path),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from vetro.muranopl import MuranoError, Runtime
 from vetro.packages.errors import PackageError
 from vetro.packages.package import Package, open_package, syntax
 
@@ -22,22 +23,24 @@ class Finding:
     column: int | None = None
 
 
-def check(source: Path | bytes) -> list[Finding]:
-    """All findings of a package: format errors, then each class, then advice."""
+def check(source: Path | bytes, runtime: Runtime | None = None) -> list[Finding]:
+    """All findings of a package: format errors, then each class, then advice.
+
+    ``runtime`` holds what the package builds on (the core library); without one only the classes
+    that the language itself has are there.
+    """
     try:
         package = open_package(source)
     except PackageError as error:
         return [_finding(error)]
-    return [*_classes(package), *_form(package), *_advice(package)]
+    return [*_classes(package, runtime or Runtime()), *_form(package), *_advice(package)]
 
 
 def _finding(error: PackageError) -> Finding:
     return Finding("error", error.code, error.message, error.file, error.line, error.column)
 
 
-def _classes(package: Package) -> list[Finding]:
-    from vetro.muranopl import MuranoError, Runtime
-
+def _classes(package: Package, runtime: Runtime) -> list[Finding]:
     findings: list[Finding] = []
     broken = False
     for file in dict.fromkeys(package.classes.values()):
@@ -48,7 +51,6 @@ def _classes(package: Package) -> list[Finding]:
             findings.append(_finding(error))
     if broken:
         return findings
-    runtime = Runtime()
     runtime.add_package(package)
     for name in package.classes:
         try:

@@ -1,0 +1,100 @@
+"""Forms without a user interface."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vetro.packages import open_package
+from vetro.packages.forms import Form, FormError, load_form
+
+TEXT = """
+Version: 2.2
+Templates:
+  node:
+    ?: {type: org.acme.Node}
+    host: generateHostname($.main.pattern, $index)
+Application:
+  ?: {type: org.acme.Farm}
+  nodes: repeat($node, $.main.count)
+  label: Step 1
+Forms:
+  - main:
+      fields:
+        - {name: pattern, type: string, initial: "n#"}
+        - {name: count, type: integer, minValue: 1, maxValue: 9, initial: 2}
+"""
+
+
+def form(text: str = TEXT) -> Form:
+    """The example's form."""
+    return load_form(text, package_name="org.acme.Farm", title="Acme farm")
+
+
+def test_the_object_is_built_from_initial_values() -> None:
+    """Templates are repeated with their index, objects get ids, texts stay texts."""
+    value = form().build({})
+    assert [node["host"] for node in value["nodes"]] == ["n1", "n2"]
+    ids = {value["?"]["id"], *(node["?"]["id"] for node in value["nodes"])}
+    assert len(ids) == 3
+    assert (value["?"]["type"], value["?"]["name"]) == ("org.acme.Farm", "Farm")
+    assert value["label"] == "Step 1"
+
+
+def test_given_values_replace_initial_ones() -> None:
+    """By field or page and field; the application's name can be chosen."""
+    value = form().build({"count": 1, "main.pattern": "web-#"}, name="shop")
+    assert [node["host"] for node in value["nodes"]] == ["web-1"]
+    assert value["?"]["name"] == "shop"
+
+
+@pytest.mark.parametrize(
+    ("values", "name", "message"),
+    [
+        ({"cuont": 1}, None, "did you mean count"),
+        ({"count": "many"}, None, "whole number"),
+        ({"count": 0}, None, "at least 1"),
+        ({"count": 10}, None, "at most 9"),
+        ({"pattern": ""}, None, "is required"),
+        ({}, "a b", "letters, digits"),
+    ],
+)
+def test_wrong_answers_are_explained(values: Any, name: str | None, message: str) -> None:
+    """Unknown fields, wrong types, values out of range, bad names."""
+    with pytest.raises(FormError, match=message):
+        form().build(values, name=name)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("Version: 2\n", "Application section is required"),
+        ("Version: 3.0\nApplication: {}\n", "not known here"),
+        ("- x\n", "is a map"),
+        ("a: [\n", "not YAML"),
+        ("Application: {}\nForms: [1]\n", "one page name"),
+        ("Application: {}\nForms: [{a: {fields: [{name: x}]}}]\n", "no type"),
+    ],
+)
+def test_wrong_definitions_are_explained(text: str, message: str) -> None:
+    """What is wrong with a definition is said when it is loaded."""
+    with pytest.raises(FormError, match=message):
+        form(text)
+
+
+def test_a_template_that_contains_itself_ends() -> None:
+    """Endless templates are refused, not followed."""
+    text = "Templates: {t: {a: $t}}\nApplication: {'?': {type: x}, b: $t}\n"
+    with pytest.raises(FormError, match="contain itself"):
+        form(text.replace("$t}", "!yaql '$t'}")).build({})
+
+
+@pytest.mark.parametrize("name", ["ApacheHttpServer", "HelloScript", "TwoTier"])
+def test_the_samples_forms_build_their_objects(name: str) -> None:
+    """Each sample's form makes an object of its class with the initial values."""
+    root = Path(__file__).resolve().parents[2] / "library" / name
+    package = open_package(root)
+    assert package.ui is not None
+    value = load_form(package.ui, package_name=package.full_name, title=name).build({}, name="x")
+    assert value["?"]["type"] == package.full_name
+    assert value["name"] == "x"
