@@ -121,7 +121,7 @@ def check_nics(nics: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         if not _MAC.fullmatch(mac) or int(mac[:2], 16) & 1:
             raise invalid(f"nics[{index}].mac", f"'{mac}' is not a unicast MAC address")
         nic["mac"] = mac
-        nic["dns"] = _check_resolvers(nic.get("dns"))
+        nic["dns"] = _check_resolvers(nic.get("dns"), f"nics[{index}].dns")
         nic.setdefault("interface", f"net{index}")
         nic.setdefault("nic_tag", "external")
         if not isinstance(nic["interface"], str) or not re.fullmatch(
@@ -203,15 +203,15 @@ def new_vm(payload: Mapping[str, Any], facts: Mapping[str, Any], brands: Sequenc
     return vm
 
 
-def _check_resolvers(value: object) -> list[str]:
+def _check_resolvers(value: object, field: str = "resolvers") -> list[str]:
     if value is None:
         return []
     if not isinstance(value, list):
-        raise invalid("resolvers", "must be an array of addresses")
+        raise invalid(field, "must be an array of addresses")
     resolvers = [str(item) for item in cast("list[object]", value)]
     for resolver in resolvers:
         if not re.fullmatch(r"[0-9a-fA-F.:]{2,45}", resolver):
-            raise invalid("resolvers", f"contains '{resolver}', which is no address")
+            raise invalid(field, f"contains '{resolver}', which is no address")
     return resolvers
 
 

@@ -187,8 +187,17 @@ class ProcessHypervisor:
 
     async def _end_rest(self, uuid: str, session: int) -> None:
         """What the instance's plans left running: same session, or working in its directory."""
-        for pid in await asyncio.to_thread(_members, session, self._root(uuid)):
-            _signal(pid, signals.SIGKILL)
+        rest = [
+            FollowedProcess.attach(pid, lambda _argv: True, lambda: None)
+            for pid in await asyncio.to_thread(_members, session, self._root(uuid))
+        ]
+        for process in rest:
+            if process is not None:
+                process.signal(signals.SIGKILL)
+        for process in rest:
+            if process is not None and not await process.wait(10):
+                process.close()
+                raise DriverError(f"VM {uuid}: process {process.pid} does not end")
 
     async def kill(self, uuid: str, signal: int) -> None:
         """Signal the agent."""

@@ -1,0 +1,284 @@
+"""The whole agent: registration, lanes, task API, restart, with a stand-in for the service."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from vetro.http.client import HttpClient
+from vetro.node import ConfigurationError, NodeAgent, NodeSettings
+from vetro.node.drivers.followed import command_line
+
+IMAGE = "11111111-1111-4111-8111-111111111111"
+
+
+@contextlib.asynccontextmanager
+async def running(settings: NodeSettings) -> AsyncIterator[NodeAgent]:
+    """An agent that runs; stopped gracefully at the end."""
+    agent = NodeAgent(settings)
+    work = asyncio.create_task(agent.run())
+    ready = asyncio.create_task(agent.ready.wait())
+    await asyncio.wait({work, ready}, return_when=asyncio.FIRST_COMPLETED)
+    ready.cancel()
+    if work.done():
+        work.result()
+    try:
+        yield agent
+    finally:
+        agent.stop()
+        await work
+
+
+def settings(service: Any, directory: Path, **changes: Any) -> NodeSettings:
+    """Settings of a simulated node with quick heartbeats."""
+    values: dict[str, Any] = {
+        "compute_url": service.url,
+        "data_dir": directory,
+        "node_key": "key",
+        "driver": "simulated",
+        "heartbeat_seconds": 0.02,
+    }
+    return NodeSettings(**{**values, **changes})
+
+
+async def task(agent: NodeAgent, name: str, **params: Any) -> tuple[int, Any]:
+    """Run a task over HTTP."""
+    async with HttpClient(headers={"Authorization": "Bearer key"}) as client:
+        answer = await client.request(
+            "POST", f"http://127.0.0.1:{agent.port}/tasks", json={"task": name, "params": params}
+        )
+        return answer.status, answer.json()
+
+
+async def test_a_node_registers_reports_and_beats(service: Any, tmp_path: Path) -> None:
+    """sysinfo first, then agents, heartbeats and status; every message carries the node's key."""
+    async with running(settings(service, tmp_path)) as agent:
+        [info, *_] = await service.wait_for("/sysinfo")
+        await service.wait_for("/events/heartbeat", 3)
+        [status, *_] = await service.wait_for("/events/status")
+        assert info["sysinfo"]["UUID"] == agent.server_uuid
+        assert info["sysinfo"]["CN Agent Port"] == agent.port
+        assert info["sysinfo"]["Admin IP"] == "127.0.0.1"
+        assert info["sysinfo"]["Vetro Node"]["driver"] == "simulated"
+        assert service.find(agent.server_uuid) == [
+            {"agents": [{"name": "cn-agent", "version": "2.15.0", "package_version": "0.1.0"}]}
+        ]
+        assert status["vms"] == {}
+        assert status["meminfo"]["total_bytes"] > 0
+        assert len(status["diskinfo"]) == 12
+        paths = [path for _, path, _, _ in service.requests]
+        assert paths[0].endswith("/sysinfo")
+        assert {h["authorization"] for _, _, h, _ in service.requests} == {"Bearer key"}
+        assert agent.registered.is_set()
+
+
+async def test_a_refused_registration_is_tried_again(service: Any, tmp_path: Path) -> None:
+    """Nothing else is sent before the node is known."""
+    service.answers["/sysinfo"] = (500, b"{}")
+    async with running(settings(service, tmp_path)) as agent:
+        await service.wait_for("/sysinfo", 2)
+        assert service.find("/events/heartbeat") == []
+        service.answers["/sysinfo"] = (200, b"{}")
+        await service.wait_for("/events/heartbeat")
+        assert agent.registered.is_set()
+
+
+async def test_a_service_that_is_not_there_yet(tmp_path: Path, service: Any) -> None:
+    """The agent serves tasks while it waits."""
+    async with running(settings(service, tmp_path, compute_url="http://127.0.0.1:1")) as agent:
+        assert (await task(agent, "nop"))[0] == 200
+        assert not agent.registered.is_set()
+
+
+async def test_a_service_that_forgot_the_node_is_told_again(service: Any, tmp_path: Path) -> None:
+    """A 404 for a status event leads to a new registration."""
+    service.answers["/events/status"] = (404, b"{}")
+    async with running(settings(service, tmp_path)):
+        await service.wait_for("/sysinfo", 2)
+
+
+async def test_a_vm_is_created_and_reported(
+    service: Any, tmp_path: Path, kit: SimpleNamespace
+) -> None:
+    """The image's manifest is asked for; the next status has the VM with the nine properties."""
+    async with running(settings(service, tmp_path)) as agent:
+        await service.wait_for("/events/status")
+        status, body = await task(agent, "machine_create", image_uuid=IMAGE, brand="lx", quota=7)
+        assert status == 200
+        uuid = body["vm"]["uuid"]
+        assert body["vm"]["server_uuid"] == agent.server_uuid
+        sample = (await service.wait_for("/events/status", 2))[-1]
+        assert set(sample["vms"][uuid]) == {
+            "brand", "cpu_cap", "last_modified", "max_physical_memory", "owner_uuid", "quota",
+            "state", "uuid", "zone_state",
+        }  # fmt: skip
+        assert sample["vms"][uuid]["state"] == "running"
+        assert sample["diskinfo"]["zone_quota_bytes"] == 7 * 2**30
+
+
+async def test_the_node_keeps_its_identity_and_vms_over_a_restart(
+    service: Any, tmp_path: Path
+) -> None:
+    """Same uuid, same VMs, same history."""
+    async with running(settings(service, tmp_path)) as first:
+        _, body = await task(first, "machine_create", image_uuid=IMAGE, brand="lx")
+    async with running(settings(service, tmp_path)) as second:
+        assert second.server_uuid == first.server_uuid
+        _, vm = await task(second, "machine_load", uuid=body["vm"]["uuid"])
+        assert vm["state"] == "running"
+
+
+async def test_a_port_in_use_is_named(service: Any, tmp_path: Path) -> None:
+    """The error says which port and what to do."""
+    async with running(settings(service, tmp_path / "a")) as agent:
+        with pytest.raises(ConfigurationError, match=f"port {agent.port}.*choose another"):
+            await NodeAgent(settings(service, tmp_path / "b", port=agent.port)).run()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"driver": "vmware"}, "choose one of lxc, process, simulated"),
+        ({"prefix": "Too-Long-A-Prefix"}, "cannot begin interface names"),
+        ({"data_dir": Path("relative")}, "must be absolute"),
+        ({"compute_url": "ftp://x"}, "not an HTTP URL"),
+    ],
+)
+def test_bad_settings_are_refused(
+    service: Any, tmp_path: Path, change: dict[str, Any], message: str
+) -> None:
+    """Before anything starts, with the way out."""
+    with pytest.raises(ConfigurationError, match=message):
+        settings(service, tmp_path, **change)
+
+
+async def test_a_missing_guest_agent_is_a_configuration_error(service: Any, tmp_path: Path) -> None:
+    """Instances without their agent would only time out later."""
+    missing = tmp_path / "none.pyz"
+    with pytest.raises(ConfigurationError, match="make guest"):
+        await NodeAgent(settings(service, tmp_path, guest_archive=missing)).run()
+
+
+KILLED = """
+import asyncio, os, signal, sys
+from pathlib import Path
+from vetro.node import NodeAgent, NodeSettings
+from vetro.node.drivers.simulated import SimulatedHypervisor
+async def die(self, vm):
+    os.kill(os.getpid(), signal.SIGKILL)
+SimulatedHypervisor.start = die
+async def main():
+    agent = NodeAgent(NodeSettings(compute_url=sys.argv[1], data_dir=Path(sys.argv[2]),
+                                   node_key="key", driver="simulated"))
+    work = asyncio.create_task(agent.run())
+    await agent.ready.wait()
+    print("port", agent.port, flush=True)
+    await work
+asyncio.run(main())
+"""
+
+
+async def test_a_create_whose_agent_was_killed_has_failed_and_can_be_repeated(
+    service: Any, tmp_path: Path
+) -> None:
+    """No half VM is shown; the task is in the history as failed; the same request then works."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", KILLED, service.url, str(tmp_path),
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert process.stdout is not None
+    port = 0
+    while not port:
+        word, _, rest = (await process.stdout.readline()).decode().partition(" ")
+        port = int(rest) if word == "port" else 0
+    uuid = "aaaaaaaa-1111-4111-8111-111111111111"
+    params = {"uuid": uuid, "image_uuid": IMAGE, "brand": "lx"}
+    from vetro.http.client import TransportError
+
+    async with HttpClient(headers={"Authorization": "Bearer key"}) as client:
+        with pytest.raises(TransportError):
+            await client.request(
+                "POST",
+                f"http://127.0.0.1:{port}/tasks",
+                json={"task": "machine_create", "params": params},
+                headers={"Idempotency-Key": "k"},
+            )
+    assert await process.wait() == -signal.SIGKILL
+    assert (tmp_path / "vms" / uuid).is_dir()
+
+    async with running(settings(service, tmp_path)) as agent:
+        assert (await task(agent, "machine_list", include_dni=True))[1] == {"vms": []}
+        async with HttpClient(headers={"Authorization": "Bearer key"}) as client:
+            base = f"http://127.0.0.1:{agent.port}"
+            history = (await client.request("GET", f"{base}/history")).json()
+            entry = next(e for e in history if e["task"] == "machine_create")
+            assert entry["status"] == "failed"
+            assert entry["messages"][-1]["event"]["error"]["message"] == "failed: agent restarted"
+            again = await client.request(
+                "POST",
+                f"{base}/tasks",
+                json={"task": "machine_create", "params": params},
+                headers={"Idempotency-Key": "k"},
+            )
+        assert again.status == 200
+        assert again.json()["vm"]["uuid"] == uuid
+
+
+GUEST = """
+import os, sys, time, zipfile
+root = os.environ["VETRO_GUEST_ROOT"]
+open(os.path.join(root, "arguments"), "w").write("\\n".join(sys.argv[1:]))
+os.rename(os.path.join(root, "arguments"), os.path.join(root, "started"))
+time.sleep(600)
+"""
+
+
+async def test_the_process_driver_runs_the_guest_agent(service: Any, tmp_path: Path) -> None:
+    """As a process with a root of its own, at the loopback address; gone after destroy."""
+    archive = tmp_path / "guest.py"
+    archive.write_text(GUEST)
+    data = tmp_path / "data"
+    options = {"driver": "process", "guest_archive": archive}
+    async with running(settings(service, data, **options)) as agent:
+        status, body = await task(
+            agent, "machine_create", image_uuid=IMAGE, brand="lx",
+            customer_metadata={"user-data": "#!/bin/sh\n"}, nics=[{"ip": "10.0.0.5"}],
+        )  # fmt: skip
+        assert status == 200
+        vm = body["vm"]
+        assert (vm["nics"][0]["ip"], vm["nics"][0]["network_ip"]) == ("127.0.0.1", "10.0.0.5")
+        root = data / "vms" / vm["uuid"] / "root"
+        async with asyncio.timeout(20):
+            while not (root / "started").exists():
+                await asyncio.sleep(0.02)
+        assert (root / "started").read_text().splitlines() == [
+            "--bootstrap", f"{root}/var/lib/vetro/user-data",
+            "--config-file", f"{root}/etc/murano/agent.conf", "--root", str(root),
+        ]  # fmt: skip
+        _, processes = await task(agent, "machine_proc", uuid=vm["uuid"])
+        assert str(vm["pid"]) in processes
+        assert (await task(agent, "network_apply", version=1))[1]["applied"] is False
+
+    # It outlives the agent.
+    os.kill(vm["pid"], 0)
+    async with running(settings(service, data, **options)) as agent:
+        _, found = await task(agent, "machine_load", uuid=vm["uuid"])
+        assert (found["state"], found["pid"]) == ("running", vm["pid"])
+        _, stopped = await task(agent, "machine_shutdown", uuid=vm["uuid"], timeout=5)
+        assert stopped["vm"]["state"] == "stopped"
+        _, started = await task(agent, "machine_boot", uuid=vm["uuid"])
+        await task(agent, "machine_destroy", uuid=vm["uuid"])
+        assert not root.exists()
+        pids = [started["vm"]["pid"], *map(int, processes)]
+    # A zombie that the machine's init has not collected yet has no command line either.
+    assert [pid for pid in pids if any(command_line(pid))] == []
