@@ -181,6 +181,8 @@ class Run(Evaluation):
         def task(item: Any) -> Callable[[], Any]:
             return lambda: finalize(function(item), self)
 
+        if not items:
+            return ()
         limit = self.session.limits.parallel_branches
         threads = self.scheduler.join_all([task(item) for item in items], limit)
         for thread in threads:
