@@ -17,6 +17,7 @@ from vetro.yaql.evaluation import Evaluation
 from vetro.yaql.library import Library
 from vetro.yaql.signatures import Dictionary, Items, Lambda, Text
 from vetro.yaql.sites import call_by_name
+from vetro.yaql.text import to_text
 from vetro.yaql.values import finalize
 
 from . import sites
@@ -374,21 +375,21 @@ def pselect(rt: Evaluation, collection: Items, selector: Lambda) -> Any:
 
 
 def bind(rt: Evaluation, template: Any, mappings: Dictionary) -> Any:
-    return _bind(finalize(template, rt), finalize(mappings, rt))
+    return _bind(rt, finalize(template, rt), finalize(mappings, rt))
 
 
-def _bind(template: Any, mappings: Mapping[Any, Any]) -> Any:
+def _bind(rt: Evaluation, template: Any, mappings: Mapping[Any, Any]) -> Any:
     if isinstance(template, str):
-        return _bind_text(template, mappings)
+        return _bind_text(rt, template, mappings)
     if isinstance(template, Mapping):
         items = cast(Mapping[Any, Any], template).items()
-        return Map({_bind(key, mappings): _bind(value, mappings) for key, value in items})
+        return Map({_bind(rt, key, mappings): _bind(rt, value, mappings) for key, value in items})
     if isinstance(template, (tuple, list)):
-        return tuple([_bind(item, mappings) for item in cast(Sequence[Any], template)])
+        return tuple([_bind(rt, item, mappings) for item in cast(Sequence[Any], template)])
     return template
 
 
-def _bind_text(text: str, mappings: Mapping[Any, Any]) -> Any:
+def _bind_text(rt: Evaluation, text: str, mappings: Mapping[Any, Any]) -> Any:
     if not text.startswith("$"):
         return text
     rest = text[1:]
@@ -409,7 +410,7 @@ def _bind_text(text: str, mappings: Mapping[Any, Any]) -> Any:
             raise KeyError(f"bind() has no value for {{{name}}}")
         value = mappings[name]
         parts.append(rest[position:start])
-        parts.append(value if isinstance(value, str) else str(value))
+        parts.append(to_text(rt, value))
         position = end + 1
 
 
@@ -470,8 +471,8 @@ def engine_library(parent: Library) -> Library:
     library.register(base64encode, method=True)
     library.register(base64decode, method=True)
     library.register(pselect, method=True)
-    library.register(bind)
-    library.register(patch)
+    library.register(bind, method=True)
+    library.register(patch, method=True)
     library.register(random_name)
     library.register(decrypt_data)
     if parent.is_legacy:
