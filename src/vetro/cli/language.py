@@ -26,6 +26,11 @@ def parse_arguments(pairs: tuple[str, ...]) -> dict[str, Any]:
     return values
 
 
+def _is_static(runtime: Any, class_name: str, method: str) -> bool:
+    found = runtime.type(class_name).find_method(method)
+    return bool(found is not None and found.is_static)
+
+
 @click.command("run")
 @click.argument("packages", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--class", "class_name", required=True, metavar="FQN", help="The class.")
@@ -60,11 +65,11 @@ def run(
         with runtime.session() as session:
             if model_file is not None:
                 target = session.load(json.load(model_file))
-            elif runtime.is_static(class_name, method):
-                target = class_name
+            elif _is_static(runtime, class_name, method):
+                target = runtime.type(class_name)
             else:
                 target = session.load({"Objects": {"?": {"type": class_name, "id": "root"}}})
-            result = session.to_plain(session.call(target, method, **values))
+            result = session.serialize(session.call(target, method, **values))
     except MuranoError as error:
         fail(f"{error}\n{error.stack_trace}".rstrip())
     finished = time.perf_counter()
@@ -108,11 +113,13 @@ def check(packages: tuple[Path, ...], github: bool) -> None:
     """Validate PACKAGES (directories or zips); exit 1 when one has errors."""
     from vetro.packages import check as check_package
 
-    from vetro.engine.running import preload
+    from vetro.engine.running import bare_runtime, preload
 
     rows: list[dict[str, Any]] = []
     for path in packages:
-        for finding in check_package(path, preload()):
+        # The core library is checked on its own, everything else on top of it.
+        core = path.resolve().name == "io.murano"
+        for finding in check_package(path, bare_runtime() if core else preload()):
             rows.append(
                 {
                     "file": finding.file or str(path),

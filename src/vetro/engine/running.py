@@ -42,10 +42,16 @@ def installed_packages(directories: Iterable[Path]) -> list[Package]:
     return found
 
 
-def preload() -> Runtime:
-    """A runtime with the core library compiled: what a worker starts from."""
+def bare_runtime() -> Runtime:
+    """A runtime that knows the system classes, and no package."""
     runtime = Runtime()
     register(runtime)
+    return runtime
+
+
+def preload() -> Runtime:
+    """A runtime with the core library compiled: what a worker starts from."""
+    runtime = bare_runtime()
     runtime.add_package(open_package(library_path() / "io.murano"))
     runtime.compile_all()
     return runtime
