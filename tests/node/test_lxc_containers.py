@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from vetro.node.drivers.followed import command_line
 from vetro.node.errors import DriverError, ImageError, NodeError
 
 pytestmark = pytest.mark.root
@@ -576,3 +578,75 @@ async def test_applying_again_changes_nothing(
     assert batches == [[]]
     old = await containers.network.apply({"version": 1})
     assert old == {"version": 2, "applied": False, "kept": []}
+
+
+async def test_containers_of_a_removed_data_directory_are_ended(
+    kit: SimpleNamespace, tmp_path: Path, node_names: tuple[str, str]
+) -> None:
+    """Whoever deletes the directory under running containers gets a clean machine at the next start."""
+    prefix, subnet = node_names
+    first = await kit.open_containers(tmp_path, prefix, subnet)
+    nic = first.nic(5)
+    await first.apply([nic])
+    vm = await first.create([nic])
+    await first.driver.close()
+    shutil.rmtree(tmp_path / "vms")
+    second = await kit.open_containers(tmp_path, prefix, subnet)
+    assert not any(command_line(vm["pid"]))
+    await second.network.apply({"version": 1})
+    await second.driver.close()
+    assert kit.traces(prefix, tmp_path) == []
+
+
+async def test_a_restart_of_the_machine_brings_containers_back(
+    containers: Any, kit: SimpleNamespace, tmp_path: Path
+) -> None:
+    """Mounts, configuration and networks are made again from what is on disk."""
+    nic = containers.nic(5)
+    await containers.apply([nic])
+    vm = await containers.create([nic])
+    uuid = vm["uuid"]
+    await inside(containers, uuid, "touch", "/root/kept")
+    await containers.driver.stop(uuid, force=True)
+    await containers.driver.close()
+    # What a restart takes away.
+    [runtime] = Path("/run/vetro").glob(f"{containers.prefix}-*")
+    subprocess.run(["umount", str(runtime / uuid / "rootfs")], check=True)
+    shutil.rmtree(runtime)
+    subprocess.run(
+        ["ip", "link", "delete", f"{containers.prefix}b{containers.network_uuid[:8]}"], check=True
+    )
+    second = await kit.open_containers(tmp_path, containers.prefix, containers.subnet)
+    try:
+        await second.network.restore()
+        assert await second.driver.autoboot() == []
+        assert (await second.driver.load(uuid))["state"] == "running"
+        assert await inside(second, uuid, "ls", "/root") == (0, "kept\n")
+        assert await fetch(nic["ip"]) is not None
+        await second.driver.stop(uuid, force=True)
+    finally:
+        await second.driver.close()
+
+
+async def test_a_create_cancelled_by_its_time_limit_leaves_nothing(containers: Any) -> None:
+    """The task's end takes everything with it, also in the middle of the start."""
+    nic = containers.nic(5)
+    await containers.apply([nic])
+    changed = asyncio.Event()
+    hypervisor = containers.driver._hypervisor
+    start = hypervisor.start
+
+    async def slow(vm: dict[str, Any]) -> None:
+        await start(vm)
+        changed.set()
+        await asyncio.Event().wait()
+
+    hypervisor.start = slow
+    work = asyncio.create_task(containers.create([nic]))
+    await changed.wait()
+    work.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await work
+    hypervisor.start = start
+    assert await containers.driver.list() == []
+    assert list((containers.directory / "vms").iterdir()) == []

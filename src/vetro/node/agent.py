@@ -116,9 +116,9 @@ class NodeAgent:
                 {"name": "cn-agent", "version": PROTOCOL_VERSION, "package_version": __version__}
             ],
             heartbeat_seconds=settings.heartbeat_seconds,
+            registered=self.registered,
             on_lost=network.forget_version if network is not None else lambda: None,
         )
-        self.registered = reporter.registered
         runner = TaskRunner(
             history,
             limit_seconds=settings.task_limit_seconds,
@@ -276,5 +276,5 @@ def _admin_address(listen_host: str) -> str:
     try:
         address = ipaddress.ip_address(listen_host)
     except ValueError:
-        return default_address()
+        return socket.gethostbyname(listen_host)
     return default_address() if address.is_unspecified else str(address)

@@ -88,8 +88,12 @@ class Reporter:
         agents: list[dict[str, Any]],
         heartbeat_seconds: float,
         on_lost: Callable[[], None],
+        registered: asyncio.Event,
     ) -> None:
-        """``on_lost`` is called when the service turns out not to know this node any more."""
+        """``registered`` is set when the service knows the node.
+
+        ``on_lost`` is called when it turns out that the service does not know it any more.
+        """
         self._client = client
         self._sysinfo = sysinfo
         self._significant = significant
@@ -101,7 +105,7 @@ class Reporter:
         self._status_dirty = asyncio.Event()
         self._status_dirty.set()
         self._on_lost = on_lost
-        self.registered = asyncio.Event()
+        self.registered = registered
 
     def mark_dirty(self, _uuid: str = "") -> None:
         """A VM changed: a status sample is due."""

@@ -7,6 +7,7 @@ processes of its own, so that a task cannot take the agent down.
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -135,6 +136,13 @@ class TaskRunner:
             entry.fail(500, text, {"restCode": "TaskTimedOut"}, died=True)
         except asyncio.CancelledError:
             entry.fail(500, RESTARTED, {"restCode": "AgentRestarted"}, died=True)
+        except OSError as error:
+            log.exception("A task met an error of the system", task=kind.name)
+            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+            code = "ResourceExhausted" if full else "InternalError"
+            entry.fail(
+                500, f"{kind.label or kind.name} error: {error}", {"restCode": code}, died=False
+            )
         except NodeError as error:
             text, details = describe_error(kind, error)
             log.info("A task failed", task=kind.name, error=text)
@@ -144,7 +152,14 @@ class TaskRunner:
             text = f"Child task process {kind.name} did not terminate cleanly. ({error!r})"
             entry.fail(500, text, {"restCode": "InternalError"}, died=True)
         finally:
+            self._keep(entry)
+
+    def _keep(self, entry: Entry) -> None:
+        try:
             self.history.save(entry)
+        except OSError as error:
+            # On a full disk: the caller still gets the result.
+            log.error("A task's entry cannot be kept", task=entry.task, error=str(error))
 
     async def close(self, grace_seconds: float) -> None:
         """Let running tasks end for ``grace_seconds``, then stop them: they fail as interrupted."""

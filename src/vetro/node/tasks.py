@@ -26,6 +26,10 @@ _STOP_SECONDS = 60.0
 # Known tasks that this version's drivers do not do: the answer says so instead of "unknown".
 _UNSUPPORTED = {
     "machine_screenshot": "machine_tasks",
+    "machine_update_nics": "machine_tasks",
+    "server_reboot": "server_tasks",
+    "server_setup": "server_tasks",
+    "server_factory_reset": "server_tasks",
     "machine_create_snapshot": "machine_tasks",
     "machine_rollback_snapshot": "machine_tasks",
     "machine_delete_snapshot": "machine_tasks",

@@ -35,7 +35,7 @@ from vetro.node.drivers.followed import (
     started_at,
 )
 from vetro.node.drivers.protocol import Changed, ExecResult, RunState
-from vetro.node.errors import CommandFailed, DriverError
+from vetro.node.errors import CommandFailed, DriverError, NodeError
 from vetro.node.files import remove_tree, write_bytes
 from vetro.node.guest_root import GuestRoot
 from vetro.node.image_store import ImageStore
@@ -84,11 +84,17 @@ class LxcHypervisor:
         known = {vm["uuid"] for vm in vms}
         for entry in self._runtime.iterdir():
             if entry.name not in known:
+                # Half made, or of a data directory that was removed while its containers ran.
+                await self._end_processes(entry.name)
+                await self._drop_interfaces(entry.name)
                 self._drop_runtime(entry.name)
         for vm in vms:
-            if str(self._root(vm["uuid"])) not in mounted:
-                self._mount(vm)
-                self._write_config(vm)
+            try:
+                if str(self._root(vm["uuid"])) not in mounted:
+                    self._mount(vm)
+            except NodeError as error:
+                # One broken VM must not keep the node from serving the others; its start says why.
+                log.error("A VM has no root file system", uuid=vm["uuid"], error=str(error))
             self._follow(vm["uuid"])
 
     async def close(self) -> None:
@@ -188,7 +194,6 @@ class LxcHypervisor:
         instance_files.write_identity(root, vm, host_resolvers())
         with_agent = instance_files.write_guest_agent(root, vm, self._guest_archive)
         instance_files.write_init(root, init, with_agent=with_agent)
-        self._write_config(vm)
 
     def _guest_root(self, uuid: str) -> GuestRoot:
         return GuestRoot(self._root(uuid), self._host.id_base)
@@ -265,7 +270,8 @@ class LxcHypervisor:
                 )
         if not os.path.ismount(self._root(uuid)):
             self._mount(vm)
-            self._write_config(vm)
+        # Always anew: the record is what counts, also after an update that was interrupted.
+        self._write_config(vm)
         pid_file = self._pid_file(uuid)
         log_file = self._store.path(uuid) / "lxc.log"
         log_file.unlink(missing_ok=True)
@@ -334,19 +340,23 @@ class LxcHypervisor:
         raise DriverError(f"VM {uuid}: its processes do not end")
 
     async def _end_stray(self, uuid: str, pid: int) -> None:
-        ended = asyncio.Event()
-        stray = FollowedProcess.attach(pid, partial(self._is_monitor, uuid), ended.set)
-        if stray is None:
+        monitor = FollowedProcess.attach(pid, partial(self._is_monitor, uuid), lambda: None)
+        if monitor is None:
             return
-        # LXC arranged that the container dies with its monitor; make it certain.
-        init = first_child(pid)
-        stray.signal(signal.SIGKILL)
-        if init is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(init, signal.SIGKILL)
-        if not await stray.wait(10):
-            stray.close()
-            raise DriverError(f"VM {uuid}: process {pid} does not end")
+        # LXC arranged that the container dies with its monitor; make it certain, and wait for it.
+        child = first_child(pid)
+        init = (
+            FollowedProcess.attach(child, lambda _argv: True, lambda: None)
+            if child is not None
+            else None
+        )
+        for process in (monitor, init):
+            if process is not None:
+                process.signal(signal.SIGKILL)
+        for process in (monitor, init):
+            if process is not None and not await process.wait(10):
+                process.close()
+                raise DriverError(f"VM {uuid}: process {process.pid} does not end")
 
     async def kill(self, uuid: str, signal: int) -> None:
         """Signal the container's init."""
@@ -433,12 +443,16 @@ class LxcHypervisor:
 
 def host_resolvers() -> list[str]:
     """The machine's name servers that a container can reach: not those on its loopback."""
-    try:
-        text = Path("/etc/resolv.conf").read_text(encoding="utf-8", errors="replace")
-    except FileNotFoundError:
-        return []
-    found = re.findall(r"^\s*nameserver\s+(\S+)", text, re.MULTILINE)
-    return [address for address in found if not address.startswith(("127.", "::1"))]
+    for name in ("/etc/resolv.conf", "/run/systemd/resolve/resolv.conf"):
+        try:
+            text = Path(name).read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            continue
+        found: list[str] = re.findall(r"^\s*nameserver\s+([0-9.]+)\s*$", text, re.MULTILINE)
+        reachable = [address for address in found if not address.startswith("127.")]
+        if reachable:
+            return reachable
+    return []
 
 
 def _errors_of(log_file: Path) -> str:

@@ -7,6 +7,7 @@ everything, so no half VM is ever reported as running and a retried request find
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -26,6 +27,8 @@ from vetro.node.image_store import ImageStore
 from vetro.node.machines import MachineStore, Vm, check_uuid, new_vm, timestamp, updated
 
 log = structlog.get_logger(__name__)
+
+_AUTOBOOT_SIDE_BY_SIDE = 10
 
 _STATES = {
     "installed": "stopped",
@@ -72,19 +75,29 @@ class ManagedDriver:
 
     async def autoboot(self) -> list[str]:
         """Start the stopped VMs that ask for it; the uuids of those that did not start."""
-        failed: list[str] = []
-        for vm in self._store:
-            if vm.get("mark") or not vm.get("autoboot"):
-                continue
-            if (await self._hypervisor.state(vm["uuid"])).zone_state != "installed":
-                continue
-            try:
-                await self._hypervisor.start(vm)
-            except NodeError as error:
-                log.error("A VM did not start with the agent", uuid=vm["uuid"], error=str(error))
-                failed.append(vm["uuid"])
+        due = [
+            vm
+            for vm in self._store
+            if vm.get("autoboot")
+            and not vm.get("mark")
+            and (await self._hypervisor.state(vm["uuid"])).zone_state == "installed"
+        ]
+        side_by_side = asyncio.Semaphore(_AUTOBOOT_SIDE_BY_SIDE)
+
+        async def start(vm: Vm) -> str | None:
+            async with side_by_side:
+                try:
+                    await self._hypervisor.start(vm)
+                except NodeError as error:
+                    log.error(
+                        "A VM did not start with the agent", uuid=vm["uuid"], error=str(error)
+                    )
+                    return str(vm["uuid"])
             self._changed(vm["uuid"])
-        return failed
+            return None
+
+        outcomes = await asyncio.gather(*(start(vm) for vm in due))
+        return [uuid for uuid in outcomes if uuid is not None]
 
     def watch(self, changed: Changed) -> None:
         """Call ``changed(uuid)`` on every change of state or configuration."""
