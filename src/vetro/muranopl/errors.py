@@ -176,7 +176,7 @@ class NoMethodFound(MuranoError):
     own_names = (LEGACY + "NoMethodFound",)
 
 
-class NoPropertyFound(MuranoError):
+class NoPropertyFound(MuranoError, LookupError):
     """The type has no such property (section 4)."""
 
     own_names = (LEGACY + "NoPropertyFound",)
@@ -218,8 +218,11 @@ class ContractViolationException(MuranoError):
     own_names = (LEGACY + "ContractViolationException",)
 
 
-class PropertyAccessError(MuranoError):
-    """A property may not be read or written here (section 6.2)."""
+class PropertyAccessError(MuranoError, LookupError):
+    """A property may not be read or written here (section 6.2).
+
+    A LookupError, so that an index of legacy code that fails on it becomes a filter (yaql.md 8).
+    """
 
     own_names = (LEGACY + "PropertyAccessError",)
 

@@ -38,6 +38,7 @@ from .manifest import parse_format
 from .names import Namespaces
 from .native import NativeClass, inspect_class, inspect_function
 from .nativecalls import NativeCall
+from .scheduler import current_thread, in_green_thread
 from .session import Session, SessionInfo
 from .sources import PackageResolver, PackageSource
 from .types import Method, MuranoPackage, MuranoType
@@ -80,7 +81,8 @@ class Runtime:
         self._package_libraries: dict[tuple[str, str], Library] = {}
         self._builtin = BuiltinCore()
         self._index = 0
-        self._building: list[tuple[MuranoPackage, str]] = []
+        self._building: dict[object, list[tuple[MuranoPackage, str]]] = {}
+        """Classes being linked, by green thread: one may wait for a package meanwhile."""
         from .system import GarbageCollector, SystemLogger, Trace, TracedException
 
         self.add_native_class("io.murano.system.GC", GarbageCollector)
@@ -375,13 +377,15 @@ class Runtime:
         self, package: MuranoPackage, name: str, declaration: ClassDeclaration
     ) -> MuranoType:
         key = (package, name)
-        if key in self._building:
-            cycle = [item for _, item in self._building[self._building.index(key) :]]
+        thread = current_thread() if in_green_thread() else None
+        building = self._building.setdefault(thread, [])
+        if key in building:
+            cycle = [item for _, item in building[building.index(key) :]]
             raise InvalidInheritanceError(
                 f"class {name} extends itself: {' → '.join([*cycle, name])}",
                 position=declaration.position,
             )
-        self._building.append(key)
+        building.append(key)
         try:
             parents: list[MuranoType] = []
             for parent_name in dict.fromkeys(declaration.extends):
@@ -391,7 +395,11 @@ class Runtime:
                     error.position = error.position or declaration.position
                     raise
         finally:
-            self._building.pop()
+            building.pop()
+            if not building:
+                self._building.pop(thread, None)
+        if name in package.types:  # another green thread was faster
+            return package.types[name]
         for parent in parents:
             if declaration.usage == "Class" and parent.usage == "Meta":
                 raise InvalidInheritanceError(
@@ -487,6 +495,17 @@ class Runtime:
     def logger_type(self) -> MuranoType:
         """`io.murano.system.Logger`"""
         return self.find_type(self.core, "io.murano.system.Logger")
+
+    def is_static(self, class_name: str, method: str) -> bool:
+        """True when a class has a static method of the name. Raises NoClassFound."""
+        found = self.type(class_name).find_method(method)
+        return found is not None and found.is_static
+
+    def check_package(self, package: MuranoPackage) -> list[Finding]:
+        """Everything wrong with the classes of a package: errors (`E-…`) and advice (`W-…`)."""
+        from .checking import check_package
+
+        return check_package(self, package)
 
     def compile_all(self) -> None:
         """Compile every class of every added package now (a zygote's warm-up)."""

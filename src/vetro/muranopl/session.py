@@ -169,6 +169,26 @@ class Session:
             finally:
                 self.run.scheduler.reset_abort()
 
+    async def in_green_thread_async(self, function: Callable[[], T]) -> T:
+        """Run host code in a green thread, where it may `wait` and call objects directly."""
+        return await self._run_async(function)
+
+    def in_green_thread(self, function: Callable[[], T]) -> T:
+        """The same without the caller's event loop."""
+        return self._run(function)
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Session:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close_async()
+
     # -- models --------------------------------------------------------------------------------
 
     def load(self, model: Json) -> MuranoObject | None:
@@ -233,6 +253,10 @@ class Session:
         """A value as an action result (section 15.2)."""
         serializer = Serializer(self.run, keep_references=True, honour_reference_meta=True)
         return serializer.value(freeze(value))
+
+    def to_plain(self, value: Any) -> Json:
+        """`serialize`: a result as JSON, objects as their models."""
+        return self.serialize(value)
 
     def find(self, object_id: str) -> MuranoObject | None:
         """The object with the id."""

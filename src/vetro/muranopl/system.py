@@ -132,8 +132,8 @@ def describe_exception(exc: Any) -> str:
     """Name, message, trace and causes of an exception object (section 11)."""
     from .objects import MuranoObject
 
-    if not isinstance(exc, MuranoObject):
-        return str(exc)
+    if not isinstance(exc, MuranoObject) or not exc.is_a("io.murano.Exception"):
+        return repr(exc)
     lines: list[str] = []
     lead = ""
     current: Any = exc

@@ -27,7 +27,9 @@ async def run_task(session: Session, task: Mapping[str, Json]) -> TaskReply:
     action = cast("Mapping[str, Json] | None", task.get("action"))
     try:
         try:
-            settled = settle_edits(session, given, reply.warnings)
+            settled = await session.in_green_thread_async(
+                lambda: settle_edits(session, given, reply.warnings)
+            )
         except MuranoError as error:
             return _failed(reply, "<validate>", error)
         try:

@@ -1,0 +1,351 @@
+"""JSON schemas of classes and of methods that build models (muranopl.md section 19)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from vetro.yaql import ast
+
+from .contractplan import build_contract
+from .contracts import (
+    Anything,
+    AsBool,
+    AsInt,
+    AsString,
+    AsTemplate,
+    Chain,
+    Check,
+    Constant,
+    Contract,
+    ListOf,
+    MapOf,
+    NotNull,
+    OfClass,
+    Owned,
+)
+from .effects import Json
+from .errors import MuranoError
+from .expressions import ClassScope
+from .metadata import constant_values, items_of
+from .methodcode import constant_value, is_constant
+from .traces import CodeUnit
+from .types import Argument, Method, MuranoType, Property
+from .values import thaw
+from .versions import VersionSpec, version_spec
+
+if TYPE_CHECKING:
+    from .runtime import Runtime
+
+DRAFT = "http://json-schema.org/draft-04/schema#"
+_META = "io.murano.metadata."
+
+
+def class_schemas(
+    runtime: Runtime,
+    class_name: str,
+    methods: str | Sequence[str] | None,
+    spec: str | None,
+    package: str | None,
+) -> dict[str, Json]:
+    """Schemas by model builder; key "" is the class itself. Unknown names are left out."""
+    if package is not None:
+        wanted = VersionSpec("*") if spec is None else version_spec(spec)
+        holder = runtime.find_package(package, wanted)
+        type_ = runtime.own_type(holder, class_name) or runtime.type(class_name, spec)
+    else:
+        type_ = runtime.type(class_name, spec)
+    builders = _builders(type_)
+    names = (
+        ["", *builders] if methods is None else [methods] if isinstance(methods, str) else methods
+    )
+    result: dict[str, Json] = {}
+    for name in names:
+        if name == "":
+            result[name] = _class_schema(type_)
+        elif name in builders:
+            result[name] = _method_schema(type_, builders[name])
+    return result
+
+
+def _builders(type_: MuranoType) -> dict[str, Method]:
+    found: dict[str, Method] = {}
+    for name in type_.method_names():
+        for method in type_.method_declarations(name)[:1]:
+            values = constant_values(method, _META + "ModelBuilder")
+            if method.is_static and method.is_action and values is not None:
+                if values.get("enabled", True):
+                    found[name] = method
+    return found
+
+
+def _class_schema(type_: MuranoType) -> dict[str, Json]:
+    properties: dict[str, Json] = {}
+    sections = _Sections(type_)
+    for name in type_.property_names():
+        declaration = type_.property_declarations(name)[0]
+        if declaration.usage not in ("In", "InOut"):
+            continue
+        schema = _contract_of(declaration)
+        _add_default(schema, declaration)
+        _add_hints(schema, declaration, sections)
+        properties[name] = schema
+    return _document(type_, properties, sections)
+
+
+def _method_schema(type_: MuranoType, method: Method) -> dict[str, Json]:
+    sections = _Sections(type_, method)
+    properties: dict[str, Json] = {}
+    for argument in method.arguments or []:
+        schema = _contract_of(argument)
+        _add_default(schema, argument)
+        _add_hints(schema, argument, sections)
+        properties[argument.name] = schema
+    return _document(method, properties, sections)
+
+
+def _document(
+    subject: MuranoType | Method, properties: dict[str, Json], sections: _Sections
+) -> dict[str, Json]:
+    schema: dict[str, Json] = {
+        "$schema": DRAFT,
+        "type": "object",
+        "properties": properties,
+        "additionalProperties": False,
+        "formSections": sections.as_json(),
+    }
+    _add_texts(schema, subject)
+    return schema
+
+
+# -- contracts -----------------------------------------------------------------------------------
+
+
+def _contract_of(subject: Property | Argument) -> dict[str, Json]:
+    owner = subject.declaring_type if isinstance(subject, Property) else subject.method.declaring_type
+    scope = ClassScope(owner, CodeUnit.create(owner, f"schema of {owner.full_name}"))
+    scope.static = True
+    contract = build_contract(subject.contract, scope)
+    return contract_schema(contract, owner)
+
+
+def contract_schema(contract: Contract, owner: MuranoType) -> dict[str, Json]:
+    """The schema of a contract written in a class."""
+    if isinstance(contract, Anything):
+        return {}
+    if isinstance(contract, Constant):
+        return {"enum": [contract.value]}
+    if isinstance(contract, MapOf):
+        properties = {
+            str(key): contract_schema(value, owner) for key, value in contract.fixed.items()
+        }
+        schema: dict[str, Json] = {"type": "object", "properties": properties}
+        if contract.other is not None:
+            schema["additionalProperties"] = contract_schema(contract.other[1], owner)
+        else:
+            schema["additionalProperties"] = bool(contract.open)
+        return schema
+    if isinstance(contract, ListOf):
+        schema = {"type": "array"}
+        items = [contract_schema(item, owner) for item in contract.items]
+        if len(items) == 1:
+            schema["items"] = items[0]
+        elif items:
+            schema["items"] = items
+            schema["additionalItems"] = items[-1]
+        if contract.minimum:
+            schema["minItems"] = contract.minimum
+        if contract.maximum is not None:
+            schema["maxItems"] = contract.maximum
+        return schema
+    if isinstance(contract, Chain):
+        return _chain_schema(contract, owner)
+    return {}
+
+
+_SCALARS = {AsInt: "integer", AsString: "string", AsBool: "boolean"}
+
+
+def _chain_schema(chain: Chain, owner: MuranoType) -> dict[str, Json]:
+    schema: dict[str, Json] = {}
+    type_name: str | None = None
+    required = False
+    for step in chain.steps:
+        if isinstance(step, (AsInt, AsString, AsBool)):
+            type_name = _SCALARS[type(step)]
+        elif isinstance(step, NotNull):
+            required = True
+        elif isinstance(step, (OfClass, AsTemplate)):
+            type_name = "muranoObject"
+            schema["muranoType"] = step.resolve(_setting(owner))[0].name
+            if isinstance(step, AsTemplate):
+                schema["owned"] = True
+                schema["excludedProperties"] = list(step.excluded)
+        elif isinstance(step, Owned):
+            schema["owned"] = step.wanted
+        elif isinstance(step, Check) and step.ast is not None:
+            _merge_check(schema, step.ast)
+    if type_name is not None:
+        schema["type"] = type_name if required else [type_name, "null"]
+    return schema
+
+
+def _setting(owner: MuranoType) -> Any:
+    from .contracts import Setting
+
+    return Setting(owner, None)  # type: ignore[arg-type]  # static names need no run
+
+
+_BOUNDS = {
+    ">": ("minimum", "exclusiveMinimum", True),
+    ">=": ("minimum", "exclusiveMinimum", False),
+    "<": ("maximum", "exclusiveMaximum", True),
+    "<=": ("maximum", "exclusiveMaximum", False),
+}
+_MIRRORED = {">": "<", ">=": "<=", "<": ">", "<=": ">="}
+
+
+def _merge_check(schema: dict[str, Json], node: ast.Expression) -> None:
+    """Add what a predicate says; predicates of other forms say nothing here."""
+    if isinstance(node, ast.Binary):
+        if node.operator == "and":
+            _merge_check(schema, node.left)
+            _merge_check(schema, node.right)
+            return
+        operator, subject, other = node.operator, node.left, node.right
+        if operator in _BOUNDS and _is_value(other):
+            operator, subject, other = _MIRRORED[operator], other, subject
+        if operator in _BOUNDS and _is_value(subject):
+            number = _number(other)
+            if number is not None:
+                bound, exclusive, strict = _BOUNDS[operator]
+                schema[bound] = number
+                schema[exclusive] = strict
+            return
+        if operator == "in" and _is_value(subject):
+            values = _constants(other)
+            if values is not None:
+                schema["enum"] = values
+            return
+    if isinstance(node, ast.MethodCall) and node.name == "matches" and _is_value(node.target):
+        if len(node.arguments) == 1 and isinstance(node.arguments[0], ast.Constant):
+            schema["pattern"] = node.arguments[0].value
+
+
+def _is_value(node: ast.Node) -> bool:
+    return isinstance(node, ast.Variable) and node.name == ""
+
+
+def _number(node: ast.Node) -> int | float | None:
+    if isinstance(node, ast.Unary) and node.operator == "-":
+        inner = _number(node.operand)
+        return None if inner is None else -inner
+    if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)):
+        return None if isinstance(node.value, bool) else node.value
+    return None
+
+
+def _constants(node: ast.Node) -> list[Json] | None:
+    items: tuple[ast.Argument, ...]
+    if isinstance(node, ast.Call) and node.name == "list":
+        items = node.arguments
+    elif isinstance(node, ast.ListLiteral):
+        items = node.items
+    else:
+        return None
+    values: list[Json] = []
+    for item in items:
+        if isinstance(item, ast.Constant):
+            values.append(item.value)
+        elif isinstance(item, ast.Keyword):
+            values.append(item.name)
+        else:
+            return None
+    return values
+
+
+# -- defaults and hints --------------------------------------------------------------------------
+
+
+def _add_default(schema: dict[str, Json], subject: Property | Argument) -> None:
+    default = subject.default
+    if default is not None and is_constant(default):
+        schema["default"] = thaw(constant_value(default))
+
+
+def _add_texts(schema: dict[str, Json], subject: Any) -> None:
+    for key in ("Title", "Description", "HelpText"):
+        values = constant_values(subject, _META + key)
+        if values is not None and "text" in values:
+            schema[key[0].lower() + key[1:]] = values["text"]
+
+
+class _Sections:
+    """`formSections` and the order of forms."""
+
+    def __init__(self, type_: MuranoType, method: Method | None = None) -> None:
+        self.weights = {item: number for number, item in enumerate(type_.ancestors)}
+        self.found: dict[str, tuple[int, int | None, str | None]] = {}
+        """By name: distance of the class that defines it, index, title."""
+        if method is not None:
+            self._read(method, 0)
+        else:
+            for item, weight in self.weights.items():
+                self._read(item, weight)
+
+    def _read(self, subject: MuranoType | Method, weight: int) -> None:
+        for item in items_of(subject):
+            if item.type.name != _META + "forms.Section":
+                continue
+            node = item.declaration.values
+            values = dict(constant_value(node)) if node is not None and is_constant(node) else {}
+            name = values.get("name")
+            if name is None:
+                continue
+            distance = weight
+            if item.scope is not None:
+                distance = self.weights.get(item.scope, weight)
+            index = values.get("index")
+            known = self.found.get(name)
+            better = known is None or (distance, _rank(index)) < (known[0], _rank(known[1]))
+            if better:
+                self.found[name] = (distance, index, values.get("title", name))
+
+    def as_json(self) -> dict[str, Json]:
+        ordered = sorted(
+            (name for name, entry in self.found.items() if entry[1] is not None),
+            key=lambda name: (-self.found[name][0], self.found[name][1]),
+        )
+        result: dict[str, Json] = {}
+        for name, (_, index, title) in self.found.items():
+            result[name] = {"title": title}
+            if index is not None:
+                result[name]["index"] = ordered.index(name)
+        return result
+
+
+def _rank(index: int | None) -> float:
+    return float("inf") if index is None else index
+
+
+def _add_hints(schema: dict[str, Json], subject: Property | Argument, sections: _Sections) -> None:
+    _add_texts(schema, subject)
+    hidden = constant_values(subject, _META + "forms.Hidden")
+    if hidden is not None:
+        schema["visible"] = hidden.get("visible", False)
+    position = constant_values(subject, _META + "forms.Position")
+    if position is not None:
+        if position.get("section") is not None:
+            schema["formSection"] = position["section"]
+        index = position.get("index")
+        if index is not None:
+            declaring = (
+                subject.declaring_type
+                if isinstance(subject, Property)
+                else subject.method.declaring_type
+            )
+            width = len(sections.weights)
+            schema["formIndex"] = (index + 1) * width - sections.weights.get(declaring, 0)
+
+
+__all__ = ["MuranoError", "class_schemas", "contract_schema"]
