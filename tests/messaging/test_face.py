@@ -39,7 +39,7 @@ class Door:
 async def door(database: Database) -> AsyncIterator[Door]:
     """The face on a free port."""
     mailboxes = Mailboxes(database, settings=MailboxSettings(result_limit=1000, request_burst=50))
-    listener = socket.socket()
+    listener = socket.socket(proto=socket.IPPROTO_TCP)
     listener.bind(("127.0.0.1", 0))
     listener.listen()
     stop, ready = asyncio.Event(), asyncio.Event()

@@ -26,7 +26,7 @@ QUEUE = "e1-h1"
 
 @asynccontextmanager
 async def _served(mailboxes: Mailboxes, port: int = 0) -> AsyncIterator[int]:
-    listener = socket.socket()
+    listener = socket.socket(proto=socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind(("127.0.0.1", port))
     listener.listen()

@@ -93,7 +93,7 @@ def _node_face(node: Node) -> Face:
 
 @asynccontextmanager
 async def _served(face: Face) -> AsyncIterator[int]:
-    listener = socket.socket()
+    listener = socket.socket(proto=socket.IPPROTO_TCP)
     listener.bind(("127.0.0.1", 0))
     listener.listen()
     stop, ready = asyncio.Event(), asyncio.Event()

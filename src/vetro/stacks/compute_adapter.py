@@ -7,6 +7,7 @@ is simply repeated. What the service refuses becomes a `ResourceFailure` with it
 from __future__ import annotations
 
 import asyncio
+import time
 import uuid as uuids
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -32,6 +33,7 @@ Json = Any
 _PAUSES = (0.1, 0.3, 1.0, 2.0, 4.0)
 _TICKET_SPACE = uuids.UUID("c8f7f2ee-3f0a-4b52-8d40-6a7f1a5b9d02")
 _TICKET_HOURS = 1
+_IMAGE_SECONDS = 30.0
 _BRANDS = {"lxc-rootfs": "lx", "zvol": "kvm", "qcow2": "kvm"}
 
 
@@ -40,6 +42,8 @@ class ServicePort:
 
     def __init__(self, client: ComputeClient) -> None:
         self._client = client
+        self._attempts: dict[str, int] = {}
+        self._images: dict[tuple[str, str], tuple[float, asyncio.Future[None]]] = {}
 
     # --- networks ----------------------------------------------------------------------
 
@@ -118,6 +122,11 @@ class ServicePort:
             )
             for one in await self._list("/subnets", project_id)
         ]
+
+    async def ranges(self) -> list[str]:
+        """Address ranges in use, as far as the client may see them."""
+        found = await self._call("GET", "/subnets")
+        return sorted({one["cidr"] for one in found})
 
     # --- routers -----------------------------------------------------------------------
 
@@ -330,8 +339,11 @@ class ServicePort:
             host=server["uuid"], host_name=str(server.get("hostname") or ""), ticket=ticket
         )
 
-    async def _ticket(self, host: str, spec: ServerSpec) -> str:
-        """An open ticket. Tickets have ids derived from the server's, one an attempt."""
+    async def _ticket(self, host: str, spec: ServerSpec) -> str | None:
+        """Queue up; the ticket to wait for, or None when it is our turn at once.
+
+        Tickets have ids derived from the server's, one an attempt.
+        """
         expires = datetime.now(UTC) + timedelta(hours=_TICKET_HOURS)
         attempt = 0
         while True:
@@ -351,7 +363,10 @@ class ServicePort:
                 },
             }
             made = await self._call("POST", f"/servers/{host}/tickets", body)
-            if made["status"] in ("queued", "active"):
+            self._attempts[spec.uuid] = attempt + 1
+            if made["status"] == "active":
+                return None
+            if made["status"] == "queued":
                 return ticket
             attempt += 1
 
@@ -373,10 +388,23 @@ class ServicePort:
                 raise ResourceFailure(f"The provisioning ticket has {found['status']}")
 
     async def ensure_image(self, placement: Placement, image: ImageInfo) -> None:
-        """Have the image on the host."""
-        started = await self._call(
-            "POST", f"/servers/{placement.host}/ensure-image", {"image_uuid": image.uuid}
-        )
+        """Have the image on the host; servers made together ask for it once."""
+        key = (placement.host, image.uuid)
+        asked, work = self._images.get(key, (0.0, None))
+        if work is None or (work.done() and time.monotonic() - asked > _IMAGE_SECONDS):
+            work = asyncio.ensure_future(self._ensure_image(*key))
+            # When every waiter was cancelled its failure is nobody's concern.
+            work.add_done_callback(lambda done: done.cancelled() or done.exception())
+            self._images[key] = (time.monotonic(), work)
+        try:
+            # Shielded: one who is cancelled does not take it from the others.
+            await asyncio.shield(work)
+        except ResourceFailure:
+            self._images.pop(key, None)
+            raise
+
+    async def _ensure_image(self, host: str, image: str) -> None:
+        started = await self._call("POST", f"/servers/{host}/ensure-image", {"image_uuid": image})
         await self._finish(started)
 
     async def create_server(self, placement: Placement, spec: ServerSpec) -> None:
@@ -387,16 +415,20 @@ class ServicePort:
             "resolvers": await self._resolvers(spec),
             "autoboot": True,
         }
-        await self._finish(await self._call("POST", f"/servers/{placement.host}/vms", body))
-        found = await self.server(spec.uuid, project_id=spec.project_id, host=placement.host)
-        if found is not None and found.state == "stopped":
+        started = await self._call("POST", f"/servers/{placement.host}/vms", body)
+        result = await self._finish(started)
+        made = result.get("vm") or result
+        if made.get("state") == "stopped":
             path = f"/servers/{placement.host}/vms/{spec.uuid}/start"
             await self._finish(await self._call("POST", path, {}))
 
     async def _resolvers(self, spec: ServerSpec) -> list[str]:
         """The name servers of the server's subnets, in the order of its ports."""
-        subnets = {one.uuid: one for one in await self.subnets(spec.project_id)}
-        ports = {one.uuid: one for one in await self.ports(spec.project_id)}
+        found_subnets, found_ports = await asyncio.gather(
+            self.subnets(spec.project_id), self.ports(spec.project_id)
+        )
+        subnets = {one.uuid: one for one in found_subnets}
+        ports = {one.uuid: one for one in found_ports}
         wanted: dict[str, None] = {}
         for port in spec.ports:
             for subnet, _ in ports[port].fixed_ips if port in ports else []:
@@ -406,8 +438,9 @@ class ServicePort:
 
     async def release(self, uuid: str) -> None:
         """Release every ticket that was taken for a server."""
+        known = self._attempts.pop(uuid, None)
         attempt = 0
-        while True:
+        while known is None or attempt < known:
             ticket = _ticket_id(uuid, attempt)
             try:
                 await self._call("PUT", f"/tickets/{ticket}/release")
@@ -487,15 +520,15 @@ class ServicePort:
                 await asyncio.sleep(pause)
         raise AssertionError("the last attempt returns or raises")
 
-    async def _finish(self, started: Mapping[str, Json] | None) -> None:
-        """Wait for the node task a call has started."""
+    async def _finish(self, started: Mapping[str, Json] | None) -> dict[str, Json]:
+        """Wait for the node task a call has started; its result."""
         task = (started or {}).get("id")
         if not task:
-            return
+            return {}
         for pause in (*_PAUSES, None):
             try:
-                await self._client.wait_task(task)
-                return
+                ended = await self._client.wait_task(task)
+                return ended.get("result") or {}
             except ComputeError as error:
                 raise _failure(error) from error
             except TransportError as error:
@@ -504,6 +537,7 @@ class ServicePort:
                         f"The compute service cannot be reached: {error}"
                     ) from error
                 await asyncio.sleep(pause)
+        raise AssertionError("the last attempt returns or raises")
 
     async def _find(self, path: str, params: Mapping[str, Any] | None = None) -> Any:
         try:

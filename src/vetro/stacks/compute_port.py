@@ -158,6 +158,10 @@ class ComputePort(Protocol):
 
     async def subnets(self, project_id: str) -> list[SubnetInfo]: ...
 
+    async def ranges(self) -> list[str]:
+        """The address ranges in use, of every project: those of one machine must not overlap."""
+        ...
+
     # routers
     async def create_router(
         self, uuid: str, *, project_id: str, name: str, external_network: str | None

@@ -43,7 +43,7 @@ class NetworkDirectory(Protocol):
         ...
 
     async def router_cidrs(self, project_id: str, router_id: str) -> list[str]:
-        """CIDRs of the subnets attached to the router and of the project's other subnets."""
+        """CIDRs a new subnet must not overlap: the router's and the others in use."""
         ...
 
     async def external_network_for_router(self, project_id: str, router_id: str) -> str | None:
@@ -101,8 +101,8 @@ class ComputeNetworkDirectory:
             await self._pause(wait)
 
     async def router_cidrs(self, project_id: str, router_id: str) -> list[str]:
-        """CIDRs in use by the router's subnets and the project's others."""
-        return sorted({one.cidr for one in await self._compute.subnets(project_id)})
+        """CIDRs in use: the router's, and all others a new network must not overlap."""
+        return await self._compute.ranges()
 
     async def external_network_for_router(self, project_id: str, router_id: str) -> str | None:
         """The router's gateway network."""

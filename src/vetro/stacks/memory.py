@@ -279,6 +279,9 @@ class MemoryCompute:
     async def subnets(self, project_id: str) -> list[SubnetInfo]:
         return [one for one in self.subnet_list.values() if one.project_id == project_id]
 
+    async def ranges(self) -> list[str]:
+        return sorted({one.cidr for one in self.subnet_list.values()})
+
     # routers
 
     async def create_router(

@@ -26,6 +26,7 @@ from vetro.stacks.model import ChangeKind, ProgressCallback, StackStatus
 from vetro.stacks.records import Hold, ResourceRow, StackRow, StackStore
 from vetro.stacks.resources import resource_type
 from vetro.stacks.resources.base import ResourceContext
+from vetro.stacks.snapshot import snapshot_of
 from vetro.stacks.templates import ResourceDefinition, Template
 
 Json = Any
@@ -318,6 +319,7 @@ class Operation:
 
     async def _outputs(self, template: Template, evaluation: Evaluation) -> dict[str, Json]:
         values: dict[str, Json] = {}
+        self._compute = snapshot_of(self._compute, self._stack.project_id)
         for name, output in template.outputs.items():
             try:
                 values[name] = await evaluation.value(output.value, output.references)

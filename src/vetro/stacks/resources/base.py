@@ -8,6 +8,7 @@ made. Both must therefore be idempotent.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -168,6 +169,11 @@ def flag(value: Json, default: bool) -> bool:
     if isinstance(value, bool):
         return value
     return str(value).lower() in ("true", "t", "1", "yes", "on")
+
+
+def is_uuid(value: str) -> bool:
+    """True for the text form of a uuid."""
+    return re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", value) is not None
 
 
 def items(value: Json) -> list[Json]:

@@ -13,6 +13,7 @@ from vetro.stacks.resources.base import (
     ResourceContext,
     ResourceType,
     entries,
+    is_uuid,
     items,
     text,
 )
@@ -252,11 +253,14 @@ def _interface(properties: Mapping[str, Json]) -> tuple[str, str]:
 
 
 async def find_network(context: ResourceContext, wanted: str, external: bool = False) -> str:
-    """The uuid of a network given by name or uuid. Raises `ResourceFailure`."""
+    """The uuid of a network given by name or uuid. Raises `ResourceFailure`.
+
+    A uuid is not looked up: whoever is given it says so if there is no such network.
+    """
+    if is_uuid(wanted):
+        return wanted
     matching: list[str] = []
     for network in await context.compute.networks(context.project_id):
-        if network.uuid == wanted:
-            return wanted
         if network.name == wanted and (network.external or not external):
             matching.append(network.uuid)
     if len(matching) == 1:

@@ -12,6 +12,7 @@ from vetro.stacks.resources.base import (
     ResourceType,
     entries,
     flag,
+    is_uuid,
     items,
     text,
 )
@@ -120,8 +121,8 @@ async def find_groups(context: ResourceContext, wanted: Json) -> list[str]:
     from vetro.stacks.errors import ResourceFailure
 
     names = [text(one) for one in items(wanted)]
-    if not names:
-        return []
+    if all(is_uuid(name) for name in names):
+        return names
     known = await context.compute.security_groups(context.project_id)
     found: list[str] = []
     for name in names:

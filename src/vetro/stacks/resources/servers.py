@@ -222,12 +222,13 @@ def hostname_of(name: str) -> str:
 
 async def _make(context: ResourceContext, spec: ServerSpec) -> None:
     compute = context.compute
-    existing = await compute.server(
-        spec.uuid, project_id=spec.project_id, host=context.data.get("host")
-    )
-    if existing is not None and existing.state == "running":
-        await compute.release(spec.uuid)
-        return  # it was made before a crash
+    if context.data.get("host"):  # a creation that was cut off may have come to its end
+        existing = await compute.server(
+            spec.uuid, project_id=spec.project_id, host=context.data["host"]
+        )
+        if existing is not None and existing.state == "running":
+            await compute.release(spec.uuid)
+            return
     context.say("a server with room for it")
     placement = await compute.place(spec)
     if context.data.get("host") != placement.host:
