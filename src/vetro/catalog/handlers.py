@@ -13,6 +13,7 @@ from litestar.response import File
 from vetro.catalog.search import parse_query
 from vetro.catalog.store import Catalog, UploadMetadata
 from vetro.http import (
+    ANY_ACCEPT,
     BadRequest,
     NotFound,
     Part,
@@ -114,7 +115,7 @@ def package_handlers(catalog: Catalog, *, package_size_limit: int) -> list[Any]:
             path, filename=f"{package.full_name}.zip", media_type="application/octet-stream"
         )
 
-    @get("/v1/catalog/packages/{package_id:str}/{part:str}")
+    @get("/v1/catalog/packages/{package_id:str}/{part:str}", opt=ANY_ACCEPT)
     async def part_of(
         request: AnyRequest, package_id: FromPath[str], part: FromPath[str]
     ) -> Response[Any]:

@@ -72,6 +72,6 @@ def _operation(item: object) -> Change:
         raise BadRequest(f"The value of {path} must be true or false")
     elif name in TEXTS and not isinstance(value, str):
         raise BadRequest(f"The value of {path} must be text")
-    if name == "name" and not 0 < len(str(value).strip()) <= 80:
+    if name == "name" and not 0 < len(str(cast("object", value)).strip()) <= 80:
         raise BadRequest("A package's name has 1 to 80 characters")
     return Change(op, name, value)

@@ -50,7 +50,7 @@ def show_explanation(result: dict[str, Any]) -> None:
         remaining = step.get("remaining", [])
         table.add_row(
             str(step["step"]),
-            str(len(remaining) if isinstance(remaining, list) else remaining),
+            str(len(cast("list[str]", remaining)) if isinstance(remaining, list) else remaining),
             text,
         )
     console.print(table)

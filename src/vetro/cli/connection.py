@@ -206,7 +206,7 @@ def error_text(response: SyncResponse) -> str:
         text = response.text.strip()
         return f"{response.status}: {text[:300]}" if text else f"status {response.status}"
     if isinstance(body, dict):
-        for value in (body, *cast("dict[str, Any]", body).values()):
+        for value in cast("list[Any]", [body, *cast("dict[str, Any]", body).values()]):
             if isinstance(value, dict):
                 message = cast("dict[str, Any]", value).get("message")
                 if message:

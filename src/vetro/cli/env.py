@@ -198,7 +198,7 @@ def add(
         ).json()
     rows = cast("list[dict[str, Any]]", stored if isinstance(stored, list) else [stored])
     if wants_json():
-        emit_json(stored)
+        emit_json(cast("Any", stored))
     else:
         emit_rows([application_row(item) for item in rows], APPLICATIONS)
 

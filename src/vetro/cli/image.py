@@ -28,7 +28,8 @@ def image() -> None:
 
 def _rows(images: list[dict[str, Any]]) -> list[dict[str, Any]]:
     for row in images:
-        size = row.get("size") or sum(f.get("size", 0) for f in row.get("files") or [])
+        files: list[dict[str, Any]] = row.get("files") or []
+        size = row.get("size") or sum(int(one.get("size", 0)) for one in files)
         row["mib"] = round(size / 2**20, 1)
     return images
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,8 @@ def run(
                 target = runtime.type(class_name)
             else:
                 target = session.load({"Objects": {"?": {"type": class_name, "id": "root"}}})
+            if target is None:
+                fail("The model has no root object", "Its 'Objects' must be an object.")
             result = session.serialize(session.call(target, method, **values))
     except MuranoError as error:
         fail(f"{error}\n{error.stack_trace}".rstrip())
@@ -94,7 +97,7 @@ def eval_(expression: str, data: str | None) -> None:
     from vetro.yaql import YaqlException, evaluate
 
     if data == "-":
-        data = click.get_text_stream("stdin").read()
+        data = sys.stdin.read()
     try:
         value = json.loads(data) if data is not None else None
     except ValueError as error:
@@ -111,9 +114,8 @@ def eval_(expression: str, data: str | None) -> None:
 @json_option
 def check(packages: tuple[Path, ...], github: bool) -> None:
     """Validate PACKAGES (directories or zips); exit 1 when one has errors."""
-    from vetro.packages import check as check_package
-
     from vetro.engine.running import bare_runtime, preload
+    from vetro.packages import check as check_package
 
     rows: list[dict[str, Any]] = []
     for path in packages:

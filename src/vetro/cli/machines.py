@@ -71,11 +71,11 @@ def all_vms(connection: Connection) -> list[dict[str, Any]]:
     """Every VM of every node, with its addresses."""
     rows: list[dict[str, Any]] = []
     for node in list_servers(connection):
-        for uuid, status in (node.get("vms") or {}).items():
-            row = {"uuid": uuid, "server_uuid": node["uuid"], **status}
-            row["addresses"] = ", ".join(
-                str(nic["ip"]) for nic in status.get("nics") or [] if nic.get("ip")
-            )
+        held: dict[str, dict[str, Any]] = node.get("vms") or {}
+        for uuid, status in held.items():
+            nics: list[dict[str, Any]] = status.get("nics") or []
+            row: dict[str, Any] = {"uuid": uuid, "server_uuid": node["uuid"], **status}
+            row["addresses"] = ", ".join(str(nic["ip"]) for nic in nics if nic.get("ip"))
             rows.append(row)
     return rows
 
@@ -117,12 +117,8 @@ def _vm_task(name_or_uuid: str, method: str, suffix: str, done: str) -> None:
         if task.get("id"):
             task = connection.get(f"/compute/tasks/{task['id']}/wait", params={"timeout": 60})
             if task.get("status") == "failure":
-                history = task.get("history") or []
-                reason = next(
-                    (e["event"]["error"] for e in history if "error" in (e.get("event") or {})),
-                    None,
-                )
-                fail(f"{row['uuid']}: the task failed: {reason or 'no reason given'}")
+                result: dict[str, Any] = task.get("result") or {}
+                fail(f"{row['uuid']}: the task failed: {result.get('error') or 'no reason given'}")
     say(f"VM {row.get('alias') or row['uuid']} {done}")
 
 

@@ -13,8 +13,6 @@ import click
 class CommandError(click.ClickException):
     """A command failed: one line that says what and where, and a hint what to do."""
 
-    exit_code = 1
-
     def __init__(self, message: str, hint: str | None = None, exit_code: int = 1) -> None:
         super().__init__(message)
         self.hint = hint

@@ -13,7 +13,7 @@ and the remaining scorers are not here yet.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 Server = Mapping[str, Any]
@@ -90,7 +90,8 @@ def capacity(server: Server) -> Capacity:
     memory = int(server.get("memory_total_bytes") or 0) / MIB * (1 - share)
     memory *= float(ratios.get("ram") or 1.0)
     disk = int(server.get("disk_pool_size_bytes") or 0) / MIB * float(ratios.get("disk") or 1.0)
-    cpu_total = int((server.get("sysinfo") or {}).get("CPU Total Cores") or 0) * 100
+    sysinfo: dict[str, Any] = server.get("sysinfo") or {}
+    cpu_total = int(sysinfo.get("CPU Total Cores") or 0) * 100
     cpu = cpu_total * float(ratios.get("cpu") or 4.0)
     for vm in cast("dict[str, Any]", server.get("vms") or {}).values():
         if vm.get("state") == "destroyed":
@@ -269,7 +270,7 @@ def allocate_case(case: Mapping[str, Any]) -> dict[str, Any]:
         return {"invalid": request[0], "message": request[1]}
     tags = cast("list[Any]", case.get("nic_tags") or [])
     if tags:
-        request = Request(**{**request.__dict__, "nic_tags": [str(tag) for tag in tags]})
+        request = replace(request, nic_tags=[str(tag) for tag in tags])
     outcome = allocate(cast("list[Server]", servers), request)
     return {
         "chosen": outcome.chosen,

@@ -105,7 +105,8 @@ class Machines:
             known = (await tx.execute(select(vms).where(vms.c.uuid == uuid))).first()
             if known is not None and known.server_uuid != server_uuid:
                 raise invalid_argument(f"VM {uuid} lives on server {known.server_uuid}")
-            wanted = [str(port) for port in body.get("ports") or []]
+            given: list[object] = body.get("ports") or []
+            wanted = [str(port) for port in given]
             nics = await self._bind(tx, uuid, wanted)
             payload = {k: v for k, v in body.items() if k not in ("ports", "reserve")}
             payload = {**payload, "uuid": uuid, "nics": nics or payload.get("nics") or []}

@@ -169,8 +169,8 @@ class ServerStore:
     def view(self, row: Row[Any], held: list[Row[Any]]) -> dict[str, Any]:
         """A server record as the API shows it, its VMs included."""
         sample: dict[str, Any] = row.sample or {}
-        memory = sample.get("meminfo") or {}
-        disk = sample.get("diskinfo") or {}
+        memory: dict[str, Any] = sample.get("meminfo") or {}
+        disk: dict[str, Any] = sample.get("diskinfo") or {}
         sysinfo: dict[str, Any] = row.sysinfo
         statuses: dict[str, Any] = dict(sample.get("vms") or {})
         for vm in held:
@@ -185,7 +185,8 @@ class ServerStore:
                 "cpu_cap": vm.cpu_cap,
                 "nics": vm.vm.get("nics") or [],
             }
-        total = memory.get("total_bytes") or int(sysinfo.get("MiB of Memory") or 0) * 2**20
+        boot: dict[str, Any] = sysinfo.get("Boot Parameters") or {}
+        total: int = memory.get("total_bytes") or int(sysinfo.get("MiB of Memory") or 0) * 2**20
         return {
             "uuid": row.uuid,
             "hostname": row.hostname,
@@ -193,8 +194,7 @@ class ServerStore:
             "setup": row.setup,
             "setting_up": False,
             "reserved": row.reserved,
-            "headnode": str((sysinfo.get("Boot Parameters") or {}).get("headnode", "")).lower()
-            == "true",
+            "headnode": str(boot.get("headnode", "")).lower() == "true",
             "datacenter": sysinfo.get("Datacenter Name") or "local",
             "current_platform": sysinfo.get("Live Image") or "",
             "created": api_time(row.created),

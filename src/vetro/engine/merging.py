@@ -29,9 +29,7 @@ def merge(old: Json, new: Json, path: str = "") -> Json:
     if new is None and isinstance(old, str):
         return old
     if _kind(old) != _kind(new):
-        raise TypeError(
-            f"cannot merge {type(new).__name__} into {type(old).__name__} at {path or '/'}"
-        )
+        raise TypeError(f"cannot merge {_kind(new)} into {_kind(old)} at {path or '/'}")
     return new
 
 

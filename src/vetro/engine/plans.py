@@ -44,13 +44,14 @@ class PlanBuilder:
         """The wire plan of a template. Errors: ``ValueError`` (§5.4)."""
         if not isinstance(template, dict):
             raise ValueError("Incorrect execution plan")
-        plan = cast("dict[str, Json]", copy.deepcopy(template))
+        plan = cast("dict[str, Json]", copy.deepcopy(cast("Json", template)))
         version = str(plan.get("FormatVersion") or "1.0.0")
         return self._v1(plan) if version.startswith("1.") else self._v2(plan)
 
     def _v1(self, plan: dict[str, Json]) -> dict[str, Json]:
         plan["Scripts"] = [
-            base64.b64encode(self.read(str(name))).decode() for name in plan.get("Scripts") or []
+            base64.b64encode(self.read(str(name))).decode()
+            for name in cast("list[Json]", plan.get("Scripts") or [])
         ]
         plan["Stamp"] = self.stamp()
         return plan
@@ -68,7 +69,8 @@ class PlanBuilder:
             if script.get("Type") == "Application":
                 script["EntryPoint"] = self._place(script["EntryPoint"], files, known)
             script["Files"] = [
-                self._place(item, files, known) for item in script.get("Files") or []
+                self._place(item, files, known)
+                for item in cast("list[Json]", script.get("Files") or [])
             ]
         return plan
 

@@ -25,7 +25,15 @@ from vetro.environments.modelpatch import patch_model
 from vetro.environments.store import EnvironmentStore, with_status
 from vetro.environments.tables import instances, statuses, tasks
 from vetro.environments.tasks import TaskStore, task_channel
-from vetro.http import BadRequest, NotFound, ServerEvent, event_stream, principal_of, read_json
+from vetro.http import (
+    ANY_ACCEPT,
+    BadRequest,
+    NotFound,
+    ServerEvent,
+    event_stream,
+    principal_of,
+    read_json,
+)
 from vetro.storage import Database
 
 AnyRequest = Request[Any, Any, Any]
@@ -279,7 +287,7 @@ def deployment_handlers(database: Database, store: EnvironmentStore, work: TaskS
             found = [one for one in found if one.entity_id in entities]
         return {"reports": [work.report_view(one) for one in found]}
 
-    @get(base + "/deployments/{deployment_id:str}/events")
+    @get(base + "/deployments/{deployment_id:str}/events", opt=ANY_ACCEPT)
     async def events(
         request: AnyRequest, environment_id: FromPath[str], deployment_id: FromPath[str]
     ) -> Any:
@@ -333,7 +341,8 @@ def deployment_handlers(database: Database, store: EnvironmentStore, work: TaskS
             )
             newest = {one.entity_id: one for one in found}
         result: dict[str, Any] = {}
-        for service in (model.get("Objects") or {}).get("services", []):
+        objects: dict[str, Any] = model.get("Objects") or {}
+        for service in cast("list[Any]", objects.get("services", [])):
             mine = [newest[id_] for id_ in ids_below(service) if id_ in newest]
             best = max(mine, key=lambda one: (one.created, one.sequence), default=None)
             result[service["?"]["id"]] = work.report_view(best) if best is not None else None

@@ -60,7 +60,7 @@ class TaskResult:
     @property
     def action(self) -> dict[str, Any]:
         """The stored result (§5.6)."""
-        return {"result": cast("Any", self.result), "isException": self.is_exception}
+        return {"result": self.result, "isException": self.is_exception}
 
 
 class TaskStore:
@@ -87,7 +87,11 @@ class TaskStore:
                 raise Forbidden(f"Session <SessionId {session_id}> is invalid: it was overtaken")
             if session.state != states.OPENED:
                 raise Forbidden(f"Session <SessionId {session_id}> is already {session.state}")
-            action = {"object_id": environment_id, "method": "deploy", "args": {}}
+            action: dict[str, Any] = {
+                "object_id": environment_id,
+                "method": "deploy",
+                "args": {},
+            }
             return await self._submit(tx, principal, environment, session, action)
 
     async def _submit(

@@ -258,8 +258,9 @@ def _named(function: Any) -> Any:
 def _repeat(template: Any, times: int) -> Any:
     """``repeat(template, times)``: the template with ``$index`` 1 to ``times``."""
     if not isinstance(template, dict) or _TEMPLATE not in template:
-        return [template] * max(0, times)
-    return [{_TEMPLATE: template[_TEMPLATE], "index": number} for number in range(1, times + 1)]
+        return [cast("Any", template)] * max(0, times)
+    body = cast("dict[str, Any]", template)
+    return [{_TEMPLATE: body[_TEMPLATE], "index": number} for number in range(1, times + 1)]
 
 
 def _generate_hostname(pattern: Any, number: int) -> str:
@@ -289,10 +290,9 @@ def _form_field(page: str, given: Any) -> FormField:
         # Attributes that depend on other answers have no value before there are any.
         return default if isinstance(value, Marked) else value
 
-    choices = attribute("choices") or []
-    keys = (
-        [str(one[0]) for one in choices] if isinstance(choices, list) else [str(k) for k in choices]
-    )
+    choices: Any = attribute("choices") or []
+    listed = cast("list[Any]", choices) if isinstance(choices, list) else None
+    keys = [str(one[0]) for one in listed] if listed is not None else [str(k) for k in cast("dict[Any, Any]", choices)]
     pattern = attribute("regexpValidator")
     return FormField(
         page=page,

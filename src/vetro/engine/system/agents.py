@@ -110,7 +110,12 @@ class Agent:
     def wait_ready(self, ctx: CallContext, timeout: float | None = 100) -> None:
         """Wait until the guest answers. Errors: time-out."""
         self._need()
-        template = {"FormatVersion": "2.0.0", "Body": "return", "Scripts": {}, "Files": {}}
+        template: dict[str, Json] = {
+            "FormatVersion": "2.0.0",
+            "Body": "return",
+            "Scripts": {},
+            "Files": {},
+        }
         self._call(ctx, self.build_execution_plan(ctx, template, None), timeout)
 
     def is_ready(self, ctx: CallContext, timeout: float | None = 100) -> bool:
