@@ -161,7 +161,8 @@ def make_step(call: ast.MethodCall, scalar: Scalar, scope: ContractScope) -> Ste
         )
     if call.name == "class":
         name, default, spec = arguments.positional(("type", "defaultType", "versionSpec"), 1)
-        return OfClass(*_types(name, default, spec, scalar, scope))
+        types = _types(name, default, spec, scalar, scope)
+        return OfClass(*types, package=scope.type.package)
     name, default, spec, excluded = arguments.positional(
         ("type", "defaultType", "versionSpec", "excludeProperties"), 1
     )

@@ -33,7 +33,7 @@ from .values import FINAL_TYPES, Map, empty_map, freeze, is_iterator, make_map, 
 if TYPE_CHECKING:
     from .loading import Transaction
     from .run import Run
-    from .types import MuranoType
+    from .types import MuranoPackage, MuranoType
     from .versions import VersionSpec
 
 _INTEGER = re.compile(r"\s*[-+]?\d+\s*\Z")
@@ -390,6 +390,8 @@ class OfClass(Step):
     spec: VersionSpec | None = None
     has_default: bool = False
     """True for `class(A, B)`: a value that is absent is a new B."""
+    package: MuranoPackage | None = None
+    """The package of the code: its requirements say which other versions pass."""
     makes_objects: bool = True
     accepted: set[type[Any]] = field(default_factory=set[type[Any]])
     """Python classes of objects known to pass: what a guard tests."""
@@ -431,7 +433,9 @@ class OfClass(Step):
             return True
         spec = self.spec
         if spec is None:
-            return False
+            if self.package is None:
+                return False
+            spec = self.package.requirement_for(wanted.package)
         return any(
             item.name == wanted.name and item.package.semantic_version in spec
             for item in type_.ancestors

@@ -131,8 +131,6 @@ class Transaction:
     """Properties of the outermost object that a dry load leaves out."""
     outer: Transaction | None = None
     """The load within which a dry one runs: its ids are known."""
-    copy: bool = False
-    """True for `ObjectsCopy`: objects met before are those of `Objects`."""
 
     def find(self, object_id: str) -> MuranoObject | None:
         """An object of this transaction, by the id its model gave it."""
@@ -240,6 +238,26 @@ class Transaction:
         finally:
             run.building -= 1
             run.transaction = before
+
+
+def load_missing(transaction: Transaction, model: Mapping[str, Any]) -> None:
+    """Load what a snapshot has and the session has not; known objects stay as they are."""
+    stack: list[tuple[Any, MuranoObject | None]] = [(model, None)]
+    while stack:
+        item, owner = stack.pop()
+        if isinstance(item, Mapping):
+            table = cast(Mapping[str, Any], item)
+            header = table.get("?")
+            if isinstance(header, Mapping):
+                object_id = cast(Mapping[str, Any], header).get("id")
+                known = transaction.find(str(object_id))
+                if known is None:
+                    transaction.make(table, owner, None)
+                    continue
+                owner = known
+            stack.extend((value, owner) for key, value in table.items() if key != "?")
+        elif isinstance(item, (list, tuple)):
+            stack.extend((value, owner) for value in cast("list[Any]", item))
 
 
 def construct(

@@ -122,19 +122,23 @@ class Run(Evaluation):
     def refuel(self) -> None:
         """Look at the budgets; called every few thousand steps."""
         self.scheduler.check()
-        self._steps_left -= _CHUNK - min(self.fuel, 0)
-        if self._steps_left < 0:
+        debt = max(-self.fuel, 0)
+        if debt > self._steps_left:
             if self._grace:
                 raise LimitExceeded("the program's clean-up takes too long", limit="steps")
             self._grace = True
             self._steps_left = GRACE_STEPS
+            self.fuel = 0
             self.scheduler.request_abort(
                 LimitExceeded(
                     f"the program took more than {self.session.limits.steps} steps", limit="steps"
                 )
             )
             self.scheduler.check()
-        self.fuel = _CHUNK
+            return
+        grant = min(_CHUNK + debt, self._steps_left)
+        self._steps_left -= grant
+        self.fuel += grant
 
     def begin_host_call(self) -> None:
         """Fresh budgets for a call from the host."""

@@ -21,7 +21,7 @@ from .errors import (
     ObjectModelError,
 )
 from .limits import Limits
-from .loading import Transaction
+from .loading import Transaction, load_missing
 from .objects import CastView, MuranoObject
 from .run import Run, raise_python_limit
 from .scheduler import in_green_thread
@@ -226,8 +226,8 @@ class Session:
         copied = top.get("ObjectsCopy")
         self._copied = copied
         if isinstance(copied, Mapping):
-            transaction = Transaction(run, keep_ids=True, objects=dict(run.objects), copy=True)
-            transaction.make(cast(Mapping[str, Json], copied), None, None)
+            transaction = Transaction(run, keep_ids=True, objects=dict(run.objects))
+            load_missing(transaction, cast(Mapping[str, Json], copied))
             transaction.finish()
         return self._root
 
