@@ -13,16 +13,21 @@ import click
 class CommandError(click.ClickException):
     """A command failed: one line that says what and where, and a hint what to do."""
 
-    def __init__(self, message: str, hint: str | None = None, exit_code: int = 1) -> None:
+    def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)
         self.hint = hint
-        self.exit_code = exit_code
 
     def show(self, file: Any = None) -> None:
         """Print ``Error: …`` and the hint on standard error."""
         click.echo(f"{click.style('Error:', fg='red', bold=True)} {self.message}", err=True)
         if self.hint:
             click.echo(f"{click.style('Hint:', fg='yellow')} {self.hint}", err=True)
+
+
+class UsageMistake(CommandError):
+    """The command was given wrongly: exit code 2."""
+
+    exit_code = 2
 
 
 def wants_json() -> bool:
@@ -106,7 +111,7 @@ def say(message: str) -> None:
 
 def fail(message: str, hint: str | None = None, exit_code: int = 1) -> NoReturn:
     """End the command with an error."""
-    raise CommandError(message, hint, exit_code)
+    raise (UsageMistake if exit_code == 2 else CommandError)(message, hint)
 
 
 def _remember_json(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
