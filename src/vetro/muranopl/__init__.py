@@ -16,6 +16,7 @@ Phases, each in its own module, each with a short account of what it establishes
 `loading`, `serializing`, `destruction` (the object graph) → `scheduler`, `session` (the run).
 """
 
+from .declarations import Finding
 from .effects import DirectEffects, EffectsPort, Json
 from .errors import (
     Cancelled,
@@ -34,11 +35,13 @@ from .errors import (
 from .limits import Limits, YamlLimits
 from .native import CallContext, meta, native
 from .objects import MuranoObject
+from .replay import RecordingEffects, ReplayingEffects, ReplayMismatch
 from .runtime import Runtime
 from .scheduler import ThreadKey, current_thread, in_green_thread, wait, wait_turn
 from .session import Session, SessionInfo, TaskReply
 from .sources import DirectoryPackage, MemoryPackage, PackageResolver, PackageSource
 from .types import MuranoPackage, MuranoType
+from .versions import Version, VersionSpec, version_spec
 
 __all__ = [
     "CallContext",
@@ -48,6 +51,7 @@ __all__ = [
     "DirectoryPackage",
     "DslSyntaxError",
     "EffectsPort",
+    "Finding",
     "Json",
     "LimitExceeded",
     "Limits",
@@ -63,6 +67,9 @@ __all__ = [
     "PackageResolver",
     "PackageSource",
     "Position",
+    "RecordingEffects",
+    "ReplayMismatch",
+    "ReplayingEffects",
     "RunAborted",
     "Runtime",
     "Session",
@@ -70,11 +77,14 @@ __all__ = [
     "StackFrame",
     "TaskReply",
     "ThreadKey",
+    "Version",
+    "VersionSpec",
     "YamlLimits",
     "current_thread",
     "in_green_thread",
     "meta",
     "native",
+    "version_spec",
     "wait",
     "wait_turn",
 ]

@@ -14,7 +14,7 @@ from .expressions import ClassScope
 from .statements import parse_body
 from .traces import CodeUnit
 from .types import MuranoPackage, MuranoType
-from .yamltree import Mapping, Node, Scalar, Sequence
+from .yamltree import Node, Scalar, Sequence
 
 if TYPE_CHECKING:
     from .runtime import Runtime
@@ -106,7 +106,7 @@ def _scalars(nodes: list[Node]) -> list[Scalar]:
             found.append(node)
         elif isinstance(node, Sequence):
             stack.extend(node.items)
-        elif isinstance(node, Mapping):
+        else:
             for key, value in node.pairs:
                 stack.extend((key, value))
     return found

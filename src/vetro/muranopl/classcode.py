@@ -146,7 +146,7 @@ class ClassCode:
         unit.write("finally:", 1)
         unit.write("S.room = room + 1", 2)
         if lock.kind != "none":
-            unit.write("if L is not None: S.leave(L)", 2)
+            unit.write("if L is not None: S.leave_call(L)", 2)
         unit.method = ""
         self.scope.static = False
         return name
@@ -177,9 +177,9 @@ class ClassCode:
         title = scope.constant(f"{self.type.name}::{method.name}")
         if lock.kind == "this":
             key = f"(this, {scope.constant(method)})"
-            lines.line(f"if room < S.floor: L = S.enter({key}, {title})")
+            lines.line(f"if room < S.floor: L = S.enter_call({key}, {title})")
         else:
-            lines.line(f"if room < 0: S.enter(None, {title})")
+            lines.line(f"if room < 0: S.enter_call(None, {title})")
         lines.line("S.fuel = fuel = S.fuel - 1")
         lines.line("if fuel < 0: S.refuel()")
         for item in arguments:
@@ -188,7 +188,7 @@ class ClassCode:
             values = [writer.variable(item) for item in lock.arguments]
             receiver = "this" if lock.on_this else "None"
             key = f"({receiver}, {scope.constant(method)}, {', '.join(values)})"
-            lines.line(f"if S.floor: L = S.enter({key}, {title})")
+            lines.line(f"if S.floor: L = S.enter_call({key}, {title})")
 
     def _argument(
         self,
@@ -422,7 +422,7 @@ def _native_constructor(part: MuranoType) -> Step:
             if isinstance(known, python_class):
                 made.natives[part] = known
                 return
-        instance = python_class.__new__(python_class)
+        instance: Any = object.__new__(python_class)
         made.natives[part] = instance
         if call is None:
             return
@@ -474,7 +474,11 @@ def _argument_kinds(
     found: dict[str, Kind] = {}
     for item in arguments:
         contract = contracts[item.name]
-        if item.usage == "Standard" and isinstance(contract, ContractChain) and not contract.nullable:
+        if (
+            item.usage == "Standard"
+            and isinstance(contract, ContractChain)
+            and not contract.nullable
+        ):
             kind = _SCALAR_KINDS.get(contract.scalar)
             if kind is not None:
                 found[item.name] = kind

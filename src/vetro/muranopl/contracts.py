@@ -178,7 +178,7 @@ class MapOf(Contract):
                     result[made] = value_contract.apply(item, setting)
                 except Violation as error:
                     raise error.at(f"[{key!r}]") from None
-        return value if validate else make_map(result)
+        return given if validate else make_map(result)
 
     def guard(self, name: str, tools: Guard) -> str | None:
         is_map = f"{name}.__class__ is {tools.constant(Map)}"
@@ -407,7 +407,7 @@ class OfClass(Step):
             value = value.target
         found: Any
         if isinstance(value, MuranoObject):
-            found = cast(MuranoObject, value)
+            found = value
         elif setting.mode is not Mode.TRANSFORM:
             raise Violation(f"Value {preview(value)} is not an object of class {wanted.name}")
         elif isinstance(value, Mapping):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from types import FrameType
@@ -134,12 +135,11 @@ class Collector:
                 continue
             if not subscriber.initialised or subscriber.destroyed:
                 continue
-            name, run = handler, self._run
-
-            def call(target: MuranoObject = subscriber, name: str = name) -> None:
-                run.invoke(target, name, (item,))
-
-            self._muted(call, subscriber, f"handler {handler}")
+            self._muted(
+                functools.partial(self._run.invoke, subscriber, handler, (item,)),
+                subscriber,
+                f"handler {handler}",
+            )
 
     def _task(self, item: MuranoObject) -> Callable[[], None]:
         def destroy() -> None:
@@ -159,7 +159,7 @@ class Collector:
             call()
         except RunAborted:
             raise
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - section 21: clean-up never fails a run
             text = message_of(error)
             _log.warning("%s of %r failed: %s", what, item, text, exc_info=error)
             self._run.session.warnings.append(f"{what} of {item.type.name} {item.id}: {text}")

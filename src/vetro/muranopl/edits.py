@@ -22,7 +22,7 @@ def settle_edits(
     not judged. A changed or removed `Out` value is put back, with a warning that names it; a
     changed `Const` value raises NoWriteAccessError.
     """
-    saved = {key: value for key, value in _objects(model.get("ObjectsCopy"))}
+    saved = dict(_objects(model.get("ObjectsCopy")))
     if not saved:
         return dict(model)
     settled = _copied(model.get("Objects"))

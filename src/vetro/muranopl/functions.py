@@ -199,8 +199,9 @@ def call_named(
     receiver: Any = MISSING,
 ) -> Any:
     """`call(name, args, kwargs, receiver)`"""
-    positional = list(args or ())
-    named = {str(key): value for key, value in (kwargs or {}).items()}
+    positional = list(cast(Sequence[Any], args or ()))
+    given = cast(Mapping[Any, Any], kwargs or {})
+    named = {str(key): value for key, value in given.items()}
     if receiver is not MISSING and receiver is not None:
         return sites.dynamic_call(run, scope, receiver, name, positional, named)
     scoped = sites.SCOPED_FUNCTIONS.get(name)

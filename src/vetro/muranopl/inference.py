@@ -9,7 +9,7 @@ every other assignment gives it the same kind; so it is never read while it is s
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import cast
+from typing import Any, cast
 
 from vetro.yaql import ast
 from vetro.yaql.values import ANY, BOOLEAN, FLOAT, INTEGER, NULL, STRING, Kind
@@ -18,13 +18,12 @@ from . import statements as st
 from .methodcode import flatten
 from .targets import Target, parse_target
 from .yamltree import Node, Scalar
-from .yamltree import Mapping as MappingNode
 from .yamltree import Sequence as SequenceNode
 
 _UNKNOWN: Kind = ANY
 _WHOLE = frozenset(("+", "-", "*", "/", "mod"))
 _BOOLEAN_OPERATORS = frozenset(("<", "<=", ">", ">=", "=", "!=", "in", "=~", "!~", "is"))
-_LITERALS: dict[type, Kind] = {
+_LITERALS: dict[type[Any], Kind] = {
     type(None): NULL,
     bool: BOOLEAN,
     int: INTEGER,
@@ -92,7 +91,7 @@ def _kind(node: Node, known: Mapping[str, Kind]) -> Kind:
     if not isinstance(node, Scalar):
         return _UNKNOWN
     if not node.is_expression:
-        return _LITERALS.get(type(node.value), _UNKNOWN)
+        return _LITERALS.get(node.value.__class__, _UNKNOWN)
     return _expression(node.expression, known)
 
 
@@ -192,7 +191,7 @@ def _mentions(node: Node) -> set[str]:
                         found.add(part.name)
         elif isinstance(item, SequenceNode):
             stack.extend(item.items)
-        elif isinstance(item, MappingNode):
+        else:
             for key, value in item.pairs:
                 stack.extend((key, value))
     return found

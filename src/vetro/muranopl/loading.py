@@ -87,7 +87,7 @@ def _header(head: Mapping[str, Any], written: Any, properties: Mapping[str, Any]
     elif written is not None:
         raise ObjectModelError(f"the type of an object is text, not {written!r}")
     object_id = head.get("id")
-    dependencies = head.get("dependencies") or {}
+    dependencies: Any = head.get("dependencies") or {}
     return Header(
         name,
         type_,
@@ -96,7 +96,7 @@ def _header(head: Mapping[str, Any], written: Any, properties: Mapping[str, Any]
         None if object_id is None else str(object_id),
         head.get("name"),
         head.get("metadata"),
-        dependencies if isinstance(dependencies, Mapping) else {},
+        cast(Mapping[str, Any], dependencies) if isinstance(dependencies, Mapping) else {},
         bool(head.get("destroyed", False)),
         {key: value for key, value in head.items() if key not in _HEADER_KEYS},
         properties,

@@ -78,9 +78,7 @@ def native(
     names = (name,) if isinstance(name, str) else tuple(name or ())
 
     def decorate(function: F) -> F:
-        target: Any = function
-        if isinstance(function, (staticmethod, classmethod)):
-            target = function.__func__
+        target: Any = getattr(function, "__func__", function)
         setattr(target, MARK, NativeMark(names, static, extends, hidden, lock))
         return function
 

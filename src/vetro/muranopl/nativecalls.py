@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from vetro.yaql.errors import NoMatchingFunctionException, NoMatchingMethodException
@@ -89,7 +89,7 @@ class NativeCall:
             positional.insert(0, holder)
         result = self._function(*positional, **keywords)
         if self._method.is_async or inspect.isawaitable(result):
-            result = wait(cast(Awaitable[Any], result))
+            result = wait(cast(Any, result))
         return materialise(freeze(result), run)
 
     def call_with_values(
@@ -100,7 +100,7 @@ class NativeCall:
         positional, keywords = self._bind((), named, run, context)
         result = self._function(holder, *positional, **keywords)
         if inspect.isawaitable(result):
-            wait(cast(Awaitable[Any], result))
+            wait(cast(Any, result))
 
     def _bind(
         self,
@@ -159,7 +159,7 @@ def given_value(value: Any, run: Run) -> Any:
     """A program's value as Python code gets it: plain data of its own, objects without casts."""
     if is_iterator(value):
         value = materialise(value, run)
-    kind = type(value)
+    kind = value.__class__
     if kind is CastView:
         return unwrap(value)
     if kind is tuple or kind is Map or kind is frozenset or kind is list or kind is dict:
@@ -169,7 +169,7 @@ def given_value(value: Any, run: Run) -> Any:
 
 def _own(value: Any) -> Any:
     """`thaw`, looking through casts."""
-    kind = type(value)
+    kind = value.__class__
     if kind is Map or kind is dict:
         return {key: _own(item) for key, item in cast(Mapping[Any, Any], value).items()}
     if kind is tuple or kind is list:
@@ -191,12 +191,12 @@ def instance_function(
         return unlocked
 
     def locked(this: MuranoObject, run: Run, *args: Any, **named: Any) -> Any:
-        held = run.enter((this, call), name) if run.floor else None
+        held = run.enter_call((this, call), name) if run.floor else None
         try:
             return call(run, this, this.native_part(owner), args, _names(named))
         finally:
             if held is not None:
-                run.leave(held)
+                run.leave_call(held)
 
     return locked
 

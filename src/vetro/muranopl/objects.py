@@ -13,7 +13,7 @@ Programs never see Python attributes: expressions reach objects only through the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from .errors import (
     MuranoError,
@@ -226,5 +226,5 @@ def as_object(value: Any, what: str) -> MuranoObject:
     """The object a value is. Raises MuranoError (ValueError for programs)."""
     value = unwrap(value)
     if isinstance(value, MuranoObject):
-        return cast(MuranoObject, value)
+        return value
     raise MuranoError(f"{what} takes an object, not {value!r}", names=("ValueError",))

@@ -18,9 +18,9 @@ def apply_patch(document: Any, patch: Any) -> Any:
     A pointer that leads nowhere ends the patch there: the document as so far patched is returned.
     A `test` that fails raises MuranoError; so does a patch that is none (ValueError for programs).
     """
-    operations = patch if isinstance(patch, (tuple, list)) else (patch,)
-    current = thaw(document)
-    for operation in cast(Sequence[Any], operations):
+    operations = cast(Sequence[Any], patch) if isinstance(patch, (tuple, list)) else (patch,)
+    current: Any = thaw(document)
+    for operation in operations:
         if not isinstance(operation, Mapping):
             raise MuranoError(
                 f"a patch is a map with op and path, not {preview(operation)}",

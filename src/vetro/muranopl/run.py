@@ -4,7 +4,7 @@ One `Run` belongs to one session. It is the session's YAQL `Evaluation` as well,
 expressions and methods draw on the same budgets. A few plain slots are touched by every call and
 every loop turn:
 
-- `room` counts down with each nested call; below `floor` a call takes the slow path `enter`.
+- `room` counts down with each nested call; below `floor` a call takes the slow path `enter_call`.
   `floor` is 0, or beyond any depth while several green threads are alive (calls then take locks).
 - `fuel` counts down with each call, loop turn and element; below 0 `refuel` looks at the budgets.
 """
@@ -14,7 +14,7 @@ from __future__ import annotations
 import datetime
 import random
 import sys
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -36,8 +36,8 @@ from .errors import (
 )
 from .initialising import apply_chain
 from .loading import Transaction
-from .metadata import constant_values
 from .locks import LockTable
+from .metadata import constant_values
 from .objects import CastView, MuranoObject
 from .reflection import Info
 from .scheduler import GreenThread, Scheduler
@@ -148,8 +148,8 @@ class Run(Evaluation):
         self.room = self.max_room
         self.building = 0
 
-    def enter(self, key: Hashable, what: str) -> Hashable:
-        """The slow path of a call: too deep, or a lock is needed. What `leave` is given."""
+    def enter_call(self, key: Hashable, what: str) -> Hashable:
+        """The slow path of a call: too deep, or a lock is needed. What `leave_call` is given."""
         if self.room < 0:
             raise LimitExceeded(
                 f"calls are nested more than {self.max_room} deep, in {what}", limit="depth"
@@ -158,8 +158,8 @@ class Run(Evaluation):
             return None
         return key if self.locks.acquire(key, what) else None
 
-    def leave(self, key: Hashable) -> None:
-        """Give back what `enter` took."""
+    def leave_call(self, key: Hashable) -> None:
+        """Give back what `enter_call` took."""
         self.locks.release(key)
 
     def _switched(self, old: GreenThread | None, new: GreenThread | None) -> None:
@@ -197,7 +197,7 @@ class Run(Evaluation):
     # -- construction --------------------------------------------------------------------------
 
     @contextmanager
-    def construction(self) -> Iterator[None]:
+    def construction(self) -> Generator[None]:
         """While inside, In and Const properties may be written (section 6.1)."""
         self.building += 1
         try:

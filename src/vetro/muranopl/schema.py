@@ -73,9 +73,9 @@ def _builders(type_: MuranoType) -> dict[str, Method]:
     for name in type_.method_names():
         for method in type_.method_declarations(name)[:1]:
             values = constant_values(method, _META + "ModelBuilder")
-            if method.is_static and method.is_action and values is not None:
-                if values.get("enabled", True):
-                    found[name] = method
+            exposed = method.is_static and method.is_action
+            if exposed and values is not None and values.get("enabled", True):
+                found[name] = method
     return found
 
 
@@ -122,7 +122,9 @@ def _document(
 
 
 def _contract_of(subject: Property | Argument) -> dict[str, Json]:
-    owner = subject.declaring_type if isinstance(subject, Property) else subject.method.declaring_type
+    owner = (
+        subject.declaring_type if isinstance(subject, Property) else subject.method.declaring_type
+    )
     scope = ClassScope(owner, CodeUnit.create(owner, f"schema of {owner.full_name}"))
     scope.static = True
     contract = build_contract(subject.contract, scope)
@@ -227,9 +229,14 @@ def _merge_check(schema: dict[str, Json], node: ast.Expression) -> None:
             if values is not None:
                 schema["enum"] = values
             return
-    if isinstance(node, ast.MethodCall) and node.name == "matches" and _is_value(node.target):
-        if len(node.arguments) == 1 and isinstance(node.arguments[0], ast.Constant):
-            schema["pattern"] = node.arguments[0].value
+    if (
+        isinstance(node, ast.MethodCall)
+        and node.name == "matches"
+        and _is_value(node.target)
+        and len(node.arguments) == 1
+        and isinstance(node.arguments[0], ast.Constant)
+    ):
+        schema["pattern"] = node.arguments[0].value
 
 
 def _is_value(node: ast.Node) -> bool:

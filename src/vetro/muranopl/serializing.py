@@ -164,12 +164,14 @@ class Serializer:
         actions = item.type.assembly.action_headers
         if not actions:
             return {}
-        before = (item.header or {}).get("_actions")
-        known = cast(Mapping[str, Any], before) if isinstance(before, Mapping) else {}
+        before: Any = (item.header or {}).get("_actions")
+        known: Mapping[str, Any] = {}
+        if isinstance(before, Mapping):
+            known = cast(Mapping[str, Any], before)
         result: dict[str, Any] = {}
         for name, details in actions.items():
             key = f"{item.id}_{name}"
-            stored = known.get(key)
+            stored: Any = known.get(key)
             enabled = True
             if isinstance(stored, Mapping):
                 enabled = bool(cast(Mapping[str, Any], stored).get("enabled", True))

@@ -207,9 +207,10 @@ class Session:
         if not isinstance(model, Mapping):
             raise ObjectModelError("a model is a map with Objects")
         top = cast(Mapping[str, Json], model)
-        system = top.get("SystemData") or {}
+        system = cast("dict[str, Any]", top.get("SystemData") or {})
         self.system_attributes.update(system)
-        for name, versions in (system.get("Packages") or {}).items():
+        fixed = cast("dict[str, list[str] | str]", system.get("Packages") or {})
+        for name, versions in fixed.items():
             listed = [versions] if isinstance(versions, str) else versions
             known = self.runtime.fixed_packages.setdefault(name, set())
             known.update(Version.parse(text) for text in listed)
@@ -441,5 +442,5 @@ async def _run_hooks(hooks: list[Hook]) -> None:
             result = hook()
             if result is not None:
                 await result
-        except Exception:
+        except Exception:  # noqa: BLE001 - section 23: a hook never fails a task
             _log.exception("a session hook failed")

@@ -59,10 +59,9 @@ def named_type(scope: MuranoType, text: str) -> NamedType:
 def is_instance(run: Run, scope: MuranoType, value: Any, wanted: Any) -> bool:
     """`value is T`"""
     type_ = run.as_type(wanted, scope)
-    if isinstance(value, (CastView, MuranoObject)):
-        found = value.type
-    else:
+    if not isinstance(value, (CastView, MuranoObject)):
         return False
+    found = value.type
     return found.is_compatible(type_) or any(
         item.name == type_.name
         and item.package.semantic_version in scope.package.requirement_for(type_.package)
@@ -80,7 +79,7 @@ def property_site(scope: MuranoType, name: str, library: Library) -> Callable[[R
     legacy = library.is_legacy
 
     def read(run: Run, target: Any) -> Any:
-        slot = known.get(type(target))
+        slot = known.get(target.__class__)
         if slot is not None:
             return getattr(target, slot)
         if isinstance(target, (MuranoObject, CastView, MuranoType)):
@@ -352,9 +351,9 @@ def dynamic_call(
 ) -> Any:
     """A method call whose name is known only now, by the rules of section 8.1."""
     positional, named = by_shape((*("" for _ in args), *kwargs), (*args, *kwargs.values()), run)
-    if isinstance(receiver, (MuranoObject, CastView, MuranoType)):
-        if find_bound(receiver, name, scope, run) is not None:
-            return invoke_bound(run, receiver, name, positional, named)
+    own = isinstance(receiver, (MuranoObject, CastView, MuranoType))
+    if own and find_bound(receiver, name, scope, run) is not None:
+        return invoke_bound(run, receiver, name, positional, named)
     if scope is not None:
         for extension in extensions_of(scope, name):
             if extension.accepts(run, receiver):

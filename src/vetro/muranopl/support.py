@@ -204,7 +204,7 @@ def _unconstructed(run: Run, type_: MuranoType) -> MuranoObject:
     made = type_.python_class(run, run.new_id(), None)
     made.initialised = True
     made.natives = {
-        part: part.native.python_class.__new__(part.native.python_class)
+        part: object.__new__(part.native.python_class)
         for part in type_.ancestors
         if part.native is not None
     }

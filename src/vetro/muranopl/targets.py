@@ -205,7 +205,7 @@ def _rebuilt(
             child = items[index] if index < len(items) else Map()
             if isinstance(child, (MuranoObject, CastView, MuranoType)):
                 assign_member(run, scope, child, path[at + 1 :], value, operation, position)
-                return container
+                return items
             inner = _rebuilt(run, scope, child, path, at + 1, value, operation, position, False)
         if index >= len(items):
             return (*items, inner)
@@ -220,7 +220,7 @@ def _put(container: Map, key: Any, value: Any) -> None:
         del container._hash  # pyright: ignore[reportPrivateUsage]
 
 
-def _extended(container: Any, value: Any, operation: str, position: Any) -> Any:
+def _extended(container: Any, value: Any, operation: str, position: Any) -> tuple[Any, ...]:
     if container is None:
         container = ()
     if not isinstance(container, tuple):

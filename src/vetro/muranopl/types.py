@@ -190,6 +190,10 @@ class Method:
         return f"<method {self.declaring_type.name}::{self.name}>"
 
 
+def _parents(type_: MuranoType) -> list[MuranoType]:
+    return type_.parents
+
+
 class MuranoType:
     """A class; also the type object that programs see. One per class and package version."""
 
@@ -323,7 +327,7 @@ class MuranoType:
         """The declarations the name means here: none, one, or several unrelated ones."""
         known = self._property_choice.get(name)
         if known is None:
-            owners = inheritance.choose(self, lambda t: t.parents, lambda t: name in t.properties)
+            owners = inheritance.choose(self, _parents, lambda t: name in t.properties)
             known = self._property_choice[name] = [owner.properties[name] for owner in owners]
         return known
 
@@ -331,7 +335,7 @@ class MuranoType:
         """The definitions the name means here: none, one, or several unrelated ones."""
         known = self._method_choice.get(name)
         if known is None:
-            owners = inheritance.choose(self, lambda t: t.parents, lambda t: name in t.methods)
+            owners = inheritance.choose(self, _parents, lambda t: name in t.methods)
             known = self._method_choice[name] = [owner.methods[name] for owner in owners]
         return known
 

@@ -35,7 +35,7 @@ def freeze(value: Any, depth: int = 0) -> Any:
 
     Raises ValueError for data nested more than 200 deep (a list that holds itself, for example).
     """
-    kind = type(value)
+    kind = value.__class__
     if kind in FINAL_TYPES:
         return value
     if depth > _MAX_DEPTH:
@@ -53,7 +53,7 @@ def freeze(value: Any, depth: int = 0) -> Any:
 
 def thaw(value: Any) -> Any:
     """A program's value as lists, dicts and sets that the receiver owns."""
-    kind = type(value)
+    kind = value.__class__
     if kind is Map or kind is dict:
         return {key: thaw(item) for key, item in cast(Mapping[Any, Any], value).items()}
     if kind is tuple or kind is list:

@@ -23,9 +23,7 @@ from .limits import YamlLimits
 
 _TAG = "tag:yaml.org,2002:"
 _CERTAINLY_TEXT = re.compile(r"[\s\w\d.]*\Z")
-_RESOLVERS: dict[str, list[tuple[str, re.Pattern[str]]]] = cast(
-    Any, Resolver.yaml_implicit_resolvers
-)
+_RESOLVERS: dict[str, list[tuple[str, re.Pattern[str]]]] = Resolver.yaml_implicit_resolvers
 _PLAIN_WORD = re.compile(r"[A-Za-z_$][\w.$()]*\Z")
 _WORDS_WITH_MEANING = frozenset(
     [
@@ -247,7 +245,7 @@ class _Builder:
             yaml.parse(self.source.text, Loader=yaml.CSafeLoader),
         )
         for event in events:
-            kind = type(event)
+            kind = event.__class__
             node: Node
             if kind is yaml.ScalarEvent:
                 node, size, anchor = self._scalar(event), 1, event.anchor
@@ -312,7 +310,7 @@ class _Builder:
         children = done.children
         pairs: list[tuple[Node, Node]] = []
         merged: list[Mapping] = []
-        seen: dict[tuple[type, Any], Scalar] = {}
+        seen: dict[tuple[Any, Any], Scalar] = {}
         for index in range(0, len(children), 2):
             key, value = children[index], children[index + 1]
             if isinstance(key, Scalar):
@@ -320,7 +318,7 @@ class _Builder:
                     merged.extend(self._merge_sources(value))
                     continue
                 if not key.is_expression:
-                    identity = (type(key.value), key.value)
+                    identity = (key.value.__class__, key.value)
                     first = seen.setdefault(identity, key)
                     if first is not key:
                         raise DuplicateKey(
@@ -334,7 +332,8 @@ class _Builder:
             pairs.append((key, value))
         for mapping in merged:
             for key, value in mapping.pairs:
-                identity = (type(cast(Scalar, key).value), cast(Scalar, key).value)
+                merged_key = cast(Scalar, key).value
+                identity = (merged_key.__class__, merged_key)
                 if identity not in seen:
                     seen[identity] = cast(Scalar, key)
                     pairs.append((key, value))
