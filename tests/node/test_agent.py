@@ -282,3 +282,22 @@ async def test_the_process_driver_runs_the_guest_agent(service: Any, tmp_path: P
         pids = [started["vm"]["pid"], *map(int, processes)]
     # A zombie that the machine's init has not collected yet has no command line either.
     assert [pid for pid in pids if any(command_line(pid))] == []
+
+
+@pytest.mark.root
+async def test_an_agent_without_instances_leaves_the_machine_as_it_was(
+    service: Any, tmp_path: Path, kit: SimpleNamespace, node_names: tuple[str, str]
+) -> None:
+    """Its networks go with it and come back with the next agent; with instances they stay."""
+    prefix, subnet = node_names
+    options = {"driver": "lxc", "prefix": prefix}
+    network = {"uuid": kit.new_uuid(), "name": "n", "cidr": f"{subnet}.0/24"}
+    async with running(settings(service, tmp_path, **options)) as agent:
+        assert (await task(agent, "network_apply", version=1, networks=[network]))[0] == 200
+        assert len(kit.traces(prefix, tmp_path)) == 3
+    assert kit.traces(prefix, tmp_path) == []
+    async with running(settings(service, tmp_path, **options)) as agent:
+        assert len(kit.traces(prefix, tmp_path)) == 3
+        _, bad = await task(agent, "network_apply", version=2, networks=[{"uuid": "?"}])
+        assert bad["details"]["restCode"] == "NetworkError"
+    assert kit.traces(prefix, tmp_path) == []

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from vetro.node.drivers.lxc_config import SECCOMP_PROFILE, ContainerHost, limit_settings, render
-from vetro.node.drivers.lxc_host import cgroup_limits, id_range
+from vetro.node.drivers.lxc_host import apparmor_profile, cgroup_limits, id_range
 from vetro.node.errors import DriverError
 from vetro.node.instance_files import Init
 
@@ -151,7 +151,9 @@ def test_each_init_is_started_and_stopped_its_own_way(
 
 def test_apparmor_is_used_where_the_machine_has_it() -> None:
     """Named when present, not mentioned otherwise."""
-    assert "lxc.apparmor.profile = generated" in config(host(apparmor="generated"))
+    machine = host(apparmor="lxc-container-default-cgns")
+    assert "lxc.apparmor.profile = lxc-container-default-cgns" in config(machine)
+    assert "lxc.apparmor.allow_nesting = 1" in config(machine, Init.SYSTEMD)
     assert not [line for line in config() if "apparmor" in line]
 
 
@@ -191,3 +193,22 @@ def test_controllers_are_found_in_both_hierarchies(tmp_path: Path) -> None:
         "garbage\n"
     )
     assert cgroup_limits(mounts) == ({"memory": "v1", "cpu": "v2", "pids": "v2"}, True)
+
+
+def test_the_apparmor_profile_is_the_one_that_is_loaded(
+    tmp_path: Path, fake_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ready-made one first; generated where it is not loaded; none without AppArmor."""
+    monkeypatch.setenv("PATH", str(fake_path))
+    assert apparmor_profile(tmp_path) == ""
+    enabled = tmp_path / "sys/module/apparmor/parameters/enabled"
+    enabled.parent.mkdir(parents=True)
+    enabled.write_text("Y\n")
+    assert apparmor_profile(tmp_path) == "unconfined"
+    (fake_path / "apparmor_parser").write_text("")
+    (fake_path / "apparmor_parser").chmod(0o755)
+    assert apparmor_profile(tmp_path) == "generated"
+    profiles = tmp_path / "sys/kernel/security/apparmor/profiles"
+    profiles.parent.mkdir(parents=True)
+    profiles.write_text("lxc-container-default-cgns (enforce)\n")
+    assert apparmor_profile(tmp_path) == "lxc-container-default-cgns"

@@ -151,6 +151,9 @@ class NodeAgent:
             )
         finally:
             await runner.close(GRACE_SECONDS if self._stop.is_set() else 0)
+            if network is not None and not list(store):
+                # No instance needs them: an agent that ends leaves an idle machine as it was.
+                await network.withdraw()
             await driver.close()
 
     def _hypervisor(

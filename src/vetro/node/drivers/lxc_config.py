@@ -102,8 +102,11 @@ def render(
     if init is not Init.SYSTEMD:
         # systemd mounts its own; the others would keep pid files over a restart.
         lines.append("lxc.mount.entry = tmpfs run tmpfs rw,nosuid,nodev,mode=755,create=dir 0 0")
-    if host.apparmor:
+    if host.apparmor and (init is not Init.SYSTEMD or host.apparmor == "unconfined"):
         lines.append(f"lxc.apparmor.profile = {host.apparmor}")
+    elif host.apparmor:
+        # systemd mounts file systems of its own, which the ready-made profile forbids.
+        lines += ["lxc.apparmor.profile = generated", "lxc.apparmor.allow_nesting = 1"]
     lines += _limits(vm, host)
     for index, nic in enumerate(vm.get("nics", [])):
         lines += _interface(index, nic, host.prefix)

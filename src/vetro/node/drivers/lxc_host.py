@@ -16,6 +16,7 @@ log = structlog.get_logger(__name__)
 
 _TOOLS = ("lxc-start", "lxc-stop", "lxc-attach", "lxc-cgroup", "lxc-usernsexec", "ip", "nft", "tar")
 _RANGE = 65536
+READY_MADE_PROFILE = "lxc-container-default-cgns"
 _CONTROLLERS = ("memory", "cpu", "pids")
 
 
@@ -47,7 +48,7 @@ def inspect(prefix: str, data_dir: Path) -> ContainerHost:
         seccomp_profile=profile,
         limits=limits,
         swap_limit=swap,
-        apparmor=_apparmor(),
+        apparmor=apparmor_profile(Path("/")),
     )
 
 
@@ -105,10 +106,19 @@ def cgroup_limits(mountinfo: str) -> tuple[dict[str, str], bool]:
     return limits, swap
 
 
-def _apparmor() -> str:
-    enabled = Path("/sys/module/apparmor/parameters/enabled")
+def apparmor_profile(root: Path) -> str:
+    """The profile for containers; '' on a machine without AppArmor.
+
+    LXC's ready-made profile is loaded with the machine; one generated for each container costs a
+    run of the profile compiler at each start.
+    """
+    enabled = root / "sys/module/apparmor/parameters/enabled"
     if not enabled.exists() or enabled.read_text().strip() != "Y":
         return ""
+    profiles = root / "sys/kernel/security/apparmor/profiles"
+    loaded = profiles.read_text() if profiles.exists() else ""
+    if f"{READY_MADE_PROFILE} " in loaded:
+        return READY_MADE_PROFILE
     if shutil.which("apparmor_parser") is None:
         log.warning("AppArmor is on, but apparmor_parser is missing: containers are unconfined")
         return "unconfined"

@@ -43,6 +43,11 @@ class NetworkApplier:
         if kept is not None:
             await self._apply(kept)
 
+    async def withdraw(self) -> None:
+        """Remove everything of ours from this machine; ``restore`` makes it again."""
+        async with self._lock:
+            await self._apply({})
+
     def forget_version(self) -> None:
         """Take the next state whatever its version: the service began to count anew."""
         self._version = 0
