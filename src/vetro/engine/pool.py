@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import secrets
 import signal
@@ -110,10 +111,9 @@ class EnginePool:
         return channel
 
     async def _job(self, rooms: Environments, lease: Lease, task: EngineTask) -> None:
-        channel = self._take_worker()
         renewal = asyncio.create_task(self._renew(rooms, lease), name="lease")
         try:
-            result = await self._in_worker(channel, task, lease.fence)
+            result = await self._run(task, lease.fence)
             await rooms.tasks.finish_task(lease, result)
             await forget(rooms.tasks.database, task.id)
         except WorkerDied as error:
@@ -135,7 +135,15 @@ class EnginePool:
             renewal.cancel()
             await asyncio.gather(renewal, return_exceptions=True)
             self._workers.pop(task.id, None)
-            channel.close()
+
+    async def _run(self, task: EngineTask, fence: int) -> TaskResult:
+        """Run a task in a worker. A worker that died before it had the task is replaced."""
+        for _ in range(3):
+            with self._take_worker() as channel:
+                pid = await self._hand_over(channel, task, fence)
+                if pid is not None:
+                    return await self._result(channel, task, pid)
+        raise WorkerDied("three engine workers in a row died before they began")
 
     async def _fail(
         self, rooms: Environments, lease: Lease, message: str, details: str | None = None
@@ -159,20 +167,24 @@ class EnginePool:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
-    async def _in_worker(self, channel: socket.socket, task: EngineTask, fence: int) -> TaskResult:
-        """Hand the task over and wait for its result. Errors: ``WorkerDied``."""
+    async def _hand_over(self, channel: socket.socket, task: EngineTask, fence: int) -> int | None:
+        """Give the task to a worker; its process id, or ``None`` when it is dead."""
         loop = asyncio.get_running_loop()
-        reader = _Reader(loop, channel)
-        hello = await reader.message()
+        hello = await _Reader(loop, channel).message()
         if hello is None:
-            raise WorkerDied("the engine worker ended before it began")
+            return None
         pid = int(hello["pid"])
+        body = json.dumps({"task": asdict(task), "fence": fence}).encode()
+        try:
+            await loop.sock_sendall(channel, len(body).to_bytes(LENGTH, "big") + body)
+        except ConnectionError:
+            return None
         self._workers[task.id] = pid
-        order = {"task": asdict(task), "fence": fence}
-        import json
+        return pid
 
-        body = json.dumps(order).encode()
-        await loop.sock_sendall(channel, len(body).to_bytes(LENGTH, "big") + body)
+    async def _result(self, channel: socket.socket, task: EngineTask, pid: int) -> TaskResult:
+        """Wait for a worker's result. Errors: ``WorkerDied``."""
+        reader = _Reader(asyncio.get_running_loop(), channel)
         answer = await reader.message()
         if answer is None:
             what = "deleting" if task.is_delete else "deploying"
@@ -202,8 +214,6 @@ class _Reader:
 
     async def message(self) -> Any:
         """The next message; ``None`` when the worker has gone."""
-        import json
-
         head = await self._exactly(LENGTH)
         if head is None:
             return None

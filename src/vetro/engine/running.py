@@ -166,7 +166,8 @@ def to_result(task: EngineTask, reply: TaskReply) -> TaskResult:
         model["Objects"] = None
         model["ObjectsCopy"] = None
     elif model.get("ObjectsCopy") is None and reply.stage != "<load>":
-        # A model that cannot be loaded built nothing. Otherwise something may have been built before it failed: a later deletion must look.
+        # A model that cannot be loaded built nothing. Otherwise something may have been built
+        # before it failed: a later deletion must look.
         model["ObjectsCopy"] = model.get("Objects")
     result = reply.result
     if reply.is_exception:

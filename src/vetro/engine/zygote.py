@@ -9,6 +9,7 @@ worker has a socket of its own, sent with the message that asks for it.
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import gc
 import json
 import os
@@ -72,6 +73,18 @@ class Zygote:
             return
 
 
+def die_with_parent() -> None:
+    """Have the kernel end this process when its parent dies, however that happens."""
+    pr_set_pdeathsig = 1
+    ctypes.CDLL(None, use_errno=True).prctl(pr_set_pdeathsig, signal.SIGKILL, 0, 0, 0)
+
+
+def close_inherited(keep: int) -> None:
+    """Let go of the service's files and sockets: its port and its lock must be free when it dies."""
+    os.closerange(3, keep)
+    os.closerange(keep + 1, os.sysconf("SC_OPEN_MAX"))
+
+
 def start_zygote(settings: EngineSettings) -> Zygote:
     """Fork the zygote. To be called before the process has threads."""
     ours, theirs = socket.socketpair()
@@ -82,6 +95,8 @@ def start_zygote(settings: EngineSettings) -> Zygote:
         ours.close()
         status = 1
         try:
+            die_with_parent()
+            close_inherited(theirs.fileno())
             _zygote(theirs, settings)
             status = 0
         finally:
@@ -113,6 +128,7 @@ def _zygote(control: socket.socket, settings: EngineSettings) -> None:
             control.close()
             status = 1
             try:
+                die_with_parent()
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                 _worker(socket.socket(fileno=descriptors[0]), settings, runtime)
                 status = 0
