@@ -113,7 +113,7 @@ def ends_with(string: Text, *suffixes: Text) -> bool:
 @registry.method()
 def substring(string: Text, start: Integer, length: Integer = -1) -> str:
     if length < 0:
-        return string[start:]
+        length = len(string)
     if start < 0:
         start += len(string)
     return string[start : start + length]
