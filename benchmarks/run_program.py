@@ -87,9 +87,7 @@ def main():
                 "load_seconds": load_seconds,
                 "import_seconds": import_seconds,
                 "result_digest": common.digest(value),
-                "peak_rss_mb": round(
-                    resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1
-                ),
+                "peak_rss_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
             }
         )
     )

@@ -1,15 +1,15 @@
 """What a face does around its handlers."""
 
-import errno
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from vetro.http import Assembly, assemble
+from vetro.http.accept import prefers_html
 from vetro.http.bodies import SpooledWriter
 from vetro.http.client import HttpClient
-from vetro.http.faults import InsufficientStorage, prefers_html
+from vetro.http.faults import InsufficientStorage
 
 ANONYMOUS = {"X-Auth-Token": ""}
 
@@ -170,21 +170,15 @@ async def test_bad_forms_are_refused_and_leave_nothing(
     assert not directory.exists() or list(directory.iterdir()) == []
 
 
-def test_a_full_disk_is_a_507(tmp_path: Path) -> None:
-    """ENOSPC while writing becomes a fault that says so, and the rest is removed."""
+async def test_a_full_disk_is_a_507(tmp_path: Path) -> None:
+    """ENOSPC while writing becomes a fault that says so, and nothing stays."""
     writer = SpooledWriter(tmp_path, 100)
-
-    class Full:
-        def write(self, _data: bytes) -> int:
-            raise OSError(errno.ENOSPC, "No space left on device")
-
-        def close(self) -> None:
-            raise OSError(errno.ENOSPC, "No space left on device")
-
     writer._file.close()
-    writer._file = Full()  # type: ignore[assignment]
+    # The kernel's own full disk.
+    writer._file = Path("/dev/full").open("wb", buffering=0)
+    await writer.write(b"x")
     with pytest.raises(InsufficientStorage, match="disk is full"):
-        writer.write(b"x")
+        await writer.close()
     writer.discard()
     assert list(tmp_path.iterdir()) == []
 

@@ -12,12 +12,12 @@ import re
 from functools import lru_cache
 from typing import Any
 
-import yaql as oracle_package
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from yaql import legacy as oracle_legacy
 
+import yaql as oracle_package
 from vetro.yaql import compile, legacy_names
+from yaql import legacy as oracle_legacy
 
 EXAMPLES = int(os.environ.get("VETRO_DIFFERENTIAL_EXAMPLES", "300"))
 OPTIONS = {

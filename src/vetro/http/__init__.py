@@ -9,17 +9,21 @@ runs them with ``serve``. Handlers raise ``Fault`` subclasses, read bodies with 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from vetro.http.accept import ANY_ACCEPT
+    from vetro.http.assembly import Assembly, assemble
     from vetro.http.bodies import (
         Part,
         content_type,
+        discard_abandoned_uploads,
         read_body,
         read_json,
         receive_multipart,
         receive_upload,
     )
-    from vetro.http.context import RequestContext, context_of, principal_of
+    from vetro.http.context import RequestContext, base_url, context_of, principal_of
+    from vetro.http.conventions import CATALOG_CONVENTIONS, COMPUTE_CONVENTIONS, Conventions
     from vetro.http.events import ServerEvent, event_stream, unless_closing
-    from vetro.http.face import Assembly, Face, assemble, make_face
+    from vetro.http.face import Face, make_face
     from vetro.http.faults import (
         CATALOG_FAULTS,
         COMPUTE_FAULTS,
@@ -31,7 +35,9 @@ if TYPE_CHECKING:
         GatewayTimeout,
         InsufficientStorage,
         InternalError,
+        MalformedBody,
         MethodNotAllowed,
+        NoSuchPath,
         NotAcceptable,
         NotFound,
         PayloadTooLarge,
@@ -42,21 +48,31 @@ if TYPE_CHECKING:
         UnsupportedMediaType,
     )
     from vetro.http.logs import configure_logging
+    from vetro.http.origins import Cors
+    from vetro.http.pages import PageRequest, paginate
     from vetro.http.principal import Authenticator, Principal
     from vetro.http.serving import serve
 
 _WHERE = {
-    "vetro.http.bodies": ("Part content_type read_body read_json receive_multipart receive_upload"),
-    "vetro.http.context": "RequestContext context_of principal_of",
+    "vetro.http.accept": "ANY_ACCEPT",
+    "vetro.http.assembly": "Assembly assemble",
+    "vetro.http.bodies": (
+        "Part content_type discard_abandoned_uploads read_body read_json receive_multipart"
+        " receive_upload"
+    ),
+    "vetro.http.context": "RequestContext base_url context_of principal_of",
+    "vetro.http.conventions": "CATALOG_CONVENTIONS COMPUTE_CONVENTIONS Conventions",
     "vetro.http.events": "ServerEvent event_stream unless_closing",
-    "vetro.http.face": "Assembly Face assemble make_face",
+    "vetro.http.face": "Face make_face",
     "vetro.http.faults": (
         "CATALOG_FAULTS COMPUTE_FAULTS BadRequest Conflict Fault FaultStyle Forbidden"
-        " GatewayTimeout InsufficientStorage InternalError MethodNotAllowed NotAcceptable NotFound"
-        " PayloadTooLarge PreconditionFailed ServiceUnavailable TooManyRequests Unauthorized"
-        " UnsupportedMediaType"
+        " GatewayTimeout InsufficientStorage InternalError MalformedBody MethodNotAllowed"
+        " NoSuchPath NotAcceptable NotFound PayloadTooLarge PreconditionFailed ServiceUnavailable"
+        " TooManyRequests Unauthorized UnsupportedMediaType"
     ),
     "vetro.http.logs": "configure_logging",
+    "vetro.http.origins": "Cors",
+    "vetro.http.pages": "PageRequest paginate",
     "vetro.http.principal": "Authenticator Principal",
     "vetro.http.serving": "serve",
 }
@@ -76,12 +92,17 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
+    "ANY_ACCEPT",
+    "CATALOG_CONVENTIONS",
     "CATALOG_FAULTS",
+    "COMPUTE_CONVENTIONS",
     "COMPUTE_FAULTS",
     "Assembly",
     "Authenticator",
     "BadRequest",
     "Conflict",
+    "Conventions",
+    "Cors",
     "Face",
     "Fault",
     "FaultStyle",
@@ -89,9 +110,12 @@ __all__ = [
     "GatewayTimeout",
     "InsufficientStorage",
     "InternalError",
+    "MalformedBody",
     "MethodNotAllowed",
+    "NoSuchPath",
     "NotAcceptable",
     "NotFound",
+    "PageRequest",
     "Part",
     "PayloadTooLarge",
     "PreconditionFailed",
@@ -103,11 +127,14 @@ __all__ = [
     "Unauthorized",
     "UnsupportedMediaType",
     "assemble",
+    "base_url",
     "configure_logging",
     "content_type",
     "context_of",
+    "discard_abandoned_uploads",
     "event_stream",
     "make_face",
+    "paginate",
     "principal_of",
     "read_body",
     "read_json",

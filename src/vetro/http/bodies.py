@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
 import secrets
+import time
 from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,15 +17,18 @@ import multipart
 from litestar import Request
 from multipart import MultipartError, MultipartSegment, PushMultipartParser
 
+from vetro.http.context import context_of
+from vetro.http.conventions import MEBIBYTE
 from vetro.http.faults import (
     BadRequest,
     InsufficientStorage,
+    MalformedBody,
     PayloadTooLarge,
     UnsupportedMediaType,
 )
 
-JSON_LIMIT = 16 * 2**20
-MEBIBYTE = 2**20
+UPLOAD_PREFIX = ".upload-"
+TEXT_LIMIT = MEBIBYTE
 
 
 def content_type(request: Request[Any, Any, Any]) -> str:
@@ -31,13 +36,34 @@ def content_type(request: Request[Any, Any, Any]) -> str:
     return request.headers.get("content-type", "").split(";", 1)[0].strip().lower()
 
 
-async def read_body(request: Request[Any, Any, Any], limit_bytes: int = JSON_LIMIT) -> bytes:
+def announced_bytes(request: Request[Any, Any, Any]) -> int | None:
+    """What ``Content-Length`` says; ``None`` for a body of unknown length."""
+    given = request.headers.get("content-length", "")
+    return int(given) if given.isdecimal() else None
+
+
+def refuse_larger(request: Request[Any, Any, Any], limit_bytes: int) -> None:
+    """413 at once for a body that says it is too large; nothing of it is read."""
+    announced = announced_bytes(request)
+    if announced is not None and announced > limit_bytes:
+        raise too_large("request body", limit_bytes)
+
+
+def too_large(what: str, limit_bytes: int) -> PayloadTooLarge:
+    """The fault for something that is larger than it may be."""
+    return PayloadTooLarge(
+        f"The {what} is larger than {limit_bytes} bytes ({limit_bytes / MEBIBYTE:g} MiB)"
+    )
+
+
+async def read_body(request: Request[Any, Any, Any], limit_bytes: int) -> bytes:
     """The whole body, at most ``limit_bytes``. ``PayloadTooLarge`` beyond that."""
+    refuse_larger(request, limit_bytes)
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
         if len(body) > limit_bytes:
-            raise PayloadTooLarge(f"The request body is larger than {limit_bytes} bytes")
+            raise too_large("request body", limit_bytes)
     return bytes(body)
 
 
@@ -45,12 +71,15 @@ async def read_json(
     request: Request[Any, Any, Any],
     types: Collection[str] = ("application/json",),
     *,
-    limit_bytes: int = JSON_LIMIT,
+    limit_bytes: int | None = None,
 ) -> Any:
     """The JSON body, or ``None`` for an empty one or one without a content type (§3).
 
-    Errors: 415 for another content type with a body, 400 ``Malformed request body``, 413.
+    ``limit_bytes``: by default what the face's conventions say. Errors: 415 for another content type
+    with a body, 400 ``Malformed request body``, 413.
     """
+    if limit_bytes is None:
+        limit_bytes = context_of(request).conventions.json_limit_bytes
     body = await read_body(request, limit_bytes)
     if not body:
         return None
@@ -62,43 +91,53 @@ async def read_json(
     try:
         return msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadRequest("Malformed request body") from error
+        raise MalformedBody("Malformed request body") from error
 
 
 class SpooledWriter:
-    """A file in ``directory`` that grows up to a limit and disappears unless it is kept."""
+    """A file in ``directory`` that grows up to a limit and disappears unless it is kept.
+
+    Disks can be slow: the writing happens in threads, a mebibyte at a time.
+    """
 
     def __init__(self, directory: Path, limit_bytes: int) -> None:
         directory.mkdir(parents=True, exist_ok=True)
-        self.path = directory / f".upload-{secrets.token_hex(12)}"
+        self.path = directory / f"{UPLOAD_PREFIX}{secrets.token_hex(12)}"
         self.limit = limit_bytes
         self.size = 0
-        self._file: IO[bytes] = self.path.open("xb")
+        self._waiting = bytearray()
+        self._file: IO[bytes] = self.path.open("xb", buffering=0)
 
-    def write(self, chunk: bytes | bytearray) -> None:
+    async def write(self, chunk: bytes | bytearray) -> None:
         """Append; 413 beyond the limit, 507 when the disk is full."""
         self.size += len(chunk)
         if self.size > self.limit:
-            raise PayloadTooLarge(
-                f"The upload is larger than {self.limit} bytes ({self.limit / MEBIBYTE:g} MiB)"
-            )
+            raise too_large("upload", self.limit)
+        self._waiting += chunk
+        if len(self._waiting) >= MEBIBYTE:
+            await self._flush()
+
+    async def _flush(self) -> None:
+        waiting, self._waiting = self._waiting, bytearray()
+
+        def write() -> None:
+            rest = memoryview(waiting)
+            while rest:
+                rest = rest[self._file.write(rest) :]
+
         try:
-            self._file.write(chunk)
+            await asyncio.to_thread(write)
         except OSError as error:
             raise _disk_fault(error) from error
 
-    def close(self) -> None:
-        """Finish writing."""
-        try:
-            self._file.close()
-        except OSError as error:
-            raise _disk_fault(error) from error
+    async def close(self) -> None:
+        """Write what is left and finish."""
+        await self._flush()
+        self._file.close()
 
     def discard(self) -> None:
         """Remove what was written."""
-        # On a full disk the rest of the buffer cannot be written, and need not be.
-        with contextlib.suppress(OSError):
-            self._file.close()
+        self._file.close()
         self.path.unlink(missing_ok=True)
 
 
@@ -110,6 +149,23 @@ def _disk_fault(error: OSError) -> Exception:
     return error
 
 
+def discard_abandoned_uploads(directory: Path, older_than_seconds: float = 86_400.0) -> int:
+    """Remove what a killed process left of its uploads; returns how many files.
+
+    For a start. The age keeps away from uploads that another process is receiving.
+    """
+    removed = 0
+    if not directory.is_dir():
+        return removed
+    before = time.time() - older_than_seconds
+    for path in directory.glob(f"{UPLOAD_PREFIX}*"):
+        with contextlib.suppress(FileNotFoundError):  # another process may clean as well
+            if path.stat().st_mtime < before:
+                path.unlink()
+                removed += 1
+    return removed
+
+
 async def receive_upload(
     request: Request[Any, Any, Any], directory: Path, limit_bytes: int
 ) -> Path:
@@ -117,11 +173,12 @@ async def receive_upload(
 
     The caller moves or removes the file. On any error nothing stays. Errors: 413, 507.
     """
+    refuse_larger(request, limit_bytes)
     writer = SpooledWriter(directory, limit_bytes)
     try:
         async for chunk in request.stream():
-            writer.write(chunk)
-        writer.close()
+            await writer.write(chunk)
+        await writer.close()
     except BaseException:
         writer.discard()
         raise
@@ -141,9 +198,6 @@ class Part:
     text: bytearray = field(default_factory=bytearray, repr=False)
 
 
-TEXT_LIMIT = 2**20
-
-
 async def receive_multipart(
     request: Request[Any, Any, Any], directory: Path, limit_bytes: int, *, max_parts: int = 16
 ) -> list[Part]:
@@ -161,6 +215,8 @@ async def receive_multipart(
     boundary = options.get("boundary", "")
     if not boundary:
         raise BadRequest("The multipart form has no boundary")
+    # The boundaries and headers of parts come on top of the files.
+    refuse_larger(request, limit_bytes * max_parts + TEXT_LIMIT)
     form = _Form(directory, limit_bytes, max_parts)
     try:
         with PushMultipartParser(boundary, max_segment_count=max_parts + 1) as parser:
@@ -186,17 +242,17 @@ class _Form:
     async def feed(self, parser: PushMultipartParser, stream: AsyncIterator[bytes]) -> None:
         async for chunk in stream:
             for event in parser.parse(chunk):
-                self._take(event)
+                await self._take(event)
         for event in parser.parse(b""):
-            self._take(event)
+            await self._take(event)
 
-    def _take(self, event: Any) -> None:
+    async def _take(self, event: Any) -> None:
         if isinstance(event, MultipartSegment):
             self._begin(event)
         elif event:
-            self._write(event)
+            await self._write(event)
         else:
-            self._end()
+            await self._end()
 
     def _begin(self, segment: MultipartSegment) -> None:
         if len(self.parts) >= self.max_parts:
@@ -211,19 +267,19 @@ class _Form:
             self.writers.append(self._writer)
             part.path = self._writer.path
 
-    def _write(self, chunk: bytes | bytearray) -> None:
+    async def _write(self, chunk: bytes | bytearray) -> None:
         part = self.parts[-1]
         part.size += len(chunk)
         if self._writer is not None:
-            self._writer.write(chunk)
+            await self._writer.write(chunk)
             return
         part.text.extend(chunk)
         if len(part.text) > TEXT_LIMIT:
-            raise PayloadTooLarge(f"The form field {part.name!r} is larger than {TEXT_LIMIT} bytes")
+            raise too_large(f"form field {part.name!r}", TEXT_LIMIT)
 
-    def _end(self) -> None:
+    async def _end(self) -> None:
         if self._writer is not None:
-            self._writer.close()
+            await self._writer.close()
             return
         part = self.parts[-1]
         try:

@@ -8,10 +8,12 @@ from typing import Any, cast
 
 from litestar.connection import ASGIConnection
 
+from vetro.http.conventions import Conventions
 from vetro.http.faults import Unauthorized
 from vetro.http.principal import Principal
 
 SCOPE_KEY = "vetro"
+PREFIX_KEY = "vetro_prefix"
 
 
 @dataclass
@@ -20,8 +22,8 @@ class RequestContext:
 
     request_id: str
     closing: asyncio.Event
+    conventions: Conventions
     principal: Principal | None = None
-    route: str | None = None
 
 
 def context_of(connection: ASGIConnection[Any, Any, Any, Any]) -> RequestContext:
@@ -35,3 +37,13 @@ def principal_of(connection: ASGIConnection[Any, Any, Any, Any]) -> Principal:
     if principal is None:
         raise Unauthorized("Authentication required")
     return principal
+
+
+def base_url(connection: ASGIConnection[Any, Any, Any, Any]) -> str:
+    """The service's address as this client reached it, without a slash at the end.
+
+    Behind a proxy (and only when proxies are trusted) it is the proxy's.
+    """
+    scope = cast("dict[str, Any]", connection.scope)
+    host = connection.headers.get("host", "")
+    return f"{scope['scheme']}://{host}{scope.get(PREFIX_KEY, '')}"

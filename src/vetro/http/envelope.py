@@ -10,48 +10,37 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import time
+import traceback
 import uuid
 from collections.abc import Callable
 from typing import Any, cast
 
-import msgspec
 import structlog
 from litestar import Litestar
 from litestar.exceptions import HTTPException
 from litestar.types import Message, Receive, Scope, Send
 
-from vetro.http.context import SCOPE_KEY, RequestContext
-from vetro.http.faults import (
-    FAULT_OF_STATUS,
-    BadRequest,
-    Fault,
-    FaultStyle,
-    InternalError,
-    Unauthorized,
-)
-from vetro.http.metrics import observe_request
+from vetro.http.context import PREFIX_KEY, SCOPE_KEY, RequestContext
+from vetro.http.conventions import Conventions
+from vetro.http.faults import FaultStyle, Unauthorized
+from vetro.http.metrics import IN_PROGRESS, observe_request
+from vetro.http.origins import Headers, header
 from vetro.http.principal import Authenticator
+from vetro.http.translation import to_fault
 
 log = structlog.get_logger("vetro.http")
 
-STRIPPED = frozenset(
-    name.encode()
-    for name in (
-        "x-roles",
-        "x-role",
-        "x-user",
-        "x-user-id",
-        "x-user-name",
-        "x-tenant",
-        "x-tenant-id",
-        "x-tenant-name",
-        "x-project-id",
-        "x-project-name",
-        "x-service-catalog",
-        "x-identity-status",
-    )
+#: Set by a token filter behind the client, never by the client (catalog-api.md §2).
+STRIPPED = re.compile(
+    rb"x-(roles?|user|user-(id|name|domain-id|domain-name|domain)|tenant|tenant-(id|name)"
+    rb"|project-(id|name|domain-id|domain-name)|domain-(id|name)|is-admin-project|service-catalog"
+    rb"|identity-status|service-identity-status)$"
 )
+CLIENT_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}$")
+#: What proxies call a request whose client went away before its answer.
+CLIENT_CLOSED = 499
 
 
 class Envelope:
@@ -65,17 +54,20 @@ class Envelope:
         faults: FaultStyle,
         authenticator: Authenticator | None,
         public: Callable[[str, str], bool],
-        request_id_header: str,
+        conventions: Conventions,
         www_authenticate: str,
+        debug: bool,
     ) -> None:
         self.app = app
         self.name = name
         self.faults = faults
         self.authenticator = authenticator
         self.public = public
-        self.request_id_header = request_id_header.lower().encode()
+        self.conventions = conventions
         self.www_authenticate = www_authenticate
+        self.debug = debug
         self.closing = asyncio.Event()
+        self._in_progress = IN_PROGRESS.labels(name)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -83,66 +75,58 @@ class Envelope:
             await self.app(scope, receive, send)
             return
         given = cast("dict[str, Any]", scope)
-        headers: list[tuple[bytes, bytes]] = list(given["headers"])
-        context = RequestContext(f"req-{uuid.uuid4()}", self.closing)
+        headers: Headers = list(given["headers"])
+        context = RequestContext(self._request_id(headers), self.closing, self.conventions)
         path: str = given["path"]
         if len(path) > 1 and path.endswith("/") and not path.endswith("//"):
             path = path[:-1]
+        method: str = given["method"]
         inner = {
             **given,
             SCOPE_KEY: context,
             "path": path,
             "raw_path": path.encode(),
-            "headers": [pair for pair in headers if pair[0].lower() not in STRIPPED],
+            "headers": [pair for pair in headers if not STRIPPED.match(pair[0].lower())],
+            "method": "GET" if method == "HEAD" else method,
         }
-        method: str = given["method"]
-        head = method == "HEAD"
-        if head:
-            inner["method"] = "GET"
-        started = time.perf_counter()
-        status = 0
-        began = False
-
-        async def answer(message: Message) -> None:
-            nonlocal status, began
-            if message["type"] == "http.response.start":
-                began = True
-                status = message["status"]
-                extra = [(self.request_id_header, context.request_id.encode())]
-                message = cast(
-                    "Message", {**message, "headers": [*message.get("headers", []), *extra]}
+        exchange = _Exchange(receive, send, self.conventions, context.request_id, method == "HEAD")
+        with (
+            self._in_progress.track_inprogress(),
+            structlog.contextvars.bound_contextvars(request_id=context.request_id),
+        ):
+            try:
+                await self._authenticate(method, path, headers, context, given)
+                await self.app(cast("Scope", inner), exchange.receive, exchange.send)
+            except Exception as error:  # noqa: BLE001 - the outermost place: every error is answered
+                await self._failed(error, exchange, path, headers, context)
+            finally:
+                template = str(inner.get("path_template") or "(none)")
+                seconds = time.perf_counter() - exchange.started
+                observe_request(self.name, method, template, exchange.status, seconds)
+                log.debug(
+                    "request",
+                    face=self.name,
+                    method=method,
+                    path=path,
+                    status=exchange.status,
+                    milliseconds=round(seconds * 1000, 1),
                 )
-            elif head and message["type"] == "http.response.body":
-                message = cast("Message", {**message, "body": b""})
-            await send(message)
 
-        try:
-            await self._authenticate(method, path, headers, context)
-            await self.app(cast("Scope", inner), receive, answer)
-        except Exception as error:
-            if began:
-                raise
-            await self._fail(to_fault(error, context.request_id), headers, context, answer)
-        finally:
-            observe_request(
-                self.name,
-                method,
-                str(inner.get("path_template") or "(none)"),
-                status,
-                time.perf_counter() - started,
-            )
-            log.debug(
-                "request",
-                face=self.name,
-                method=method,
-                path=path,
-                status=status,
-                request_id=context.request_id,
-                milliseconds=round((time.perf_counter() - started) * 1000, 1),
-            )
+    def _request_id(self, headers: Headers) -> str:
+        if self.conventions.keeps_request_id:
+            name = self.conventions.request_id_header.lower().encode()
+            given = header(headers, name)
+            if CLIENT_REQUEST_ID.match(given):
+                return given
+        return f"{self.conventions.request_id_prefix}{uuid.uuid4()}"
 
     async def _authenticate(
-        self, method: str, path: str, headers: list[tuple[bytes, bytes]], context: RequestContext
+        self,
+        method: str,
+        path: str,
+        headers: Headers,
+        context: RequestContext,
+        scope: dict[str, Any],
     ) -> None:
         if self.authenticator is None:
             return
@@ -153,71 +137,113 @@ class Envelope:
                 token = bearer[7:].strip()
         principal = await self.authenticator.authenticate(token) if token else None
         if principal is None and not self.public(method, path):
+            challenge = self.www_authenticate or (
+                f'Keystone uri="{scope["scheme"]}://{header(headers, b"host")}'
+                f'{scope.get(PREFIX_KEY, "")}/identity"'
+            )
             raise Unauthorized(
                 "The token is not valid" if token else "Authentication required",
-                headers={"WWW-Authenticate": self.www_authenticate},
+                headers={"WWW-Authenticate": challenge},
             )
         context.principal = principal
 
-    async def _fail(
+    async def _failed(
         self,
-        fault: Fault,
-        headers: list[tuple[bytes, bytes]],
+        error: Exception,
+        exchange: _Exchange,
+        path: str,
+        headers: Headers,
         context: RequestContext,
-        send: Send,
     ) -> None:
+        """Answer with the fault that an exception stands for, as far as one can still answer."""
+        if exchange.client_gone:
+            exchange.status = CLIENT_CLOSED
+            if isinstance(error, HTTPException | ConnectionError):
+                # How the framework tells a handler that reads; nobody is there to be answered.
+                log.info("the client went away before its answer", path=path)
+            else:
+                log.error("request failed, and its client is gone", path=path, exc_info=error)
+            return
+        if exchange.began:
+            # Half an answer is out: only breaking the connection can say that the rest is missing.
+            log.error("a response broke off", path=path, exc_info=error)
+            raise error
+        fault = to_fault(error, context.request_id, path)
+        if self.debug:
+            fault.extra.setdefault("traceback", "".join(traceback.format_exception(error)))
         body, content_type = self.faults.render(
             fault, context.request_id, header(headers, b"accept")
         )
-        pairs = [
+        pairs: Headers = [
             (b"content-type", content_type.encode()),
             (b"content-length", str(len(body)).encode()),
             *((name.lower().encode(), value.encode()) for name, value in fault.headers.items()),
-            *((name.lower().encode(), v.encode()) for name, v in self.faults.headers.items()),
         ]
         # A client that went away meanwhile cannot be told.
         with contextlib.suppress(ConnectionError):
-            await send(
+            await exchange.send(
                 cast(
                     "Message",
                     {"type": "http.response.start", "status": fault.status, "headers": pairs},
                 )
             )
-            await send(
+            await exchange.send(
                 cast("Message", {"type": "http.response.body", "body": body, "more_body": False})
             )
 
 
-def header(headers: list[tuple[bytes, bytes]], name: bytes) -> str:
-    """The first header of this name, or ''."""
-    for key, value in headers:
-        if key.lower() == name:
-            return value.decode("latin-1")
-    return ""
+class _Exchange:
+    """The two directions of one request, with what every answer of the face carries."""
 
+    def __init__(
+        self,
+        receive: Receive,
+        send: Send,
+        conventions: Conventions,
+        request_id: str,
+        head: bool,
+    ) -> None:
+        self._receive = receive
+        self._send = send
+        self._conventions = conventions
+        self._request_id = request_id
+        self._head = head
+        self._ended = False
+        self.started = time.perf_counter()
+        self.status = 0
+        self.began = False
+        self.client_gone = False
 
-def to_fault(error: Exception, request_id: str) -> Fault:
-    """The fault an exception stands for; unexpected ones are logged and say only the request id."""
-    if isinstance(error, Fault):
-        return error
-    if isinstance(error, HTTPException):
-        kind = FAULT_OF_STATUS.get(error.status_code)
-        message = error.detail or ""
-        if error.status_code == 404:
-            message = "There is nothing at this path"
-        if error.status_code == 405:
-            message = "This path does not have this method"
-        extra = getattr(error, "extra", None)
-        if extra and error.status_code == 400:
-            message = f"{message}: {extra}"
-        if kind is not None:
-            return kind(message, headers=dict(error.headers or {}))
-        return Fault(message, status=error.status_code, headers=dict(error.headers or {}))
-    if isinstance(error, msgspec.ValidationError):
-        return BadRequest(str(error))
-    if isinstance(error, msgspec.DecodeError):
-        return BadRequest("Malformed request body")
-    log.exception("request failed", request_id=request_id, exc_info=error)
-    return InternalError(
-        f"An unexpected error occurred; the log of the service has it under {request_id}"
-    )
+    async def receive(self) -> Any:
+        """The next message of the request."""
+        if self._ended:
+            return {"type": "http.disconnect"}
+        message = await self._receive()
+        if message["type"] == "http.disconnect":
+            self.client_gone = True
+        return message
+
+    async def send(self, message: Message) -> None:
+        """Pass a message of the answer on."""
+        if self._ended:
+            return
+        if message["type"] == "http.response.start":
+            self.began = True
+            self.status = message["status"]
+            extra = self._extra_headers()
+            own = {name for name, _ in extra}
+            kept = [pair for pair in message.get("headers", []) if pair[0].lower() not in own]
+            message = cast("Message", {**message, "headers": [*kept, *extra]})
+        elif self._head and message["type"] == "http.response.body":
+            # The headers were all; a handler that streams for ever need not go on.
+            self._ended = True
+            message = cast("Message", {**message, "body": b"", "more_body": False})
+        await self._send(message)
+
+    def _extra_headers(self) -> Headers:
+        conventions = self._conventions
+        pairs = {conventions.request_id_header: self._request_id, **conventions.headers}
+        if conventions.response_time_header:
+            milliseconds = round((time.perf_counter() - self.started) * 1000)
+            pairs[conventions.response_time_header] = str(milliseconds)
+        return [(name.lower().encode(), value.encode()) for name, value in pairs.items()]

@@ -4,9 +4,11 @@
 
     Fault                     any status, with a title and a type
     ├── BadRequest        400
+    │   └── MalformedBody 400  the body is not what its content type says
     ├── Unauthorized      401
     ├── Forbidden         403
     ├── NotFound          404
+    │   └── NoSuchPath    404  no call has this path
     ├── MethodNotAllowed  405
     ├── NotAcceptable     406
     ├── Conflict          409
@@ -24,7 +26,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
@@ -62,6 +64,10 @@ class BadRequest(Fault):
     status = 400
 
 
+class MalformedBody(BadRequest):
+    """400: the body cannot be read as what its content type says."""
+
+
 class Unauthorized(Fault):
     """401: no token, or none that is valid."""
 
@@ -78,6 +84,10 @@ class NotFound(Fault):
     """404: there is no such thing."""
 
     status = 404
+
+
+class NoSuchPath(NotFound):
+    """404: no call has this path."""
 
 
 class MethodNotAllowed(Fault):
@@ -173,10 +183,11 @@ class FaultStyle:
 
     body: Callable[[Fault, str], Any]
     html: bool = False
-    headers: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def render(self, fault: Fault, request_id: str, accept: str) -> tuple[bytes, str]:
         """The body and its content type."""
+        from vetro.http.accept import prefers_html  # faults are also for clients, without a server
+
         if self.html and prefers_html(accept):
             page = (
                 f"<html><head><title>{fault.status} {html.escape(fault.title)}</title></head>"
@@ -185,23 +196,6 @@ class FaultStyle:
             )
             return page.encode(), "text/html; charset=utf-8"
         return msgspec.json.encode(self.body(fault, request_id)), "application/json"
-
-
-def prefers_html(accept: str) -> bool:
-    """Whether ``text/html`` is asked for explicitly and ranks above JSON."""
-    quality = {"text/html": 0.0, "application/json": 0.0}
-    for part in accept.split(","):
-        name, *parameters = (piece.strip() for piece in part.split(";"))
-        q = 1.0
-        for parameter in parameters:
-            if parameter.startswith("q="):
-                try:
-                    q = float(parameter[2:])
-                except ValueError:
-                    q = 0.0
-        if name in quality:
-            quality[name] = max(quality[name], q)
-    return quality["text/html"] > quality["application/json"]
 
 
 def _catalog_body(fault: Fault, request_id: str) -> Any:
@@ -217,9 +211,21 @@ def _catalog_body(fault: Fault, request_id: str) -> Any:
     }
 
 
-def _compute_body(fault: Fault, request_id: str) -> Any:
-    return {"code": fault.type, "message": fault.message, **fault.extra}
+def _compute_body(fault: Fault, _request_id: str) -> Any:
+    code = COMPUTE_CODES.get(fault.type, fault.type)
+    return {"code": code, "message": fault.message, **fault.extra}
 
+
+#: The compute API's names for faults that its handlers did not raise themselves.
+COMPUTE_CODES = {
+    "BadRequest": "InvalidArgument",
+    "MalformedBody": "InvalidContent",
+    "NotFound": "ResourceNotFound",
+    "NoSuchPath": "ResourceNotFound",
+    "Unauthorized": "InvalidCredentials",
+    "Forbidden": "NotAuthorized",
+    "PayloadTooLarge": "RequestEntityTooLarge",
+}
 
 CATALOG_FAULTS = FaultStyle(_catalog_body, html=True)
 COMPUTE_FAULTS = FaultStyle(_compute_body)

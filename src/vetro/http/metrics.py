@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, Counter, Histogram, generate_latest
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    REGISTRY,
+    Counter,
+    Gauge,
+    Histogram,
+    generate_latest,
+)
 
 REQUESTS = Counter("vetro_http_requests", "Requests served", ["face", "method", "route", "status"])
 DURATION = Histogram(
@@ -11,6 +18,7 @@ DURATION = Histogram(
     ["face", "route"],
     buckets=(0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 60.0),
 )
+IN_PROGRESS = Gauge("vetro_http_requests_in_progress", "Requests not answered yet", ["face"])
 
 
 def observe_request(face: str, method: str, route: str, status: int, seconds: float) -> None:

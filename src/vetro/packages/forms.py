@@ -292,7 +292,10 @@ def _form_field(page: str, given: Any) -> FormField:
 
     choices: Any = attribute("choices") or []
     listed = cast("list[Any]", choices) if isinstance(choices, list) else None
-    keys = [str(one[0]) for one in listed] if listed is not None else [str(k) for k in cast("dict[Any, Any]", choices)]
+    if listed is not None:
+        keys = [str(one[0]) for one in listed]
+    else:
+        keys = [str(key) for key in cast("dict[Any, Any]", choices)]
     pattern = attribute("regexpValidator")
     return FormField(
         page=page,

@@ -52,7 +52,7 @@ from .errors import (
 from .evaluation import Evaluation, Limits
 from .evaluation import Limits as YaqlLimits
 from .expression import Expression, evaluate
-from .expression import compile_expression as compile  # noqa: A004 - the published name
+from .expression import compile_expression as compile
 from .grammar import MURANOPL, STANDARD, Grammar
 from .library import Library, standard_library
 from .parser import parse

@@ -45,9 +45,7 @@ def range_to(rt: Evaluation, stop: Integer) -> Any:
 
 
 @registry.function("range", flavours=LEGACY)
-def range_list(
-    rt: Evaluation, start: Integer, stop: Integer, step: Integer = 1
-) -> list[int]:
+def range_list(rt: Evaluation, start: Integer, stop: Integer, step: Integer = 1) -> list[int]:
     return collect(_range(rt, start, stop, step), rt)
 
 

@@ -1,0 +1,192 @@
+"""Several faces as one ASGI application behind one port."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from email.utils import formatdate
+from typing import Any, cast
+
+import msgspec
+from litestar.types import Message, Receive, Scope, Send
+
+from vetro.http.face import Face
+from vetro.http.faults import CATALOG_FAULTS, Fault, MethodNotAllowed, NoSuchPath
+from vetro.http.metrics import exposition
+from vetro.http.origins import Cors, Headers, behind_proxy
+
+Operation = Callable[[], Awaitable[tuple[int, bytes, str]]]
+Readiness = Callable[[], Awaitable[Mapping[str, str]]]
+
+
+class Assembly:
+    """Several faces as one ASGI application.
+
+    A request goes to the face with the longest matching prefix. ``/healthz`` (the process answers),
+    ``/readyz`` (everything it needs answers; 503 names what does not) and ``/metrics`` are its own.
+    """
+
+    def __init__(
+        self,
+        faces: Sequence[Face],
+        readiness: Readiness | None = None,
+        *,
+        cors: Cors | None = None,
+        trust_proxy: bool = False,
+    ) -> None:
+        self.faces = sorted(faces, key=lambda face: len(face.prefix), reverse=True)
+        self.readiness = readiness
+        self.cors = cors
+        self.trust_proxy = trust_proxy
+        self._operations: dict[str, Operation] = {
+            "/healthz": self._healthz,
+            "/readyz": self._readyz,
+            "/metrics": self._metrics,
+        }
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None, None]:
+        """Run the life spans of all faces for the duration of the block."""
+        # In a task of their own: a life span must end in the task it began in, and the block may
+        # be left by another (test fixtures do that).
+        started = asyncio.Event()
+        stop = asyncio.Event()
+
+        async def hold() -> None:
+            async with AsyncExitStack() as stack:
+                for face in self.faces:
+                    await stack.enter_async_context(face.app.app.lifespan())
+                started.set()
+                await stop.wait()
+
+        holder = asyncio.create_task(hold(), name="life spans")
+        starting = asyncio.create_task(started.wait())
+        try:
+            await asyncio.wait({holder, starting}, return_when=asyncio.FIRST_COMPLETED)
+            if holder.done():
+                await holder  # a life span failed to start: say why
+            yield
+        finally:
+            starting.cancel()
+            stop.set()
+            await holder
+
+    def close_streams(self) -> None:
+        """Let long polls and event streams end: the process is closing."""
+        for face in self.faces:
+            face.app.closing.set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Dispatch one request."""
+        given = cast("dict[str, Any]", scope)
+        if given["type"] != "http":
+            raise RuntimeError(
+                f"there is nothing here for {given['type']}: life spans run in Assembly.running(),"
+                " and no face has web sockets"
+            )
+        send = _dated(send)
+        if self.trust_proxy:
+            given = behind_proxy(given)
+        headers: Headers = given["headers"]
+        method: str = given["method"]
+        if self.cors is not None and (origin := self.cors.allowed(headers)):
+            if self.cors.is_preflight(method, headers):
+                await _respond(send, 204, b"", "", self.cors.preflight_headers(origin))
+                return
+            send = self.cors.opened(send, origin)
+        path: str = given["path"]
+        operation = self._operations.get(path)
+        if operation is not None:
+            if method not in ("GET", "HEAD"):
+                refusal = MethodNotAllowed(
+                    f"{path} does not have this method", headers={"Allow": "GET, HEAD"}
+                )
+                await _refuse(send, refusal)
+                return
+            status, body, content_type = await operation()
+            await _respond(send, status, body, content_type)
+            return
+        for face in self.faces:
+            prefix = face.prefix
+            if path == prefix or path.startswith(prefix + "/") or not prefix:
+                inner = {**given, "path": path[len(prefix) :] or "/"}
+                await face.app(cast("Scope", inner), receive, send)
+                return
+        await _refuse(send, NoSuchPath(f"{path} does not exist"))
+
+    async def _healthz(self) -> tuple[int, bytes, str]:
+        return 200, b'{"status":"ok"}', "application/json"
+
+    async def _readyz(self) -> tuple[int, bytes, str]:
+        problems = dict(await self.readiness()) if self.readiness else {}
+        body = msgspec.json.encode(
+            {"status": "not ready" if problems else "ready", "waiting_on": problems}
+        )
+        return (503 if problems else 200), body, "application/json"
+
+    async def _metrics(self) -> tuple[int, bytes, str]:
+        body, content_type = exposition()
+        return 200, body, content_type
+
+
+def assemble(
+    faces: Sequence[Face],
+    *,
+    readiness: Readiness | None = None,
+    cors: Cors | None = None,
+    trust_proxy: bool = False,
+) -> Assembly:
+    """Put faces behind one port.
+
+    ``readiness`` returns what is missing, by name. ``cors``: which web origins may use it.
+    ``trust_proxy``: believe ``Forwarded`` and ``X-Forwarded-*`` (catalog-api.md §1).
+    """
+    return Assembly(faces, readiness, cors=cors, trust_proxy=trust_proxy)
+
+
+async def _refuse(send: Send, fault: Fault) -> None:
+    """Answer with a fault outside every face."""
+    request_id = _new_request_id()
+    body, content_type = CATALOG_FAULTS.render(fault, request_id, "")
+    extra = [(name.lower().encode(), value.encode()) for name, value in fault.headers.items()]
+    await _respond(send, fault.status, body, content_type, extra, request_id)
+
+
+async def _respond(
+    send: Send,
+    status: int,
+    body: bytes,
+    content_type: str,
+    extra: Headers | None = None,
+    request_id: str = "",
+) -> None:
+    headers: Headers = [
+        (b"content-length", str(len(body)).encode()),
+        (b"x-openstack-request-id", (request_id or _new_request_id()).encode()),
+        *(extra or ()),
+    ]
+    if content_type:
+        headers.append((b"content-type", content_type.encode()))
+    if status == 204:
+        headers = headers[1:]
+    await send(cast("Any", {"type": "http.response.start", "status": status, "headers": headers}))
+    await send(cast("Any", {"type": "http.response.body", "body": body, "more_body": False}))
+
+
+def _new_request_id() -> str:
+    return f"req-{uuid.uuid4()}"
+
+
+def _dated(send: Send) -> Send:
+    """``send``, with a ``Date`` on the answer."""
+
+    async def answer(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            date = (b"date", formatdate(time.time(), usegmt=True).encode())
+            message = cast("Message", {**message, "headers": [*message.get("headers", []), date]})
+        await send(message)
+
+    return answer

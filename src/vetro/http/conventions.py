@@ -1,0 +1,40 @@
+"""What a family of APIs expects around each answer, whatever the call."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+MEBIBYTE = 2**20
+
+
+@dataclass(frozen=True)
+class Conventions:
+    """Headers on every answer, and the limit of bodies that set none of their own.
+
+    ``keeps_request_id``: a request id that the client sends is used instead of a new one.
+    ``response_time_header``: carries the milliseconds until the answer began; '' for none.
+    ``json_limit_bytes``: what ``read_json`` takes when its caller names no limit.
+    """
+
+    request_id_header: str = "X-Openstack-Request-Id"
+    request_id_prefix: str = "req-"
+    keeps_request_id: bool = False
+    response_time_header: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    json_limit_bytes: int = MEBIBYTE
+
+
+#: catalog-api.md §2 and §11; also the identity service's.
+CATALOG_CONVENTIONS = Conventions()
+
+#: compute-node-api.md §2. A node with a thousand machines reports more than a mebibyte of status.
+COMPUTE_CONVENTIONS = Conventions(
+    request_id_header="x-request-id",
+    request_id_prefix="",
+    keeps_request_id=True,
+    response_time_header="x-response-time",
+    headers={"Server": "Compute Node API", "x-server-name": socket.gethostname()},
+    json_limit_bytes=16 * MEBIBYTE,
+)

@@ -1,0 +1,122 @@
+"""Where requests come from: other web origins (CORS), and proxies in front of the service."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from litestar.types import Message, Send
+
+from vetro.http.context import PREFIX_KEY
+
+Headers = list[tuple[bytes, bytes]]
+
+CORS_HEADERS = (
+    "X-Auth-Token",
+    "X-Openstack-Request-Id",
+    "X-Configuration-Session",
+    "X-Roles",
+    "X-User-Id",
+    "X-Tenant-Id",
+)
+CORS_METHODS = "GET, PUT, POST, DELETE, PATCH"
+PREFLIGHT_SECONDS = 600
+
+
+def header(headers: Headers, name: bytes) -> str:
+    """The first header of this name, or ''."""
+    for key, value in headers:
+        if key.lower() == name:
+            return value.decode("latin-1")
+    return ""
+
+
+@dataclass(frozen=True)
+class Cors:
+    """Which web origins may use the service from a browser (catalog-api.md §11); ``*`` is any."""
+
+    origins: Sequence[str]
+
+    def allowed(self, headers: Headers) -> str:
+        """The request's origin when it is allowed, or ''."""
+        origin = header(headers, b"origin")
+        return origin if origin and ("*" in self.origins or origin in self.origins) else ""
+
+    @staticmethod
+    def is_preflight(method: str, headers: Headers) -> bool:
+        """Whether a browser asks if it may ask."""
+        return method == "OPTIONS" and bool(header(headers, b"access-control-request-method"))
+
+    @staticmethod
+    def preflight_headers(origin: str) -> Headers:
+        """The answer to a preflight; it needs no token."""
+        return [
+            (b"access-control-allow-origin", origin.encode("latin-1")),
+            (b"access-control-allow-methods", CORS_METHODS.encode()),
+            (
+                b"access-control-allow-headers",
+                ", ".join((*CORS_HEADERS, "Content-Type", "Last-Event-ID")).encode(),
+            ),
+            (b"access-control-max-age", str(PREFLIGHT_SECONDS).encode()),
+            (b"vary", b"Origin"),
+        ]
+
+    @staticmethod
+    def opened(send: Send, origin: str) -> Send:
+        """``send``, with the headers that let the origin's page read the answer."""
+
+        async def answer(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                extra = [
+                    (b"access-control-allow-origin", origin.encode("latin-1")),
+                    (b"access-control-expose-headers", ", ".join(CORS_HEADERS).encode()),
+                    (b"vary", b"Origin"),
+                ]
+                message = cast(
+                    "Message", {**message, "headers": [*message.get("headers", []), *extra]}
+                )
+            await send(message)
+
+        return answer
+
+
+def behind_proxy(scope: dict[str, Any]) -> dict[str, Any]:
+    """The scope as the client sees it, by ``Forwarded`` or ``X-Forwarded-Proto|Host|Prefix|For``.
+
+    Only for a service that nobody reaches but through its proxy (``enable_proxy_headers_parsing``):
+    anybody can send these headers. Of several addresses the last counts, which the proxy added.
+    """
+    headers: Headers = list(scope["headers"])
+    said = _forwarded(header(headers, b"forwarded"))
+
+    def given(name: str, fallback: bytes) -> str:
+        return said.get(name) or header(headers, fallback).split(",")[-1].strip()
+
+    proto = given("proto", b"x-forwarded-proto").lower()
+    host = given("host", b"x-forwarded-host")
+    address = given("for", b"x-forwarded-for")
+    prefix = header(headers, b"x-forwarded-prefix").rstrip("/")
+    changed = dict(scope)
+    if proto in ("http", "https"):
+        changed["scheme"] = proto
+    if host:
+        changed["headers"] = [
+            *(pair for pair in headers if pair[0].lower() != b"host"),
+            (b"host", host.encode("latin-1")),
+        ]
+    if address:
+        changed["client"] = (address.removeprefix("[").split("]")[0], 0)
+    if prefix.startswith("/"):
+        changed[PREFIX_KEY] = prefix
+    return changed
+
+
+def _forwarded(value: str) -> dict[str, str]:
+    """The parameters of the last element of a ``Forwarded`` header (RFC 7239)."""
+    result: dict[str, str] = {}
+    for pair in value.split(",")[-1].split(";"):
+        name, separator, text = pair.partition("=")
+        if separator:
+            result[name.strip().lower()] = text.strip().strip('"')
+    return result

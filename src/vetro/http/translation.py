@@ -1,0 +1,69 @@
+"""From whatever a handler raised to the fault that the client is told."""
+
+from __future__ import annotations
+
+import errno
+
+import msgspec
+import structlog
+from litestar.exceptions import HTTPException
+
+from vetro.http.faults import (
+    FAULT_OF_STATUS,
+    BadRequest,
+    Fault,
+    InsufficientStorage,
+    InternalError,
+    MalformedBody,
+    NoSuchPath,
+    ServiceUnavailable,
+)
+
+log = structlog.get_logger("vetro.http")
+RETRY_SECONDS = "1"
+
+
+def to_fault(error: Exception, request_id: str, path: str) -> Fault:
+    """The fault an exception stands for; unexpected ones are logged and say only the request id."""
+    if isinstance(error, Fault):
+        return error
+    if isinstance(error, HTTPException):
+        return _of_framework(error, path)
+    if isinstance(error, msgspec.ValidationError):
+        return BadRequest(str(error))
+    if isinstance(error, msgspec.DecodeError):
+        return MalformedBody("Malformed request body")
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        log.error("the disk is full", request_id=request_id, error=str(error))
+        return InsufficientStorage("The service's disk is full; nothing of this request was kept")
+    if isinstance(error, ConnectionError | TimeoutError):
+        # The database or another service behind us; storage's errors are of these kinds as well.
+        log.error("something needed does not answer", request_id=request_id, exc_info=error)
+        return ServiceUnavailable(
+            "Something that this call needs does not answer at the moment; try again",
+            headers={"Retry-After": RETRY_SECONDS},
+        )
+    log.error("request failed", request_id=request_id, exc_info=error)
+    return InternalError(
+        f"An unexpected error occurred; the log of the service has it under {request_id}"
+    )
+
+
+def _of_framework(error: HTTPException, path: str) -> Fault:
+    headers = dict(error.headers or {})
+    if error.status_code == 404:
+        return NoSuchPath(f"{path} does not exist", headers=headers)
+    message = error.detail or ""
+    if error.status_code == 405:
+        message = f"{path} does not have this method"
+        allowed = {one.strip() for one in headers.pop("Allow", headers.pop("allow", "")).split(",")}
+        if "GET" in allowed:
+            allowed.add("HEAD")
+        headers["Allow"] = ", ".join(sorted(allowed - {""}))
+    extra = getattr(error, "extra", None)
+    if extra and error.status_code == 400:
+        message = f"{message}: {extra}"
+    kind = FAULT_OF_STATUS.get(error.status_code)
+    if kind is not None:
+        return kind(message, headers=headers)
+    return Fault(message, status=error.status_code, headers=headers)
