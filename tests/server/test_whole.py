@@ -33,6 +33,7 @@ class Installation:
         self.directory = directory
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
+        self.prefix = f"v{self.port % 4096:03x}"
         self.process: subprocess.Popen[bytes] | None = None
         self.environ = {
             **os.environ,
@@ -40,7 +41,7 @@ class Installation:
             "VETRO_URL": self.url,
             "XDG_STATE_HOME": str(directory / "client"),
             # Apart from every other Vetro on this machine.
-            "VETRO_NODE_PREFIX": "vq",
+            "VETRO_NODE_PREFIX": self.prefix,
             "VETRO_NETWORK_EXTERNAL_CIDR": "172.29.77.0/24",
             "VETRO_NETWORK_ENV_IP_TEMPLATE": "10.77.0.0",
             "VETRO_NETWORK_MAX_ENVIRONMENTS": "16",
@@ -123,7 +124,7 @@ class Installation:
         found += [
             line.split()[0]
             for line in links.splitlines()
-            if line.startswith("vq") and not line.startswith("vqext")
+            if line.startswith(self.prefix) and not line.startswith(f"{self.prefix}ext")
         ]
         return found
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 import structlog
@@ -27,10 +27,14 @@ from vetro.http import (
     make_face,
     read_body,
 )
+from vetro.messaging.budget import RequestBudget
 from vetro.messaging.credentials import Guest
 from vetro.messaging.errors import MessageTooLarge
 from vetro.messaging.mailboxes import Mailboxes, MalformedResult
-from vetro.messaging.polls import OpenPolls, RequestBudget
+from vetro.messaging.waiting import PollGate, WaitingRoom
+
+if TYPE_CHECKING:
+    from vetro.http.envelope import Envelope
 
 _log = structlog.get_logger(__name__)
 
@@ -50,14 +54,14 @@ class GuestDoor:
     def __init__(self, mailboxes: Mailboxes) -> None:
         self.mailboxes = mailboxes
         settings = mailboxes.settings
-        self.polls = OpenPolls()
+        self.room = WaitingRoom(mailboxes)
         self._budget = RequestBudget(
             settings.requests_per_second, settings.request_burst, time.monotonic
         )
         self._contacts: dict[str, datetime] = {}
         self._known: set[str] = set()
         self._contacted = asyncio.Event()
-        self.face = make_face(
+        inner = make_face(
             name="agents",
             prefix="/agents",
             title="Guest mailboxes",
@@ -69,6 +73,10 @@ class GuestDoor:
             },
             lifespan=[self._lifespan],
         )
+        gate = PollGate(
+            inner.app, self.room, self._admit, settings.longest_wait, settings.default_wait
+        )
+        self.face = Face(inner.name, inner.prefix, cast("Envelope", gate))
 
     async def _guest(self, request: AnyRequest) -> Guest:
         """Who asks. 401 for a credential that is unknown or revoked, 429 for too many requests."""
@@ -89,6 +97,13 @@ class GuestDoor:
         await self._note_contact(guest.queue)
         return guest
 
+    async def _admit(self, token: str) -> Guest | None:
+        """Who begins to wait. Refusals are left to the handler."""
+        guest = await self.mailboxes.credentials.check(token)
+        if guest is not None:
+            await self._note_contact(guest.queue)
+        return guest
+
     async def _note_contact(self, queue: str) -> None:
         now = self.mailboxes.db.clock.now()
         if queue not in self._known:
@@ -104,12 +119,13 @@ class GuestDoor:
         tasks = [
             asyncio.create_task(self._store_contacts(), name="mailbox contacts"),
             asyncio.create_task(self._prune(), name="mailbox pruning"),
-            asyncio.create_task(self._end_polls(), name="mailbox polls"),
+            asyncio.create_task(self.room.watch(), name="mailbox news"),
+            asyncio.create_task(self._end_polls(), name="mailbox closing"),
         ]
         try:
             yield
         finally:
-            self.polls.close()
+            self.room.close()
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -117,7 +133,7 @@ class GuestDoor:
 
     async def _end_polls(self) -> None:
         await self.face.app.closing.wait()
-        self.polls.close()
+        self.room.close()
 
     async def _store_contacts(self) -> None:
         while True:
@@ -164,13 +180,8 @@ async def next_plan(
     if not 0 <= seconds < math.inf:
         raise BadRequest(f"wait is {wait}; give seconds from 0 to {settings.longest_wait:g}")
     session = request.headers.get("x-agent-session") or None
-    plan = await door.polls.run(
-        guest.queue,
-        lambda stop: door.mailboxes.next_plan(
-            guest, session and session[:64], min(seconds, settings.longest_wait), stop
-        ),
-        lambda: _hung_up(request),
-    )
+    # The waiting is over when a request gets here: see `vetro.messaging.waiting`.
+    plan = await door.mailboxes.next_plan(guest, session and session[:64], 0)
     if plan is None:
         return Response(b"", status_code=204)
     headers = {"X-Message-Id": plan.message_id}
@@ -221,10 +232,3 @@ async def alive(
     await door.mailboxes.record_alive(
         guest, said.version[:64] if said.version else None, said.uptime
     )
-
-
-async def _hung_up(request: AnyRequest) -> None:
-    while True:
-        message = await request.receive()
-        if message["type"] == "http.disconnect":
-            return

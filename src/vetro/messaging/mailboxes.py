@@ -4,8 +4,8 @@ Every method may be called in any process that has the database open: the engine
 one process while the guest's long poll hangs in another. A waiter listens first, looks at the
 database next and sleeps last; notifications (`Database.listen`) are hints, never the message.
 
-Channels: `mailbox/plans/<queue>` (a plan was added or may be handed out again) and
-`mailbox/results/<message id>`.
+Channels: `mailbox/plans/<queue>` (a plan was added or may be handed out again), the same news of all
+queues on `mailbox/plans` with the queue as payload, and `mailbox/results/<message id>`.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ from sqlalchemy import delete, func, insert, or_, select, update
 from vetro.messaging import tables
 from vetro.messaging.credentials import Credentials, Guest
 from vetro.messaging.errors import DuplicateMessage, MessageTooLarge, UnknownMailbox
-from vetro.messaging.polls import PollStop
 from vetro.messaging.statements import insert_if_new
 from vetro.storage import Database, Transaction
 
 if TYPE_CHECKING:
     from vetro.http import Face
+
+PLANS_CHANNEL = "mailbox/plans"
 
 _log = structlog.get_logger(__name__)
 
@@ -125,7 +126,7 @@ class Mailboxes:
         async with self.db.transaction() as tx:
             for table in (tables.plans, tables.calls, tables.dead_letters, tables.mailboxes):
                 await tx.execute(delete(table).where(table.c.queue == queue))
-            tx.notify(_plans_channel(queue))
+            _announce(tx, queue)
 
     async def send(
         self, queue: str, message_id: str, body: bytes, signature: bytes | None = None
@@ -157,7 +158,7 @@ class Mailboxes:
                     queue=queue, message_id=message_id, body=body, signature=signature
                 )
             )
-            tx.notify(_plans_channel(queue))
+            _announce(tx, queue)
 
     async def wait_result(self, message_id: str, timeout: float) -> bytes | None:
         """The result of a sent plan; None when it has not come after `timeout` seconds."""
@@ -204,20 +205,16 @@ class Mailboxes:
 
     # --- the guest's side --------------------------------------------------------------
 
-    async def next_plan(
-        self, guest: Guest, session: str | None, wait: float, stop: PollStop | None = None
-    ) -> PlanMessage | None:
+    async def next_plan(self, guest: Guest, session: str | None, wait: float) -> PlanMessage | None:
         """The guest's oldest unacknowledged plan, leased to `session`; None after `wait` seconds.
 
         The order is strict: while the oldest plan is leased, later ones wait. A lease ends
         with its time, or when another session of the same guest asks (the former agent
-        process is gone: a mailbox has one reader). `stop` ends the waiting early.
+        process is gone: a mailbox has one reader).
         """
         deadline = time.monotonic() + wait
         async with self.db.listen(_plans_channel(guest.queue)) as subscription:
-            if stop is not None:
-                stop.attach(subscription)
-            while stop is None or not stop.ended:
+            while True:
                 plan, leased_until = await self._lease(guest.queue, session)
                 if plan is not None:
                     return plan
@@ -228,7 +225,15 @@ class Mailboxes:
                     expires = (leased_until - self.db.clock.now()).total_seconds()
                     left = min(left, max(0.05, expires))
                 await subscription.wait(left)
-        return None
+
+    async def ready_at(self, guest: Guest, session: str | None) -> float | None:
+        """Seconds until a plan may be handed to the guest (0: now); None while there is none."""
+        async with self.db.read() as tx:
+            row = (await tx.execute(_oldest(guest.queue))).first()
+        if row is None:
+            return None
+        now = self.db.clock.now()
+        return (row.lease_until - now).total_seconds() if _is_held(row, session, now) else 0.0
 
     async def acknowledge(self, guest: Guest, message_id: str) -> None:
         """The guest has the plan on its disk. Idempotent."""
@@ -244,7 +249,7 @@ class Mailboxes:
                     .where(tables.calls.c.message_id == message_id)
                     .values(acknowledged_at=self.db.clock.now())
                 )
-                tx.notify(_plans_channel(guest.queue))
+                _announce(tx, guest.queue)
 
     async def accept_result(self, guest: Guest, body: bytes, message_id: str | None = None) -> None:
         """Take a result. The same one again is ignored; one that nobody can use is kept as a
@@ -392,6 +397,11 @@ class Mailboxes:
                     received_at=self.db.clock.now(),
                 )
             )
+
+
+def _announce(tx: Transaction, queue: str) -> None:
+    tx.notify(_plans_channel(queue))
+    tx.notify(PLANS_CHANNEL, queue)
 
 
 def _plans_channel(queue: str) -> str:

@@ -591,6 +591,9 @@ def _inline_predicate(ast: Any, name: str, kind: str | None, tools: Guard) -> st
 
 
 def _owned_by(value: Any, this: Any) -> bool:
+    # Null is nobody's: owned() and notOwned() let it pass, notNull() does not.
+    if value is None:
+        return False
     return isinstance(this, MuranoObject) and value.is_owned_by(this)
 
 

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import uuid
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any, Protocol
@@ -63,8 +62,8 @@ class DirectEffects:
     """
 
     def __init__(self, *, seed: int | None = None, start: datetime | None = None) -> None:
-        self._random = random.Random(seed)  # noqa: S311 - programs get no secrets from it
-        self._seeded = seed is not None
+        # Programs get no secrets from it; without a seed it is seeded by the system.
+        self._random = random.Random(seed)  # noqa: S311
         self._virtual = start
         self.performed: list[tuple[str, Json]] = []
         """Kinds and requests, in the order they were asked for."""
@@ -90,6 +89,4 @@ class DirectEffects:
         return self._random.random()
 
     def new_id(self) -> str:
-        if self._seeded:
-            return f"{self._random.getrandbits(128):032x}"
-        return uuid.uuid4().hex
+        return f"{self._random.getrandbits(128):032x}"

@@ -23,8 +23,10 @@ from vetro.yaql.values import (
     HOST,
     INTEGER,
     LAZY,
+    LIST,
     MAPPING,
     NULL,
+    SCALAR,
     STRING,
     Kind,
 )
@@ -361,6 +363,54 @@ class MuranoCodegen(ExpressionCodegen):
         read, test = self.twice(code)
         return Code(f"({read} if type({test}) in y_FINAL else y_finalize({read}, S))", code.kinds)
 
+    def final(self, node: ast.Expression, scope: Scope | None = None) -> Code:
+        built = self._built_final(node, scope)
+        return built if built is not None else self.settle(self.value(node, scope))
+
+    def _built_final(self, node: ast.Expression, scope: Scope | None) -> Code | None:
+        """A list or map whose parts are written settled, so that the whole is final."""
+        if isinstance(node, ast.ListLiteral) or (
+            isinstance(node, ast.Call)
+            and node.name == "list"
+            and not self.library.is_overridden("list", False)
+        ):
+            return self._built_list(node, scope)
+        pairs: list[ast.Pair] = []
+        if isinstance(node, ast.MapLiteral):
+            items = node.items
+        elif (
+            isinstance(node, ast.Call)
+            and node.name == "dict"
+            and node.arguments
+            and not self.library.is_overridden("dict", False)
+        ):
+            items = node.arguments
+        else:
+            return None
+        parts: list[str] = []
+        for item in items:
+            if not isinstance(item, ast.Pair):
+                return None
+            key = self.value(item.key, scope)
+            if key.kinds & ~SCALAR:
+                return None
+            pairs.append(item)
+            parts.append(f"{key.text}: {self.final(item.value, scope).text}")
+        return final(f"y_Frozen({{{', '.join(parts)}}})", MAPPING)
+
+    def _built_list(self, node: ast.ListLiteral | ast.Call, scope: Scope | None) -> Code | None:
+        items = node.items if isinstance(node, ast.ListLiteral) else node.arguments
+        codes: list[Code] = []
+        for item in items:
+            if not isinstance(item, ast.Expression):
+                return None
+            code = self._built_final(item, scope) or self.value(item, scope)
+            if isinstance(node, ast.Call) and code.kinds & (LAZY | FUNCTION):
+                return None  # list() expands lazy sequences
+            codes.append(self.settle(code))
+        inner = ", ".join(code.text for code in codes)
+        return final(f"({inner}{',' if len(codes) == 1 else ''})", LIST)
+
     # -- hooks ---------------------------------------------------------------------------------
 
     def variable(self, name: str, node: ast.Node) -> Code:
@@ -419,7 +469,7 @@ class MuranoCodegen(ExpressionCodegen):
     def _own_property(self, name: str) -> Code | None:
         type_ = self.type
         found = type_.property_declarations(name)
-        if self.writer.static:
+        if self.writer.static or type_.package.legacy:
             return None
         if not found:
             return final(f"this.q{type_.index}_{name}")
@@ -484,13 +534,35 @@ class MuranoCodegen(ExpressionCodegen):
 
     def settled(self, node: ast.Expression, scope: Scope | None) -> str:
         """Source of the final value of a sub-expression in its scope."""
-        return self.settle(self.value(node, scope)).text
+        return self.final(node, scope).text
 
     def function_call(self, node: ast.Call, scope: Scope | None) -> Code:
         scoped = sites.SCOPED_FUNCTIONS.get(node.name)
+        if node.name == "new":
+            made = self._new(node, scope)
+            if made is not None:
+                return made
         if scoped is not None and not sites.is_replaced(self.library, node.name):
             return self._scoped(scoped, None, node.arguments, scope)
         return super().function_call(node, scope)
+
+    def _new(self, node: ast.Call, scope: Scope | None) -> Code | None:
+        """`new(Type, name => value, …)`, the frequent form, without going through `new`."""
+        if not node.arguments or sites.is_replaced(self.library, "new"):
+            return None
+        what, *rest = node.arguments
+        if not isinstance(what, ast.Expression) or not self._names_a_type(what):
+            return None
+        parts: list[str] = []
+        for item in rest:
+            if not isinstance(item, ast.Pair) or not isinstance(item.key, ast.Keyword):
+                return None
+            parts.append(f"{item.key.name!r}: {self.settled(item.value, scope)}")
+        scope_name = self.class_scope.constant(self.type)
+        return final(
+            f"S.create({self.type_source(what)}, {{{', '.join(parts)}}}, None, None, None, "
+            f"{scope_name})"
+        )
 
     def _scoped_method(self, target: Code, node: ast.MethodCall, scope: Scope | None) -> Code:
         scoped = sites.SCOPED_METHODS[node.name]

@@ -42,7 +42,7 @@ def new(
     run: Run, scope: MuranoType, this: Any, what: Any, *args: Any, **properties: Any
 ) -> MuranoObject:
     """`new(type, …)`, `new(type, map, …)`, `new(model, owner)`"""
-    if isinstance(what, Mapping):
+    if what.__class__ is not MuranoType and isinstance(what, Mapping):
         if len(args) > 1 or properties:
             raise NoMatchingFunctionException("new(model, owner) takes a model and its owner")
         owner = _owner(args[0]) if args else None

@@ -9,7 +9,7 @@ from .arguments import makes_default_object
 from .contracts import MISSING, Contract, Guard, Mode, Setting, Violation
 from .errors import MuranoError, NoWriteAccessError, UninitializedPropertyAccessError
 from .loading import Transaction, fill_in_order, holds_forward_reference
-from .objects import MuranoObject
+from .objects import MuranoObject, unset_property
 from .values import FINAL_TYPES, empty_map, freeze
 
 if TYPE_CHECKING:
@@ -37,6 +37,13 @@ def apply_chain(chain: Chain, value: Any, setting: Setting) -> Any:
         if index == 0:
             value = made
     return value
+
+
+def is_unset(error: Exception) -> bool:
+    """True when an error says that a property was read before it had a value."""
+    if isinstance(error, AttributeError):
+        return unset_property(error) is not None
+    return isinstance(error, UninitializedPropertyAccessError)
 
 
 class PropertyInitialiser:
@@ -105,8 +112,8 @@ class PropertyInitialiser:
         """Set the property; a default that needs another property is put off."""
         try:
             self.initialise(made, run, given, transaction)
-        except UninitializedPropertyAccessError:
-            if self.default is None:
+        except (UninitializedPropertyAccessError, AttributeError) as error:
+            if self.default is None or not is_unset(error):
                 raise
             blocked = blocked or []
             blocked.append(self.name)

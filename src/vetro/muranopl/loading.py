@@ -9,7 +9,7 @@ publish. An object that fails leaves nothing behind in the session.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from .contracts import ForwardReference
@@ -19,7 +19,7 @@ from .errors import (
     ObjectModelError,
     UninitializedPropertyAccessError,
 )
-from .objects import DestroyedObject, MuranoObject
+from .objects import DestroyedObject, MuranoObject, unset_property
 from .values import FINAL_TYPES, freeze
 
 if TYPE_CHECKING:
@@ -103,34 +103,53 @@ def _header(head: Mapping[str, Any], written: Any, properties: Mapping[str, Any]
     )
 
 
-@dataclass(slots=True, eq=False)
 class Transaction:
     """One load. `keep_ids`: a model from outside keeps its ids; `new` makes fresh ones."""
 
-    run: Run
-    keep_ids: bool
-    scope: MuranoType | None = None
-    open: bool = True
-    """While true, an unknown id may still be defined further on."""
-    objects: dict[str, MuranoObject] = field(default_factory=dict[str, MuranoObject])
-    by_identity: dict[int, tuple[Any, MuranoObject]] = field(
-        default_factory=dict[int, tuple[Any, MuranoObject]]
+    __slots__ = (
+        "by_identity",
+        "created",
+        "depth",
+        "dry",
+        "excluded",
+        "forward",
+        "keep_ids",
+        "objects",
+        "open",
+        "outer",
+        "run",
+        "scope",
     )
-    created: list[tuple[MuranoObject, Mapping[str, Any]]] = field(
-        default_factory=list[tuple[MuranoObject, Mapping[str, Any]]]
-    )
-    """Objects in the order their properties were completed: owned ones before their owner."""
-    forward: list[tuple[MuranoObject, str, Any]] = field(
-        default_factory=list[tuple[MuranoObject, str, Any]]
-    )
-    """Properties whose values hold forward references: object, property, raw value."""
-    depth: int = 0
-    dry: bool = False
-    """True for `template()`: nothing is constructed, what cannot be checked yet is left out."""
-    excluded: frozenset[str] = frozenset()
-    """Properties of the outermost object that a dry load leaves out."""
-    outer: Transaction | None = None
-    """The load within which a dry one runs: its ids are known."""
+
+    def __init__(
+        self,
+        run: Run,
+        *,
+        keep_ids: bool,
+        scope: MuranoType | None = None,
+        objects: dict[str, MuranoObject] | None = None,
+        outer: Transaction | None = None,
+        dry: bool = False,
+        excluded: frozenset[str] = frozenset(),
+    ) -> None:
+        self.run = run
+        self.keep_ids = keep_ids
+        self.scope = scope
+        self.outer = outer
+        """The load within which a dry one runs: its ids are known."""
+        self.dry = dry
+        """True for `template()`: nothing is constructed."""
+        self.excluded = excluded
+        """Properties of the outermost object that a dry load leaves out."""
+        self.open = True
+        """While true, an unknown id may still be defined further on."""
+        self.objects: dict[str, MuranoObject] = {} if objects is None else objects
+        self.by_identity: dict[int, tuple[Any, MuranoObject]] = {}
+        self.created: list[tuple[MuranoObject, Mapping[str, Any]]] = []
+        """Objects in the order their properties were completed: owned ones before their owner."""
+        self.forward: list[tuple[MuranoObject, str, Any]] = []
+        """Properties whose values hold forward references: object, property, raw value."""
+        self.depth = 0
 
     def find(self, object_id: str) -> MuranoObject | None:
         """An object of this transaction, by the id its model gave it."""
@@ -281,11 +300,13 @@ def fill_in_order(
     pending = names
     while pending:
         blocked: list[str] = []
-        last: UninitializedPropertyAccessError | None = None
+        last: Exception | None = None
         for name in pending:
             try:
                 initialise(name)
-            except UninitializedPropertyAccessError as error:
+            except (UninitializedPropertyAccessError, AttributeError) as error:
+                if isinstance(error, AttributeError) and unset_property(error) is None:
+                    raise
                 last = error
                 blocked.append(name)
         if len(blocked) == len(pending):

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from .errors import (
     MuranoError,
-    NoMethodFound,
     NoPropertyFound,
     ObjectDestroyedError,
     UninitializedPropertyAccessError,
@@ -74,21 +73,6 @@ class MuranoObject:
         self.subscriptions = None
         self.initialised = False
 
-    def __getattr__(self, attribute: str) -> Any:
-        kind, _, name = attribute.partition("_")
-        lazy: dict[str, Any] | None = self.__dict__.get("lazy")
-        if lazy is not None and attribute in lazy:
-            value = self.__dict__[attribute] = lazy.pop(attribute)()
-            return value
-        if kind == "m":
-            raise NoMethodFound(f"class {self.type.name} has no method {name!r}")
-        if kind == "p" or (kind[:1] == "q" and kind[1:].isdigit()):
-            raise UninitializedPropertyAccessError(
-                f'Access to uninitialized property "{name}" in class "{self.type.name}" '
-                "is forbidden"
-            )
-        raise AttributeError(attribute)
-
     @property
     def session(self) -> Session:
         """The session the object lives in."""
@@ -116,7 +100,7 @@ class MuranoObject:
             raise NoPropertyFound(f"class {self.type.name} has no property {name!r}")
         if found.is_static:
             return thaw(self.run.static_value(found))
-        return thaw(getattr(self, "p_" + name))
+        return thaw(read_slot(self, "p_" + name))
 
     def set(self, name: str, value: Any) -> None:
         """Write a property as host code: usage is not checked, the contract is."""
@@ -214,7 +198,48 @@ class DestroyedObject(MuranoObject):
     def __getattr__(self, attribute: str) -> Any:
         if attribute.startswith(("m_", "w_")):
             raise ObjectDestroyedError(f"Object {self.id} is already destroyed")
-        return super().__getattr__(attribute)
+        raise AttributeError(attribute, name=attribute, obj=self)
+
+
+class LazyValues:
+    """Mixed into the Python class of exception objects: values made when they are first read.
+
+    Ordinary objects have no `__getattr__`: Python would no longer cache where their members are.
+    """
+
+    def __getattr__(self, attribute: str) -> Any:
+        lazy: dict[str, Any] | None = self.__dict__.get("lazy")
+        if lazy is not None and attribute in lazy:
+            value = self.__dict__[attribute] = lazy.pop(attribute)()
+            return value
+        raise AttributeError(attribute, name=attribute, obj=self)
+
+
+def read_slot(target: MuranoObject, slot: str) -> Any:
+    """A Python attribute that holds a property. Raises UninitializedPropertyAccessError."""
+    try:
+        return getattr(target, slot)
+    except AttributeError as error:
+        raise unset_property(error) or error from None
+
+
+def unset_property(error: AttributeError) -> UninitializedPropertyAccessError | None:
+    """What it means that generated code did not find an attribute of an object.
+
+    Reading a property is a plain attribute access there; only when somebody looks at the failure
+    is it put into the language's words. None: the failure is of another kind.
+    """
+    target, attribute = error.obj, error.name
+    if not isinstance(target, MuranoObject) or not attribute:
+        return None
+    kind, _, name = attribute.partition("_")
+    if kind != "p" and not (kind[:1] == "q" and kind[1:].isdigit()):
+        return None
+    made = UninitializedPropertyAccessError(
+        f'Access to uninitialized property "{name}" in class "{target.type.name}" is forbidden'
+    )
+    made.__traceback__ = error.__traceback__
+    return made
 
 
 def unwrap(value: Any) -> Any:

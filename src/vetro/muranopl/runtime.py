@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -38,6 +39,7 @@ from .manifest import parse_format
 from .names import Namespaces
 from .native import NativeClass, inspect_class, inspect_function
 from .nativecalls import NativeCall
+from .objects import LazyValues, MuranoObject
 from .scheduler import current_thread, in_green_thread
 from .session import Session, SessionInfo
 from .sources import PackageResolver, PackageSource
@@ -485,6 +487,12 @@ class Runtime:
     def exception_type(self) -> MuranoType:
         """`io.murano.Exception`"""
         return self.find_type(self.core, "io.murano.Exception")
+
+    @functools.cached_property
+    def exception_class(self) -> type[MuranoObject]:
+        """The Python class of caught exceptions: trace and cause are made when read."""
+        base = self.exception_type.python_class
+        return type(base.__name__, (LazyValues, base), {})
 
     @property
     def stack_trace_type(self) -> MuranoType:

@@ -20,7 +20,7 @@ from vetro.yaql.values import FINAL_TYPES, finalize, preview
 from .arguments import accepts_receiver
 from .contractplan import build_contract
 from .errors import NoPropertyFound, PropertyReadError
-from .objects import CastView, MuranoObject
+from .objects import CastView, MuranoObject, read_slot
 from .types import Method, MuranoType
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def read_member(
         slot = "p_" + name
     if known is not None and not is_view:
         known[type(target)] = slot
-    return getattr(holder, slot)
+    return read_slot(holder, slot)
 
 
 def _read_static(run: Run, type_: MuranoType, name: str) -> Any:

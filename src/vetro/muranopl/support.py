@@ -11,12 +11,11 @@ from vetro.yaql import errors as yaql_errors
 
 from . import traces
 from .errors import LimitExceeded, MuranoError, RunAborted, StackFrame
-from .objects import MuranoObject, unwrap
+from .objects import MuranoObject, unset_property, unwrap
 from .values import Map, freeze, is_iterator, materialise, preview, thaw
 
 if TYPE_CHECKING:
     from .run import Run
-    from .types import MuranoType
 
 _BINDING = re.compile(r"m_(\S+)\(\) (takes|got|missing) (.*)")
 
@@ -72,6 +71,7 @@ def run_parallel(run: Run, branches: Sequence[Callable[[], Any]], limit: Any) ->
 
 def names_of(error: BaseException) -> tuple[str, ...]:
     """Every name under which a `Catch` finds an error, most specific first (section 11)."""
+    error = in_own_words(error)
     if isinstance(error, MuranoError):
         return error.names
     names: dict[str, None] = {}
@@ -88,6 +88,13 @@ def names_of(error: BaseException) -> tuple[str, ...]:
         elif not cls.__module__.startswith("vetro.yaql"):
             names[f"{cls.__module__}.{cls.__qualname__}"] = None
     return tuple(names)
+
+
+def in_own_words(error: BaseException) -> BaseException:
+    """The error of the language that a Python error of generated code stands for, or itself."""
+    if isinstance(error, AttributeError):
+        return unset_property(error) or error
+    return error
 
 
 def binding_failure(error: BaseException) -> str | None:
@@ -109,6 +116,7 @@ def binding_failure(error: BaseException) -> str | None:
 
 def message_of(error: BaseException) -> str:
     """The text of an error, without its names."""
+    error = in_own_words(error)
     if isinstance(error, MuranoError):
         return error.message
     if isinstance(error, yaql_errors.YaqlException):
@@ -178,8 +186,7 @@ def exception_object(run: Run, error: BaseException, name: str | None) -> Murano
         return known
     outer = traces.outer_places(sys._getframe(1))  # pyright: ignore[reportPrivateUsage]
     inner = error.__traceback__
-    type_ = run.session.runtime.exception_type
-    made = _unconstructed(run, type_)
+    made = _unconstructed(run, run.session.runtime.exception_class)
     names = names_of(error)
     extra = error.extra if isinstance(error, MuranoError) else {}
     cause: BaseException | None = error.cause if isinstance(error, MuranoError) else error.__cause__
@@ -199,13 +206,13 @@ def exception_object(run: Run, error: BaseException, name: str | None) -> Murano
     return made
 
 
-def _unconstructed(run: Run, type_: MuranoType) -> MuranoObject:
+def _unconstructed(run: Run, python_class: type[MuranoObject]) -> MuranoObject:
     """An object whose values are set by the caller."""
-    made = type_.python_class(run, run.new_id(), None)
+    made = python_class(run, run.new_id(), None)
     made.initialised = True
     made.natives = {
         part: object.__new__(part.native.python_class)
-        for part in type_.ancestors
+        for part in made.type.ancestors
         if part.native is not None
     }
     return made
@@ -213,7 +220,7 @@ def _unconstructed(run: Run, type_: MuranoType) -> MuranoObject:
 
 def trace_object(run: Run, frames: Sequence[StackFrame]) -> MuranoObject:
     """The `io.murano.StackTrace` object of some frames."""
-    made = _unconstructed(run, run.session.runtime.stack_trace_type)
+    made = _unconstructed(run, run.session.runtime.stack_trace_type.python_class)
     made.__dict__["p_frames"] = tuple(Map(frame.as_map()) for frame in frames)
     made.__dict__["frames"] = list(frames)
     run.publish(made)
@@ -223,6 +230,7 @@ def trace_object(run: Run, frames: Sequence[StackFrame]) -> MuranoObject:
 def to_host(error: BaseException, run: Run) -> MuranoError:
     """The one exception a host meets, whatever ended a program."""
     inner = error.__traceback__
+    error = in_own_words(error)
     if isinstance(error, MuranoError):
         error.set_trace_source(lambda: traces.joined([], inner))
         return error

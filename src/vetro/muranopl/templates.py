@@ -34,11 +34,14 @@ def template_value(
     else:
         pruned = _without(cast(Mapping[Any, Any], thaw(value)), excluded)
         header = read_header(value, run, scope)
-        transaction = Transaction(run, keep_ids=True, scope=scope, dry=True)
-        transaction.excluded = frozenset(path for path in excluded if "." not in path)
-        if setting.transaction is not None:
-            transaction.objects.update(setting.transaction.objects)
-            transaction.outer = setting.transaction
+        transaction = Transaction(
+            run,
+            keep_ids=True,
+            scope=scope,
+            dry=True,
+            outer=setting.transaction,
+            excluded=frozenset(path for path in excluded if "." not in path),
+        )
         target = transaction.make(pruned, setting.owner, default)
         transaction.open = False
         _ = header
