@@ -1,1 +1,11 @@
 """What every test shares."""
+
+import os
+
+from hypothesis import settings
+
+# CI must not be a lottery: there the generated examples are always the same. `make soak` and a
+# developer's own runs look for new ones.
+settings.register_profile("ci", derandomize=True, deadline=None)
+if os.environ.get("CI") == "true":
+    settings.load_profile("ci")

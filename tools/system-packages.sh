@@ -16,7 +16,8 @@ if [ ${#missing[@]} -gt 0 ]; then
     echo "Installing with apt-get: ${missing[*]}"
     export DEBIAN_FRONTEND=noninteractive
     apt-get update -qq
-    apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+    # With what they recommend: LXC without lxcfs and its helpers is only half there.
+    apt-get install -y -qq "${missing[@]}" >/dev/null
   else
     echo "Not installed (no root): ${missing[*]}. Containers need them; going on with the 'process' driver." >&2
   fi

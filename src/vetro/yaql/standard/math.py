@@ -69,12 +69,12 @@ def shift_bits_right(value: Integer, bits_number: Integer) -> int:
 
 @registry.function("max")
 def max_(rt: Evaluation, a: Any, b: Any) -> Any:
-    return a if operators.greater(rt, a, b) else b
+    return b if operators.greater(rt, b, a) else a
 
 
 @registry.function("min")
 def min_(rt: Evaluation, a: Any, b: Any) -> Any:
-    return b if operators.greater(rt, a, b) else a
+    return a if operators.greater(rt, b, a) else b
 
 
 @registry.function("pow")

@@ -113,9 +113,10 @@ def greatest(rt: Evaluation, values: list[Any]) -> Any:
 def least(rt: Evaluation, values: list[Any]) -> Any:
     """The least of at least one value."""
     if are_comparable(values):
-        return min(values)
+        # Of equal numbers (2 and 2.0) the last one, as the reference has it.
+        return min(reversed(values))
     best = values[0]
     for value in values[1:]:
-        if operators.less(rt, value, best):
+        if not operators.less(rt, best, value):
             best = value
     return best
