@@ -164,8 +164,15 @@ class ProcessHypervisor:
             },
         )
         write_bytes(self._pid_file(uuid), started.output.strip().encode())
-        # Between fork and exec it still has the command line of the shell that started it.
-        if self._follow(uuid) is None:
+        # Between fork and exec it has the command line of the shell that started it, and for an
+        # instant inside exec none at all: look again before calling it dead.
+        followed = self._follow(uuid)
+        for _ in range(100):
+            if followed is not None:
+                break
+            await asyncio.sleep(0.01)
+            followed = self._follow(uuid)
+        if followed is None:
             raise DriverError(
                 f"VM {uuid} ended right after its start; see {console}", code="EFAILED"
             )
