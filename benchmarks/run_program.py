@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
-DEFAULT = "/work/shared/bench/programs"
+DEFAULT = str(Path(__file__).resolve().parents[2] / "shared/bench/programs")
 
 
 def load_common(programs):
