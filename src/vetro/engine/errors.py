@@ -16,8 +16,9 @@ class AgentTimeout(EngineError):
 
     murano_names = ("murano.common.exceptions.TimeoutException", "TimeoutException")
 
-    def __init__(self, seconds: float, heard: str) -> None:
-        super().__init__(f"The murano-agent did not respond within {seconds:g} seconds ({heard})")
+    def __init__(self, seconds: float, extra: dict[str, Any] | None = None) -> None:
+        self.extra = extra or {}
+        super().__init__(f"The murano-agent did not respond within {seconds:g} seconds")
 
 
 class PolicyViolation(EngineError):
@@ -49,6 +50,12 @@ class StackFailed(EngineError, OSError):
     """A stack ended in a state it should not have."""
 
     murano_names = ("OSError", "EnvironmentError")
+
+
+class MistralError(EngineError):
+    """A workflow of the workflow service failed, or there is no such service."""
+
+    murano_names = ("murano.engine.system.workflowclient.MistralError", "MistralError")
 
 
 class RouterInfoError(EngineError):

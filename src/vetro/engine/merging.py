@@ -18,6 +18,9 @@ def merge(old: Json, new: Json, path: str = "") -> Json:
             result[key] = merge(result[key], value, f"{path}/{key}") if key in result else value
         return result
     if isinstance(old, list) and isinstance(new, list):
+        if old == new:
+            # Not even its own duplicates go: merging the same fragment again changes nothing.
+            return cast("Json", old)
         joined: list[Json] = []
         for item in [*cast("list[Json]", old), *cast("list[Json]", new)]:
             if item not in joined:

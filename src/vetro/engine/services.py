@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -49,6 +50,8 @@ class EngineServices:
     signer: PlanSigner | None
     stamps: Stamps = field(default_factory=Stamps)
     progress: Callable[[str], None] = lambda text: None
+    """Told what the task waits for."""
+    pause: Callable[[float], Awaitable[None]] = asyncio.sleep
 
 
 def services_of(ctx: CallContext) -> EngineServices:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 
 @dataclass(frozen=True)
@@ -12,7 +13,11 @@ class EngineSettings:
     """Settings of an engine pool and of the class library.
 
     ``compute_url`` and ``service_key`` are how stacks reach the compute service; ``mailbox_url`` is
-    where guests find their mailboxes. ``agent_timeout`` in seconds.
+    where guests find their mailboxes. ``signing_key`` is the private key for execution plans; by
+    default one in the data directory, made when there is none: engines that share guests, but not
+    a data directory, need the same one. Timeouts in seconds: ``agent_timeout`` for a plan,
+    ``stack_timeout`` for one operation on a stack, ``stack_busy_timeout`` for waiting until others
+    have done theirs; ``task_seconds`` bounds a whole deployment (0: without bound).
     """
 
     database_url: str
@@ -24,6 +29,11 @@ class EngineSettings:
     workers: int = 4
     agent_timeout: float = 3600.0
     stack_timeout: float = 3600.0
+    stack_busy_timeout: float = 1800.0
+    stack_tags: list[str] = field(default_factory=lambda: ["murano"])
+    stack_backend: str = "native"
+    task_seconds: float = 0.0
+    signing_key: Path | None = None
     disable_murano_agent: bool = False
     packages_directories: list[Path] = field(default_factory=list[Path])
     home_region: str = ""
@@ -40,27 +50,33 @@ class EngineSettings:
     @property
     def signing_key_file(self) -> Path:
         """The private key that execution plans are signed with."""
-        return self.data_dir / "engine-signing.pem"
+        return self.signing_key or self.data_dir / "engine-signing.pem"
 
     def config(self, group: str, key: str) -> Any:
         """The value that ``config(group, key)`` gives to the core library; ``None`` when unset."""
         table: dict[str, dict[str, Any]] = {
-            "DEFAULT": {"home_region": self.home_region or None},
+            "DEFAULT": {"home_region": self.home_region, "file_server": None},
             "rabbitmq": {
+                # Without a broker the name under which guests find this service.
+                "host": urlsplit(self.mailbox_url).hostname,
                 "port": 5672,
                 "login": "guest",
                 "password": "guest",
                 "virtual_host": "/",
                 "ssl": False,
-                "ssl_version": None,
-                "ca_certs": None,
+                "ssl_version": "",
+                "ca_certs": "",
                 "insecure": False,
             },
             "engine": {
                 "disable_murano_agent": self.disable_murano_agent,
                 "agent_timeout": self.agent_timeout,
                 "agent_source": "murano-agent",
+                "signing_key": str(self.signing_key_file),
+                "class_configs": "/etc/murano/class-configs",
+                "use_trusts": True,
             },
+            "heat": {"stack_tags": self.stack_tags, "stack_timeout": self.stack_timeout},
             "networking": {
                 "max_environments": self.max_environments,
                 "max_hosts": self.max_hosts,
@@ -69,6 +85,9 @@ class EngineSettings:
                 "external_network": self.external_network,
                 "router_name": self.router_name,
                 "create_router": self.create_router,
+                "network_config_file": "netconfig.yaml",
+                "driver": "neutron",
             },
         }
-        return table.get(group, {}).get(key)
+        value = table.get(group, {}).get(key)
+        return None if value == "" else value

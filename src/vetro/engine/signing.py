@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import tempfile
 from pathlib import Path
-from typing import cast
 
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
+
+from vetro.engine.errors import EngineError
+
+
+class SigningKeyError(EngineError):
+    """The key for signing plans cannot be used; agents would refuse unsigned plans."""
 
 
 class PlanSigner:
@@ -17,24 +25,24 @@ class PlanSigner:
 
     @classmethod
     def load_or_create(cls, path: Path) -> PlanSigner:
-        """The key in ``path``; a new one (0600) when there is none."""
-        import os
+        """The key in ``path``; a new one (0600) when there is none.
 
+        Processes that start at once agree on one key: whoever links its file first has made it.
+        Errors: ``SigningKeyError`` naming the file.
+        """
         try:
+            if not path.exists():
+                _make(path)
             content = path.read_bytes()
-        except FileNotFoundError:
-            key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-            content = key.private_bytes(
-                serialization.Encoding.PEM,
-                serialization.PrivateFormat.TraditionalOpenSSL,
-                serialization.NoEncryption(),
-            )
-            temporary = path.with_name(path.name + ".new")
-            with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as file:
-                file.write(content)
-            temporary.replace(path)
-        loaded = serialization.load_pem_private_key(content, password=None)
-        return cls(cast("rsa.RSAPrivateKey", loaded))
+        except OSError as error:
+            raise SigningKeyError(f"{path}: the signing key cannot be read: {error}") from error
+        try:
+            loaded = serialization.load_pem_private_key(content, password=None)
+        except (ValueError, TypeError) as error:
+            raise SigningKeyError(f"{path}: this is no PEM private key: {error}") from error
+        if not isinstance(loaded, rsa.RSAPrivateKey):
+            raise SigningKeyError(f"{path}: plans are signed with RSA, this is another kind of key")
+        return cls(loaded)
 
     def sign(self, queue: str, body: bytes) -> bytes:
         """The signature over the queue's name and the exact body."""
@@ -46,3 +54,23 @@ class PlanSigner:
             serialization.Encoding.PEM, serialization.PublicFormat.PKCS1
         )
         return "\n".join(line_prefix + line for line in pem.decode().strip().splitlines())
+
+
+def _make(path: Path) -> None:
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    content = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.TraditionalOpenSSL,
+        serialization.NoEncryption(),
+    )
+    # Made with 0600 by mkstemp; a link, unlike a rename, does not replace another process's key.
+    descriptor, temporary = tempfile.mkstemp(prefix=path.name, dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        with contextlib.suppress(FileExistsError):
+            os.link(temporary, path)
+    finally:
+        os.unlink(temporary)

@@ -23,7 +23,7 @@ from .errors import AmbiguousMethodName, DslSyntaxError
 from .expressions import ClassScope, FunctionWriter
 from .inference import infer_kinds
 from .initialising import Chain, PropertyInitialiser, PropertyWriter, retry_blocked
-from .nativecalls import NativeCall, instance_function, static_function
+from .nativecalls import NativeCall, StaticAttribute, instance_function, static_function
 from .objects import DestroyedObject, MuranoObject
 from .traces import CodeUnit
 from .types import Argument, Method, MuranoType, Property
@@ -318,7 +318,7 @@ def _method_attribute(type_: MuranoType, name: str) -> Any:
     if function is None:
         raise DslSyntaxError(f"method {name} of {type_.name} was not compiled")
     if method.native is not None and method.is_static:
-        return staticmethod(function)
+        return StaticAttribute(function)
     if method.is_static:
         return functools.partial(function, method.declaring_type)
     return function

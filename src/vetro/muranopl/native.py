@@ -104,7 +104,7 @@ def camel_case(name: str) -> str:
 class CallContext:
     """What a native method may know of the call that reached it.
 
-    `this` is None in static calls. `caller_type` is the class whose code made the call (None when
+    `this` is None in static calls on a type. `caller_type` is the class whose code made the call (None when
     the host did), `caller_package` its package.
     """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
@@ -204,14 +205,28 @@ def instance_function(
 def static_function(
     call: NativeCall, owner: MuranoType, python_class: type[Any] | None, name: str
 ) -> Callable[..., Any]:
-    """The `m_NAME` of a native static or class method; the receiver is not used."""
+    """The `m_NAME` of a native static or class method."""
 
-    def static(run: Run, *args: Any, **named: Any) -> Any:
-        return call(run, None, python_class, args, _names(named))
+    def static(run: Run, *args: Any, this: MuranoObject | None = None, **named: Any) -> Any:
+        return call(run, this, python_class, args, _names(named))
 
     static.__name__ = f"m_{name}"
     static.__qualname__ = f"{owner.name}.{name}"
     return static
+
+
+class StaticAttribute:
+    """A native static method as an attribute: called through an object, it may know which."""
+
+    __slots__ = ("function",)
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+
+    def __get__(self, holder: MuranoObject | None, owner: type | None = None) -> Callable[..., Any]:
+        if holder is None:
+            return self.function
+        return functools.partial(self.function, this=holder)
 
 
 def _names(named: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Any, cast
+from typing import Any
 
 from vetro.engine.errors import AgentTimeout, PolicyViolation
 from vetro.engine.plans import PlanBuilder, decode_result
 from vetro.engine.services import EngineServices, plain, services_of
 from vetro.engine.system.resources import Resources
-from vetro.muranopl import CallContext, MuranoObject, native
+from vetro.muranopl import CallContext, MuranoObject
 
 Json = Any
 
@@ -24,6 +24,7 @@ class Agent:
         self._queue = f"e{owner}-h{host.id}".lower()
         self._enabled = not services.settings.disable_murano_agent
         self._signer = services.signer
+        self._host_id = host.id
         self._name = str(host.get("name") or host.id)
 
     @property
@@ -47,8 +48,16 @@ class Agent:
         return services_of(ctx).settings.mailbox_url
 
     def mailbox_token(self, ctx: CallContext) -> str:
-        """The guest's credential; always the same until it is revoked. Not in the journal."""
+        """The guest's credential; always the same until it is revoked.
+
+        That it was issued is in the journal, what it is never: it is asked for again instead.
+        """
         services = services_of(ctx)
+
+        async def issue() -> None:
+            await services.transport.issue_credential(self._queue)
+
+        ctx.effect("agent.credential", {"queue": self._queue}, issue)
         return ctx.wait(services.transport.issue_credential(self._queue))
 
     def release(self, ctx: CallContext) -> None:
@@ -71,8 +80,7 @@ class Agent:
         def read_file(name: str) -> bytes:
             if resources is None:
                 raise FileNotFoundError(f"the plan names the file {name}, but has no resources")
-            holder = resources.native(Resources)
-            return cast("bytes", holder.string(f"scripts/{name}", None, True))
+            return resources.native(Resources).read(f"scripts/{name}")
 
         builder = PlanBuilder(
             read_file,
@@ -162,21 +170,35 @@ class Agent:
     async def _result(self, services: EngineServices, id_: str, seconds: float) -> Json:
         services.progress(f"the agent of {self._name}")
         body = await services.transport.wait_result(id_, seconds)
-        if body is None:
-            await services.transport.discard(id_)
-            last = await services.transport.last_contact(self._queue)
-            heard = f"last heard of at {last:%H:%M:%S} UTC" if last else "never heard of"
-            raise AgentTimeout(seconds, f"{self._name} was waited for, {heard}")
         await services.transport.discard(id_)
-        return plain(json.loads(body))
+        if body is not None:
+            return plain(json.loads(body))
+        last = await services.transport.last_contact(self._queue)
+        heard = f"was last heard of at {last:%Y-%m-%d %H:%M:%S} UTC" if last else "never called"
+        text = f"The agent of {self._name} did not answer within {seconds:g} seconds; it {heard}"
+        await services.reports.report(self._host_id, "info", text)
+        raise AgentTimeout(
+            seconds,
+            {
+                "instance": self._name,
+                "queue": self._queue,
+                "lastContact": last.isoformat() if last else None,
+            },
+        )
 
 
 class AgentListener:
-    """Receives results: the transport does, so there is nothing to start."""
+    """Receives results of a region's agents.
+
+    The transport keeps results until somebody asks, so nothing has to run here; what programs can
+    see of a listener is kept: it starts once, and it stops with the session.
+    """
 
     def __init__(self, ctx: CallContext, name: str) -> None:
         self._name = f"-execution-results-{name}".lower()
         self._enabled = not services_of(ctx).settings.disable_murano_agent
+        self._started = False
+        self._subscribed: set[str] = set()
 
     @property
     def enabled(self) -> bool:
@@ -187,13 +209,33 @@ class AgentListener:
         """The name of the result queue."""
         return self._name
 
-    def start(self) -> None:
-        """Results are received for as long as somebody waits for them."""
+    def start(self, ctx: CallContext) -> None:
+        """Begin to receive; again: nothing. Without agents: nothing."""
+        if self._enabled and not self._started:
+            self._started = True
+            ctx.session.on_finish(self.stop)
 
     def stop(self) -> None:
-        """Nothing runs that would have to end."""
+        """Stop receiving."""
+        self._started = False
+        self._subscribed.clear()
 
-    @native(hidden=True)
-    def name(self) -> str:
-        """The queue, for logs."""
-        return self._name
+    def subscribe(self, ctx: CallContext, message_id: str, event: Any = None) -> None:
+        """Expect the result of a message. Errors: agents are switched off."""
+        self._need()
+        self.start(ctx)
+        self._subscribed.add(message_id)
+
+    def unsubscribe(self, message_id: str) -> None:
+        """Expect it no longer. Errors: agents are switched off."""
+        self._need()
+        self._subscribed.discard(message_id)
+
+    @property
+    def is_started(self) -> bool:
+        """Whether results are received now."""
+        return self._started
+
+    def _need(self) -> None:
+        if not self._enabled:
+            raise PolicyViolation

@@ -5,34 +5,46 @@ from __future__ import annotations
 import asyncio
 import copy
 import time
-from typing import Any, cast
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, cast
+
+import structlog
 
 from vetro.engine.errors import HeatStackError, StackFailed
 from vetro.engine.merging import merge
 from vetro.engine.services import EngineServices, services_of
+from vetro.engine.spelling import is_cfn, respell, section
 from vetro.muranopl import CallContext, native
 from vetro.stacks import Stack, StackBusy
 
 Json = Any
+T = TypeVar("T")
 VERSION = "2013-05-23"
 BUSY_SECONDS = 3.0
+SETTLING_SECONDS = 2.0
+RETRY_SECONDS = (2.0, 4.0, 8.0)
+
+log = structlog.get_logger(__name__)
 
 
-def is_cfn(template: dict[str, Json]) -> bool:
-    """Whether a template is in CloudFormation's spelling."""
-    return any(
-        key in template
-        for key in ("AWSTemplateFormatVersion", "HeatTemplateFormatVersion", "Resources")
-    )
+@dataclass
+class _Push:
+    """A push that is going on: which revision it carries, and how it ended."""
 
-
-def has_resources(template: dict[str, Json]) -> bool:
-    """Whether a template makes anything."""
-    return bool(template.get("resources") or template.get("Resources"))
+    revision: int
+    done: asyncio.Event = field(default_factory=asyncio.Event)
+    error: BaseException | None = None
 
 
 class HeatStack:
-    """A stack: what it should be, and whether that was pushed."""
+    """A stack: what it should be, and whether that was pushed.
+
+    Every change of template, parameters, files or environment is a new revision; a push carries the
+    revision of its beginning. A green thread that wants its revision pushed while a push goes on
+    waits: for that push when it carries the revision, else for the next one, which carries what all
+    waiting threads have added. So side by side deployments become few updates.
+    """
 
     def __init__(
         self, name: str, description: str | None = None, region_name: str | None = None
@@ -44,8 +56,9 @@ class HeatStack:
         self._parameters: dict[str, Json] = {}
         self._files: dict[str, str] = {}
         self._environment: str | None = None
-        self._applied = True
-        self._pushing = False
+        self._revision = 0
+        self._pushed = 0
+        self._push_now: _Push | None = None
         self._deferred = False
 
     # What the template is
@@ -59,17 +72,27 @@ class HeatStack:
             services = services_of(ctx)
 
             async def fetch() -> Json:
-                stack = await services.stacks.get(services.project_id, self._name)
+                stack = await self._get(services)
                 if stack is None:
                     return None
-                return {"template": stack.template, "parameters": stack.parameters}
+                return {
+                    "template": stack.template,
+                    "parameters": stack.parameters,
+                    "settled": not stack.status.failed,
+                }
 
             found = ctx.effect("stack.get", {"stack": self._name}, fetch)
             self._template = found["template"] if found else {}
             parameters = cast("dict[str, Json]", found["parameters"] if found else {})
             self._parameters = {k: v for k, v in parameters.items() if not k.startswith("OS::")}
-            self._applied = True
+            self._pushed = self._revision
+            if found and not found["settled"]:
+                # What the last operation left half done is not as the template says.
+                self._change()
         return cast("dict[str, Json]", self._template)
+
+    def _change(self) -> None:
+        self._revision += 1
 
     def parameters(self, ctx: CallContext) -> Json:
         """The template's parameters."""
@@ -86,22 +109,22 @@ class HeatStack:
         """Replace the template; the parameters go."""
         self._template = copy.deepcopy(template) or {}
         self._parameters = {}
-        self._applied = False
+        self._change()
 
     def set_parameters(self, parameters: Json) -> None:
         """Replace the parameters."""
         self._parameters = dict(parameters or {})
-        self._applied = False
+        self._change()
 
     def set_files(self, files: Json) -> None:
         """Replace the files that the template names."""
         self._files = dict(files or {})
-        self._applied = False
+        self._change()
 
     def set_hot_environment(self, hot_environment: str | None) -> None:
         """Replace the environment text."""
         self._environment = hot_environment
-        self._applied = False
+        self._change()
 
     def update_template(self, ctx: CallContext, template: Json) -> None:
         """Merge a fragment into the template. Errors: wrong version, types that do not fit."""
@@ -110,10 +133,19 @@ class HeatStack:
         if str(version) != VERSION:
             raise HeatStackError(f"Currently only heat_template_version {VERSION} is supported.")
         before = self._current(ctx)
-        merged = merge(before, given)
+        merged = merge(before, respell(given, before))
         if merged != before:
             self._template = merged
-            self._applied = False
+            self._change()
+
+    def set_resource(self, ctx: CallContext, name: str, body: Json) -> None:
+        """Replace a resource as a whole: what it had before is gone, unlike with updateTemplate."""
+        self.remove_resource(ctx, name)
+        self.update_template(ctx, {"resources": {name: body}})
+
+    def remove_resource(self, ctx: CallContext, name: str) -> bool:
+        """Take one resource out of the template; whether it was there."""
+        return self.remove_resources(ctx, [name])
 
     def remove_resources(
         self, ctx: CallContext, resources: list[str], outputs: list[str] | None = None
@@ -125,137 +157,170 @@ class HeatStack:
             (("resources", "Resources"), resources),
             (("outputs", "Outputs"), outputs or []),
         ):
-            for section in sections:
-                body = template.get(section)
+            for key in sections:
+                body = template.get(key)
                 if not isinstance(body, dict):
                     continue
                 kept = {k: v for k, v in cast("dict[str, Json]", body).items() if k not in names}
                 if len(kept) != len(cast("dict[str, Json]", body)):
-                    template = {**template, section: kept}
+                    template = {**template, key: kept}
                     changed = True
         if changed:
             self._template = template
-            self._applied = False
+            self._change()
         return changed
 
     # What the back end has
 
     @native(lock=False)
     def push(self, ctx: CallContext, async_: bool = False, is_async: bool = False) -> None:
-        """Make the back end's stack match. With ``async`` it happens before the next ``output``."""
-        if async_ or is_async:
-            if not self._deferred:
-                self._deferred = True
-                ctx.session.on_finish(lambda: self._finish(ctx))
-            return
-        self._deferred = False
-        self._push(ctx)
+        """Make the back end's stack match.
+
+        With ``async`` it happens with the next push, before the next ``output``, at the latest when
+        the action or the session ends: several such pushes become one.
+        """
+        if not (async_ or is_async):
+            self._push(ctx)
+        elif not self._deferred:
+            self._deferred = True
+            ctx.session.on_finish(lambda: self._finish(ctx))
 
     async def _finish(self, ctx: CallContext) -> None:
-        """At the end of the session: what was put off is done now."""
-        if self._deferred and not self._applied:
-            self._deferred = False
-            await self._apply(services_of(ctx), copy.deepcopy(self._template or {}))
-            self._applied = True
+        """What was put off is done now. Nobody waits for it, so its failure is a report."""
+        if not self._deferred:
+            return
+        try:
+            await ctx.session.in_green_thread_async(lambda: self._push(ctx))
+        except Exception as error:
+            log.warning("a stack update that was put off failed", stack=self._name, exc_info=True)
+            text = f"Updating the stack {self._name} failed: {error}"
+            await services_of(ctx).reports.report(None, "error", text)
 
     def _push(self, ctx: CallContext) -> None:
-        services = services_of(ctx)
-        while self._pushing:
-            # Another green thread pushes: what we added goes with the next push, once.
-            ctx.wait(asyncio.sleep(0.02))
-        if self._applied or self._template is None:
+        self._deferred = False
+        wanted = self._revision
+        while (running := self._push_now) is not None:
+            ctx.wait(running.done.wait())
+            if running.revision >= wanted:
+                if running.error is not None:
+                    raise running.error
+                return
+        if self._pushed == self._revision or self._template is None:
             return
-        self._pushing = True
+        self._push_now = push = _Push(self._revision)
         try:
-            template = copy.deepcopy(self._template)
-            if not is_cfn(template):
-                template.setdefault("heat_template_version", VERSION)
-            if self._description:
-                template.setdefault("description", self._description)
-
-            async def push() -> Json:
-                await self._apply(services, template)
-
-            ctx.effect("stack.push", {"stack": self._name, "template": template}, push)
-            # Applied only if nobody changed it meanwhile.
-            self._applied = {
-                k: v for k, v in template.items() if k in self._template
-            } == self._template
+            self._push_revision(ctx, self._complete_template())
+            self._pushed = push.revision
+        except BaseException as error:
+            push.error = error
+            raise
         finally:
-            self._pushing = False
+            self._push_now = None
+            push.done.set()
 
-    async def _apply(self, services: EngineServices, template: dict[str, Json]) -> None:
-        deadline = time.monotonic() + services.settings.stack_timeout
+    def _complete_template(self) -> dict[str, Json]:
+        template = copy.deepcopy(self._template or {})
+        if not is_cfn(template):
+            template.setdefault("heat_template_version", VERSION)
+        if self._description and "Description" not in template:
+            template.setdefault("description", self._description)
+        return template
+
+    def _push_revision(self, ctx: CallContext, template: dict[str, Json]) -> None:
+        services = services_of(ctx)
+        options: dict[str, Any] = {
+            "parameters": dict(self._parameters),
+            "files": dict(self._files),
+            "environment": self._environment,
+            "tags": services.settings.stack_tags,
+            "timeout": services.settings.stack_timeout,
+            "progress": services.progress,
+        }
+
+        async def push() -> None:
+            await self._until_free(services, lambda: self._apply(services, template, options))
+
+        request = {"stack": self._name, "template": template, "parameters": self._parameters}
+        ctx.effect("stack.push", request, push)
+
+    async def _apply(
+        self, services: EngineServices, template: dict[str, Json], options: dict[str, Any]
+    ) -> None:
+        stack = await self._get(services)
+        if not section(template, "resources"):
+            if stack is not None:
+                await self._delete(services)
+            return
+        call = services.stacks.create if stack is None else services.stacks.update
+        done = await call(services.project_id, self._name, template, **options)
+        expected = "CREATE_COMPLETE" if stack is None else "UPDATE_COMPLETE"
+        self._expect(done, expected)
+
+    def _expect(self, stack: Stack, status: str) -> None:
+        if stack.status.value != status:
+            raise StackFailed(f"Unexpected stack state {stack.status.value}: {stack.reason}")
+
+    async def _get(self, services: EngineServices) -> Stack | None:
+        """The stack, settled. A back end that is not reached is asked again a few times."""
+        delays = iter(RETRY_SECONDS)
         while True:
             try:
                 stack = await services.stacks.get(services.project_id, self._name)
-                if not has_resources(template):
-                    if stack is not None:
-                        await self._delete(services)
-                    return
-                await self._create_or_update(services, template, stack)
-                return
+            except ConnectionError as error:
+                delay = next(delays, None)
+                if delay is None:
+                    raise
+                log.warning("a stack could not be read", stack=self._name, error=str(error))
+                await services.pause(delay)
+                continue
+            if stack is None or not stack.status.in_progress:
+                return stack
+            delays = iter(RETRY_SECONDS)
+            services.progress(f"the operation on stack {self._name} that is going on")
+            await services.pause(SETTLING_SECONDS)
+
+    async def _until_free(self, services: EngineServices, work: Callable[[], Awaitable[T]]) -> T:
+        """Do work on the stack, after whatever others do with it."""
+        deadline = time.monotonic() + services.settings.stack_busy_timeout
+        while True:
+            try:
+                return await work()
             except StackBusy:
                 if time.monotonic() > deadline:
                     raise
                 services.progress(f"another operation on stack {self._name}")
-                await asyncio.sleep(BUSY_SECONDS)
-
-    async def _create_or_update(
-        self, services: EngineServices, template: dict[str, Json], stack: Stack | None
-    ) -> None:
-        options: dict[str, Any] = {
-            "parameters": self._parameters,
-            "files": self._files,
-            "environment": self._environment,
-            "tags": ["murano"],
-            "timeout": services.settings.stack_timeout,
-            "progress": services.progress,
-        }
-        call = services.stacks.create if stack is None else services.stacks.update
-        done = await call(services.project_id, self._name, template, **options)
-        expected = "CREATE_COMPLETE" if stack is None else "UPDATE_COMPLETE"
-        if str(done.status.value) != expected:
-            raise StackFailed(f"Unexpected stack state {done.status.value}: {done.reason}")
+                await services.pause(BUSY_SECONDS)
 
     async def _delete(self, services: EngineServices) -> None:
         left = await services.stacks.delete(
             services.project_id, self._name, progress=services.progress
         )
         if left is not None:
-            raise StackFailed(f"Unexpected stack state {left.status.value}: {left.reason}")
+            self._expect(left, "DELETE_COMPLETE")
 
     def output(self, ctx: CallContext) -> Json:
-        """The stack's outputs; what was put off is pushed first."""
-        if self._deferred:
-            self._deferred = False
+        """The stack's outputs; what was put off is pushed first. ``{}`` when there is no stack."""
+        if self._deferred or self._push_now is not None:
             self._push(ctx)
         services = services_of(ctx)
 
         async def fetch() -> Json:
-            stack = await services.stacks.get(services.project_id, self._name)
+            stack = await self._get(services)
             return stack.outputs if stack is not None else {}
 
         return ctx.effect("stack.output", {"stack": self._name}, fetch)
 
     @native(lock=False)
     def delete(self, ctx: CallContext) -> None:
-        """Remove the stack and everything in it."""
+        """Remove the stack and everything in it; nothing to do when there is none."""
         self._deferred = False
         services = services_of(ctx)
 
         async def remove() -> None:
-            deadline = time.monotonic() + services.settings.stack_timeout
-            while True:
-                try:
-                    await self._delete(services)
-                    return
-                except StackBusy:
-                    if time.monotonic() > deadline:
-                        raise
-                    await asyncio.sleep(BUSY_SECONDS)
+            await self._until_free(services, lambda: self._delete(services))
 
         ctx.effect("stack.delete", {"stack": self._name}, remove)
         self._template = {}
         self._parameters = {}
-        self._applied = True
+        self._change()
+        self._pushed = self._revision

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import yaml
 
-from vetro.muranopl import CallContext, MuranoPackage, MuranoType
+from vetro.muranopl import CallContext, MuranoPackage, MuranoType, native
 
 
 class _Loader(yaml.CSafeLoader):
@@ -20,18 +20,17 @@ _Loader.yaml_implicit_resolvers = {
 }
 
 
-def read(package: MuranoPackage, name: str) -> bytes:
-    """A file below ``Resources/``. Errors: ``FileNotFoundError`` naming package and file."""
-    return package.source.read_resource(name)
-
-
 def text_of(content: bytes) -> str:
-    """Text with ``\\n`` between lines."""
+    """Text with ``\n`` between lines."""
     return content.decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
 
 
 class Resources:
-    """Bound to the package of the class that made it."""
+    """Files of the package of the class that made the object.
+
+    The methods are static as well: then they read the package of the class that calls, and with
+    ``owner``, a type, that type's package. A type as ``name`` is the file named like the class.
+    """
 
     def __init__(self, ctx: CallContext) -> None:
         package = ctx.caller_package
@@ -39,19 +38,44 @@ class Resources:
             raise ValueError("Resources are read by classes of a package")
         self.package = package
 
-    def _package(self, owner: MuranoType | None) -> MuranoPackage:
-        return owner.package if owner is not None else self.package
-
-    def string(self, name: str, owner: MuranoType | None = None, binary: bool = False) -> Any:
+    @staticmethod
+    def string(
+        ctx: CallContext,
+        name: str | MuranoType,
+        owner: MuranoType | None = None,
+        binary: bool = False,
+    ) -> Any:
         """A file as text, or as bytes."""
-        content = read(self._package(owner), name)
+        content = _read(ctx, name, owner)
         return content if binary else text_of(content)
 
-    def json(self, name: str, owner: MuranoType | None = None) -> Any:
+    @staticmethod
+    def json(ctx: CallContext, name: str | MuranoType, owner: MuranoType | None = None) -> Any:
         """A JSON file's value."""
-        return json.loads(read(self._package(owner), name))
+        return json.loads(_read(ctx, name, owner))
 
-    def yaml(self, name: str, owner: MuranoType | None = None) -> Any:
+    @staticmethod
+    def yaml(ctx: CallContext, name: str | MuranoType, owner: MuranoType | None = None) -> Any:
         """A YAML file's value."""
-        content = text_of(read(self._package(owner), name))
+        content = text_of(_read(ctx, name, owner))
         return cast("Any", yaml).load(content, Loader=_Loader)
+
+    @native(hidden=True)
+    def read(self, name: str) -> bytes:
+        """A file, for native code."""
+        return self.package.source.read_resource(name)
+
+
+def _read(ctx: CallContext, name: str | MuranoType, owner: MuranoType | None) -> bytes:
+    package = _package(ctx, owner)
+    return package.source.read_resource(name.name if isinstance(name, MuranoType) else name)
+
+
+def _package(ctx: CallContext, owner: MuranoType | None) -> MuranoPackage:
+    if owner is not None:
+        return owner.package
+    if ctx.this is not None:
+        return ctx.this.native(Resources).package
+    if ctx.caller_package is None:
+        raise ValueError("Resources are read by classes of a package")
+    return ctx.caller_package

@@ -1,0 +1,182 @@
+"""In-memory twins of what a program reaches through the engine: a cloud without machines.
+
+For tests of packages and of the class library: stacks and networks are made in memory by the same
+engine as on real machines, guests are a Python function, reports are a list. Nothing depends on time
+or chance.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from vetro.engine.services import EngineServices
+from vetro.engine.settings import EngineSettings
+from vetro.engine.signing import PlanSigner
+from vetro.stacks import ComputeNetworkDirectory
+from vetro.stacks.memory import MemoryCompute, MemoryStacks
+
+Json = Any
+Guest = Callable[[str, dict[str, Json]], Json]
+"""What a guest answers: queue and plan to a result, or ``None`` for a guest that never answers."""
+
+
+def obedient(queue: str, plan: dict[str, Json]) -> Json:
+    """A guest whose plans all succeed, with exit code 0 and no output."""
+    body = {"exitCode": 0, "stdout": "", "stderr": ""}
+    return {"FormatVersion": "2.0.0", "SourceID": plan.get("ID"), "ErrorCode": 0, "Body": body}
+
+
+@dataclass
+class MemoryTransport:
+    """``MessageTransport`` whose guests answer at once, by a function."""
+
+    guest: Guest = obedient
+    plans: list[tuple[str, dict[str, Json]]] = field(
+        default_factory=list[tuple[str, dict[str, Json]]]
+    )
+    bodies: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    signatures: dict[str, bytes | None] = field(default_factory=dict[str, bytes | None])
+    queues: set[str] = field(default_factory=set[str])
+    credentials: dict[str, str] = field(default_factory=dict[str, str])
+    waited: list[tuple[str, float]] = field(default_factory=list[tuple[str, float]])
+    discarded: list[str] = field(default_factory=list[str])
+    _results: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    _issued: int = 0
+
+    async def declare(self, queue: str) -> None:
+        """Make a queue."""
+        self.queues.add(queue)
+
+    async def issue_credential(self, queue: str) -> str:
+        """The queue's token; the same until revoked."""
+        self.queues.add(queue)
+        if queue not in self.credentials:
+            await self.rotate_credential(queue)
+        return self.credentials[queue]
+
+    async def rotate_credential(self, queue: str) -> str:
+        """A new token."""
+        self._issued += 1
+        self.credentials[queue] = f"token-{self._issued}"
+        return self.credentials[queue]
+
+    async def revoke(self, queue: str) -> None:
+        """Forget the queue's token."""
+        self.credentials.pop(queue, None)
+
+    async def delete(self, queue: str) -> None:
+        """Remove a queue."""
+        self.credentials.pop(queue, None)
+        self.queues.discard(queue)
+
+    async def send(
+        self, queue: str, message_id: str, body: bytes, signature: bytes | None = None
+    ) -> None:
+        """Have the guest answer."""
+        if message_id in self.bodies:
+            return
+        plan: dict[str, Json] = json.loads(body)
+        self.plans.append((queue, plan))
+        self.bodies[message_id] = body
+        self.signatures[message_id] = signature
+        answer = self.guest(queue, plan)
+        if answer is not None:
+            self._results[message_id] = json.dumps(answer).encode()
+
+    async def wait_result(self, message_id: str, timeout: float) -> bytes | None:
+        """The answer; a guest that did not answer at once never will."""
+        self.waited.append((message_id, timeout))
+        return self._results.get(message_id)
+
+    async def discard(self, message_id: str) -> None:
+        """Forget a message's result."""
+        self.discarded.append(message_id)
+        self._results.pop(message_id, None)
+
+    async def last_contact(self, queue: str) -> datetime | None:
+        """Noon of a certain day for those that answered, else never."""
+        answered = any(name == queue for name, _ in self.plans) and self.guest is obedient
+        return datetime(2026, 1, 1, 12, tzinfo=UTC) if answered else None
+
+
+@dataclass
+class MemoryReports:
+    """Reports and statistics as lists."""
+
+    reports: list[tuple[str | None, str, str]] = field(
+        default_factory=list[tuple[str | None, str, str]]
+    )
+    tracked: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+    untracked: list[str] = field(default_factory=list[str])
+
+    async def report(
+        self, entity_id: str | None, level: str, text: str, details: str | None = None
+    ) -> None:
+        """Keep a report."""
+        self.reports.append((entity_id, level, text))
+
+    async def track(self, values: dict[str, Any]) -> None:
+        """Keep what is tracked."""
+        self.tracked[values["instance_id"]] = values
+
+    async def untrack(self, instance_id: str) -> None:
+        """Keep what is gone."""
+        self.tracked.pop(instance_id, None)
+        self.untracked.append(instance_id)
+
+
+@dataclass
+class MemoryCloud:
+    """A whole cloud in memory; ``services()`` gives a session's view of it."""
+
+    directory: Path
+    compute: MemoryCompute = field(default_factory=MemoryCompute)
+    transport: MemoryTransport = field(default_factory=MemoryTransport)
+    reports: MemoryReports = field(default_factory=MemoryReports)
+    signer: PlanSigner | None = None
+    project_id: str = "project"
+    options: dict[str, Any] = field(default_factory=dict[str, Any])
+    pauses: list[float] = field(default_factory=list[float])
+    """How long the class library would have waited before it tried again; it never does."""
+
+    def __post_init__(self) -> None:
+        self.stacks = MemoryStacks(self.compute)
+        self.networks = ComputeNetworkDirectory(self.compute)
+
+    def settings(self) -> EngineSettings:
+        """The settings that the class library sees; ``options`` replace defaults."""
+        given: dict[str, Any] = {
+            "database_url": "",
+            "data_dir": self.directory,
+            "compute_url": "",
+            "service_key": "",
+            "mailbox_url": "http://mailbox.example:8082",
+            "package_dir": self.directory,
+            **self.options,
+        }
+        return EngineSettings(**given)
+
+    def services(self, environment_id: str = "env") -> EngineServices:
+        """Back ends for one session."""
+        return EngineServices(
+            settings=self.settings(),
+            project_id=self.project_id,
+            user_id="user",
+            environment_id=environment_id,
+            stacks=self.stacks,
+            directory=self.networks,
+            transport=self.transport,
+            reports=self.reports,
+            signer=self.signer,
+            pause=self._pause,
+        )
+
+    async def _pause(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        await asyncio.sleep(0)

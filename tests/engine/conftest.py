@@ -1,0 +1,163 @@
+"""The core library on a cloud in memory."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vetro.engine.memory import MemoryCloud
+from vetro.engine.running import bare_runtime
+from vetro.engine.services import library_path
+from vetro.muranopl import DirectEffects, MemoryPackage, Runtime, Session, SessionInfo, TaskReply
+from vetro.packages import open_package
+
+Model = dict[str, Any]
+LINUX = "io.murano.resources.LinuxMuranoInstance"
+APP = """
+Namespaces:
+  =: test
+  std: io.murano
+  res: io.murano.resources
+  sys: io.murano.system
+  conf: io.murano.configuration
+"""
+
+
+class Laboratory:
+    """Runs tasks on a cloud in memory, one session each, as an engine does."""
+
+    def __init__(self, cloud: MemoryCloud, make: Callable[[], Runtime]) -> None:
+        self.cloud = cloud
+        self.make = make
+        self.packages: list[Any] = []
+        self.effects: list[DirectEffects] = []
+
+    def add_class(self, text: str, resources: dict[str, str | bytes] | None = None) -> None:
+        """A package `test` with these classes (the namespaces of `APP` come before them)."""
+        names = [line.split()[1] for line in text.splitlines() if line.startswith("Name:")]
+        files = {"all.yaml": APP + text.strip() + "\n"}
+        self.packages.append(
+            MemoryPackage(
+                "test",
+                {f"test.{name}": "all.yaml" for name in names},
+                files,
+                resources={
+                    key: value.encode() if isinstance(value, str) else value
+                    for key, value in (resources or {}).items()
+                },
+            )
+        )
+
+    def session(self, environment_id: str = "env") -> Session:
+        """A session on the cloud."""
+        runtime = self.make()
+        for package in self.packages:
+            runtime.add_package(package)
+        effects = DirectEffects(seed=len(self.effects))
+        self.effects.append(effects)
+        return runtime.session(
+            effects=effects,
+            services=self.cloud.services(environment_id),
+            info=SessionInfo(project_id="project", environment_owner_project_id="project"),
+        )
+
+    async def run(self, model: Model, action: dict[str, Any] | None) -> TaskReply:
+        """One task; the model is not changed."""
+        session = self.session()
+        return await session.run_task_async({"action": action, "model": copy.deepcopy(model)})
+
+    async def deploy(self, model: Model, *, fails: bool = False) -> Model:
+        """Deploy an environment; the model after it. A failure is an error unless `fails`."""
+        reply = await self.run(model, {"object_id": "env", "method": "deploy", "args": {}})
+        if not fails:
+            assert not reply.is_exception, reply.details
+        else:
+            assert reply.is_exception
+        self.reply = reply
+        return reply.model
+
+    async def destroy(self, model: Model) -> Model:
+        """Delete the environment."""
+        copied = model.get("ObjectsCopy") or model["Objects"]
+        reply = await self.run({**model, "Objects": None, "ObjectsCopy": copied}, None)
+        assert not reply.is_exception, reply.details
+        return reply.model
+
+    def calls(self) -> list[str]:
+        """The compute service's changing calls since the last time this was asked."""
+        found = list(self.cloud.compute.calls)
+        self.cloud.compute.calls.clear()
+        return found
+
+    def kinds(self, run: int = -1) -> list[str]:
+        """The kinds of effects of one run, in order."""
+        return [kind for kind, _ in self.effects[run].performed]
+
+    def texts(self, level: str | None = None) -> list[str]:
+        """The texts of reports."""
+        return [
+            text for _, its, text in self.cloud.reports.reports if level is None or its == level
+        ]
+
+    async def template(self) -> dict[str, Any]:
+        """The template of the environment's stack."""
+        stacks = list(self.cloud.stacks.store.stacks.values())
+        assert len(stacks) == 1
+        return stacks[0].template
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Laboratory:
+    """The core library on an empty cloud."""
+
+    def make() -> Runtime:
+        runtime = bare_runtime()
+        runtime.add_package(open_package(library_path() / "io.murano"))
+        return runtime
+
+    return Laboratory(MemoryCloud(tmp_path), make)
+
+
+def network(id_: str = "net", **properties: Any) -> Model:
+    """A network of the environment's own."""
+    return {
+        "?": {"id": id_, "type": "io.murano.resources.NeutronNetwork"},
+        "name": "env-network",
+        **properties,
+    }
+
+
+def instance(id_: str = "vm", name: str = "web", type_: str = LINUX, **properties: Any) -> Model:
+    """An instance."""
+    return {
+        "?": {"id": id_, "type": type_},
+        "name": name,
+        "flavor": "m1.small",
+        "image": "debian",
+        **properties,
+    }
+
+
+def application(id_: str, type_: str, **properties: Any) -> Model:
+    """An application."""
+    return {"?": {"id": id_, "type": type_}, **properties}
+
+
+def environment(*applications: Model, networks: Model | None = None, **properties: Any) -> Model:
+    """A model with one environment."""
+    return {
+        "Objects": {
+            "?": {"id": "env", "type": "io.murano.Environment"},
+            "name": "shop",
+            "applications": list(applications),
+            "defaultNetworks": {
+                "environment": network() if networks is None else networks or None,
+                "flat": None,
+            },
+            **properties,
+        }
+    }
