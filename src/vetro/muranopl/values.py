@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from vetro.yaql.values import FINAL_TYPES, LAZY, finalize, kind_of
+from vetro.yaql.values import FINAL_TYPES, LAZY, SCALAR_TYPES, finalize, kind_of
 from vetro.yaql.values import FrozenDict as Map
 from vetro.yaql.values import preview as preview
 
@@ -57,7 +57,10 @@ def thaw(value: Any) -> Any:
     if kind is Map or kind is dict:
         return {key: thaw(item) for key, item in cast(Mapping[Any, Any], value).items()}
     if kind is tuple or kind is list:
-        return [thaw(item) for item in cast(Sequence[Any], value)]
+        items = cast(Sequence[Any], value)
+        if SCALAR_TYPES.issuperset(map(type, items)):
+            return list(items)
+        return [thaw(item) for item in items]
     if kind is frozenset or kind is set:
         return {thaw(item) for item in cast(Sequence[Any], value)}
     return value

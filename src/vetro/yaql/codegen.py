@@ -473,10 +473,17 @@ class ExpressionCodegen:
             else self.value(item, scope)
             for item in node.items
         ]
-        inner = ", ".join(code.text for code in codes)
         if all(code.literal for code in codes):
+            inner = ", ".join(code.text for code in codes)
             # Constants make a final value, which Python keeps ready.
             return Code(f"({inner}{',' if len(codes) == 1 else ''})", LIST, literal=True)
+        return self.list_of(codes)
+
+    def list_of(self, codes: list[Code]) -> Code:
+        """A list; a final one at once where that costs nothing."""
+        inner = ", ".join(code.text for code in codes)
+        if codes and all(code.is_final for code in codes):
+            return Code(f"({inner}{',' if len(codes) == 1 else ''})", LIST, settled=True)
         return Code(f"[{inner}]", LIST)
 
     def _map(self, node: ast.MapLiteral, scope: Scope | None) -> Code:
@@ -487,11 +494,17 @@ class ExpressionCodegen:
     def mapping(self, pairs: list[ast.Pair], scope: Scope | None) -> Code:
         """A mapping of pairs, in order; a key that repeats another wins."""
         parts: list[str] = []
+        is_final = self.frozen_data
         for pair in pairs:
             key = self.value(pair.key, scope)
             text = key.text if not key.kinds & ~SCALAR else f"y_key({key.text}, {self.rt})"
-            parts.append(f"{text}: {self.value(pair.value, scope).text}")
-        return Code(f"{{{', '.join(parts)}}}", MAPPING)
+            value = self.value(pair.value, scope)
+            is_final = is_final and value.is_final
+            parts.append(f"{text}: {value.text}")
+        display = f"{{{', '.join(parts)}}}"
+        if is_final:
+            return Code(f"y_Frozen({display})", MAPPING, settled=True)
+        return Code(display, MAPPING)
 
     def _unary(self, node: ast.Unary, scope: Scope | None) -> Code:
         if node.operator == "not" and not self.library.is_overridden("#unary_operator_not", False):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from . import ast
-from .values import ANY, SCALAR, Kind
+from .values import ANY, UNSETTLED, Kind
 
 
 @dataclass(slots=True)
@@ -16,11 +16,13 @@ class Code:
     kinds: Kind = ANY
     simple: bool = False
     literal: bool = False
+    settled: bool = False
+    """Whether a list or mapping that the code gives is in final form."""
 
     @property
     def is_final(self) -> bool:
         """Whether every possible value is final."""
-        return not self.kinds & ~SCALAR
+        return self.settled or self.literal or not self.kinds & UNSETTLED
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from random import Random
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from .errors import (
@@ -29,6 +29,7 @@ from .values import preview
 
 if TYPE_CHECKING:
     import datetime
+    from random import Random
 
     from .library import Library
 
@@ -174,7 +175,7 @@ class Evaluation:
 
     def random(self) -> Random:
         """The source of `random()`."""
-        return _RANDOM
+        return _random_source()
 
     def host_variable(self, name: str) -> Any:
         """A variable that the expression itself does not bind; `name` as in `Variable.name`."""
@@ -216,4 +217,8 @@ class Evaluation:
         return False
 
 
-_RANDOM = Random()  # noqa: S311 - `random()` of the language is not for secrets
+@lru_cache(maxsize=1)
+def _random_source() -> Random:
+    from random import Random
+
+    return Random()  # noqa: S311 - `random()` of the language is not for secrets

@@ -83,7 +83,7 @@ def _list(gen: ExpressionCodegen, node: ast.Call, arguments: Arguments) -> Code 
     # Lazy sequences are expanded by the function; anything else is just put in.
     if any(code.kinds & (LAZY | FUNCTION) for code in arguments.codes):
         return None
-    return _code(f"[{', '.join(code.text for code in arguments.codes)}]", LIST)
+    return gen.list_of(arguments.codes)
 
 
 def _bool(gen: ExpressionCodegen, node: ast.Call, arguments: Arguments) -> Code | None:

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from .errors import InvalidMethodException
@@ -182,6 +181,8 @@ class Library:
             if method:
                 return f"{name} is a function: write {name}(…)"
             return f"{name} is a method: write value.{name}(…)"
+        from difflib import get_close_matches
+
         close = get_close_matches(name, self.names(method), n=1)
         return f"did you mean {close[0]}?" if close else None
 

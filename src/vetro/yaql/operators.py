@@ -50,7 +50,8 @@ Operator = Callable[[Evaluation, Any, Any], Any]
 def _registered(rt: Evaluation, name: str, *operands: Any) -> Any:
     """The meaning a host gave to the operator, or the error that there is none."""
     if rt.library.has(name, False):
-        return function_site(rt.library, name, ("",) * len(operands), 0)(rt, *operands)
+        site = function_site(rt.library, name, ("",) * len(operands), 0)
+        return finalize(site(rt, *operands), rt)
     kinds = ", ".join(
         f"{KIND_NAMES[kind_of[type(operand)]]} {preview(operand)}" for operand in operands
     )

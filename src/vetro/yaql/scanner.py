@@ -8,7 +8,6 @@ token is END. One regular expression does the work; each token is `(kind, value,
 from __future__ import annotations
 
 import re
-import unicodedata
 from typing import Any, TypeAlias
 
 from .errors import YaqlLexicalException
@@ -155,6 +154,8 @@ def _unescape(quoted: str, text: str, start: int) -> str:
         if octal is not None:
             return chr(int(octal, 8))
         if name is not None:
+            import unicodedata
+
             try:
                 return unicodedata.lookup(name)
             except KeyError:

@@ -58,6 +58,8 @@ NUMBER = INTEGER | FLOAT
 SEQUENCE = LIST | LAZY
 ITERABLE = LIST | LAZY | SET
 SCALAR = NULL | BOOLEAN | INTEGER | FLOAT | STRING
+UNSETTLED = LIST | LAZY | MAPPING | SET
+"""Kinds whose values may have to be brought into final form."""
 
 KIND_NAMES: dict[Kind, str] = {
     NULL: "null",
@@ -259,23 +261,30 @@ def _finalize(value: Any, evaluation: Evaluation, depth: int) -> Any:
         else:
             items = collect(value, evaluation)
         evaluation.charge(len(items))
-        if FINAL_TYPES.issuperset(map(type, items)):
+        classes = set(map(type, items))
+        if FINAL_TYPES.issuperset(classes):
             return tuple(items)
         depth += 1
+        if len(classes) == 1 and dict in classes:
+            # Rows of a table: most hold plain values, and then a copy is all it takes.
+            evaluation.charge(sum(map(len, items)))
+            is_final = FINAL_TYPES.issuperset
+            return tuple(
+                [
+                    FrozenDict(item)
+                    if is_final(map(type, item.values()))
+                    else _finalize(item, evaluation, depth)
+                    for item in items
+                ]
+            )
         return tuple([_finalize(item, evaluation, depth) for item in items])
     if kind == MAPPING:
+        # Keys are hashable, and what is hashable is final.
         evaluation.charge(len(value))
-        if FINAL_TYPES.issuperset(map(type, value.values())) and FINAL_TYPES.issuperset(
-            map(type, value)
-        ):
+        if FINAL_TYPES.issuperset(map(type, value.values())):
             return FrozenDict(value)
         depth += 1
-        return FrozenDict(
-            [
-                (_finalize(key, evaluation, depth), _finalize(item, evaluation, depth))
-                for key, item in value.items()
-            ]
-        )
+        return FrozenDict({key: _finalize(item, evaluation, depth) for key, item in value.items()})
     if kind == SET:
         evaluation.charge(len(value))
         depth += 1

@@ -14,13 +14,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from vetro.yaql.errors import ArgumentValueException
 from vetro.yaql.evaluation import Evaluation
 
-from .analysis import Risk, assess
-from .guarded import GuardedMatch, Program, compile_program, run
+if TYPE_CHECKING:
+    from .analysis import Risk
+    from .guarded import GuardedMatch, Program
 
 Match: TypeAlias = "re.Match[str] | GuardedMatch"
 
@@ -43,11 +44,15 @@ def compile_pattern(text: str, flags: int = 0) -> re.Pattern[str]:
 
 @lru_cache(maxsize=512)
 def _risk(pattern: str, flags: int) -> Risk:
+    from .analysis import assess
+
     return assess(pattern, flags)
 
 
 @lru_cache(maxsize=128)
 def _program(pattern: str, flags: int) -> Program:
+    from .guarded import compile_program
+
     return compile_program(pattern, flags)
 
 
@@ -60,6 +65,8 @@ def search(rt: Evaluation, pattern: re.Pattern[str], text: str, position: int = 
     """The first match at or after `position`."""
     rt.charge(1 + len(text) // 256)
     if is_guarded(pattern, len(text)):
+        from .guarded import run
+
         return run(rt, _program(pattern.pattern, pattern.flags), pattern, text, position)
     return pattern.search(text, position)
 
@@ -70,6 +77,8 @@ def find_all(rt: Evaluation, pattern: re.Pattern[str], text: str) -> Iterator[Ma
     if not is_guarded(pattern, len(text)):
         yield from pattern.finditer(text)
         return
+    from .guarded import run
+
     program = _program(pattern.pattern, pattern.flags)
     position = 0
     must_advance = False

@@ -2,7 +2,6 @@
 
 import datetime
 import time
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 from vetro.yaql.evaluation import Evaluation
@@ -55,6 +54,8 @@ def _parsed(text: str) -> datetime.datetime:
         return datetime.datetime.fromisoformat(text.strip())
     except ValueError:
         pass
+    from email.utils import parsedate_to_datetime
+
     try:
         return parsedate_to_datetime(text[:200])
     except (ValueError, TypeError, IndexError):

@@ -35,6 +35,7 @@ from vetro.yaql.values import (
     kind_of,
 )
 
+from .generators import metered
 from .ordering import greatest, least
 
 registry = Registry()
@@ -62,18 +63,24 @@ def select(rt: Evaluation, collection: Items, selector: Lambda) -> Iterator[Any]
 
 @registry.method()
 def select_many(rt: Evaluation, collection: Items, selector: Lambda) -> Iterator[Any]:
+    return chain.from_iterable(_pieces(rt, map(selector, collection)))
+
+
+def _pieces(rt: Evaluation, values: Iterable[Any]) -> Iterator[Iterable[Any]]:
     left = rt.max_items
-    for value in map(selector, collection):
-        if not kind_of[type(value)] & ITERABLE:
-            rt.charge(1)
-            yield value
-            continue
-        for item in value:
-            left -= 1
+    for value in values:
+        if type(value) in LIST_TYPES:
+            left -= len(value)
             if left < 0:
-                rt.check_items(rt.max_items + 1)
-            yield item
-        rt.charge(1)
+                rt.check_items(rt.max_items - left)
+            rt.charge(1 + len(value))
+            yield value
+        elif kind_of[type(value)] & ITERABLE:
+            rt.charge(1)
+            yield metered(rt, value)
+        else:
+            rt.charge(1)
+            yield (value,)
 
 
 @registry.method_legacy_both("takeWhile")
