@@ -15,6 +15,8 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    false,
+    true,
 )
 
 from vetro.storage import Json, UtcDateTime
@@ -39,6 +41,43 @@ servers = Table(
     Column("last_heartbeat", UtcDateTime),
     Column("last_boot", UtcDateTime),
     Column("created", UtcDateTime, nullable=False),
+    # From the sysinfo, and what an operator may filter by.
+    Column("headnode", Boolean, nullable=False, server_default=false()),
+    Column("reservoir", Boolean, nullable=False, server_default=false()),
+    # Whether its agent shows the installation's key; otherwise one of its own (keys.py).
+    Column("shared_key", Boolean, nullable=False, server_default=true()),
+)
+
+# Which service instance heard from a server last, and when (cnapi_status, compute-node-api.md §5.1).
+status = Table(
+    "compute_status",
+    metadata,
+    Column("server_uuid", String(36), primary_key=True),
+    Column("instance", String(128), nullable=False),
+    Column("last_heartbeat", UtcDateTime, nullable=False),
+)
+
+# Service processes: the tasks of one that is silent are taken over by the others.
+instances = Table(
+    "compute_instances",
+    metadata,
+    Column("name", String(128), primary_key=True),
+    Column("seen", UtcDateTime, nullable=False),
+)
+
+counters = Table(
+    "compute_counters",
+    metadata,
+    Column("name", String(64), primary_key=True),
+    Column("value", BigInteger, nullable=False),
+)
+
+# Service metadata and the default boot parameters, by name.
+settings = Table(
+    "compute_settings",
+    metadata,
+    Column("name", String(64), primary_key=True),
+    Column("value", Json, nullable=False),
 )
 
 vms = Table(
@@ -55,6 +94,8 @@ vms = Table(
     Column("cpu_cap", Integer, nullable=False),
     Column("vm", Json, nullable=False),
     Column("created", UtcDateTime, nullable=False),
+    # What it was made from: an evacuation makes it again elsewhere.
+    Column("payload", Json),
     Index("compute_vms_server", "server_uuid"),
 )
 
@@ -70,6 +111,13 @@ tasks = Table(
     Column("result", Json),
     Column("created", UtcDateTime, nullable=False),
     Column("finished", UtcDateTime),
+    Column("req_id", String(128)),
+    # Kept while the task is active: another service sends it again when ours dies.
+    Column("params", Json),
+    Column("fence", Json),
+    Column("instance", String(128)),
+    Column("job_uuid", String(36)),
+    Index("compute_tasks_status", "status", "created"),
 )
 
 tickets = Table(
@@ -87,7 +135,59 @@ tickets = Table(
     Column("created", UtcDateTime, nullable=False),
     Column("updated", UtcDateTime, nullable=False),
     Column("expires_at", UtcDateTime, nullable=False),
+    Column("reqid", String(128)),
     Index("compute_tickets_queue", "server_uuid", "scope", "id"),
+    Index("compute_tickets_expiry", "status", "expires_at"),
+)
+
+jobs = Table(
+    "compute_jobs",
+    metadata,
+    Column("uuid", String(36), primary_key=True),
+    Column("name", String(64), nullable=False),
+    Column("target", String(128), nullable=False),
+    # queued, running, succeeded, failed, canceled
+    Column("execution", String(20), nullable=False),
+    Column("params", Json, nullable=False),
+    # What steps tell later steps.
+    Column("state", Json, nullable=False),
+    Column("chain", Json, nullable=False),
+    Column("chain_results", Json, nullable=False),
+    Column("timeout", Integer, nullable=False),
+    Column("created", UtcDateTime, nullable=False),
+    Column("started", UtcDateTime),
+    Column("finished", UtcDateTime),
+    Index("compute_jobs_target", "name", "target", "execution"),
+)
+
+job_info = Table(
+    "compute_job_info",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=True),
+    Column("job_uuid", String(36), nullable=False),
+    Column("date", UtcDateTime, nullable=False),
+    Column("entry", Json, nullable=False),
+    Index("compute_job_info_job", "job_uuid", "number"),
+)
+
+# The physical NICs of servers and the tags they provide (§9).
+nics = Table(
+    "compute_nics",
+    metadata,
+    Column("mac", String(17), primary_key=True),
+    Column("server_uuid", String(36), nullable=False),
+    Column("interface", String(64), nullable=False),
+    Column("ip", String(64)),
+    Column("nic_tags_provided", Json, nullable=False),
+    Index("compute_nics_server", "server_uuid"),
+)
+
+nic_tags = Table(
+    "compute_nic_tags",
+    metadata,
+    Column("name", String(64), primary_key=True),
+    Column("uuid", String(36), nullable=False),
+    Column("mtu", Integer, nullable=False),
 )
 
 images = Table(
@@ -128,6 +228,8 @@ subnets = Table(
     Column("cidr", String(64), nullable=False),
     Column("gateway", String(64)),
     Column("dns", Json, nullable=False),
+    # Set while a subnet of the same addresses takes its place: it is on its way out.
+    Column("replaced_by", String(36)),
     Index("compute_subnets_network", "network_uuid"),
 )
 

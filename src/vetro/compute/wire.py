@@ -1,0 +1,152 @@
+"""What travels between the compute service and a node's agent (compute-node-agent.md §2-5).
+
+The node room may import this module only. Structs describe the bodies; unknown fields are allowed in
+both directions, so that service and agent may differ by a version.
+
+Towards the service (all below ``/servers/<uuid>``): ``POST /sysinfo`` (`Registration`),
+``POST /events/heartbeat`` (``{}``), ``POST /events/status`` and ``/events/vms`` (`StatusSample`),
+``POST`` with `Agents`. Towards the agent: ``POST /tasks`` (`TaskRequest`), answered with the task's
+result or a `TaskFailure`. An agent that cannot be reached asks for its tasks instead (pull mode):
+``GET /agent/next-task?timeout=SECONDS`` gives a `PulledTask` (204: none yet) and
+``POST /agent/tasks/<id>`` takes its `PulledResult`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from typing import Any
+
+import msgspec
+
+Json = Any
+
+#: An agent sends a heartbeat this long after the last one was answered.
+HEARTBEAT_SECONDS = 5.0
+#: A server nobody heard from for this long is ``unknown``.
+HEARTBEAT_LIFETIME_SECONDS = 11.0
+#: Between the end of one look at the heartbeats and the start of the next.
+RECONCILE_SECONDS = 5.0
+AGENT_PORT = 5309
+
+SERVER_HEADER = "x-server-uuid"
+REQUEST_ID_HEADER = "x-request-id"
+#: A task sent again under the same key gets the first run's result.
+IDEMPOTENCY_HEADER = "idempotency-key"
+
+#: The key of an agent that has one of its own begins with this, then its server's uuid.
+KEY_PREFIX = "vn1"
+
+
+def node_key(master: str, server_uuid: str) -> str:
+    """The key of one server's agent: nobody can make another server's from it.
+
+    ``vn1.<uuid>.<64 hex digits>``, derived from the installation's secret ``master``.
+    """
+    uuid = server_uuid.lower()
+    digest = hmac.new(master.encode(), f"vetro node key\n{uuid}".encode(), hashlib.sha256)
+    return f"{KEY_PREFIX}.{uuid}.{digest.hexdigest()}"
+
+
+def server_of_key(key: str) -> str | None:
+    """The server a key of this form is for (not: that it is genuine); ``None`` for other keys."""
+    parts = key.split(".")
+    return parts[1] if len(parts) == 3 and parts[0] == KEY_PREFIX else None
+
+
+class Fence(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The ticket a task is done under. ``number`` rises with every ticket of the service.
+
+    An agent remembers the highest number it has seen for each (scope, id) and refuses a task with a
+    lower one (409, code and restCode ``FenceOvertaken``): its holder's turn is over.
+    """
+
+    scope: str
+    id: str
+    number: int
+
+
+class TaskRequest(msgspec.Struct, omit_defaults=True):
+    """The body of ``POST /tasks``."""
+
+    task: str
+    params: dict[str, Json]
+    fence: Fence | None = None
+
+
+class TaskFailure(msgspec.Struct, omit_defaults=True):
+    """The body of a task that failed. ``details.restCode`` says of what kind; ``vm`` what is left."""
+
+    error: str
+    details: dict[str, Json] = msgspec.field(default_factory=dict[str, Json])
+    vm: dict[str, Json] | None = None
+
+
+class Registration(msgspec.Struct):
+    """The body of ``POST /sysinfo``; the keys are in compute-node-api.md §3.3."""
+
+    sysinfo: dict[str, Json]
+
+
+class AgentEntry(msgspec.Struct, omit_defaults=True):
+    """An agent installed on a node. ``version`` of ``cn-agent`` opens the service's version gates."""
+
+    name: str
+    version: str
+    package_version: str = ""
+    image_uuid: str | None = None
+    uuid: str | None = None
+
+
+class Agents(msgspec.Struct):
+    """The body with which a node tells its agents."""
+
+    agents: list[AgentEntry]
+
+
+class VmStatus(msgspec.Struct, omit_defaults=True):
+    """A VM in a status sample. Memory in MiB, quota in GiB, cpu_cap in percent of a core."""
+
+    uuid: str
+    owner_uuid: str
+    brand: str
+    state: str
+    zone_state: str
+    max_physical_memory: int
+    quota: int
+    last_modified: str = ""
+    cpu_cap: int | None = None
+
+
+class StatusSample(msgspec.Struct, omit_defaults=True):
+    """The body of ``POST /events/status``; bytes everywhere.
+
+    The service ignores a sample whose ``timestamp`` (ISO, the agent's clock) is older than that of the
+    last one it took from this server.
+    """
+
+    vms: dict[str, VmStatus]
+    timestamp: str
+    meminfo: dict[str, int] = msgspec.field(default_factory=dict[str, int])
+    diskinfo: dict[str, int] = msgspec.field(default_factory=dict[str, int])
+    zpoolStatus: dict[str, dict[str, int]] = msgspec.field(
+        default_factory=dict[str, dict[str, int]]
+    )
+    boot_time: str = ""
+
+
+class PulledTask(msgspec.Struct, omit_defaults=True):
+    """A task for an agent in pull mode. ``id`` is its idempotency key as well."""
+
+    id: str
+    task: str
+    params: dict[str, Json]
+    request_id: str = ""
+    fence: Fence | None = None
+
+
+class PulledResult(msgspec.Struct):
+    """How a pulled task ended: the status and body ``POST /tasks`` would have answered."""
+
+    status: int
+    body: dict[str, Json]
