@@ -92,31 +92,27 @@ def test_exactly_one_interface_is_primary() -> None:
 def test_update_sets_and_removes_keys() -> None:
     """Scalars replace; objects change key by key; setting wins over removing."""
     vm = made(tags={"a": 1, "b": 2, "c": 3})
-    new, nics = updated(
-        vm, {"alias": "web", "set_tags": {"b": 9, "d": 4}, "remove_tags": ["a", "b"]}
-    )
+    new = updated(vm, {"alias": "web", "set_tags": {"b": 9, "d": 4}, "remove_tags": ["a", "b"]})
     assert new["alias"] == "web"
     assert new["tags"] == {"b": 9, "c": 3, "d": 4}
-    assert not nics
     assert vm["tags"] == {"a": 1, "b": 2, "c": 3}
 
 
 def test_update_always_moves_last_modified() -> None:
     """Also without a change, and also when the clock went back: callers wait for it."""
     vm = {**made(), "last_modified": "2099-01-01T00:00:00.000Z"}
-    new, _ = updated(vm, {"alias": vm.get("alias", "x")})
+    new = updated(vm, {"alias": vm.get("alias", "x")})
     assert new["last_modified"] > vm["last_modified"]
 
 
 def test_update_of_interfaces() -> None:
     """Added, changed and removed by MAC; the primary stays one."""
     vm = made(nics=[{"mac": "02:00:00:00:00:01", "ip": "10.0.0.1"}])
-    added, changed = updated(vm, {"add_nics": [{"mac": "02:00:00:00:00:02"}]})
-    assert changed
+    added = updated(vm, {"add_nics": [{"mac": "02:00:00:00:00:02"}]})
     assert [nic["interface"] for nic in added["nics"]] == ["net0", "net1"]
-    moved, _ = updated(added, {"update_nics": [{"mac": "02:00:00:00:00:01", "ip": "10.0.0.9"}]})
+    moved = updated(added, {"update_nics": [{"mac": "02:00:00:00:00:01", "ip": "10.0.0.9"}]})
     assert moved["nics"][0]["ip"] == "10.0.0.9"
-    left, _ = updated(moved, {"remove_nics": ["02:00:00:00:00:01"]})
+    left = updated(moved, {"remove_nics": ["02:00:00:00:00:01"]})
     assert [nic["mac"] for nic in left["nics"]] == ["02:00:00:00:00:02"]
     assert left["nics"][0]["primary"]
 
@@ -140,7 +136,7 @@ def test_bad_updates_are_refused(change: dict[str, Any]) -> None:
 def test_what_cannot_be_updated_is_ignored() -> None:
     """The brand and the image stay."""
     vm = made()
-    new, _ = updated(vm, {"brand": "kvm", "image_uuid": UUID, "zonepath": "/"})
+    new = updated(vm, {"brand": "kvm", "image_uuid": UUID, "zonepath": "/"})
     assert (new["brand"], new["image_uuid"]) == ("lx", IMAGE)
 
 
@@ -169,3 +165,33 @@ def test_a_record_cut_short_is_half_made(tmp_path: Path) -> None:
     (tmp_path / UUID / "vm.json").write_text('{"uuid": "aaa')
     store.open()
     assert store.get(UUID) == {"uuid": UUID, "mark": "provisioning"}
+
+
+def test_a_vm_with_disks_has_its_own_memory_rules() -> None:
+    """``ram`` is the guest's; what the hypervisor needs comes on top; one disk boots."""
+    vm = new_vm(
+        {"brand": "kvm", "ram": 512, "disks": [{"image_uuid": UUID}, {"size": 1024}]},
+        {},
+        ("kvm", "bhyve"),
+    )
+    assert (vm["ram"], vm["max_physical_memory"], vm["image_uuid"]) == (512, 1536, UUID)
+    assert [disk["boot"] for disk in vm["disks"]] == [True, False]
+    grown = updated(vm, {"ram": 1024, "add_disks": [{"size": 10}], "remove_disks": ["disk1"]})
+    assert (grown["ram"], grown["max_physical_memory"]) == (1024, 2048)
+    assert [disk["path"] for disk in grown["disks"]] == ["disk0", "disk1"]
+
+
+@pytest.mark.parametrize(
+    "disks",
+    [
+        [{}],
+        [{"size": 1, "media": "tape"}],
+        [{"size": 1, "path": "a"}, {"size": 1, "path": "a"}],
+        [{"image_uuid": "no"}],
+        [{"size": -1}],
+    ],
+)
+def test_bad_disks_are_refused(disks: list[dict[str, Any]]) -> None:
+    """A disk has a size, an image or a path, a known medium, and a path of its own."""
+    with pytest.raises(DriverError, match="Invalid VM payload"):
+        new_vm({"brand": "kvm", "disks": disks}, {}, ("kvm",))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import shutil
@@ -9,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+
+from vetro.node.commands import run
 
 
 def write_json(path: Path, value: object, *, mode: int = 0o600) -> None:
@@ -37,3 +40,36 @@ def remove_tree(path: Path) -> None:
     """Remove a directory with all it holds; one that is not there is removed already."""
     with contextlib.suppress(FileNotFoundError):
         shutil.rmtree(path)
+
+
+async def copy_tree(source: Path, target: Path) -> None:
+    """Make ``target`` a copy of ``source`` with owners, times, links, devices and attributes.
+
+    The copy is made beside it and put in its place whole; blocks are shared where the file system
+    can (btrfs, XFS). Errors: ``CommandFailed`` (also when the disk is full); then ``target`` is as it was.
+    """
+    fresh = target.with_name(f".{target.name}.copy")
+    await asyncio.to_thread(remove_tree, fresh)
+    try:
+        await run(
+            "cp", "--archive", "--reflink=auto", "--no-target-directory", str(source), str(fresh),
+            timeout=3600,
+        )  # fmt: skip
+    except BaseException:
+        await asyncio.to_thread(remove_tree, fresh)
+        raise
+    old = target.with_name(f".{target.name}.old")
+    await asyncio.to_thread(remove_tree, old)
+    with contextlib.suppress(FileNotFoundError):
+        os.rename(target, old)
+    os.rename(fresh, target)
+    await asyncio.to_thread(remove_tree, old)
+
+
+async def tree_bytes(path: Path) -> int:
+    """Bytes a directory takes on its file system; 0 when it is not there."""
+    if not path.is_dir():
+        return 0
+    finished = await run("du", "-sx", "--block-size=1", str(path), check=False)
+    words = finished.output.split()
+    return int(words[0]) if words else 0

@@ -28,16 +28,25 @@ _LABEL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\.[A-Za-z0-9-]
 TYPES = {"lx": "LX", "joyent": "OS", "joyent-minimal": "OS", "kvm": "KVM", "bhyve": "BHYV"}
 CONTAINER_BRANDS = ("lx", "joyent", "joyent-minimal")
 
+HVM_BRANDS = ("kvm", "bhyve")
+# Memory of the hypervisor itself beside the guest's, in MiB.
+_HVM_OVERHEAD = {"kvm": 1024, "bhyve": 1280}
+
 _TEXT = ("alias", "hostname", "dns_domain", "owner_uuid", "billing_id", "package_name",
-         "package_version")  # fmt: skip
+         "package_version", "vnc_password", "cpu_type", "disk_driver", "nic_driver", "bootrom",
+         "com1", "com2", "qemu_opts", "qemu_extra_opts", "bhyve_extra_opts", "kernel_version",
+         "init_name", "fs_allowed", "limit_priv")  # fmt: skip
 _NUMBERS = ("max_physical_memory", "ram", "max_swap", "max_locked_memory", "tmpfs", "cpu_cap",
-            "cpu_shares", "vcpus", "max_lwps", "quota", "zfs_io_priority")  # fmt: skip
+            "cpu_shares", "vcpus", "max_lwps", "quota", "zfs_io_priority", "flexible_disk_size",
+            "mdata_exec_timeout")  # fmt: skip
 _FLAGS = ("autoboot", "firewall_enabled", "do_not_inventory", "maintain_resolvers",
           "archive_on_delete", "indestructible_zoneroot", "indestructible_delegated")  # fmt: skip
 _OBJECTS = ("tags", "customer_metadata", "internal_metadata", "routes")
-_SCALARS = (*_TEXT, *_NUMBERS, *_FLAGS)
+# -1 switches the VM's screen off, 0 takes a free port.
+_PORTS = ("vnc_port",)
+_SCALARS = (*_TEXT, *_NUMBERS, *_FLAGS, *_PORTS)
 # Known, set at create, never by an update.
-_CREATE_ONLY = ("uuid", "brand", "image_uuid", "docker", "zpool", "delegate_dataset", "nics",
+_CREATE_ONLY = ("uuid", "brand", "image_uuid", "docker", "privileged", "zpool", "delegate_dataset", "nics",
                 "resolvers", "filesystems", "disks")  # fmt: skip
 # Addressed to the task or the service, not part of the VM.
 _TASK_ONLY = ("server_uuid", "jobid", "image", "dataset_url", "dataset_url_compression", "creator_uuid",
@@ -46,7 +55,8 @@ _TASK_ONLY = ("server_uuid", "jobid", "image", "dataset_url", "dataset_url_compr
 
 # Of an update: what it changes besides scalars, and what only says how.
 _CHANGE = re.compile(
-    r"(set|remove)_(tags|customer_metadata|internal_metadata|routes)|(add|update|remove)_nics"
+    r"(set|remove)_(tags|customer_metadata|internal_metadata|routes)"
+    r"|(add|update|remove)_(nics|disks|filesystems)"
 )
 _ADDRESSING = (*_TASK_ONLY, "uuid", "idempotent", "force", "timeout", "update")
 
@@ -107,6 +117,8 @@ def _check_scalar(field: str, value: object) -> object:
         return value
     if isinstance(value, str) and value.isdigit():
         value = int(value)
+    if field in _PORTS and value == -1:
+        return value
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0:
         raise invalid(field, f"must be a number of at least 0, not {value!r}")
     return value
@@ -137,6 +149,52 @@ def check_nics(nics: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return checked
 
 
+def check_disks(disks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Disks of a VM with defaults filled in: ``path``, ``model``, ``media``, exactly one ``boot``."""
+    checked: list[dict[str, Any]] = []
+    for index, given in enumerate(disks):
+        disk = {"model": "virtio", "media": "disk", **given}
+        where = f"disks[{index}]"
+        if disk.get("image_uuid"):
+            disk["image_uuid"] = check_uuid(disk["image_uuid"], f"{where}.image_uuid")
+        if disk["media"] not in ("disk", "cdrom"):
+            raise invalid(f"{where}.media", f"'{disk['media']}' is neither disk nor cdrom")
+        size = disk.get("size")
+        if size is not None:
+            disk["size"] = _check_scalar("size", size)
+        elif not disk.get("image_uuid") and not disk.get("path"):
+            raise invalid(where, "has neither size (MiB) nor image_uuid nor path")
+        disk.setdefault("path", f"disk{index}")
+        checked.append(disk)
+    if len({disk["path"] for disk in checked}) != len(checked):
+        raise invalid("disks", "use one path twice")
+    booting = [disk for disk in checked if disk.get("boot")]
+    for disk in checked:
+        disk["boot"] = disk is (booting or checked)[0]
+    return checked
+
+
+def _changed_list(vm: Vm, changes: Mapping[str, Any], field: str, key: str) -> list[dict[str, Any]]:
+    """``vm[field]`` after its ``add_``, ``update_`` and ``remove_``; elements are told by ``key``."""
+    present = cast("list[dict[str, Any]]", vm.get(field) or [])
+    entries = {str(entry.get(key)): dict(entry) for entry in present}
+    for removed in cast("list[object]", changes.get(f"remove_{field}") or []):
+        if str(removed) not in entries:
+            raise invalid(f"remove_{field}", f"names {removed}, which the VM does not have")
+        del entries[str(removed)]
+    for change in _objects(changes.get(f"update_{field}"), f"update_{field}"):
+        name = str(change.get(key))
+        if name not in entries:
+            raise invalid(f"update_{field}", f"names {name}, which the VM does not have")
+        entries[name].update(change)
+    for index, addition in enumerate(_objects(changes.get(f"add_{field}"), f"add_{field}")):
+        name = str(addition.get(key) or f"disk{len(entries) + index}")
+        if name in entries:
+            raise invalid(f"add_{field}", f"names {name}, which the VM has already")
+        entries[name] = {**addition, key: name}
+    return list(entries.values())
+
+
 def _new_mac() -> str:
     raw = uuids.uuid4().bytes
     return ":".join(f"{byte:02x}" for byte in (0x02, *raw[:5]))
@@ -155,7 +213,10 @@ def new_vm(payload: Mapping[str, Any], facts: Mapping[str, Any], brands: Sequenc
             rest_code="NotImplemented",
         )
     uuid = check_uuid(payload.get("uuid") or uuids.uuid4())
-    image = payload.get("image_uuid")
+    disks = check_disks(_objects(payload.get("disks"), "disks"))
+    image = payload.get("image_uuid") or next(
+        (d["image_uuid"] for d in disks if d.get("image_uuid")), None
+    )
     memory = _check_scalar("max_physical_memory", payload.get("max_physical_memory")
                            or payload.get("ram") or 256)  # fmt: skip
     assert isinstance(memory, (int, float))
@@ -195,8 +256,20 @@ def new_vm(payload: Mapping[str, Any], facts: Mapping[str, Any], brands: Sequenc
     vm["nics"] = check_nics(_objects(payload.get("nics"), "nics"))
     vm["resolvers"] = _check_resolvers(payload.get("resolvers"))
     vm["filesystems"] = _objects(payload.get("filesystems"), "filesystems")
+    if brand in HVM_BRANDS:
+        vm["disks"] = disks
+        vm.setdefault("vcpus", 1)
+        vm.setdefault("vnc_port", 0)
+        guest = _check_scalar(
+            "ram", payload.get("ram") or payload.get("max_physical_memory") or 256
+        )
+        assert isinstance(guest, (int, float))
+        vm["ram"] = guest
+        vm["max_physical_memory"] = guest + _HVM_OVERHEAD[str(brand)]
     if payload.get("docker"):
         vm["docker"] = True
+    if payload.get("privileged") in (True, "true"):
+        vm["privileged"] = True
     unknown = sorted(set(payload) - set(vm) - {*_CREATE_ONLY, *_TASK_ONLY, *_SCALARS})
     if unknown:
         log.warning("Unknown VM properties are ignored", uuid=uuid, properties=unknown)
@@ -215,8 +288,8 @@ def _check_resolvers(value: object, field: str = "resolvers") -> list[str]:
     return resolvers
 
 
-def updated(vm: Vm, changes: Mapping[str, Any]) -> tuple[Vm, bool]:
-    """``vm`` after ``changes`` (§7.2), and whether its interfaces differ.
+def updated(vm: Vm, changes: Mapping[str, Any]) -> Vm:
+    """``vm`` after ``changes`` (§7.2).
 
     Everything is checked before anything changes. Errors: ``DriverError`` ``InvalidPayload``.
     """
@@ -236,8 +309,13 @@ def updated(vm: Vm, changes: Mapping[str, Any]) -> tuple[Vm, bool]:
         gone = set(cast("list[str]", removed))
         kept = {name: value for name, value in vm.get(field, {}).items() if name not in gone}
         result[field] = {**kept, **as_object(changes.get(f"set_{field}"), f"set_{field}")}
-    nics_changed = _update_nics(result, changes)
-    if "ram" in changes and "max_physical_memory" not in changes:
+    _update_nics(result, changes)
+    result["filesystems"] = _changed_list(result, changes, "filesystems", "target")
+    if vm.get("brand") in HVM_BRANDS:
+        result["disks"] = check_disks(_changed_list(result, changes, "disks", "path"))
+        if "ram" in changes:
+            result["max_physical_memory"] = result["ram"] + _HVM_OVERHEAD[str(vm["brand"])]
+    elif "ram" in changes and "max_physical_memory" not in changes:
         result["max_physical_memory"] = result["ram"]
     elif "max_physical_memory" in changes:
         result["ram"] = result["max_physical_memory"]
@@ -245,7 +323,7 @@ def updated(vm: Vm, changes: Mapping[str, Any]) -> tuple[Vm, bool]:
         log.warning("VM properties cannot be updated", uuid=vm["uuid"], properties=sorted(ignored))
     # Callers wait for a change of last_modified, also when every value is equal.
     result["last_modified"] = max(timestamp(), _after(vm["last_modified"]))
-    return result, nics_changed
+    return result
 
 
 def _after(stamp: str) -> str:
@@ -254,9 +332,8 @@ def _after(stamp: str) -> str:
     return timestamp(datetime.fromtimestamp(moment.timestamp() + 0.001, UTC))
 
 
-def _update_nics(result: Vm, changes: Mapping[str, Any]) -> bool:
+def _update_nics(result: Vm, changes: Mapping[str, Any]) -> None:
     nics = {nic["mac"]: dict(nic) for nic in result.get("nics", [])}
-    before = [dict(nic) for nic in nics.values()]
     for mac in cast("list[object]", changes.get("remove_nics") or []):
         if str(mac).lower() not in nics:
             raise invalid("remove_nics", f"names {mac}, which the VM does not have")
@@ -280,7 +357,6 @@ def _update_nics(result: Vm, changes: Mapping[str, Any]) -> bool:
             checked["primary"] = bool(addition.get("primary"))
         nics[checked["mac"]] = checked
     result["nics"] = check_nics(list(nics.values()))
-    return result["nics"] != before
 
 
 class MachineStore:

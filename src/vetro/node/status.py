@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from vetro.node.commands import run
-from vetro.node.drivers import Driver
+from vetro.node.drivers import DiskUse, Driver
+from vetro.node.files import tree_bytes
 from vetro.node.machines import SUMMARY, timestamp
 from vetro.node.sysinfo import boot_time, memory, pool_size
 
@@ -25,15 +25,14 @@ class StatusReader:
         self._driver = driver
         self._data_dir = data_dir
         self._pool = pool
-        self._usage: dict[str, tuple[float, int]] = {}
+        self._usage: dict[str, tuple[float, DiskUse]] = {}
+        self._images: tuple[float, int] | None = None
 
     async def sample(self) -> dict[str, Any]:
         """The body of a status event."""
         vms = await self._driver.list(include_dni=True)
         usage = {vm["uuid"]: await self._used(vm["uuid"]) for vm in vms}
-        self._usage = {
-            key: value for key, value in self._usage.items() if key in usage or key == "images"
-        }
+        self._usage = {key: value for key, value in self._usage.items() if key in usage}
         size, free = await asyncio.to_thread(pool_size, self._data_dir)
         meminfo = Path("/proc/meminfo").read_text(encoding="utf-8")
         return {
@@ -45,7 +44,7 @@ class StatusReader:
             "timestamp": timestamp(),
         }
 
-    async def _used(self, uuid: str) -> int:
+    async def _used(self, uuid: str) -> DiskUse:
         known = self._usage.get(uuid)
         if known is None or time.monotonic() - known[0] > _USAGE_AGE:
             known = (time.monotonic(), await self._driver.usage(uuid))
@@ -53,15 +52,10 @@ class StatusReader:
         return known[1]
 
     async def _images_used(self) -> int:
-        known = self._usage.get("images")
+        known = self._images
         if known is None or time.monotonic() - known[0] > _USAGE_AGE:
-            directory = self._data_dir / "images"
-            words = ["0"]
-            if directory.is_dir():
-                finished = await run("du", "-sx", "--block-size=1", str(directory), check=False)
-                words = finished.output.split()
-            known = (time.monotonic(), int(words[0]) if words else 0)
-            self._usage["images"] = known
+            known = (time.monotonic(), await tree_bytes(self._data_dir / "images"))
+            self._images = known
         return known[1]
 
 
@@ -73,23 +67,37 @@ def summary(vm: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def diskinfo(
-    vms: list[dict[str, Any]], usage: Mapping[str, int], images_used: int, size: int, free: int
+    vms: list[dict[str, Any]], usage: Mapping[str, DiskUse], images_used: int, size: int, free: int
 ) -> dict[str, int]:
-    """Where the pool's bytes went. A VM without quota counts what it uses."""
-    quota = sum(int(vm.get("quota") or 0) * _GIB or usage[vm["uuid"]] for vm in vms)
-    used = sum(usage.values())
+    """Where the pool's bytes went (§3). A VM without quota counts what it uses.
+
+    ``kvm_*`` are of brand kvm alone; everything else, bhyve included, counts as a zone, whose quota
+    holds its disks.
+    """
+    kvm = [vm for vm in vms if vm.get("brand") == "kvm"]
+    zones = [vm for vm in vms if vm.get("brand") != "kvm"]
+
+    def used(vm: Mapping[str, Any]) -> int:
+        return usage[vm["uuid"]].used
+
+    def quota(vm: Mapping[str, Any]) -> int:
+        return int(vm.get("quota") or 0) * _GIB or used(vm)
+
+    zvol_used = sum(usage[vm["uuid"]].disks_used for vm in kvm)
+    kvm_used = sum(max(0, used(vm) - usage[vm["uuid"]].disks_used) for vm in kvm)
+    zone_used = sum(used(vm) for vm in zones)
     allocated = size - free
     return {
-        "kvm_zvol_used_bytes": 0,
-        "kvm_zvol_volsize_bytes": 0,
-        "kvm_quota_bytes": 0,
-        "kvm_quota_used_bytes": 0,
-        "zone_quota_bytes": quota,
-        "zone_quota_used_bytes": used,
+        "kvm_zvol_used_bytes": zvol_used,
+        "kvm_zvol_volsize_bytes": sum(usage[vm["uuid"]].disks_size for vm in kvm),
+        "kvm_quota_bytes": sum(quota(vm) for vm in kvm),
+        "kvm_quota_used_bytes": kvm_used,
+        "zone_quota_bytes": sum(quota(vm) for vm in zones),
+        "zone_quota_used_bytes": zone_used,
         "cores_quota_bytes": 0,
         "cores_quota_used_bytes": 0,
         "installed_images_used_bytes": images_used,
         "pool_size_bytes": size,
         "pool_alloc_bytes": allocated,
-        "system_used_bytes": max(0, allocated - used - images_used),
+        "system_used_bytes": max(0, allocated - zvol_used - kvm_used - zone_used - images_used),
     }

@@ -4,7 +4,26 @@
 rules, all-or-nothing creation) over a small ``Hypervisor``: ``lxc``, ``process`` or ``simulated``.
 """
 
+from vetro.node.drivers.basic import BasicHypervisor
 from vetro.node.drivers.managed import ManagedDriver
-from vetro.node.drivers.protocol import Driver, ExecResult, Hypervisor, RunState
+from vetro.node.drivers.protocol import (
+    DiskUse,
+    Driver,
+    ExecRequest,
+    ExecResult,
+    HostCommand,
+    Hypervisor,
+    RunState,
+)
 
-__all__ = ["Driver", "ExecResult", "Hypervisor", "ManagedDriver", "RunState"]
+__all__ = [
+    "BasicHypervisor",
+    "DiskUse",
+    "Driver",
+    "ExecRequest",
+    "ExecResult",
+    "HostCommand",
+    "Hypervisor",
+    "ManagedDriver",
+    "RunState",
+]

@@ -28,15 +28,16 @@ import structlog
 from vetro.node import instance_files
 from vetro.node.commands import run
 from vetro.node.drivers import lxc_config
+from vetro.node.drivers.basic import BasicHypervisor
 from vetro.node.drivers.followed import (
     FollowedProcess,
     first_child,
     processes_by_pid,
     started_at,
 )
-from vetro.node.drivers.protocol import Changed, ExecResult, RunState
+from vetro.node.drivers.protocol import Changed, DiskUse, ExecResult, RunState
 from vetro.node.errors import CommandFailed, DriverError, NodeError
-from vetro.node.files import remove_tree, write_bytes
+from vetro.node.files import remove_tree, tree_bytes, write_bytes
 from vetro.node.guest_root import GuestRoot
 from vetro.node.image_store import ImageStore
 from vetro.node.machines import CONTAINER_BRANDS, MachineStore, Vm, timestamp
@@ -49,7 +50,7 @@ log = structlog.get_logger(__name__)
 _RUN = Path("/run/vetro")
 
 
-class LxcHypervisor:
+class LxcHypervisor(BasicHypervisor):
     """Containers of one agent."""
 
     name = "lxc"
@@ -217,7 +218,7 @@ class LxcHypervisor:
             await asyncio.to_thread(remove_tree, directory / name)
         await self.make(vm)
 
-    async def configure(self, vm: Vm) -> None:
+    async def configure(self, vm: Vm) -> bool:
         """Names and limits, also of a running container; interfaces wait for the next start."""
         uuid = vm["uuid"]
         before = self._store.get(uuid) or {}
@@ -231,7 +232,7 @@ class LxcHypervisor:
 
         await asyncio.to_thread(write)
         if self._follow(uuid) is None:
-            return
+            return False
         old = lxc_config.limit_settings(before, self._host)
         settings = [item for item in lxc_config.limit_settings(vm, self._host) if item not in old]
         # Raising memory: swap's limit first, it may not be below memory's; lowering: the reverse.
@@ -241,6 +242,7 @@ class LxcHypervisor:
             except CommandFailed:
                 await self._lxc("lxc-cgroup", uuid, *self._reordered(settings, name, value))
                 await self._lxc("lxc-cgroup", uuid, name, value)
+        return vm["nics"] != before.get("nics")
 
     @staticmethod
     def _reordered(
@@ -431,14 +433,9 @@ class LxcHypervisor:
         )  # fmt: skip
         return ExecResult(finished.status, finished.output, finished.errors)
 
-    async def usage(self, uuid: str) -> int:
+    async def usage(self, uuid: str) -> DiskUse:
         """Bytes in the upper layer."""
-        upper = self._store.path(uuid) / "upper"
-        if not upper.is_dir():
-            return 0
-        finished = await run("du", "-sx", "--block-size=1", str(upper), check=False)
-        words = finished.output.split()
-        return int(words[0]) if words else 0
+        return DiskUse(await tree_bytes(self._store.path(uuid) / "upper"))
 
 
 def host_resolvers() -> list[str]:

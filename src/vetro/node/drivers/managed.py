@@ -9,12 +9,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import structlog
 
-from vetro.node.drivers.protocol import Changed, ExecResult, Hypervisor, Progress
+from vetro.node.drivers.protocol import (
+    Changed,
+    DiskUse,
+    ExecRequest,
+    ExecResult,
+    HostCommand,
+    Hypervisor,
+    Progress,
+)
 from vetro.node.errors import (
     DriverError,
     NodeError,
@@ -23,12 +33,16 @@ from vetro.node.errors import (
     not_running,
     vm_not_found,
 )
+from vetro.node.guest_root import GuestRoot
 from vetro.node.image_store import ImageStore
 from vetro.node.machines import MachineStore, Vm, check_uuid, new_vm, timestamp, updated
 
 log = structlog.get_logger(__name__)
 
 _AUTOBOOT_SIDE_BY_SIDE = 10
+_ROLLBACK_STOP_SECONDS = 60.0
+
+_SNAPSHOT = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 _STATES = {
     "installed": "stopped",
@@ -250,11 +264,11 @@ class ManagedDriver:
     async def update(self, uuid: str, changes: Mapping[str, Any]) -> Vm:
         """Apply the update rules (§7.2). Nothing changes when one value is wrong."""
         old = self._usable(uuid)
-        new, nics_changed = updated(old, changes)
+        new = updated(old, changes)
         new = self._hypervisor.describe(new)
-        await self._hypervisor.configure(new)
+        restart = await self._hypervisor.configure(new)
         self._store.save(new)
-        if nics_changed and (await self._hypervisor.state(uuid)).zone_state == "running":
+        if restart and (await self._hypervisor.state(uuid)).zone_state == "running":
             await self._hypervisor.stop(uuid, force=False, timeout=60)
             await self._hypervisor.start(new)
         self._changed(uuid)
@@ -279,6 +293,58 @@ class ManagedDriver:
         self._changed(uuid)
         return await self._present(vm)
 
+    async def create_snapshot(self, uuid: str, name: str | None) -> Vm:
+        """Keep the disks as they are now. Errors: ``SnapshotExists``, ``InvalidPayload``."""
+        vm = self._usable(uuid)
+        taken = {entry["name"] for entry in vm.get("snapshots", [])}
+        if name is None:
+            name = _free_name(taken)
+        _check_snapshot_name(name)
+        if name in taken:
+            raise DriverError(
+                f"VM {uuid} has a snapshot {name} already",
+                code="EEXIST",
+                rest_code="SnapshotExists",
+            )
+        await self._hypervisor.snapshot(vm, name)
+        # Recorded after it is whole: one without a record is replaced when its name is used again.
+        entry = {"name": name, "created_at": timestamp()}
+        self._store.save({**vm, "snapshots": [*vm.get("snapshots", []), entry]})
+        self._changed(uuid)
+        return await self._present(self._record(uuid))
+
+    async def rollback_snapshot(self, uuid: str, name: str) -> Vm:
+        """Take the disks back; newer snapshots go. Errors: ``SnapshotNotFound``."""
+        vm = self._usable(uuid)
+        entries: list[dict[str, Any]] = list(vm.get("snapshots", []))
+        names = [entry["name"] for entry in entries]
+        if name not in names:
+            raise DriverError(
+                f"VM {uuid} has no snapshot {name}", code="ENOENT", rest_code="SnapshotNotFound"
+            )
+        running = (await self._hypervisor.state(uuid)).zone_state != "installed"
+        if running:
+            await self._hypervisor.stop(uuid, force=False, timeout=_ROLLBACK_STOP_SECONDS)
+        kept = names.index(name) + 1
+        await self._hypervisor.rollback(vm, name)
+        self._store.save({**vm, "snapshots": entries[:kept]})
+        for newer in names[kept:]:
+            await self._hypervisor.drop_snapshot(vm, newer)
+        if running:
+            await self._hypervisor.start(self._record(uuid))
+        self._changed(uuid)
+        return await self._present(self._record(uuid))
+
+    async def delete_snapshot(self, uuid: str, name: str) -> Vm:
+        """Forget a snapshot; one that is not there is forgotten already."""
+        vm = self._usable(uuid)
+        _check_snapshot_name(name)
+        await self._hypervisor.drop_snapshot(vm, name)
+        kept = [entry for entry in vm.get("snapshots", []) if entry["name"] != name]
+        self._store.save({**vm, "snapshots": kept})
+        self._changed(uuid)
+        return await self._present(self._record(uuid))
+
     async def delete(self, uuid: str) -> None:
         """Remove it; one that is not there is removed already."""
         vm = self._store.get(check_uuid(uuid))
@@ -302,14 +368,15 @@ class ManagedDriver:
         return await self._hypervisor.processes(uuid)
 
     async def info(self, uuid: str, types: Sequence[str]) -> dict[str, Any]:
-        """What the hypervisor knows of a running VM; containers have ``status`` only."""
-        self._usable(uuid)
+        """What the hypervisor knows of a running VM; every one knows ``status``."""
+        vm = self._usable(uuid)
         await self._need_running(uuid)
         known: dict[str, Any] = {}
         state = await self._hypervisor.state(uuid)
         if {"all", "status"} & set(types):
             known["status"] = {"state": state.zone_state, "pid": state.pid}
-        unsupported = sorted(set(types) - {"all", "status"})
+        known.update(await self._hypervisor.info(vm, types))
+        unsupported = sorted(set(types) - {"all", *known})
         if unsupported and not known:
             raise not_implemented(f"machine_info of {', '.join(unsupported)}", self.name)
         return known
@@ -322,11 +389,33 @@ class ManagedDriver:
         await self._need_running(uuid)
         return await self._hypervisor.execute(uuid, command, environment, timeout)
 
-    async def usage(self, uuid: str) -> int:
-        """Bytes on disk; 0 for one that is just being removed."""
+    async def exec_command(self, uuid: str, request: ExecRequest) -> HostCommand:
+        """How to start a command inside a running VM. Errors: ``VmNotRunning``."""
+        self._usable(uuid)
+        await self._need_running(uuid)
+        return await self._hypervisor.exec_command(uuid, request)
+
+    async def stats(self, uuid: str) -> dict[str, Any]:
+        """A running VM's use of the machine. Errors: ``VmNotRunning``."""
+        self._usable(uuid)
+        await self._need_running(uuid)
+        return await self._hypervisor.stats(uuid)
+
+    async def files(self, uuid: str) -> GuestRoot:
+        """A VM's root file system, running or not."""
+        return await self._hypervisor.files(self._usable(uuid))
+
+    async def screenshot(self, uuid: str) -> bytes:
+        """A picture of the screen (PNG). Errors: ``VmNotRunning``, ``NotImplemented``."""
+        vm = self._usable(uuid)
+        await self._need_running(uuid)
+        return await self._hypervisor.screenshot(vm)
+
+    async def usage(self, uuid: str) -> DiskUse:
+        """Bytes on disk; none for one that is just being removed."""
         with contextlib.suppress(FileNotFoundError):
             return await self._hypervisor.usage(uuid)
-        return 0
+        return DiskUse(0)
 
     def capabilities(self) -> dict[str, Any]:
         """Brands and features."""
@@ -335,3 +424,22 @@ class ManagedDriver:
             "brands": list(self.brands),
             "features": list(self._hypervisor.features),
         }
+
+
+def _check_snapshot_name(name: str) -> None:
+    if not _SNAPSHOT.fullmatch(name) or name in (".", ".."):
+        raise DriverError(
+            f"'{name}' is not a snapshot name: 1 to 64 letters, digits, '_', '.', '-'",
+            code="EINVAL",
+            rest_code="InvalidPayload",
+        )
+
+
+def _free_name(taken: set[str]) -> str:
+    """The time, and a number when several come within one second."""
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    name, number = stamp, 1
+    while name in taken:
+        number += 1
+        name = f"{stamp}-{number}"
+    return name

@@ -22,15 +22,24 @@ import structlog
 
 from vetro.node import instance_files
 from vetro.node.commands import run
+from vetro.node.drivers.basic import BasicHypervisor
 from vetro.node.drivers.followed import (
     FollowedProcess,
     command_line,
     processes_by_pid,
     started_at,
 )
-from vetro.node.drivers.protocol import Changed, ExecResult, RunState
+from vetro.node.drivers.protocol import (
+    Changed,
+    DiskUse,
+    ExecRequest,
+    ExecResult,
+    HostCommand,
+    RunState,
+)
+from vetro.node.drivers.stats import process_stats
 from vetro.node.errors import ConfigurationError, DriverError
-from vetro.node.files import remove_tree, write_bytes
+from vetro.node.files import copy_tree, remove_tree, tree_bytes, write_bytes
 from vetro.node.guest_root import GuestRoot
 from vetro.node.machines import CONTAINER_BRANDS, MachineStore, Vm, timestamp
 
@@ -39,12 +48,12 @@ log = structlog.get_logger(__name__)
 ADDRESS = "127.0.0.1"
 
 
-class ProcessHypervisor:
+class ProcessHypervisor(BasicHypervisor):
     """Guest agents as processes of this user."""
 
     name = "process"
     brands: Sequence[str] = CONTAINER_BRANDS
-    features: Sequence[str] = ("exec",)
+    features: Sequence[str] = ("exec", "files", "reprovision", "snapshots", "stats")
 
     def __init__(
         self, store: MachineStore, guest_archive: Path | None, python: str = sys.executable
@@ -123,9 +132,43 @@ class ProcessHypervisor:
         await asyncio.to_thread(remove_tree, self._root(vm["uuid"]))
         await self.make(vm)
 
-    async def configure(self, vm: Vm) -> None:
+    async def configure(self, vm: Vm) -> bool:
         """There are no limits to keep; names are files."""
         instance_files.write_identity(GuestRoot(self._root(vm["uuid"])), vm)
+        return False
+
+    async def files(self, vm: Vm) -> GuestRoot:
+        """The directory."""
+        return GuestRoot(self._root(vm["uuid"]))
+
+    def _kept(self, uuid: str, name: str) -> Path:
+        return self._store.path(uuid) / "snapshots" / name
+
+    async def snapshot(self, vm: Vm, name: str) -> None:
+        """A copy of the directory, sharing blocks where the file system can."""
+        kept = self._kept(vm["uuid"], name)
+        kept.parent.mkdir(mode=0o700, exist_ok=True)
+        await copy_tree(self._root(vm["uuid"]), kept)
+
+    async def rollback(self, vm: Vm, name: str) -> None:
+        """The directory as it was kept."""
+        await copy_tree(self._kept(vm["uuid"], name), self._root(vm["uuid"]))
+
+    async def drop_snapshot(self, vm: Vm, name: str) -> None:
+        """Remove the copy."""
+        await asyncio.to_thread(remove_tree, self._kept(vm["uuid"], name))
+
+    async def exec_command(self, uuid: str, request: ExecRequest) -> HostCommand:
+        """The command itself, in the instance's directory."""
+        root = self._root(uuid)
+        directory = root / request.directory.lstrip("/") if request.directory else root
+        return HostCommand(list(request.command), dict(request.environment), directory)
+
+    async def stats(self, uuid: str) -> dict[str, Any]:
+        """Processor time and memory of the instance's processes."""
+        process = self._follow(uuid)
+        pids = await asyncio.to_thread(_members, process.pid, self._root(uuid)) if process else []
+        return process_stats(pids)
 
     async def start(self, vm: Vm) -> None:
         """Start the agent under a shell that starts it again when it ends, as an init does.
@@ -251,11 +294,9 @@ class ProcessHypervisor:
         )
         return ExecResult(finished.status, finished.output, finished.errors)
 
-    async def usage(self, uuid: str) -> int:
+    async def usage(self, uuid: str) -> DiskUse:
         """Bytes in the directory."""
-        finished = await run("du", "-sx", "--block-size=1", str(self._root(uuid)), check=False)
-        words = finished.output.split()
-        return int(words[0]) if words else 0
+        return DiskUse(await tree_bytes(self._root(uuid)))
 
 
 def _signal(pid: int, number: int) -> None:

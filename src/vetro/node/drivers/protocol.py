@@ -1,11 +1,22 @@
-"""The two protocols: what tasks need of a driver, and what a driver needs of a hypervisor."""
+"""The two protocols: what tasks need of a driver, and what a driver needs of a hypervisor.
+
+A hypervisor inherits ``BasicHypervisor`` (``vetro.node.drivers.basic``), which answers "not supported"
+for every optional part, and says in ``features`` what it has:
+
+``container``, ``isolation``, ``network``, ``exec``, ``reprovision``, ``snapshots``, ``files`` (its files
+can be read and written from the host: copy, image creation, migration of a stopped VM),
+``stats``, ``hotplug`` (interfaces of a running VM), ``console`` (VNC, serial console, screenshots),
+``live-migration``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
+from vetro.node.guest_root import GuestRoot
 from vetro.node.machines import Vm
 
 Changed = Callable[[str], None]
@@ -32,6 +43,38 @@ class ExecResult:
     exit_code: int
     stdout: str
     stderr: str
+
+
+@dataclass(frozen=True)
+class ExecRequest:
+    """A command for inside a VM. ``user``: name, uid, ``user:group`` or '' for root.
+
+    ``directory``: where it runs, '' for the guest's root; ``tty``: give it a terminal.
+    """
+
+    command: Sequence[str]
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    user: str = ""
+    directory: str = ""
+    tty: bool = False
+
+
+@dataclass(frozen=True)
+class HostCommand:
+    """What this machine runs so that an ``ExecRequest`` runs in the VM."""
+
+    argv: Sequence[str]
+    environment: Mapping[str, str] | None = None
+    directory: Path | None = None
+
+
+@dataclass(frozen=True)
+class DiskUse:
+    """Bytes of a VM's storage: ``used`` in the pool; ``disks_used``, ``disks_size`` of its disks."""
+
+    used: int
+    disks_used: int = 0
+    disks_size: int = 0
 
 
 class Driver(Protocol):
@@ -92,6 +135,18 @@ class Driver(Protocol):
         """Replace the root file system, keep everything else."""
         ...
 
+    async def create_snapshot(self, uuid: str, name: str | None) -> Vm:
+        """Keep the VM's disks as they are now under ``name`` (``None``: a time stamp)."""
+        ...
+
+    async def rollback_snapshot(self, uuid: str, name: str) -> Vm:
+        """Take the disks back; newer snapshots go. A VM that ran is stopped and started again."""
+        ...
+
+    async def delete_snapshot(self, uuid: str, name: str) -> Vm:
+        """Forget a snapshot; one that is not there is forgotten already."""
+        ...
+
     async def delete(self, uuid: str) -> None:
         """Remove it; one that is not there is removed already."""
         ...
@@ -110,7 +165,23 @@ class Driver(Protocol):
         """Run a command inside a running VM."""
         ...
 
-    async def usage(self, uuid: str) -> int:
+    async def exec_command(self, uuid: str, request: ExecRequest) -> HostCommand:
+        """How to start a command inside a running VM with streams of the caller's."""
+        ...
+
+    async def stats(self, uuid: str) -> dict[str, Any]:
+        """A running VM's use of the machine, in the form of ``docker stats``."""
+        ...
+
+    async def files(self, uuid: str) -> GuestRoot:
+        """A VM's root file system, running or not."""
+        ...
+
+    async def screenshot(self, uuid: str) -> bytes:
+        """A picture of the screen (PNG)."""
+        ...
+
+    async def usage(self, uuid: str) -> DiskUse:
         """Bytes on disk."""
         ...
 
@@ -170,8 +241,12 @@ class Hypervisor(Protocol):
         """What the hypervisor says now."""
         ...
 
-    async def configure(self, vm: Vm) -> None:
-        """Bring limits and configuration of a VM, running or not, to ``vm``."""
+    async def configure(self, vm: Vm) -> bool:
+        """Bring limits and configuration of a VM, running or not, to ``vm``.
+
+        True: a running VM has to be started again before it is as ``vm`` says. The record of how
+        it was is still in the store.
+        """
         ...
 
     async def remake_root(self, vm: Vm) -> None:
@@ -188,6 +263,42 @@ class Hypervisor(Protocol):
         """Run a command inside."""
         ...
 
-    async def usage(self, uuid: str) -> int:
+    async def usage(self, uuid: str) -> DiskUse:
         """Bytes on disk."""
+        ...
+
+    async def snapshot(self, vm: Vm, name: str) -> None:
+        """Keep the disks as they are now; an unfinished snapshot of that name is replaced."""
+        ...
+
+    async def rollback(self, vm: Vm, name: str) -> None:
+        """Take the disks of a stopped VM back; the snapshot stays."""
+        ...
+
+    async def drop_snapshot(self, vm: Vm, name: str) -> None:
+        """Remove a snapshot; one that is not there is removed already."""
+        ...
+
+    async def exec_command(self, uuid: str, request: ExecRequest) -> HostCommand:
+        """How to start a command inside with streams of the caller's."""
+        ...
+
+    async def stats(self, uuid: str) -> dict[str, Any]:
+        """Use of the machine, in the form of ``docker stats``."""
+        ...
+
+    async def files(self, vm: Vm) -> GuestRoot:
+        """The root file system of a VM, running or not."""
+        ...
+
+    async def info(self, vm: Vm, types: Sequence[str]) -> dict[str, Any]:
+        """What is known of a running VM by type (``vnc`` is ``{host, port, display}``)."""
+        ...
+
+    async def screenshot(self, vm: Vm) -> bytes:
+        """A picture of the screen (PNG)."""
+        ...
+
+    async def migrate_live(self, vm: Vm, action: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        """``machine_migrate`` of a hypervisor that moves running VMs (feature ``live-migration``)."""
         ...

@@ -9,18 +9,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from vetro.node.drivers.protocol import Changed, ExecResult, RunState
+from vetro.node.drivers.basic import BasicHypervisor
+from vetro.node.drivers.protocol import Changed, DiskUse, ExecResult, RunState
 from vetro.node.errors import not_implemented
 from vetro.node.files import read_json, write_json
 from vetro.node.machines import CONTAINER_BRANDS, MachineStore, Vm, timestamp
 
 
-class SimulatedHypervisor:
+class SimulatedHypervisor(BasicHypervisor):
     """A hypervisor whose guests are files. ``faults``: method name → error to raise, for tests."""
 
     name = "simulated"
     brands: Sequence[str] = (*CONTAINER_BRANDS, "kvm", "bhyve")
-    features: Sequence[str] = ("network", "reprovision")
+    features: Sequence[str] = ("network", "reprovision", "snapshots", "hotplug")
 
     def __init__(self, store: MachineStore) -> None:
         self._store = store
@@ -53,9 +54,22 @@ class SimulatedHypervisor:
         """Nothing but the record."""
         self._fail("remake_root")
 
-    async def configure(self, vm: Vm) -> None:
+    async def configure(self, vm: Vm) -> bool:
         """Nothing but the record."""
         self._fail("configure")
+        return False
+
+    async def snapshot(self, vm: Vm, name: str) -> None:
+        """Nothing but the record."""
+        self._fail("snapshot")
+
+    async def rollback(self, vm: Vm, name: str) -> None:
+        """Nothing but the record."""
+        self._fail("rollback")
+
+    async def drop_snapshot(self, vm: Vm, name: str) -> None:
+        """Nothing but the record."""
+        self._fail("drop_snapshot")
 
     async def start(self, vm: Vm) -> None:
         """Say that it runs."""
@@ -94,6 +108,6 @@ class SimulatedHypervisor:
         """There is nothing to run it in."""
         raise not_implemented("Running a command inside a VM", self.name)
 
-    async def usage(self, uuid: str) -> int:
+    async def usage(self, uuid: str) -> DiskUse:
         """Nothing."""
-        return 0
+        return DiskUse(0)

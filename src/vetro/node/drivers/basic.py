@@ -1,0 +1,52 @@
+"""What a hypervisor does not have: the optional parts of the protocol, each saying so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from vetro.node.drivers.protocol import ExecRequest, HostCommand
+from vetro.node.errors import not_implemented
+from vetro.node.guest_root import GuestRoot
+from vetro.node.machines import Vm
+
+
+class BasicHypervisor:
+    """The base of every hypervisor: what it does not override is refused with ``NotImplemented``."""
+
+    name = "basic"
+
+    async def snapshot(self, vm: Vm, name: str) -> None:
+        """No snapshots."""
+        raise not_implemented("A snapshot of a VM", self.name)
+
+    async def rollback(self, vm: Vm, name: str) -> None:
+        """No snapshots."""
+        raise not_implemented("Going back to a snapshot", self.name)
+
+    async def drop_snapshot(self, vm: Vm, name: str) -> None:
+        """No snapshots: there is none to drop."""
+
+    async def exec_command(self, uuid: str, request: ExecRequest) -> HostCommand:
+        """Nothing runs inside from here."""
+        raise not_implemented("Running a command inside a VM", self.name)
+
+    async def stats(self, uuid: str) -> dict[str, Any]:
+        """Nothing is measured."""
+        raise not_implemented("Statistics of a VM", self.name)
+
+    async def files(self, vm: Vm) -> GuestRoot:
+        """The guest's files are its own."""
+        raise not_implemented("Access to a VM's files", self.name)
+
+    async def info(self, vm: Vm, types: Sequence[str]) -> dict[str, Any]:
+        """Nothing beside ``status``, which every driver has."""
+        return {}
+
+    async def screenshot(self, vm: Vm) -> bytes:
+        """There is no screen."""
+        raise not_implemented("A screenshot of a VM", self.name)
+
+    async def migrate_live(self, vm: Vm, action: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Running VMs stay where they are."""
+        raise not_implemented(f"Moving a running VM ({action})", self.name)

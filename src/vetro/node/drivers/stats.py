@@ -1,0 +1,133 @@
+"""A VM's use of the machine in the form of ``docker stats``, from control groups or processes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from vetro.node.machines import timestamp
+
+
+def _number(path: Path) -> int:
+    try:
+        text = path.read_text(encoding="utf-8").strip()
+    except OSError:
+        return 0
+    return int(text) if text.isdigit() else 0
+
+
+def _pairs(path: Path) -> dict[str, int]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError:
+        return {}
+    words = [line.split() for line in text.splitlines()]
+    return {pair[0]: int(pair[1]) for pair in words if len(pair) == 2 and pair[1].isdigit()}
+
+
+def _shown(
+    cpu_ns: int,
+    memory: Mapping[str, Any],
+    pids: int,
+    networks: Mapping[str, Mapping[str, int]],
+    blocks: list[dict[str, Any]],
+) -> dict[str, Any]:
+    ticks = os.sysconf("SC_CLK_TCK")
+    line = Path("/proc/stat").read_text(encoding="utf-8").split("\n", 1)[0].split()
+    system = sum(int(word) for word in line[1:8]) * 10**9 // ticks
+    return {
+        "read": timestamp(),
+        "pids_stats": {"current": pids},
+        "cpu_stats": {
+            "cpu_usage": {"total_usage": cpu_ns},
+            "system_cpu_usage": system,
+            "online_cpus": os.cpu_count() or 1,
+        },
+        "memory_stats": dict(memory),
+        "networks": {name: dict(counts) for name, counts in networks.items()},
+        "blkio_stats": {"io_service_bytes_recursive": blocks},
+    }
+
+
+def group_stats(
+    groups: Mapping[str, Path],
+    interfaces: Mapping[str, str],
+    sys_net: Path = Path("/sys/class/net"),
+) -> dict[str, Any]:
+    """From control groups: controller → directory (``unified`` for version 2).
+
+    ``interfaces``: the guest's name → the host's end, whose directions are the other way round.
+    """
+    unified = groups.get("unified")
+    if "cpuacct" in groups:
+        cpu_ns = _number(groups["cpuacct"] / "cpuacct.usage")
+    else:
+        cpu_ns = _pairs((unified or Path("/nonexistent")) / "cpu.stat").get("usage_usec", 0) * 1000
+    if "memory" in groups:
+        base = groups["memory"]
+        memory: dict[str, Any] = {
+            "usage": _number(base / "memory.usage_in_bytes"),
+            "max_usage": _number(base / "memory.max_usage_in_bytes"),
+            "limit": _number(base / "memory.limit_in_bytes"),
+            "stats": _pairs(base / "memory.stat"),
+        }
+    else:
+        base = unified or Path("/nonexistent")
+        memory = {
+            "usage": _number(base / "memory.current"),
+            "max_usage": _number(base / "memory.peak"),
+            "limit": _number(base / "memory.max"),
+            "stats": _pairs(base / "memory.stat"),
+        }
+    networks: dict[str, dict[str, int]] = {}
+    for name, host in interfaces.items():
+        counters = sys_net / host / "statistics"
+        networks[name] = {
+            f"{ours}_{what}": _number(counters / f"{theirs}_{what}")
+            for ours, theirs in (("rx", "tx"), ("tx", "rx"))
+            for what in ("bytes", "packets", "errors", "dropped")
+        }
+    pids = _number((groups.get("pids") or unified or Path("/nonexistent")) / "pids.current")
+    return _shown(cpu_ns, memory, pids, networks, _blocks(groups, unified))
+
+
+def _blocks(groups: Mapping[str, Path], unified: Path | None) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    try:
+        if "blkio" in groups:
+            text = (groups["blkio"] / "blkio.throttle.io_service_bytes").read_text(encoding="utf-8")
+            for line in text.splitlines():
+                words = line.split()
+                if len(words) == 3 and words[1] in ("Read", "Write"):
+                    found.append(
+                        {"device": words[0], "op": words[1].lower(), "value": int(words[2])}
+                    )
+        elif unified is not None:
+            for line in (unified / "io.stat").read_text(encoding="utf-8").splitlines():
+                device, *fields = line.split()
+                values = dict(field.split("=", 1) for field in fields)
+                found += [
+                    {"device": device, "op": op, "value": int(values.get(key, "0"))}
+                    for op, key in (("read", "rbytes"), ("write", "wbytes"))
+                ]
+    except OSError:
+        # The controller is not there: nothing is known of the disks.
+        return found
+    return found
+
+
+def process_stats(pids: Iterable[int]) -> dict[str, Any]:
+    """From processes, where there are no control groups."""
+    cpu_ticks = rss = count = 0
+    for pid in pids:
+        try:
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        cpu_ticks += int(fields[11]) + int(fields[12])
+        rss += int(fields[21]) * os.sysconf("SC_PAGE_SIZE")
+        count += 1
+    nanoseconds = cpu_ticks * 10**9 // os.sysconf("SC_CLK_TCK")
+    return _shown(nanoseconds, {"usage": rss, "limit": 0, "stats": {"rss": rss}}, count, {}, [])

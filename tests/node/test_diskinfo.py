@@ -1,0 +1,38 @@
+"""Where a pool's bytes went, as a status sample says it."""
+
+from __future__ import annotations
+
+from vetro.node.drivers import DiskUse
+from vetro.node.status import diskinfo
+
+GIB = 2**30
+
+
+def test_kvm_disks_are_counted_apart_and_bhyve_as_zones() -> None:
+    """Disks of kvm VMs are zvols; a bhyve VM's quota holds its disks; no quota counts the usage."""
+    vms = [
+        {"uuid": "k", "brand": "kvm", "quota": 10},
+        {"uuid": "b", "brand": "bhyve", "quota": 20},
+        {"uuid": "c", "brand": "lx", "quota": 0},
+    ]
+    usage = {
+        "k": DiskUse(5 * GIB, disks_used=4 * GIB, disks_size=8 * GIB),
+        "b": DiskUse(3 * GIB, disks_used=3 * GIB, disks_size=9 * GIB),
+        "c": DiskUse(2 * GIB),
+    }
+    info = diskinfo(vms, usage, images_used=GIB, size=100 * GIB, free=80 * GIB)
+    in_gib = {name: value // GIB for name, value in info.items()}
+    assert in_gib == {
+        "kvm_zvol_used_bytes": 4,
+        "kvm_zvol_volsize_bytes": 8,
+        "kvm_quota_bytes": 10,
+        "kvm_quota_used_bytes": 1,
+        "zone_quota_bytes": 22,
+        "zone_quota_used_bytes": 5,
+        "cores_quota_bytes": 0,
+        "cores_quota_used_bytes": 0,
+        "installed_images_used_bytes": 1,
+        "pool_size_bytes": 100,
+        "pool_alloc_bytes": 20,
+        "system_used_bytes": 9,
+    }
