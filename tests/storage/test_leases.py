@@ -38,6 +38,21 @@ async def test_work_is_handed_out_in_order_and_once(database: Database) -> None:
     assert await queue.claim("z", 10) is None
 
 
+async def test_certain_work_can_be_claimed_out_of_order(database: Database) -> None:
+    """A key is claimed alone; what is held or absent is not; the queue names all its keys."""
+    queue = LeaseQueue(database, "q")
+    await fill(database, queue, "a", "b", "c")
+    lease = await queue.claim("x", 10, key="b")
+    assert lease is not None
+    assert lease.key == "b"
+    assert await queue.claim("x", 10, key="b") is None
+    assert await queue.claim("x", 10, key="d") is None
+    async with database.transaction() as tx:
+        await queue.complete(tx, lease)
+    async with database.read() as tx:
+        assert await queue.keys(tx) == {"a", "c"}
+
+
 async def test_an_expired_lease_goes_to_the_next(database: Database, clock: ManualClock) -> None:
     """After expiry another claims it, and the sleeper cannot complete, renew or release."""
     queue = LeaseQueue(database, "q")

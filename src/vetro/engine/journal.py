@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import delete, insert, update
+from sqlalchemy import delete, insert, select, update
 
 from vetro.engine.tables import journal
 from vetro.muranopl import current_thread, wait
@@ -107,7 +107,23 @@ class JournalEffects:
         return f"{self._random.getrandbits(128):032x}"
 
 
+async def begun(database: Database, task_id: str) -> bool:
+    """Whether any run of a task has begun an effect: then running it again is no fresh start."""
+    async with database.read() as tx:
+        row = await tx.execute(
+            select(journal.c.sequence).where(journal.c.task_id == task_id).limit(1)
+        )
+        return row.first() is not None
+
+
+async def journaled(database: Database) -> set[str]:
+    """The ids of the tasks that have rows."""
+    async with database.read() as tx:
+        rows = await tx.execute(select(journal.c.task_id).distinct())
+        return {str(row.task_id) for row in rows}
+
+
 async def forget(database: Database, task_id: str) -> None:
-    """Remove a finished task's rows: nothing will be replayed from them."""
+    """Remove an ended task's rows: nothing will be replayed from them."""
     async with database.transaction() as tx:
         await tx.execute(delete(journal).where(journal.c.task_id == task_id))

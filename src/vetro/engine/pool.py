@@ -13,21 +13,36 @@ from dataclasses import asdict
 from typing import Any
 
 import structlog
+from structlog.contextvars import bound_contextvars
 
-from vetro.engine.journal import forget
+from vetro.engine.journal import begun, forget, journaled
 from vetro.engine.settings import EngineSettings
-from vetro.engine.zygote import LENGTH, Zygote, start_zygote
+from vetro.engine.zygote import LENGTH, Zygote, ZygoteDied, restart_zygote, start_zygote
 from vetro.environments import EngineTask, Environments, TaskResult
-from vetro.storage import Database, Lease, LeaseLost
+from vetro.storage import Database, Lease, LeaseLost, StorageError
 
 log = structlog.get_logger(__name__)
 
 LEASE_SECONDS = 30.0
-RENEW_SECONDS = 10.0
+FINISH_PAUSES = (0.2, 1.0, 3.0)
+CUT_OFF = (
+    "The service was killed while this ran: deploy again to finish it, or delete the environment"
+)
+STOPPED = (
+    "The service was stopped while this ran: deploy again to finish it, or delete the environment"
+)
 
 
 class WorkerDied(Exception):
     """The worker process ended without a result."""
+
+
+class EngineFailure(Exception):
+    """The engine itself failed, not the program; ``details`` are for the log."""
+
+    def __init__(self, message: str, details: str) -> None:
+        super().__init__(message)
+        self.details = details
 
 
 class EnginePool:
@@ -78,88 +93,125 @@ class EnginePool:
             await asyncio.gather(*running, return_exceptions=True)
 
     async def recover(self, rooms: Environments) -> None:
-        """Fail what a killed predecessor on this data directory was running."""
+        """Fail what a killed predecessor on this data directory was running, however many wait."""
         async with rooms.tasks.database.transaction() as tx:
             keys = await rooms.tasks.queue.expire_owner(tx, self.owner_prefix)
-        for _ in keys:
-            claimed = await rooms.tasks.claim(self.owner, LEASE_SECONDS)
-            if claimed is None:
-                return
-            lease, task = claimed
-            if lease.key not in keys:
-                await rooms.tasks.queue.release(lease)
-                continue
-            log.warning("a deployment was cut off by a crash", task=task.id)
-            await rooms.tasks.fail_task(
-                lease,
-                "The service was killed while this ran: deploy again to finish it,"
-                " or delete the environment",
-            )
+        for key in keys:
+            claimed = await rooms.tasks.claim(self.owner, LEASE_SECONDS, task_id=key)
+            if claimed is not None:  # else another engine has it, and sees that it had begun
+                log.warning("a deployment was cut off by a crash", task=key)
+                await self._fail(rooms, claimed[0], CUT_OFF)
+        await self._sweep(rooms)
+
+    async def _sweep(self, rooms: Environments) -> None:
+        """Remove journals whose tasks have ended: of engines that died between the two."""
+        database = rooms.tasks.database
+        # In this order: who has rows and is not in the queue later has ended in between.
+        found = await journaled(database)
+        async with database.read() as tx:
+            alive = await rooms.tasks.queue.keys(tx)
+        for task_id in found - alive:
+            await forget(database, task_id)
 
     def _warm_up(self) -> None:
         """Have one worker forked and waiting."""
         if self._warm is None and self._zygote is not None:
-            self._warm = self._zygote.spawn()
-            self._warm.setblocking(False)
+            try:
+                self._warm = self._zygote.spawn()
+            except ZygoteDied as error:
+                log.error("the engine's zygote died; it is started again", error=str(error))
+                self._zygote.close()
+                self._zygote = restart_zygote(self.settings)
+                with contextlib.suppress(ZygoteDied):
+                    self._warm = self._zygote.spawn()
+            if self._warm is not None:
+                self._warm.setblocking(False)
 
-    def _take_worker(self) -> socket.socket:
-        if self._warm is None:
-            self._warm_up()
-        channel, self._warm = self._warm, None
-        if channel is None:
+    def _take_worker(self) -> socket.socket | None:
+        """The worker that waits, else a fresh one; ``None`` when there can be none now."""
+        if self._zygote is None:
             raise WorkerDied("the engine pool was not prepared")
+        self._warm_up()
+        channel, self._warm = self._warm, None
         return channel
 
     async def _job(self, rooms: Environments, lease: Lease, task: EngineTask) -> None:
-        renewal = asyncio.create_task(self._renew(rooms, lease), name="lease")
-        try:
+        with bound_contextvars(task=task.id, request_id=task.request_id):
+            try:
+                await self._attend(rooms, lease, task)
+            except LeaseLost:
+                log.error("a task was taken over by another engine")
+                self._kill(task.id)
+            except asyncio.CancelledError:
+                self._kill(task.id)
+                await self._fail(rooms, lease, STOPPED)
+                raise
+            except WorkerDied as error:
+                log.error("an engine worker died", error=str(error))
+                await self._fail(rooms, lease, str(error))
+            except Exception as error:
+                # A task must not be left to the end of its lease.
+                log.error("a task failed in the engine", error=str(error), exc_info=True)
+                self._kill(task.id)
+                await self._fail(rooms, lease, *_blame(task, error))
+            finally:
+                self._workers.pop(task.id, None)
+
+    async def _attend(self, rooms: Environments, lease: Lease, task: EngineTask) -> None:
+        """Run a task and store its result."""
+        if lease.attempt > 1 and await begun(rooms.tasks.database, task.id):
+            log.warning("a deployment was cut off by the end of its engine")
+            await self._fail(rooms, lease, CUT_OFF)
+            return
+        async with rooms.tasks.queue.hold(lease):
             result = await self._run(task, lease.fence)
-            await rooms.tasks.finish_task(lease, result)
-            await forget(rooms.tasks.database, task.id)
-        except WorkerDied as error:
-            log.error("an engine worker died", task=task.id, error=str(error))
-            await self._fail(rooms, lease, str(error))
-        except asyncio.CancelledError:
-            self._kill(task.id)
-            await self._fail(
-                rooms,
-                lease,
-                "The service was stopped while this ran: deploy again to finish it,"
-                " or delete the environment",
-            )
-            raise
-        except LeaseLost:
-            log.error("a task was taken over by another engine", task=task.id)
-            self._kill(task.id)
-        finally:
-            renewal.cancel()
-            await asyncio.gather(renewal, return_exceptions=True)
-            self._workers.pop(task.id, None)
+        # The hold is let go first: it must not take the end of the work for its loss.
+        await self._finish(rooms, lease, result)
+
+    async def _finish(self, rooms: Environments, lease: Lease, result: TaskResult) -> None:
+        """Store a result; the work was done, so a database that is busy is asked again."""
+        for pause in (*FINISH_PAUSES, None):
+            try:
+                await rooms.tasks.finish_task(lease, result)
+                break
+            except StorageError as error:
+                if pause is None or isinstance(error, LeaseLost):
+                    raise
+                log.warning("a result could not be stored yet", error=str(error))
+                await asyncio.sleep(pause)
+        await self._forget(rooms, lease)
 
     async def _run(self, task: EngineTask, fence: int) -> TaskResult:
         """Run a task in a worker. A worker that died before it had the task is replaced."""
         for _ in range(3):
-            with self._take_worker() as channel:
+            channel = self._take_worker()
+            if channel is None:
+                continue
+            with channel:
                 pid = await self._hand_over(channel, task, fence)
                 if pid is not None:
                     return await self._result(channel, task, pid)
-        raise WorkerDied("three engine workers in a row died before they began")
+        raise WorkerDied("Three engine workers in a row died before they began; deploy again")
 
     async def _fail(
         self, rooms: Environments, lease: Lease, message: str, details: str | None = None
     ) -> None:
-        with contextlib.suppress(LeaseLost):
+        try:
             await rooms.tasks.fail_task(lease, message, details)
+        except LeaseLost:
+            return  # another engine has it
+        except StorageError as error:
+            # When the lease has run out, whoever claims the task sees that it had begun.
+            log.error("a task could not be failed", task=lease.key, error=str(error))
+            return
+        await self._forget(rooms, lease)
 
-    async def _renew(self, rooms: Environments, lease: Lease) -> None:
-        while True:
-            await asyncio.sleep(RENEW_SECONDS)
-            try:
-                lease = await rooms.tasks.queue.renew(lease, LEASE_SECONDS)
-            except LeaseLost:
-                # Somebody else has it: our worker must stop at once.
-                self._kill(lease.key)
-                return
+    async def _forget(self, rooms: Environments, lease: Lease) -> None:
+        try:
+            await forget(rooms.tasks.database, lease.key)
+        except StorageError as error:
+            # The task has ended; the next start sweeps.
+            log.warning("a journal could not be removed", task=lease.key, error=str(error))
 
     def _kill(self, task_id: str) -> None:
         pid = self._workers.get(task_id)
@@ -193,16 +245,22 @@ class EnginePool:
                 f" {task.environment_name or task.environment_id}; deploy again, or delete it"
             )
         if "failure" in answer:
-            log.error("a task failed in the engine", task=task.id, details=answer["details"])
-            return TaskResult(
-                {
-                    **task.model,
-                    "ObjectsCopy": task.model.get("ObjectsCopy") or task.model["Objects"],
-                },
-                {"message": answer["failure"], "details": answer["details"]},
-                is_exception=True,
-            )
+            raise EngineFailure(answer["failure"], answer["details"])
         return TaskResult(answer["model"], answer["result"], answer["is_exception"])
+
+
+def _blame(task: EngineTask, error: Exception) -> tuple[str, str]:
+    """What the user is told of a failure inside the engine: the reason, and what to quote."""
+    if isinstance(error, EngineFailure):
+        log.error("the failure of the worker", trace=error.details)
+        reason = str(error)
+    else:
+        reason = f"{type(error).__name__}: {error}"
+    request = task.request_id or f"task {task.id}"
+    return (
+        f"The engine failed inside: {reason} (request {request})",
+        f"This is no fault of the application. The service's log has more under {request}.",
+    )
 
 
 class _Reader:

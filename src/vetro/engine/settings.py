@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 
@@ -46,6 +46,25 @@ class EngineSettings:
     create_router: bool = True
     log_level: str = "info"
     log_format: str = "console"
+
+    def as_json(self) -> dict[str, Any]:
+        """The settings as JSON, for another process."""
+
+        def plain(value: Any) -> Any:
+            if isinstance(value, list):
+                return [plain(one) for one in value]  # pyright: ignore[reportUnknownVariableType]
+            return str(value) if isinstance(value, Path) else value
+
+        return {one.name: plain(getattr(self, one.name)) for one in fields(self)}
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Self:
+        """The settings that ``as_json`` wrote."""
+        given = dict(value)
+        for key in ("data_dir", "package_dir", "signing_key"):
+            given[key] = Path(value[key]) if value[key] is not None else None
+        given["packages_directories"] = [Path(one) for one in value["packages_directories"]]
+        return cls(**given)
 
     @property
     def signing_key_file(self) -> Path:

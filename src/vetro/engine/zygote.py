@@ -4,11 +4,15 @@ The zygote is forked from the service before it has threads, a loop or connectio
 language, compiles the core library and freezes it, so that a worker is a fork away from running a
 program and shares all of that memory. Parent and zygote talk over a socket, one JSON message each; each
 worker has a socket of its own, sent with the message that asks for it.
+
+A zygote that has died cannot be forked again: the service has threads and connections by then. Its
+successor is a program of its own, started with nothing but the socket to the service.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ctypes
 import gc
 import json
@@ -18,6 +22,8 @@ import socket
 import sys
 from dataclasses import dataclass
 from typing import Any
+
+from structlog.contextvars import bind_contextvars
 
 from vetro.engine.settings import EngineSettings
 from vetro.environments import EngineTask
@@ -50,6 +56,10 @@ def _exactly(channel: socket.socket, size: int) -> bytes | None:
     return bytes(parts)
 
 
+class ZygoteDied(Exception):
+    """The zygote does not exist any more."""
+
+
 @dataclass
 class Zygote:
     """The zygote, seen from the service."""
@@ -58,10 +68,18 @@ class Zygote:
     control: socket.socket
 
     def spawn(self) -> socket.socket:
-        """Ask for a worker; the socket to talk to it. The worker's end is passed on and closed here."""
+        """Ask for a worker; the socket to talk to it. The worker's end is passed on and closed here.
+
+        A zygote that dies before it has read this shows only in that socket's end. Errors:
+        ``ZygoteDied``.
+        """
         ours, theirs = socket.socketpair()
         with theirs:
-            socket.send_fds(self.control, [b"w"], [theirs.fileno()])
+            try:
+                socket.send_fds(self.control, [b"w"], [theirs.fileno()])
+            except (BrokenPipeError, ConnectionResetError) as error:
+                ours.close()
+                raise ZygoteDied(f"process {self.pid}") from error
         return ours
 
     def close(self) -> None:
@@ -106,6 +124,30 @@ def start_zygote(settings: EngineSettings) -> Zygote:
     return Zygote(pid, ours)
 
 
+def restart_zygote(settings: EngineSettings) -> Zygote:
+    """Start a zygote as a program: for a process that may not fork any more."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        theirs.set_inheritable(True)
+        code = f"from vetro.engine.zygote import serve; serve({theirs.fileno()})"
+        # Everything else is closed by the kernel: Python's descriptors are not inheritable.
+        pid = os.posix_spawn(sys.executable, [sys.executable, "-c", code], os.environ)
+    # It may have died at once: whoever asks it for a worker will find out.
+    with contextlib.suppress(ConnectionError):
+        send_message(ours, settings.as_json())
+    return Zygote(pid, ours)
+
+
+def serve(descriptor: int) -> None:
+    """The program of a restarted zygote; the settings come over the socket."""
+    die_with_parent()
+    with socket.socket(fileno=descriptor) as control:
+        control.set_inheritable(False)
+        settings = receive_message(control)
+        if settings is not None:
+            _zygote(control, EngineSettings.from_json(settings))
+
+
 def _zygote(control: socket.socket, settings: EngineSettings) -> None:
     # Ctrl-C goes to the whole group of processes: the service ends us when it has finished.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -146,6 +188,7 @@ def _worker(channel: socket.socket, settings: EngineSettings, runtime: Any) -> N
     if order is None:
         return
     task = EngineTask(**order["task"])
+    bind_contextvars(task=task.id, request_id=task.request_id)
     try:
         result = asyncio.run(run_task(settings, runtime, task, order["fence"]))
     except Exception as error:  # noqa: BLE001 - whatever it was, the service must be told

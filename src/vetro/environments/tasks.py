@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any, cast
 
 from sqlalchemy import Row, func, insert, select, update
+from structlog.contextvars import get_contextvars
 
 from vetro.catalog import api_time, api_time_or_none
 from vetro.environments import states
@@ -41,6 +42,8 @@ class EngineTask:
     action: dict[str, Any] | None
     model: dict[str, Any]
     environment_name: str = ""
+    request_id: str = ""
+    """Of the request that asked for it: what a user quotes and an operator finds in the log."""
 
     @property
     def is_delete(self) -> bool:
@@ -141,6 +144,7 @@ class TaskStore:
         payload = {
             "environment_id": environment.id,
             "environment_name": environment.name,
+            "request_id": str(get_contextvars().get("request_id", "")),
             "session_id": session.id,
             "project_id": principal.project_id,
             "user_id": principal.user_id,
@@ -304,9 +308,11 @@ class TaskStore:
 
     # Engine side
 
-    async def claim(self, owner: str, ttl_seconds: float) -> tuple[Lease, EngineTask] | None:
-        """Take the oldest waiting task; ``None`` when there is none."""
-        lease = await self.queue.claim(owner, ttl_seconds)
+    async def claim(
+        self, owner: str, ttl_seconds: float, *, task_id: str | None = None
+    ) -> tuple[Lease, EngineTask] | None:
+        """Take the oldest waiting task, or a certain one; ``None`` when there is none."""
+        lease = await self.queue.claim(owner, ttl_seconds, key=task_id)
         if lease is None:
             return None
         return lease, EngineTask(id=lease.key, **lease.payload)

@@ -85,18 +85,24 @@ class LeaseQueue:
     def _insert(self) -> Any:
         return sqlite_insert if self.database.is_sqlite else postgresql_insert
 
-    def _claimable(self, now: datetime) -> Any:
+    def _claimable(self, now: datetime, key: str | None = None) -> Any:
         return and_(
             leased_work.c.queue == self.name,
+            *([] if key is None else [leased_work.c.key == key]),
             leased_work.c.available_at <= now,
             or_(leased_work.c.owner.is_(None), leased_work.c.expires_at <= now),
         )
 
-    async def claim(self, owner: str, ttl_seconds: float) -> Lease | None:
-        """Take the oldest work nobody holds, for ``ttl_seconds``; ``None`` when there is none."""
+    async def claim(
+        self, owner: str, ttl_seconds: float, *, key: str | None = None
+    ) -> Lease | None:
+        """Take the oldest work nobody holds, for ``ttl_seconds``; ``None`` when there is none.
+
+        With ``key`` only the work of that key.
+        """
         async with self.database.read() as tx:
             # Most calls find nothing: do not become a writer for that.
-            claimable = self._claimable(self.database.clock.now())
+            claimable = self._claimable(self.database.clock.now(), key)
             found = await tx.execute(select(leased_work.c.id).where(claimable).limit(1))
             if found.first() is None:
                 return None
@@ -106,7 +112,7 @@ class LeaseQueue:
             row = (
                 await tx.execute(
                     select(leased_work)
-                    .where(self._claimable(now))
+                    .where(self._claimable(now, key))
                     .order_by(leased_work.c.id)
                     .limit(1)
                     .with_for_update(skip_locked=True)
@@ -251,6 +257,11 @@ class LeaseQueue:
         await tx.execute(update(leased_work).where(mine).values(owner=None, expires_at=None))
         tx.notify(self.channel)
         return [str(row.key) for row in rows]
+
+    async def keys(self, tx: Transaction) -> set[str]:
+        """The keys of all work that has not ended, held or not."""
+        rows = await tx.execute(select(leased_work.c.key).where(leased_work.c.queue == self.name))
+        return {str(row.key) for row in rows}
 
     async def wait_for_work(self, timeout: float | None = None) -> bool:
         """Wait until there may be work: new, released, or of an expired lease.

@@ -1,0 +1,378 @@
+"""The pool with real worker processes: results, deaths of workers and of the zygote, restarts."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import func, insert, select
+from structlog.contextvars import bound_contextvars
+
+from vetro import catalog, engine, environments, messaging, stacks
+from vetro.engine import EnginePool, EngineSettings
+from vetro.engine.tables import journal
+from vetro.environments import Environments, task_channel
+from vetro.http import Principal
+from vetro.storage import Database, migrate
+
+ANN = Principal("id-ann", "ann", "p", roles=frozenset({"member"}))
+MANIFEST = """
+Format: '1.4'
+Type: Application
+FullName: test.apps
+Classes: {test.Greeter: all.yaml, test.Sleeper: all.yaml, test.Thrower: all.yaml}
+"""
+CLASSES = """
+Namespaces: {=: test, std: io.murano}
+Name: Greeter
+Extends: std:Application
+Properties:
+  said: {Contract: $.string(), Usage: Out}
+Methods:
+  deploy:
+    Body:
+      - $reporter: $this.find(std:Environment).reporter
+      - $reporter.report($this, one)
+      - $reporter.report($this, two)
+      - $.said: hello
+---
+Name: Sleeper
+Extends: std:Application
+Methods:
+  deploy:
+    Body:
+      - $this.find(std:Environment).reporter.report($this, asleep)
+      - sleep(3600)
+---
+Name: Thrower
+Extends: std:Application
+Methods:
+  deploy:
+    Body:
+      - Throw: Trouble
+        Message: it broke
+"""
+
+
+@dataclass
+class Yard:
+    """An engine's surroundings: a database, users' requests, the pool."""
+
+    database: Database
+    rooms: Environments
+    settings: EngineSettings
+    pool: EnginePool
+    running: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
+    made: int = 0
+
+    def start(self, pool: EnginePool | None = None) -> asyncio.Task[None]:
+        """Run the pool."""
+        task = asyncio.create_task((pool or self.pool).run(self.database))
+        self.running.append(task)
+        return task
+
+    async def stop(self, task: asyncio.Task[None]) -> None:
+        """Cancel a running pool, as a service that stops does."""
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    async def submit(self, class_name: str, request_id: str = "req-1") -> str:
+        """Deploy an environment with one application; the task's id."""
+        self.made += 1
+        body = {
+            "name": f"e{self.made}",
+            "defaultNetworks": {"environment": None, "flat": None},
+            "services": [{"?": {"id": f"app-{self.made}", "type": f"test.{class_name}"}}],
+        }
+        made = await self.rooms.store.create(ANN, body)
+        session = await self.rooms.store.configure(ANN, made["id"])
+        with bound_contextvars(request_id=request_id):
+            task = await self.rooms.tasks.deploy(ANN, made["id"], session["id"])
+        assert task is not None
+        return task
+
+    async def reports(self, task: str) -> list[tuple[str, str, str | None]]:
+        """Level, text and details of a task's reports."""
+        async with self.database.read() as tx:
+            rows = await self.rooms.tasks.reports(tx, task)
+        return [(row.level, row.text, row.details) for row in rows]
+
+    async def reported(self, task: str, text: str) -> None:
+        """Wait for a report that begins like this."""
+        async with self.database.listen(task_channel(task)) as subscription:
+            while not any(one[1].startswith(text) for one in await self.reports(task)):
+                await subscription.wait(60)
+
+    async def ended(self, task: str) -> dict[str, Any]:
+        """Wait for the end of a task; the stored result."""
+        await self.reported(task, "Deployment finished")
+        tasks = environments.tasks.tasks
+        async with self.database.read() as tx:
+            row = (await tx.execute(select(tasks).where(tasks.c.id == task))).one()
+        return row.result
+
+    async def errors(self, task: str) -> list[str]:
+        """The texts of error reports, of a task that has ended."""
+        assert (await self.ended(task))["isException"]
+        return [text for level, text, _ in await self.reports(task) if level == "error"]
+
+    async def model(self, task: str) -> dict[str, Any]:
+        """The objects of the task's environment now."""
+        tasks = environments.tasks.tasks
+        rows = environments.tables.environments
+        async with self.database.read() as tx:
+            row = (await tx.execute(select(tasks).where(tasks.c.id == task))).one()
+            found = await tx.execute(select(rows).where(rows.c.id == row.environment_id))
+            return found.one().model["Objects"]
+
+    async def journal_rows(self) -> int:
+        """How many rows the journal has."""
+        async with self.database.read() as tx:
+            return (await tx.execute(select(func.count()).select_from(journal))).scalar_one()
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> EngineSettings:
+    """Settings of an engine that needs nothing but its database."""
+    package = tmp_path / "installed" / "test.apps"
+    (package / "Classes").mkdir(parents=True)
+    (package / "manifest.yaml").write_text(MANIFEST)
+    (package / "Classes" / "all.yaml").write_text(CLASSES)
+    return EngineSettings(
+        database_url=f"sqlite:///{tmp_path}/test.db",
+        data_dir=tmp_path,
+        compute_url="http://127.0.0.1:9",
+        service_key="key",
+        mailbox_url="http://mailbox.example",
+        package_dir=tmp_path / "packages",
+        packages_directories=[tmp_path / "installed"],
+        workers=2,
+    )
+
+
+@pytest.fixture
+def pool(settings: EngineSettings) -> Iterator[EnginePool]:
+    """A pool whose zygote is there."""
+    made = EnginePool(settings)
+    made.prepare()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+async def yard(settings: EngineSettings, pool: EnginePool) -> AsyncIterator[Yard]:
+    """The pool's surroundings; the pool does not run yet."""
+    database = await Database.open(settings.database_url, data_dir=settings.data_dir)
+    await migrate(
+        database,
+        [room.MIGRATIONS for room in (catalog, environments, messaging, stacks, engine)],
+    )
+    made = Yard(database, Environments(database), settings, pool)
+    yield made
+    for task in made.running:
+        await made.stop(task)
+    await database.close()
+
+
+def zygote_of(pool: EnginePool) -> int:
+    """The zygote's process id."""
+    assert pool._zygote is not None
+    return pool._zygote.pid
+
+
+async def test_a_task_runs_in_a_worker_and_leaves_no_journal(yard: Yard) -> None:
+    """Reports keep their order, the model is saved with the result, the journal's rows go."""
+    yard.start()
+    task = await yard.submit("Greeter")
+    assert await yard.ended(task) == {"result": None, "isException": False}
+    texts = [text for _, text, _ in await yard.reports(task)]
+    assert texts == ["Action deploy is scheduled", "one", "two", "Deployment finished"]
+    assert (await yard.model(task))["services"][0]["said"] == "hello"
+    await yard.stop(yard.running[0])
+    assert await yard.journal_rows() == 0
+
+
+async def test_a_failing_program_leaves_no_journal(yard: Yard) -> None:
+    """The report carries the message and the program's stack trace."""
+    yard.start()
+    task = await yard.submit("Thrower")
+    assert await yard.errors(task) == ["it broke"]
+    details = [details for level, _, details in await yard.reports(task) if level == "error"]
+    assert "test.Thrower" in str(details[0])
+    assert "all.yaml" in str(details[0])
+    await yard.stop(yard.running[0])
+    assert await yard.journal_rows() == 0
+
+
+async def test_a_killed_worker_fails_its_task_only(yard: Yard) -> None:
+    """The reason names the environment; the tasks beside it and after it run."""
+    yard.start()
+    victim, other = await yard.submit("Sleeper"), await yard.submit("Sleeper")
+    await yard.reported(victim, "asleep")
+    await yard.reported(other, "asleep")
+    os.kill(yard.pool._workers[victim], signal.SIGKILL)
+    (error,) = await yard.errors(victim)
+    assert "was killed while deploying e1" in error
+    assert await yard.ended(await yard.submit("Greeter")) == {"result": None, "isException": False}
+    assert not any(level == "error" for level, _, _ in await yard.reports(other))
+
+
+async def test_a_dead_zygote_is_replaced_while_nothing_runs(yard: Yard) -> None:
+    """The next task does not notice, nor does the one after it."""
+    yard.start()
+    await yard.ended(await yard.submit("Greeter"))
+    before = zygote_of(yard.pool)
+    os.kill(before, signal.SIGKILL)
+    for _ in range(2):
+        task = await yard.submit("Greeter")
+        assert await yard.ended(task) == {"result": None, "isException": False}
+    assert zygote_of(yard.pool) != before
+
+
+async def test_a_zygote_that_dies_takes_its_workers_and_their_tasks_end_at_once(
+    yard: Yard,
+) -> None:
+    """No task waits for the end of its lease, and the pool goes on with a new zygote."""
+    yard.start()
+    task = await yard.submit("Sleeper")
+    await yard.reported(task, "asleep")
+    os.kill(zygote_of(yard.pool), signal.SIGKILL)
+    (error,) = await yard.errors(task)
+    assert "was killed while deploying" in error
+    assert await yard.ended(await yard.submit("Greeter")) == {"result": None, "isException": False}
+
+
+async def test_a_zygote_that_cannot_be_started_fails_tasks(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pool without workers says so in each task, and works again when it can."""
+    yard.start()
+    await yard.ended(await yard.submit("Greeter"))
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "executable", "/bin/false")
+        os.kill(zygote_of(yard.pool), signal.SIGKILL)
+        (error,) = await yard.errors(await yard.submit("Greeter"))
+        assert "died before they began" in error
+    assert await yard.ended(await yard.submit("Greeter")) == {"result": None, "isException": False}
+
+
+async def test_a_failure_inside_the_engine_is_reported_with_the_request(
+    yard: Yard, settings: EngineSettings
+) -> None:
+    """The reason is in the report, with what to look for in the log; the model is as before."""
+    settings.signing_key_file.write_text("no key")
+    yard.start()
+    task = await yard.submit("Greeter", request_id="req-quoted")
+    (error,) = await yard.errors(task)
+    assert "SigningKeyError" in error
+    assert "req-quoted" in error
+    assert "said" not in (await yard.model(task))["services"][0]
+    settings.signing_key_file.unlink()
+    assert await yard.ended(await yard.submit("Greeter")) == {"result": None, "isException": False}
+
+
+async def test_a_stopped_pool_fails_what_it_runs(yard: Yard) -> None:
+    """A user sees why; what waits is left for the next engine."""
+    running = yard.start()
+    tasks = [await yard.submit("Sleeper") for _ in range(2)]
+    for task in tasks:
+        await yard.reported(task, "asleep")
+    waiting = await yard.submit("Greeter")
+    workers = dict(yard.pool._workers)
+    await yard.stop(running)
+    for task in tasks:
+        assert await yard.errors(task) == [engine.pool.STOPPED]
+    assert len(workers) == 2
+    assert await yard.journal_rows() == 0
+    yard.start()
+    assert await yard.ended(waiting) == {"result": None, "isException": False}
+
+
+async def test_an_interrupted_task_is_failed_although_others_wait_before_it(yard: Yard) -> None:
+    """After a crash exactly what ran is failed; what only waited runs, however old it is."""
+    older = await yard.submit("Greeter")
+    interrupted = await yard.submit("Greeter")
+    younger = await yard.submit("Greeter")
+    dead = f"{yard.pool.owner_prefix}1-dead"
+    claimed = await yard.rooms.tasks.claim(dead, 3600, task_id=interrupted)
+    assert claimed is not None
+    yard.start()
+    assert await yard.errors(interrupted) == [engine.pool.CUT_OFF]
+    for task in (older, younger):
+        assert await yard.ended(task) == {"result": None, "isException": False}
+
+
+@pytest.mark.parametrize("had_begun", [True, False])
+async def test_a_task_of_a_dead_engine_elsewhere_is_taken_over(yard: Yard, had_begun: bool) -> None:
+    """It runs when nothing had been done for it, and is failed when something had."""
+    task = await yard.submit("Greeter")
+    claimed = await yard.rooms.tasks.claim("another-host/x/1", 0.001)
+    assert claimed is not None
+    if had_begun:
+        row = {
+            "task_id": task,
+            "sequence": 1,
+            "fence": claimed[0].fence,
+            "thread": "0",
+            "kind": "report",
+            "request_digest": "0" * 64,
+            "state": "started",
+            "started": yard.database.clock.now(),
+        }
+        async with yard.database.transaction() as tx:
+            await tx.execute(insert(journal).values(**row))
+    yard.start()
+    if had_begun:
+        assert await yard.errors(task) == [engine.pool.CUT_OFF]
+    else:
+        assert await yard.ended(task) == {"result": None, "isException": False}
+    await yard.stop(yard.running[0])
+    assert await yard.journal_rows() == 0
+
+
+async def test_journals_of_ended_tasks_are_swept_at_the_start(yard: Yard) -> None:
+    """Rows that a dead engine could not remove go; rows of tasks that wait are kept."""
+    waiting = await yard.submit("Greeter")
+    async with yard.database.transaction() as tx:
+        for task in ("ended", waiting):
+            await tx.execute(
+                insert(journal).values(
+                    task_id=task,
+                    sequence=1,
+                    fence=1,
+                    thread="0",
+                    kind="report",
+                    request_digest="0" * 64,
+                    state="done",
+                    started=yard.database.clock.now(),
+                )
+            )
+    await yard.pool.recover(yard.rooms)
+    async with yard.database.read() as tx:
+        rows = (await tx.execute(select(journal.c.task_id))).all()
+    assert [row.task_id for row in rows] == [waiting]
+
+
+async def test_no_more_tasks_run_than_there_are_workers(yard: Yard) -> None:
+    """The third task begins when one of two has ended."""
+    yard.start()
+    first, second = await yard.submit("Sleeper"), await yard.submit("Sleeper")
+    await yard.reported(first, "asleep")
+    await yard.reported(second, "asleep")
+    third = await yard.submit("Greeter")
+    assert [text for _, text, _ in await yard.reports(third)] == ["Action deploy is scheduled"]
+    os.kill(yard.pool._workers[first], signal.SIGKILL)
+    assert await yard.ended(third) == {"result": None, "isException": False}
+
+
+def test_settings_reach_a_restarted_zygote_unchanged(settings: EngineSettings) -> None:
+    """What is written as JSON is read back equal, paths and lists too."""
+    for one in (settings, replace(settings, signing_key=Path("/k"), default_dns=["192.0.2.1"])):
+        assert EngineSettings.from_json(one.as_json()) == one
