@@ -28,6 +28,7 @@ from vetro.node.machines import MachineStore
 from vetro.node.network import NetworkApplier
 
 IMAGE = "11111111-1111-4111-8111-111111111111"
+OTHER_IMAGE = "22222222-2222-4222-8222-222222222222"
 
 
 def new_uuid() -> str:
@@ -45,8 +46,8 @@ class Simulation:
     images: ImageStore
 
 
-async def simulate(directory: Path) -> Simulation:
-    """A simulated driver on ``directory``, opened."""
+async def simulate(directory: Path, images: ImageStore | None = None) -> Simulation:
+    """A simulated driver on ``directory``, opened; with an image store of its own by default."""
 
     async def describe(uuid: str) -> dict[str, Any] | None:
         return {"uuid": uuid, "name": "tiny"} if uuid == IMAGE else None
@@ -54,7 +55,8 @@ async def simulate(directory: Path) -> Simulation:
     async def fetch(_uuid: str, _path: Path) -> None:
         raise AssertionError("a driver without root file systems fetches no file")
 
-    images = ImageStore(directory / "images", describe=describe, fetch=fetch, id_base=None)
+    if images is None:
+        images = ImageStore(directory / "images", describe=describe, fetch=fetch, id_base=None)
     images.open()
     store = MachineStore(directory / "vms")
     hypervisor = SimulatedHypervisor(store)
@@ -219,7 +221,7 @@ async def open_containers(directory: Path, prefix: str, subnet: str) -> Containe
     host = inspect(prefix, directory)
 
     async def describe(uuid: str) -> dict[str, Any] | None:
-        return {"uuid": uuid} if uuid == IMAGE else None
+        return {"uuid": uuid} if uuid in (IMAGE, OTHER_IMAGE) else None
 
     async def fetch(_uuid: str, path: Path) -> None:
         busybox_tar(path)

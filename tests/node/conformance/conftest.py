@@ -1,0 +1,200 @@
+"""One rig for each driver: a driver on a directory of its own, and what the suite needs beside it.
+
+A driver joins the suite with one more entry in ``RIGS``: ``open`` is an async context manager that takes
+the test's directory and the ``kit``. A test marked ``needs("feature", …)`` runs on the drivers that have
+these features, one marked ``needs(boots=True)`` on those whose VMs really run something.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from vetro.node.drivers import ManagedDriver
+from vetro.node.drivers.process import ProcessHypervisor
+from vetro.node.image_store import ImageStore
+from vetro.node.machines import MachineStore
+
+OTHER_IMAGE = "22222222-2222-4222-8222-222222222222"
+
+
+@dataclass
+class Rig:
+    """A driver under test.
+
+    ``payload()`` gives a new VM's payload, ready for this driver (its networks are there).
+    ``reopen()`` ends this driver and opens another one on the same files, as a restart of the agent
+    does. ``leftovers()`` lists what is still on the machine outside of the data directory.
+    """
+
+    driver: Any
+    payload: Callable[..., dict[str, Any]]
+    reopen: Callable[[], Any]
+    directory: Path
+    image: str
+    other_image: str = OTHER_IMAGE
+    leftovers: Callable[[], list[str]] = list
+    events: list[str] = field(default_factory=list)
+
+    @property
+    def features(self) -> set[str]:
+        """What the driver says it can."""
+        return set(self.driver.capabilities()["features"])
+
+    async def create(self, **changes: Any) -> dict[str, Any]:
+        """A new VM."""
+        return await self.driver.create(self.payload(**changes), lambda _step, _percent: None)
+
+
+def image_store(directory: Path, image: str) -> ImageStore:
+    """Images of a driver without root file systems: there are two."""
+
+    async def describe(uuid: str) -> dict[str, Any] | None:
+        return {"uuid": uuid, "name": "tiny"} if uuid in (image, OTHER_IMAGE) else None
+
+    async def fetch(_uuid: str, _path: Path) -> None:
+        raise AssertionError("a driver without root file systems fetches no file")
+
+    store = ImageStore(directory / "images", describe=describe, fetch=fetch, id_base=None)
+    store.open()
+    return store
+
+
+@contextlib.asynccontextmanager
+async def simulated_rig(directory: Path, kit: SimpleNamespace) -> AsyncIterator[Rig]:
+    """Records only."""
+
+    async def open_driver() -> Any:
+        return (await kit.simulate(directory, images=image_store(directory, kit.image))).driver
+
+    rig = Rig(await open_driver(), payload_of(kit), open_driver, directory, kit.image)
+    yield rig
+    await rig.driver.close()
+
+
+@contextlib.asynccontextmanager
+async def process_rig(directory: Path, kit: SimpleNamespace) -> AsyncIterator[Rig]:
+    """Processes of this user."""
+
+    async def open_driver() -> Any:
+        images = image_store(directory, kit.image)
+        store = MachineStore(directory / "vms")
+        driver = ManagedDriver(ProcessHypervisor(store, None, sys.executable), store, images, dict)
+        await driver.open()
+        return driver
+
+    rig = Rig(await open_driver(), payload_of(kit), open_driver, directory, kit.image)
+    yield rig
+    for vm in await rig.driver.list(include_dni=True):
+        await rig.driver.delete(vm["uuid"])
+    await rig.driver.close()
+
+
+def payload_of(kit: SimpleNamespace) -> Callable[..., dict[str, Any]]:
+    """Payloads without interfaces."""
+
+    def payload(**changes: Any) -> dict[str, Any]:
+        return {"uuid": kit.new_uuid(), "brand": "lx", "image_uuid": kit.image, **changes}
+
+    return payload
+
+
+@contextlib.asynccontextmanager
+async def lxc_rig(directory: Path, kit: SimpleNamespace) -> AsyncIterator[Rig]:
+    """Containers with a network of their own."""
+    prefix, subnet = kit.node_names
+    first = await kit.open_containers(directory, prefix, subnet)
+    await first.apply([])
+    hosts = iter(range(5, 250))
+
+    def payload(**changes: Any) -> dict[str, Any]:
+        nic = first.nic(next(hosts))
+        return {**payload_of(kit)(), "nics": [nic], **changes}
+
+    async def reopen() -> Any:
+        again = await kit.open_containers(directory, prefix, subnet)
+        return again.driver
+
+    rig = Rig(
+        first.driver, payload, reopen, directory, kit.image,
+        leftovers=lambda: [
+            trace for trace in kit.traces(prefix, directory)
+            # The network of the test is no trace of a VM.
+            if not trace.startswith(f"link {prefix}b") and not trace.startswith("table")
+        ],
+    )  # fmt: skip
+    yield rig
+    for vm in await rig.driver.list(include_dni=True):
+        await rig.driver.delete(vm["uuid"])
+    await first.network.apply({"version": 10**9})
+    await rig.driver.close()
+    assert kit.traces(prefix, directory) == []
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A driver in the suite. ``features`` must be what the driver says of itself."""
+
+    open: Callable[..., AbstractAsyncContextManager[Rig]]
+    features: frozenset[str]
+    boots: bool = True
+    root: bool = False
+
+
+RIGS = {
+    "simulated": Entry(
+        simulated_rig,
+        frozenset({"network", "reprovision", "snapshots", "hotplug"}),
+        boots=False,
+    ),
+    "process": Entry(
+        process_rig, frozenset({"exec", "files", "reprovision", "snapshots", "stats"})
+    ),
+    "lxc": Entry(
+        lxc_rig,
+        frozenset({"container", "isolation", "network", "exec", "reprovision"}),
+        root=True,
+    ),
+}
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run each test on the drivers that have the features it is about."""
+    if "rig" not in metafunc.fixturenames:
+        return
+    marks = list(metafunc.definition.iter_markers("needs"))
+    needed = {feature for mark in marks for feature in mark.args}
+    boots = any(mark.kwargs.get("boots") for mark in marks)
+    metafunc.parametrize(
+        "rig",
+        [
+            pytest.param(name, marks=[pytest.mark.root] if entry.root else [])
+            for name, entry in RIGS.items()
+            if needed <= entry.features and (entry.boots or not boots)
+        ],
+        indirect=True,
+    )
+
+
+@pytest.fixture
+async def rig(
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    kit: SimpleNamespace,
+    node_names: tuple[str, str],
+) -> AsyncIterator[Rig]:
+    """A driver, one after the other."""
+    kit.node_names = node_names
+    entry = RIGS[request.param]
+    async with entry.open(tmp_path, kit) as opened:
+        assert opened.features == entry.features
+        opened.driver.watch(opened.events.append)
+        yield opened

@@ -1,0 +1,220 @@
+"""What every driver does with a VM, from its creation to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from typing import Any
+
+import pytest
+
+from vetro.node.errors import DriverError, ImageError
+
+MISSING = "99999999-9999-4999-8999-999999999999"
+
+
+async def state_of(rig: Any, uuid: str) -> str:
+    """A VM's state."""
+    return (await rig.driver.load(uuid))["state"]
+
+
+async def until_state(rig: Any, uuid: str, state: str) -> None:
+    """Wait for a state that a guest reaches by itself."""
+    async with asyncio.timeout(30):
+        while await state_of(rig, uuid) != state:
+            await asyncio.sleep(0.02)
+
+
+async def test_created_means_running_with_all_properties(rig: Any) -> None:
+    """A new VM runs, and its object has every field the service relies on."""
+    vm = await rig.create(alias="web", owner_uuid=MISSING, quota=5, tags={"role": "a"})
+    assert (vm["state"], vm["zone_state"]) == ("running", "running")
+    assert (vm["alias"], vm["owner_uuid"], vm["quota"], vm["tags"]) == (
+        "web", MISSING, 5, {"role": "a"},
+    )  # fmt: skip
+    assert vm["max_physical_memory"] > 0
+    assert vm["create_timestamp"] <= vm["last_modified"]
+    assert await rig.driver.load(vm["uuid"]) == vm
+    assert [one["uuid"] for one in await rig.driver.list()] == [vm["uuid"]]
+    assert rig.events == [vm["uuid"]]
+
+
+async def test_a_vm_without_autoboot_waits(rig: Any) -> None:
+    """It is made, and started only when asked."""
+    vm = await rig.create(autoboot=False)
+    assert (vm["state"], vm["zone_state"]) == ("stopped", "installed")
+    assert (await rig.driver.start(vm["uuid"]))["state"] == "running"
+
+
+async def test_stop_start_and_reboot(rig: Any) -> None:
+    """Every transition ends in its state; a wrong one says which."""
+    uuid = (await rig.create())["uuid"]
+    with pytest.raises(DriverError) as refused:
+        await rig.driver.start(uuid)
+    assert (refused.value.code, refused.value.rest_code) == ("EALREADYRUNNING", "VmAlreadyRunning")
+    assert (await rig.driver.stop(uuid, timeout=5))["state"] == "stopped"
+    for act in (rig.driver.stop, rig.driver.reboot):
+        with pytest.raises(DriverError) as refused:
+            await act(uuid)
+        assert (refused.value.code, refused.value.rest_code) == ("ENOTRUNNING", "VmNotRunning")
+    assert (await rig.driver.start(uuid))["state"] == "running"
+    assert (await rig.driver.stop(uuid, force=True))["state"] == "stopped"
+    await rig.driver.start(uuid)
+    assert (await rig.driver.reboot(uuid, timeout=5))["state"] == "running"
+
+
+async def test_kill_ends_what_runs(rig: Any) -> None:
+    """SIGKILL to the first process ends the VM; one that does not run has nothing to signal."""
+    uuid = (await rig.create())["uuid"]
+    await rig.driver.kill(uuid, signal.SIGKILL)
+    await until_state(rig, uuid, "stopped")
+    with pytest.raises(DriverError) as refused:
+        await rig.driver.kill(uuid, signal.SIGKILL)
+    assert refused.value.code in ("ENOTRUNNING", "ESRCH")
+    assert uuid in rig.events
+
+
+async def test_a_second_vm_of_the_same_uuid_is_refused(rig: Any) -> None:
+    """The first one is left alone."""
+    vm = await rig.create()
+    with pytest.raises(DriverError) as refused:
+        await rig.create(uuid=vm["uuid"])
+    assert refused.value.rest_code == "VmAlreadyExists"
+    assert await state_of(rig, vm["uuid"]) == "running"
+
+
+async def test_a_missing_image_leaves_nothing(rig: Any) -> None:
+    """A create that fails can be repeated."""
+    with pytest.raises(ImageError):
+        await rig.create(uuid=MISSING, image_uuid=MISSING)
+    assert not rig.driver.exists(MISSING)
+    assert rig.leftovers() == []
+    assert (await rig.create(uuid=MISSING))["state"] == "running"
+
+
+async def test_unknown_vms(rig: Any) -> None:
+    """Every operation says ``VmNotFound``; only a delete takes it for success."""
+    for act in (rig.driver.load, rig.driver.start, rig.driver.stop, rig.driver.processes):
+        with pytest.raises(DriverError) as refused:
+            await act(MISSING)
+        assert refused.value.rest_code == "VmNotFound"
+    await rig.driver.delete(MISSING)
+
+
+async def test_delete_leaves_nothing(rig: Any) -> None:
+    """A running VM is ended, and repeated deletion is harmless."""
+    uuid = (await rig.create())["uuid"]
+    await rig.driver.delete(uuid)
+    assert not rig.driver.exists(uuid)
+    assert rig.leftovers() == []
+    assert not (rig.directory / "vms" / uuid).exists()
+    await rig.driver.delete(uuid)
+
+
+async def test_an_indestructible_vm_stays(rig: Any) -> None:
+    """Neither deleted nor reprovisioned until the flag is taken away."""
+    uuid = (await rig.create(indestructible_zoneroot=True))["uuid"]
+    for act in (rig.driver.delete(uuid), rig.driver.reprovision(uuid, rig.other_image)):
+        with pytest.raises(DriverError) as refused:
+            await act
+        assert refused.value.rest_code == "VmIndestructible"
+    await rig.driver.update(uuid, {"indestructible_zoneroot": False})
+    await rig.driver.delete(uuid)
+    assert not rig.driver.exists(uuid)
+
+
+async def test_an_update_keeps_what_it_does_not_name(rig: Any) -> None:
+    """Properties change while the VM runs; wrong values change nothing."""
+    vm = await rig.create(alias="old", tags={"a": 1})
+    new = await rig.driver.update(vm["uuid"], {"alias": "new", "set_tags": {"b": 2}})
+    assert (new["alias"], new["tags"], new["state"]) == ("new", {"a": 1, "b": 2}, "running")
+    assert new["last_modified"] > vm["last_modified"]
+    with pytest.raises(DriverError):
+        await rig.driver.update(vm["uuid"], {"alias": "newer", "quota": "many"})
+    assert (await rig.driver.load(vm["uuid"]))["alias"] == "new"
+
+
+async def test_vms_outlive_the_agent(rig: Any) -> None:
+    """Another driver on the same files finds them running, and can stop them."""
+    uuid = (await rig.create())["uuid"]
+    stopped = (await rig.create(autoboot=False))["uuid"]
+    before = await rig.driver.load(uuid)
+    await rig.driver.close()
+    rig.driver = await rig.reopen()
+    assert await rig.driver.load(uuid) == before
+    assert await state_of(rig, stopped) == "stopped"
+    assert (await rig.driver.stop(uuid, force=True))["state"] == "stopped"
+
+
+async def test_autoboot_starts_those_that_ask_for_it(rig: Any) -> None:
+    """As after a restart of the machine."""
+    wanted, other = (await rig.create())["uuid"], (await rig.create(autoboot=False))["uuid"]
+    await rig.driver.stop(wanted, force=True)
+    assert await rig.driver.autoboot() == []
+    assert (await state_of(rig, wanted), await state_of(rig, other)) == ("running", "stopped")
+
+
+@pytest.mark.needs("reprovision")
+async def test_reprovision_keeps_the_vm(rig: Any) -> None:
+    """A new root file system; uuid, interfaces and metadata stay."""
+    vm = await rig.create(customer_metadata={"k": "v"})
+    new = await rig.driver.reprovision(vm["uuid"], rig.other_image)
+    assert new["image_uuid"] == rig.other_image
+    assert (new["customer_metadata"], new["nics"]) == ({"k": "v"}, vm["nics"])
+    assert new["state"] == "running"
+
+
+async def test_hidden_vms(rig: Any) -> None:
+    """``do_not_inventory`` hides a VM from those who do not ask for it."""
+    uuid = (await rig.create(do_not_inventory=True))["uuid"]
+    assert await rig.driver.list() == []
+    assert len(await rig.driver.list(include_dni=True)) == 1
+    with pytest.raises(DriverError):
+        await rig.driver.load(uuid, include_dni=False)
+
+
+@pytest.mark.needs("exec", boots=True)
+async def test_commands_run_inside(rig: Any) -> None:
+    """Output, exit status and environment of a command in a running VM."""
+    uuid = (await rig.create())["uuid"]
+    result = await rig.driver.execute(
+        uuid, ["/bin/sh", "-c", "echo $GREETING; echo no >&2; exit 3"],
+        {"GREETING": "hello", "PATH": "/bin"}, 20,
+    )  # fmt: skip
+    assert (result.exit_code, result.stdout, result.stderr) == (3, "hello\n", "no\n")
+    await rig.driver.stop(uuid, force=True)
+    with pytest.raises(DriverError) as refused:
+        await rig.driver.execute(uuid, ["true"], {}, 20)
+    assert refused.value.rest_code == "VmNotRunning"
+
+
+@pytest.mark.needs("stats", boots=True)
+async def test_statistics_of_a_running_vm(rig: Any) -> None:
+    """It uses processor time and memory; a stopped one has none."""
+    uuid = (await rig.create())["uuid"]
+    stats = await rig.driver.stats(uuid)
+    assert stats["memory_stats"]["usage"] > 0
+    assert stats["cpu_stats"]["cpu_usage"]["total_usage"] >= 0
+    assert stats["pids_stats"]["current"] >= 1
+    await rig.driver.stop(uuid, force=True)
+    with pytest.raises(DriverError):
+        await rig.driver.stats(uuid)
+
+
+async def test_info_needs_a_running_vm(rig: Any) -> None:
+    """``status`` is known of every VM that runs."""
+    uuid = (await rig.create())["uuid"]
+    assert (await rig.driver.info(uuid, ["status"]))["status"]["state"] == "running"
+    await rig.driver.stop(uuid, force=True)
+    with pytest.raises(DriverError) as refused:
+        await rig.driver.info(uuid, ["all"])
+    assert refused.value.rest_code == "VmNotRunning"
+
+
+@pytest.mark.needs(boots=True)
+async def test_usage_is_counted(rig: Any) -> None:
+    """A VM that is there takes room."""
+    uuid = (await rig.create())["uuid"]
+    assert (await rig.driver.usage(uuid)).used > 0
+    await rig.driver.delete(uuid)
+    assert (await rig.driver.usage(uuid)).used == 0
