@@ -16,7 +16,6 @@ Rules a port relies on:
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
@@ -78,6 +77,8 @@ class DirectEffects:
         from .scheduler import sleep_virtual, wait
 
         if self._virtual is None:
+            import asyncio
+
             wait(asyncio.sleep(max(seconds, 0)))
         else:
             self._virtual = sleep_virtual(self._virtual, seconds)

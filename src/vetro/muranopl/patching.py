@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from jsonpath import JSONPatch
-from jsonpath.exceptions import JSONPatchError, JSONPatchTestFailure, JSONPointerError
-
 from .errors import MuranoError
 from .values import preview, thaw
 
@@ -18,6 +15,10 @@ def apply_patch(document: Any, patch: Any) -> Any:
     A pointer that leads nowhere ends the patch there: the document as so far patched is returned.
     A `test` that fails raises MuranoError; so does a patch that is none (ValueError for programs).
     """
+    # The package takes long to load, and few programs patch.
+    from jsonpath import JSONPatch
+    from jsonpath.exceptions import JSONPatchError, JSONPatchTestFailure, JSONPointerError
+
     operations = cast(Sequence[Any], patch) if isinstance(patch, (tuple, list)) else (patch,)
     current: Any = thaw(document)
     for operation in operations:

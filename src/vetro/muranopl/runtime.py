@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-import importlib.metadata
+import importlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
@@ -153,8 +153,10 @@ class Runtime:
 
         An entry point's name is the class name. Names that several distributions use are left out.
         """
-        found: dict[str, list[importlib.metadata.EntryPoint]] = {}
-        for entry in importlib.metadata.entry_points(group=group):
+        from importlib.metadata import EntryPoint, entry_points
+
+        found: dict[str, list[EntryPoint]] = {}
+        for entry in entry_points(group=group):
             found.setdefault(entry.name, []).append(entry)
         added: list[str] = []
         prepared: set[str] = set()

@@ -12,7 +12,6 @@ the abort it has been told about.
 
 from __future__ import annotations
 
-import asyncio
 import contextvars
 import heapq
 import threading
@@ -21,11 +20,15 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from types import FrameType
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import greenlet
 
 from .errors import DeadlockDetected, LimitExceeded, RunAborted
+
+if TYPE_CHECKING:
+    # Loaded by the functions that need a loop: most programs never wait.
+    import asyncio
 
 T = TypeVar("T")
 ThreadKey = tuple[int, ...]
@@ -238,6 +241,8 @@ class Scheduler:
         finally:
             self._leave()
         if not root.done:
+            import asyncio
+
             with asyncio.Runner() as runner:
                 runner.run(self._drive(root))
         return cast(T, _outcome(root))
@@ -402,6 +407,8 @@ class Scheduler:
         heapq.heapify(self._sleepers)
 
     async def _drive(self, root: GreenThread) -> None:
+        import asyncio
+
         self._loop = asyncio.get_running_loop()
         self._wakeup = asyncio.Event()
         try:
@@ -456,6 +463,8 @@ class Scheduler:
             self._abort_waiting()
             if self._ready:
                 return
+        import asyncio
+
         limit: float | None = None
         if self.abort is not None:
             limit = max(self._abort_deadline - time.monotonic(), 0.01)
@@ -474,6 +483,8 @@ class Scheduler:
             self._wakeup.set()
 
     def _start_awaiting(self) -> None:
+        import asyncio
+
         starting, self._to_await = self._to_await, []
         for thread, awaitable in starting:
             future = asyncio.ensure_future(awaitable)
@@ -486,6 +497,8 @@ class Scheduler:
             self._wake()
 
     def _deliver(self, future: asyncio.Future[Any]) -> None:
+        import asyncio
+
         thread = self._tasks.pop(future)
         if future.cancelled():
             error: BaseException = self.abort or asyncio.CancelledError()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -31,6 +30,8 @@ from .values import freeze, thaw
 from .versions import Version
 
 if TYPE_CHECKING:
+    import asyncio
+
     from .runtime import Runtime
 
 T = TypeVar("T")
@@ -114,7 +115,7 @@ class Session:
         self._copied: Json = None
         self._start_hooks: list[Hook] = []
         self._finish_hooks: list[Hook] = []
-        self._turn = asyncio.Lock()
+        self._turn: asyncio.Lock | None = None
         self._closed = False
 
     # -- running -------------------------------------------------------------------------------
@@ -158,6 +159,10 @@ class Session:
 
     async def _run_async(self, function: Callable[[], T]) -> T:
         """Run a function in a green thread; only green threads wait."""
+        if self._turn is None:
+            import asyncio
+
+            self._turn = asyncio.Lock()
         async with self._turn:
             self._begin()
             try:
@@ -388,6 +393,8 @@ class Session:
         """`close_async` without a loop."""
         if self._closed:
             return
+        import asyncio
+
         with asyncio.Runner() as runner:
             runner.run(self.close_async())
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from threading import RLock
 from typing import Any, TypeVar
 
 from .errors import InvalidMethodException
@@ -53,6 +54,8 @@ class Library:
         self._exposed: dict[type, dict[str, ExposedMember]] = {}
         self.is_standard = False
         """True for the layer that the language itself supplies."""
+        self._deferred: dict[str, list[str]] = {}
+        """Names of the standard library that nobody asked for yet, and the areas that define them."""
 
     @property
     def is_legacy(self) -> bool:
@@ -128,6 +131,22 @@ class Library:
 
     # Lookup
 
+    def _bring_in(self, name: str) -> None:
+        """Read what the standard library defines under a name."""
+        with _bringing_in:
+            areas = self._deferred.get(name)
+            if areas is None:
+                return
+            from .standard import definitions
+
+            for area in areas:
+                for definition in definitions(area, name):
+                    if self.flavour in definition.flavours:
+                        overload = definition.overload()
+                        self.add(_with_iterable_mappings(overload) if self.is_legacy else overload)
+            # Only now: other threads take a name that is not deferred as complete.
+            del self._deferred[name]
+
     def exposed_member(self, cls: type, name: str) -> ExposedMember | None:
         """The attribute of a host class that programs know as `name`."""
         layer: Library | None = self
@@ -145,6 +164,8 @@ class Library:
         found: list[list[Overload]] = []
         layer: Library | None = self
         while layer is not None:
+            if name in layer._deferred:
+                layer._bring_in(name)
             overloads = (layer._methods if method else layer._functions).get(name)
             if overloads:
                 found.append(overloads)
@@ -191,6 +212,8 @@ class Library:
         found: set[str] = set()
         layer: Library | None = self
         while layer is not None:
+            for name in list(layer._deferred):
+                layer._bring_in(name)
             found.update(layer._methods if method else layer._functions)
             layer = layer.parent
         return sorted(name for name in found if name.isidentifier())
@@ -221,6 +244,7 @@ def _with_iterable_mappings(overload: Overload) -> Overload:
 
 
 _standard: dict[str, Library] = {}
+_bringing_in = RLock()
 
 
 def standard_library(flavour: str = "current") -> Library:
@@ -230,12 +254,11 @@ def standard_library(flavour: str = "current") -> Library:
     if library is None:
         if flavour not in {"current", "legacy"}:
             raise ValueError(f"no flavour {flavour!r}; there are current and legacy")
-        from .standard import definitions
+        from .standard import areas_by_name
 
         library = Library(flavour)
         library.is_standard = True
-        for overload in definitions():
-            if flavour in overload.flavours:
-                library.add(overload if flavour == "current" else _with_iterable_mappings(overload))
-        _standard[flavour] = library
+        library._deferred = areas_by_name()
+        # Two threads may come here at once; both must get the same library.
+        library = _standard.setdefault(flavour, library)
     return library

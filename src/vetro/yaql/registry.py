@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from .signatures import Overload, read_signature
+from .signatures import Overload, camel_case, read_signature
 
 F = TypeVar("F", bound=Callable[..., Any])
 CURRENT = ("current",)
@@ -13,21 +13,39 @@ LEGACY = ("legacy",)
 BOTH = ("current", "legacy")
 
 
+class Definition(NamedTuple):
+    """A function whose signature has not been read yet."""
+
+    name: str
+    implementation: Callable[..., Any]
+    function: bool
+    method: bool
+    flavours: Iterable[str]
+
+    def overload(self) -> Overload:
+        """The signature."""
+        return read_signature(
+            self.implementation,
+            self.name,
+            function=self.function,
+            method=self.method,
+            flavours=self.flavours,
+        )
+
+
 class Registry:
     """The functions of one module, in the order of their text."""
 
     def __init__(self) -> None:
-        self.overloads: list[Overload] = []
+        self.definitions: list[Definition] = []
 
     def _add(
         self, names: tuple[str, ...], function: bool, method: bool, flavours: Iterable[str]
     ) -> Callable[[F], F]:
         def decorate(implementation: F) -> F:
-            for name in names or (None,):
-                self.overloads.append(
-                    read_signature(
-                        implementation, name, function=function, method=method, flavours=flavours
-                    )
+            for name in names or (camel_case(implementation.__name__),):
+                self.definitions.append(
+                    Definition(name, implementation, function, method, flavours)
                 )
             return implementation
 

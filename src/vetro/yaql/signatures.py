@@ -25,7 +25,7 @@ import re
 import types
 import typing
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any, TypeAlias, Union, get_args, get_origin
 
 from .evaluation import Evaluation
@@ -158,7 +158,7 @@ class Overload:
     takes_evaluation: bool = False
     is_function: bool = True
     is_method: bool = False
-    flavours: frozenset[str] = field(default_factory=lambda: frozenset(["current", "legacy"]))
+    flavours: frozenset[str] = frozenset(["current", "legacy"])
 
     def lazy_at(self, index: int, keyword: str) -> Lazy | None:
         """How the argument at a position (or of a keyword) is taken."""

@@ -2,35 +2,81 @@
 
 Each function declares by its annotations what it takes (`signatures`); the decorator says under
 which names, in which form (`f(x)`, `x.f()`, both) and in which flavours it is registered.
+
+A program uses few of the 250 names, so an area is imported, and a signature read, when a name of it
+is first looked up: `AREAS` says which names an area defines (a test compares it with the areas).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib import import_module
 
-from vetro.yaql.signatures import Overload
+from vetro.yaql.registry import Definition, Registry
+
+AREAS: dict[str, str] = {
+    "boolean": """
+        bool isBoolean
+    """,
+    "system": """
+        assert call let unpack with
+    """,
+    "math": """
+        abs bitwiseAnd bitwiseNot bitwiseOr bitwiseXor float int isInteger isNumber max min pow
+        random round shiftBitsLeft shiftBitsRight sign
+    """,
+    "strings": """
+        characters concat endsWith format hex indexOf isEmpty isString join lastIndexOf len norm
+        replace rightSplit split startsWith str substring toCharArray toLower toUpper trim
+        trimLeft trimRight
+    """,
+    "regexes": """
+        escapeRegex isRegex matches regex replace replaceBy search searchAll split
+    """,
+    "lists": """
+        append concat contains delete flatten insert insertMany isIterable isList len list
+        replace replaceMany toList tuple
+    """,
+    "dicts": """
+        containsKey containsValue delete deleteAll dict get isDict items keys mergeWith set
+        toDict values
+    """,
+    "sets": """
+        add difference intersect isSet remove set symmetricDifference toSet union
+    """,
+    "ordering": """
+        orderBy orderByDescending thenBy thenByDescending
+    """,
+    "queries": """
+        accumulate aggregate all any count cycle defaultIfEmpty distinct enumerate filter first
+        groupBy indexOf indexWhere join last lastIndexOf lastIndexWhere limit map max memorize
+        min reduce repeat reverse select selectMany single skip skipWhile slice sliceWhere
+        splitAt splitWhere sum take takeWhile where zip zipLongest
+    """,
+    "generators": """
+        generate generateMany range sequence
+    """,
+    "dates": """
+        #property#date #property#day #property#days #property#hour #property#hours
+        #property#microsecond #property#microseconds #property#milliseconds #property#minute
+        #property#minutes #property#month #property#offset #property#second #property#seconds
+        #property#time #property#timestamp #property#utc #property#weekday #property#year
+        datetime format isDatetime isTimespan localtz now replace timespan utctz
+    """,
+}
+"""The names that each module defines; a name may be defined by several."""
 
 
-def definitions() -> Iterator[Overload]:
-    """Every overload of every area."""
-    from . import (
-        boolean,
-        dates,
-        dicts,
-        generators,
-        lists,
-        math,
-        ordering,
-        queries,
-        regexes,
-        sets,
-        strings,
-        system,
-    )
+def areas_by_name() -> dict[str, list[str]]:
+    """Which areas define a name, in the order in which their overloads are tried."""
+    index: dict[str, list[str]] = {}
+    for area, names in AREAS.items():
+        for name in names.split():
+            index.setdefault(name, []).append(area)
+    return index
 
-    modules = (
-        *(boolean, system, math, strings, regexes, lists, dicts, sets),
-        *(ordering, queries, generators, dates),
-    )
-    for module in modules:
-        yield from module.registry.overloads
+
+def definitions(area: str, name: str) -> Iterator[Definition]:
+    """What an area registers under a name."""
+    registry: Registry = import_module(f"vetro.yaql.standard.{area}").registry
+    return (definition for definition in registry.definitions if definition.name == name)
