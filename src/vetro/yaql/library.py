@@ -45,16 +45,21 @@ class ExposedMember:
 class Library:
     """One layer of names; see the module's text."""
 
-    def __init__(self, flavour: str = "current", parent: Library | None = None) -> None:
+    def __init__(
+        self,
+        flavour: str = "current",
+        parent: Library | None = None,
+        deferred: dict[str, list[str]] | None = None,
+    ) -> None:
         self.flavour = flavour
         self.parent = parent
         self._functions: dict[str, list[Overload]] = {}
         self._methods: dict[str, list[Overload]] = {}
         self._exclusive: set[tuple[str, bool]] = set()
         self._exposed: dict[type, dict[str, ExposedMember]] = {}
-        self.is_standard = False
+        self.is_standard = deferred is not None
         """True for the layer that the language itself supplies."""
-        self._deferred: dict[str, list[str]] = {}
+        self._deferred = deferred if deferred is not None else {}
         """Names of the standard library that nobody asked for yet, and the areas that define them."""
 
     @property
@@ -256,9 +261,6 @@ def standard_library(flavour: str = "current") -> Library:
             raise ValueError(f"no flavour {flavour!r}; there are current and legacy")
         from .standard import areas_by_name
 
-        library = Library(flavour)
-        library.is_standard = True
-        library._deferred = areas_by_name()
         # Two threads may come here at once; both must get the same library.
-        library = _standard.setdefault(flavour, library)
+        library = _standard.setdefault(flavour, Library(flavour, deferred=areas_by_name()))
     return library
