@@ -128,6 +128,9 @@ class ClassCode:
         name = self.scope.fresh_function(f"m_{python_name(method.name)}")
         unit.write(f"def {name}({', '.join(['this', 'S', *self._parameters(arguments, writer)])}):")
         lines = methodcode.BodyWriter(unit, writer, 2)
+        coverage = self.type.runtime.coverage
+        if coverage is not None:
+            lines.probe = coverage.probe(self.type, self.scope)
         lock = self.type.runtime.lock_of(method)
         if lock.kind != "none":
             unit.write("L = None", 1)

@@ -9,7 +9,7 @@ the receiver, what they found.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from vetro.yaql import ast
 from vetro.yaql.codegen import Arguments, Code, Emitter, ExpressionCodegen
@@ -346,6 +346,8 @@ class MuranoCodegen(ExpressionCodegen):
     """YAQL's code generator with the meanings that class code adds."""
 
     frozen_data = True
+    forms: ClassVar[dict[str, Callable[[Any, ast.Call, Scope | None], Code]]] = {}
+    """Functions compiled in a way of their own, where the library has them (`testing_mocks`)."""
 
     def __init__(self, scope: ClassScope, writer: FunctionWriter) -> None:
         super().__init__(scope.emitter, scope.library)
@@ -537,6 +539,9 @@ class MuranoCodegen(ExpressionCodegen):
         return self.final(node, scope).text
 
     def function_call(self, node: ast.Call, scope: Scope | None) -> Code:
+        form = self.forms.get(node.name)
+        if form is not None and self.library.has(node.name, False):
+            return form(self, node, scope)
         scoped = sites.SCOPED_FUNCTIONS.get(node.name)
         if node.name == "new":
             made = self._new(node, scope)

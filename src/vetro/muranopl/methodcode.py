@@ -77,6 +77,8 @@ class BodyWriter:
         self._branch_depth = 0
         self._loops: list[int] = [0]
         """Loops written inside each nested function, innermost last."""
+        self.probe: Callable[[Position], str] | None = None
+        """Source that notes that a statement was reached (coverage)."""
 
     # -- lines ---------------------------------------------------------------------------------
 
@@ -115,6 +117,8 @@ class BodyWriter:
             self.line("pass")
         for statement in body:
             self.at(statement.position, describe(statement))
+            if self.probe is not None:
+                self.line(self.probe(statement.position))
             _WRITERS[type(statement)](self, statement)
 
     def evaluate(self, statement: st.Evaluate) -> None:

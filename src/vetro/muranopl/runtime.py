@@ -20,6 +20,7 @@ from vetro.yaql.parser import parse
 
 from . import declarations, locking, metadata
 from .builtin import CORE, BuiltinCore
+from .coverage import LineCoverage
 from .declarations import ClassDeclaration, Finding, MetaDeclaration
 from .effects import DirectEffects, EffectsPort, Json
 from .errors import (
@@ -71,6 +72,8 @@ class Runtime:
         self.resolver = resolver
         self.class_configs = class_configs
         self.yaml_limits = yaml_limits or YamlLimits()
+        self.coverage: LineCoverage | None = None
+        """Where classes compiled from now on note which statements run."""
         self.findings: list[Finding] = []
         """What a linter would say about the classes compiled so far."""
         self.fixed_packages: dict[str, set[Version]] = {}
@@ -198,6 +201,11 @@ class Runtime:
         return known
 
     # -- packages ------------------------------------------------------------------------------
+
+    @property
+    def packages(self) -> list[MuranoPackage]:
+        """Every known package, in the order they were added, versions of one name together."""
+        return [item for versions in self._packages.values() for item in versions.values()]
 
     @property
     def core(self) -> MuranoPackage:
