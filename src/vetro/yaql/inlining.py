@@ -1,7 +1,8 @@
 """Library calls that are compiled in place for the frequent type of their argument.
 
 Only calls whose meaning a host has not replaced come here. Each template returns None when the
-call has another shape; then it goes through its site as any other.
+call has another shape; then it goes through its site as any other. What is written in place does
+a bounded amount of work, or is counted after a check of its operand's length.
 """
 
 from __future__ import annotations
@@ -18,10 +19,8 @@ if TYPE_CHECKING:
 
 _Function = Callable[["ExpressionCodegen", ast.Call, "Arguments"], "Code | None"]
 _Method = Callable[["ExpressionCodegen", "Code", ast.MethodCall, "Arguments"], "Code | None"]
-
-
-def _code(text: str, kinds: int) -> Code:
-    return Code(text, kinds)
+_SHORT = 4096
+"""Characters of a string that may be worked on without being counted."""
 
 
 def function(gen: ExpressionCodegen, node: ast.Call, arguments: Arguments) -> Code | None:
@@ -50,7 +49,7 @@ def _str(gen: ExpressionCodegen, node: ast.Call, arguments: Arguments) -> Code |
         return argument
     slot = gen.slot("function", ("str", ("",)), node)
     read, bind = gen.twice(argument)
-    return _code(
+    return Code(
         f"(str({read}) if type({bind}) is int and -0xffffffff < {read} < 0xffffffff "
         f"else {slot}({gen.rt}, {read}))",
         STRING,
@@ -60,13 +59,13 @@ def _str(gen: ExpressionCodegen, node: ast.Call, arguments: Arguments) -> Code |
 def _len_of(gen: ExpressionCodegen, node: ast.Call | ast.MethodCall, target: Code) -> Code | None:
     is_method = isinstance(node, ast.MethodCall)
     if target.kinds & ~(LIST | STRING) == 0:
-        return _code(f"len({target.text})", INTEGER)
+        return Code(f"len({target.text})", INTEGER)
     read, bind = gen.twice(target)
     if is_method:
         slow = f"{gen.slot('method', ('len', (), ()), node)}({gen.rt}, {read}, None)"
     else:
         slow = f"{gen.slot('function', ('len', ('',)), node)}({gen.rt}, {read})"
-    return _code(f"(len({read}) if type({bind}) is tuple else {slow})", INTEGER | HOST)
+    return Code(f"(len({read}) if type({bind}) in y_SIZED else {slow})", INTEGER | HOST)
 
 
 def _len(gen: ExpressionCodegen, node: ast.Call, arguments: Arguments) -> Code | None:
@@ -89,7 +88,11 @@ def _list(gen: ExpressionCodegen, node: ast.Call, arguments: Arguments) -> Code 
 def _bool(gen: ExpressionCodegen, node: ast.Call, arguments: Arguments) -> Code | None:
     if len(arguments.codes) != 1 or gen.library.is_legacy:
         return None
-    return _code(f"bool({arguments.codes[0].text})", BOOLEAN)
+    return Code(f"bool({arguments.codes[0].text})", BOOLEAN)
+
+
+def _mapping_test(gen: ExpressionCodegen, bind: str) -> str:
+    return f"type({bind}) {'is y_Frozen' if gen.frozen_data else 'in y_MAPPINGS'}"
 
 
 def _get(
@@ -107,16 +110,114 @@ def _get(
     read_key, bind_key = gen.twice(key)
     slot = gen.slot("method", ("get", ("",) * len(codes), ()), node)
     default = f", {codes[1].text}" if len(codes) == 2 else ""
-    test = f"type({bind_mapping}) {'is y_Frozen' if gen.frozen_data else 'in y_MAPPINGS'}"
+    test = _mapping_test(gen, bind_mapping)
     if key.kinds & ~SCALAR or not key.simple:
         # Both operands are bound here, so both must be evaluated whatever the first test says.
         test = f"({test}) & (type({bind_key}) in y_SCALARS)"
-    return _code(
+    return Code(
         f"({mapping}.get({read_key}{default}) if {test} "
         f"else {slot}({gen.rt}, {mapping}, None, {read_key}{default}))",
         ANY,
     )
 
 
+def _contains_key(
+    gen: ExpressionCodegen, target: Code, node: ast.MethodCall, arguments: Arguments
+) -> Code | None:
+    codes = arguments.codes
+    if target.literal or len(codes) != 1 or not codes[0].literal or codes[0].kinds & ~SCALAR:
+        return None
+    read, bind = gen.twice(target)
+    slot = gen.slot("method", ("containsKey", ("",), ()), node)
+    return Code(
+        f"(({codes[0].text} in {read}) if {_mapping_test(gen, bind)} "
+        f"else {slot}({gen.rt}, {read}, None, {codes[0].text}))",
+        BOOLEAN | HOST,
+    )
+
+
+def _text_method(template: str, least: int, most: int, kinds: int, *, counted: bool) -> _Method:
+    """A method of strings whose arguments are literals: `template` takes the string and them."""
+
+    def write(
+        gen: ExpressionCodegen, target: Code, node: ast.MethodCall, arguments: Arguments
+    ) -> Code | None:
+        codes = arguments.codes
+        if target.literal or target.kinds & STRING == 0 or not least <= len(codes) <= most:
+            return None
+        if not all(
+            code.literal and code.kinds == STRING and 2 < len(code.text) < 200 for code in codes
+        ):
+            return None
+        read, bind = gen.twice(target)
+        slot = gen.slot("method", (node.name, arguments.shape, arguments.lazy), node)
+        fast = template.format(read, ", ".join(code.text for code in codes))
+        guard = f"type({bind}) is str"
+        if counted:
+            guard = f"{guard} and len({read}) < {_SHORT}"
+        return Code(
+            f"({fast} if {guard} else {slot}({gen.rt}, {read}, None{arguments.joined()}))",
+            kinds | HOST,
+        )
+
+    return write
+
+
+def _replace(
+    gen: ExpressionCodegen, target: Code, node: ast.MethodCall, arguments: Arguments
+) -> Code | None:
+    codes = arguments.codes
+    if target.literal or target.kinds & STRING == 0 or len(codes) != 2:
+        return None
+    old, new = codes
+    if not all(code.literal and code.kinds == STRING and len(code.text) < 100 for code in codes):
+        return None
+    read, bind = gen.twice(target)
+    slot = gen.slot("method", ("replace", ("", ""), ()), node)
+    result = gen.temporary()
+    made = f"{read}.replace({old.text}, {new.text})"
+    return Code(
+        f"(({result} if len({result} := {made}) < {_SHORT} "
+        f"else y_checked_string({gen.rt}, {result})) "
+        f"if type({bind}) is str and len({read}) < {_SHORT} "
+        f"else {slot}({gen.rt}, {read}, None{arguments.joined()}))",
+        ANY,
+    )
+
+
+def _substring(
+    gen: ExpressionCodegen, target: Code, node: ast.MethodCall, arguments: Arguments
+) -> Code | None:
+    codes = arguments.codes
+    if target.literal or target.kinds & STRING == 0 or not 1 <= len(codes) <= 2:
+        return None
+    if not all(code.literal and code.text.isdecimal() and len(code.text) < 9 for code in codes):
+        return None
+    start = int(codes[0].text)
+    end = str(start + int(codes[1].text)) if len(codes) == 2 else ""
+    read, bind = gen.twice(target)
+    slot = gen.slot("method", ("substring", arguments.shape, ()), node)
+    return Code(
+        f"({read}[{start}:{end}] if type({bind}) is str "
+        f"else {slot}({gen.rt}, {read}, None{arguments.joined()}))",
+        STRING | HOST,
+    )
+
+
 _FUNCTIONS: dict[str, _Function] = {"str": _str, "len": _len, "list": _list, "bool": _bool}
-_METHODS: dict[str, _Method] = {"len": _len_method, "get": _get}
+_METHODS: dict[str, _Method] = {
+    "len": _len_method,
+    "get": _get,
+    "containsKey": _contains_key,
+    "toUpper": _text_method("{0}.upper()", 0, 0, STRING, counted=True),
+    "toLower": _text_method("{0}.lower()", 0, 0, STRING, counted=True),
+    "trim": _text_method("{0}.strip({1})", 0, 1, STRING, counted=False),
+    "trimLeft": _text_method("{0}.lstrip({1})", 0, 1, STRING, counted=False),
+    "trimRight": _text_method("{0}.rstrip({1})", 0, 1, STRING, counted=False),
+    "startsWith": _text_method("{0}.startswith(({1},))", 1, 4, BOOLEAN, counted=False),
+    "endsWith": _text_method("{0}.endswith(({1},))", 1, 4, BOOLEAN, counted=False),
+    "indexOf": _text_method("{0}.find({1})", 1, 1, INTEGER, counted=True),
+    "split": _text_method("{0}.split({1})", 0, 1, LIST, counted=True),
+    "replace": _replace,
+    "substring": _substring,
+}

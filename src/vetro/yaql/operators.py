@@ -19,7 +19,7 @@ from .errors import (
     YaqlException,
 )
 from .evaluation import Evaluation
-from .regex import compile_pattern, search
+from .regex import compile_pattern, safe_length, search
 from .sites import function_site
 from .values import (
     BOOLEAN,
@@ -30,6 +30,7 @@ from .values import (
     KIND_NAMES,
     LIST,
     MAPPING,
+    MAPPING_TYPES,
     NULL,
     NUMBER,
     REGEX,
@@ -235,6 +236,27 @@ matches = _matching("=~", True)
 matches_not = _matching("!~", False)
 
 
+def match_site(symbol: str, pattern_text: str) -> Callable[[Evaluation, Any], Any]:
+    """`left =~ 'pattern'` for one pattern."""
+    general = matches if symbol == "=~" else matches_not
+    expected = symbol == "=~"
+    find: Callable[[str], Any] | None = None
+    longest = -1
+
+    def match(rt: Evaluation, left: Any) -> Any:
+        nonlocal find, longest
+        if type(left) is str and len(left) <= longest and find is not None:
+            rt.fuel -= 1
+            return (find(left) is not None) is expected
+        if find is None and type(left) is str:
+            pattern = compile_pattern(pattern_text)
+            # Longer texts are paid for by their length.
+            find, longest = pattern.search, min(safe_length(pattern), 255)
+        return general(rt, left, pattern_text)
+
+    return match
+
+
 def checked_integer(rt: Evaluation, value: int) -> int:
     """`value`, unless it has grown beyond the limit."""
     rt.check_bits(value.bit_length())
@@ -315,7 +337,14 @@ def property_of(rt: Evaluation, target: Any, name: str) -> Any:
     if kind & ITERABLE:
         if kind & (LIST | SET):
             rt.charge(len(target))
-        return (property_of(rt, item, name) for item in target)
+        if rt.library.is_legacy:
+            return (property_of(rt, item, name) for item in target)
+        return (
+            item[name]
+            if type(item) in MAPPING_TYPES and name in item
+            else property_of(rt, item, name)
+            for item in target
+        )
     return special_property(rt, target, name, kind)
 
 

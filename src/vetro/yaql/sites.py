@@ -52,13 +52,10 @@ def method_site(
     layers = library.layers(name, True)
     full_shape = ("", *shape)
     cache: dict[Any, Site] = {}
+    known = cache.get
 
-    def call(rt: Evaluation, receiver: Any, outer: Any, *arguments: Any) -> Any:
-        key: Any = (type(receiver), *map(type, arguments))
-        chosen = cache.get(key)
-        if chosen is not None:
-            return chosen(rt, receiver, *arguments)
-        kind = kind_of[key[0]]
+    def choose(rt: Evaluation, key: Any, receiver: Any, outer: Any, *arguments: Any) -> Any:
+        kind = kind_of[type(receiver)]
         if not layers or (kind == HOST and rt.is_host_method_receiver(receiver)):
             values = [
                 argument(outer) if index in lazy else argument
@@ -81,7 +78,37 @@ def method_site(
         cache[key] = chosen
         return chosen(rt, receiver, *arguments)
 
-    return call
+    # The same for each number of arguments: what costs here is building the key.
+
+    def call_none(rt: Evaluation, receiver: Any, outer: Any) -> Any:
+        chosen = known(type(receiver))
+        if chosen is not None:
+            return chosen(rt, receiver)
+        return choose(rt, type(receiver), receiver, outer)
+
+    def call_one(rt: Evaluation, receiver: Any, outer: Any, one: Any) -> Any:
+        key: Any = (type(receiver), type(one))
+        chosen = known(key)
+        if chosen is not None:
+            return chosen(rt, receiver, one)
+        return choose(rt, key, receiver, outer, one)
+
+    def call_two(rt: Evaluation, receiver: Any, outer: Any, one: Any, two: Any) -> Any:
+        key: Any = (type(receiver), type(one), type(two))
+        chosen = known(key)
+        if chosen is not None:
+            return chosen(rt, receiver, one, two)
+        return choose(rt, key, receiver, outer, one, two)
+
+    def call_many(rt: Evaluation, receiver: Any, outer: Any, *arguments: Any) -> Any:
+        key: Any = (type(receiver), *map(type, arguments))
+        chosen = known(key)
+        if chosen is not None:
+            return chosen(rt, receiver, *arguments)
+        return choose(rt, key, receiver, outer, *arguments)
+
+    count = len([item for item in shape if item != "-"])
+    return (call_none, call_one, call_two)[count] if count < 3 else call_many
 
 
 def call_by_name(

@@ -24,6 +24,7 @@ from .values import (
     MAPPING_TYPES,
     NUMBER_TYPES,
     SCALAR_TYPES,
+    SIZED_TYPES,
     Context,
     FrozenDict,
     Memorized,
@@ -47,6 +48,7 @@ PRELUDE: dict[str, Any] = {
     "y_LISTS": LIST_TYPES,
     "y_SCALARS": SCALAR_TYPES,
     "y_NUMBERS": NUMBER_TYPES,
+    "y_SIZED": SIZED_TYPES,
     "y_FINAL": FINAL_TYPES,
     "y_finalize": finalize,
     "y_key": hashable,
@@ -68,9 +70,9 @@ PRELUDE: dict[str, Any] = {
 class Slot:
     """One slot: `kind` and `data` say what it is, `position` where it comes from.
 
-    Kinds: `operator` (symbol), `unary` (symbol), `property` (name), `index`, `function`
-    (name, shape), `method` (name, shape, lazy arguments), `runtime` (name of a function of
-    `runtime`), `value` (a constant); a host adds its own through `bind_slots(binders=…)`.
+    Kinds: `operator` (symbol), `match` (symbol, pattern), `unary` (symbol), `property` (name),
+    `function` (name, shape), `method` (name, shape, lazy arguments), `runtime` (name of a function
+    of `runtime`), `value` (a constant); a host adds its own through `bind_slots(binders=…)`.
     """
 
     kind: str
@@ -87,6 +89,8 @@ def bind_slot(slot: Slot, library: Library) -> Any:
         if known is None or library.is_overridden(name, False):
             return function_site(library, name, ("", ""), slot.position)
         return known
+    if kind == "match":
+        return operators.match_site(data[0], data[1])
     if kind == "unary":
         known_unary = operators.UNARY.get(data[0])
         name = f"#unary_operator_{data[0]}"

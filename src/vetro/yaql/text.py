@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from .errors import FormatException
 from .evaluation import Evaluation
@@ -30,6 +31,8 @@ from .values import (
 
 _MAX_DEPTH = 50
 _MAX_WIDTH = 10_000
+_LONGEST_KEPT = 10_000
+"""Characters of a template that is remembered once it has been read."""
 
 
 def to_text(rt: Evaluation, value: Any) -> str:
@@ -118,6 +121,60 @@ _SPECIFICATION = re.compile(
 _NAME = re.compile(r"\w+\Z")
 
 
+class _Placeholder(NamedTuple):
+    """What follows a piece of plain text: the value of an index or a name, None at the end."""
+
+    before: str
+    field: int | str | None
+    specification: str
+
+
+@lru_cache(maxsize=1024)
+def _read_template(template: str) -> tuple[_Placeholder, ...]:
+    """The placeholders of a template; raises `FormatException` when it is malformed."""
+    found: list[_Placeholder] = []
+    plain: list[str] = []
+    next_index: int | None = 0
+    at = 0
+    for match in _PLACEHOLDER.finditer(template):
+        plain.append(template[at : match.start()])
+        at = match.end()
+        token = match[0]
+        if token in {"{{", "}}"}:
+            plain.append(token[0])
+            continue
+        if match[1] is None:
+            raise FormatException(
+                f"a single {token} in a format template at character {match.start() + 1}",
+                hint="write {{ or }} for a bracket",
+            )
+        name, _, specification = match[1].partition(":")
+        name, _, conversion = name.partition("!")
+        if conversion:
+            raise FormatException(f"!{conversion} in {token}: conversions are not supported")
+        field: int | str = name
+        if name == "":
+            if next_index is None:
+                raise FormatException("{} cannot follow {0}: number all placeholders or none")
+            field = next_index
+            next_index += 1
+        elif name.isdecimal():
+            if next_index:
+                raise FormatException("{0} cannot follow {}: number all placeholders or none")
+            next_index = None
+            field = int(name[:9])
+        elif _NAME.match(name) is None:
+            raise FormatException(
+                f"{token}: a placeholder names a value, not a part of one",
+                hint="compute the part in an argument",
+            )
+        found.append(_Placeholder("".join(plain), field, specification))
+        plain.clear()
+    plain.append(template[at:])
+    found.append(_Placeholder("".join(plain), None, ""))
+    return tuple(found)
+
+
 def format_template(
     rt: Evaluation, template: str, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> str:
@@ -128,48 +185,26 @@ def format_template(
     """
     parts: list[str] = []
     size = 0
-    next_index: int | None = 0
-    at = 0
-    for found in _PLACEHOLDER.finditer(template):
-        parts.append(template[at : found.start()])
-        at = found.end()
-        token = found[0]
-        if token in {"{{", "}}"}:
-            parts.append(token[0])
-            continue
-        if found[1] is None:
-            raise FormatException(
-                f"a single {token} in a format template at character {found.start() + 1}",
-                hint="write {{ or }} for a bracket",
-            )
-        field, _, specification = found[1].partition(":")
-        field, _, conversion = field.partition("!")
-        if conversion:
-            raise FormatException(f"!{conversion} in {token}: conversions are not supported")
-        if field == "":
-            if next_index is None:
-                raise FormatException("{} cannot follow {0}: number all placeholders or none")
-            value = _positional(args, next_index)
-            next_index += 1
-        elif field.isdecimal():
-            if next_index:
-                raise FormatException("{0} cannot follow {}: number all placeholders or none")
-            next_index = None
-            value = _positional(args, int(field[:9]))
-        elif _NAME.match(field) is None:
-            raise FormatException(
-                f"{token}: a placeholder names a value, not a part of one",
-                hint="compute the part in an argument",
-            )
+    read = _read_template if len(template) < _LONGEST_KEPT else _read_template.__wrapped__
+    for before, field, specification in read(template):
+        parts.append(before)
+        if field is None:
+            break
+        if isinstance(field, int):
+            value = _positional(args, field)
         elif field in kwargs:
             value = kwargs[field]
         else:
             raise KeyError(field)
-        text = _formatted(rt, value, specification)
+        if specification:
+            text = _formatted(rt, value, specification)
+        elif type(value) is str:
+            text = value
+        else:
+            text = host_text(rt, value)
         size += len(text)
         rt.check_string(size)
         parts.append(text)
-    parts.append(template[at:])
     return "".join(parts)
 
 
@@ -180,8 +215,6 @@ def _positional(args: Sequence[Any], index: int) -> Any:
 
 
 def _formatted(rt: Evaluation, value: Any, specification: str) -> str:
-    if not specification:
-        return host_text(rt, value)
     kind = kind_of[type(value)]
     if kind == DATETIME:
         return value.strftime(specification)

@@ -227,6 +227,7 @@ SCALAR_TYPES = frozenset([type(None), bool, int, float, str])
 NUMBER_TYPES = frozenset([int, float])
 MAPPING_TYPES = frozenset([dict, FrozenDict])
 LIST_TYPES = frozenset([tuple, list])
+SIZED_TYPES = frozenset([str, tuple, list, dict, FrozenDict, frozenset, set])
 
 
 def declare_final(cls: type) -> None:
@@ -348,7 +349,7 @@ _PLAIN = frozenset([type(None), bool, int, float, str])
 def _to_plain(value: Any, evaluation: Evaluation, depth: int) -> Any:
     cls = type(value)  # pyright: ignore[reportUnknownVariableType]
     if cls in _PLAIN:
-        if cls is str and len(value) > 64:
+        if cls is str:
             evaluation.account(len(value))
         return value
     if depth > _MAX_DEPTH:
@@ -357,21 +358,47 @@ def _to_plain(value: Any, evaluation: Evaluation, depth: int) -> Any:
     if kind & ITERABLE:
         items: Iterable[Any] = value if kind & (LIST | SET) else collect(value, evaluation)
         result = list(items)
-        evaluation.account(8 * len(result) + 56)
-        if _PLAIN.issuperset(map(type, result)) and not any(
-            type(item) is str and len(item) > 64 for item in result
-        ):
+        classes = set(map(type, result))
+        if _PLAIN.issuperset(classes):
+            evaluation.account(8 * len(result) + 56 + _characters(result, classes))
             return result
+        evaluation.account(8 * len(result) + 56)
         depth += 1
+        if len(classes) == 1 and not classes.isdisjoint(MAPPING_TYPES):
+            return [_plain_mapping(item, evaluation, depth) for item in result]
         return [_to_plain(item, evaluation, depth) for item in result]
     if kind == MAPPING:
-        evaluation.account(64 * len(value) + 64)
-        depth += 1
-        return {
-            finalize(key, evaluation): _to_plain(item, evaluation, depth)
-            for key, item in value.items()
-        }
+        return _plain_mapping(value, evaluation, depth)
     return value
+
+
+def _plain_mapping(value: Mapping[Any, Any], evaluation: Evaluation, depth: int) -> dict[Any, Any]:
+    # Keys are hashable, and what is hashable is final.
+    values = value.values()
+    classes = set(map(type, values))
+    if _PLAIN.issuperset(classes):
+        evaluation.account(64 * len(value) + 64 + _characters(values, classes))
+        return dict(value)
+    evaluation.account(64 * len(value) + 64)
+    if depth > _MAX_DEPTH:
+        raise DepthLimitExceeded(f"data nested more than {_MAX_DEPTH} levels deep")
+    depth += 1
+    return {
+        key: item if type(item) in _SMALL else _to_plain(item, evaluation, depth)
+        for key, item in value.items()
+    }
+
+
+_SMALL = frozenset([type(None), bool, int, float])
+
+
+def _characters(values: Iterable[Any], classes: set[type]) -> int:
+    """The length of all strings among scalars."""
+    if str not in classes:
+        return 0
+    if len(classes) == 1:
+        return sum(map(len, values))
+    return sum([len(item) for item in values if type(item) is str])
 
 
 def preview(value: Any, width: int = 60) -> str:

@@ -20,7 +20,6 @@ from vetro.yaql.errors import ArgumentValueException
 from vetro.yaql.evaluation import Evaluation
 
 if TYPE_CHECKING:
-    from .analysis import Risk
     from .guarded import GuardedMatch, Program
 
 Match: TypeAlias = "re.Match[str] | GuardedMatch"
@@ -42,11 +41,20 @@ def compile_pattern(text: str, flags: int = 0) -> re.Pattern[str]:
         raise ArgumentValueException(f"`{text[:80]}` is no regular expression: {error}") from None
 
 
-@lru_cache(maxsize=512)
-def _risk(pattern: str, flags: int) -> Risk:
-    from .analysis import assess
+_safe_lengths: dict[re.Pattern[str], int] = {}
 
-    return assess(pattern, flags)
+
+def safe_length(pattern: re.Pattern[str]) -> int:
+    """The longest text that Python's engine may be given with this pattern."""
+    length = _safe_lengths.get(pattern)
+    if length is None:
+        from .analysis import assess
+
+        if len(_safe_lengths) >= 512:
+            _safe_lengths.clear()
+        length = assess(pattern.pattern, pattern.flags).longest(AFFORDABLE)
+        _safe_lengths[pattern] = length
+    return length
 
 
 @lru_cache(maxsize=128)
@@ -58,13 +66,13 @@ def _program(pattern: str, flags: int) -> Program:
 
 def is_guarded(pattern: re.Pattern[str], length: int) -> bool:
     """Whether a text of this length goes to the guarded matcher."""
-    return _risk(pattern.pattern, pattern.flags).steps(length) > AFFORDABLE
+    return length > safe_length(pattern)
 
 
 def search(rt: Evaluation, pattern: re.Pattern[str], text: str, position: int = 0) -> Match | None:
     """The first match at or after `position`."""
     rt.charge(1 + len(text) // 256)
-    if is_guarded(pattern, len(text)):
+    if len(text) > safe_length(pattern):
         from .guarded import run
 
         return run(rt, _program(pattern.pattern, pattern.flags), pattern, text, position)
@@ -74,9 +82,12 @@ def search(rt: Evaluation, pattern: re.Pattern[str], text: str, position: int = 
 def find_all(rt: Evaluation, pattern: re.Pattern[str], text: str) -> Iterator[Match]:
     """Matches one after the other, not overlapping; empty ones as Python's `finditer` gives them."""
     rt.charge(1 + len(text) // 256)
-    if not is_guarded(pattern, len(text)):
-        yield from pattern.finditer(text)
-        return
+    if len(text) > safe_length(pattern):
+        return _find_guarded(rt, pattern, text)
+    return pattern.finditer(text)
+
+
+def _find_guarded(rt: Evaluation, pattern: re.Pattern[str], text: str) -> Iterator[Match]:
     from .guarded import run
 
     program = _program(pattern.pattern, pattern.flags)

@@ -43,6 +43,17 @@ class Risk:
             return 2.0 ** min(length, 1000) * self.factor
         return min(self.factor, 1e30) * float(max(length, 1)) ** min(self.degree, 30)
 
+    def longest(self, steps: float) -> int:
+        """The greatest length of a text that costs at most so many steps; -1 for none."""
+        low, high = -1, 1 << 40
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self.steps(middle) <= steps:
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
 
 @dataclass(slots=True)
 class _Cost:

@@ -9,11 +9,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from vetro.yaql.evaluation import Evaluation
-from vetro.yaql.regex import Match, compile_pattern, find_all, search
+from vetro.yaql.regex import Match, compile_pattern, find_all, is_guarded, search
 from vetro.yaql.registry import Registry
 from vetro.yaql.signatures import Boolean, Integer, LambdaAny, RegularExpression, Text
 
 registry = Registry()
+_WITHOUT_COUNTING = 1 << 20
+"""Characters that the result of a replacement may have at most, to be made at one go."""
 
 
 @registry.function()
@@ -138,6 +140,10 @@ def replace(
     rt: Evaluation, regexp: RegularExpression, string: Text, repl: Text, count: Integer = 0
 ) -> str:
     if "\\" not in repl:
+        longest = len(string) + (len(string) + 1) * len(repl)
+        if longest <= min(rt.max_string, _WITHOUT_COUNTING) and not is_guarded(regexp, len(string)):
+            rt.charge(1 + len(string) // 256)
+            return regexp.sub(repl, string, max(count, 0))
         return _substituted(rt, regexp, string, lambda found: repl, count)
     return _substituted(rt, regexp, string, lambda found: found.expand(repl), count)
 
