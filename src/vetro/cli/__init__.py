@@ -16,6 +16,7 @@ from vetro import __version__
 # name -> (module below vetro.cli, attribute, one-line help)
 COMMANDS = {
     "up": ("up", "up", "Start everything in one process."),
+    "node": ("node", "node", "Run this machine's node agent."),
     "token": ("token", "token", "Print a token for the HTTP faces."),
     "package": ("package", "package", "Application packages of the catalog."),
     "env": ("env", "env", "Environments: compose, deploy, follow, destroy."),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import zipfile
-from collections import deque
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -154,7 +153,8 @@ class Package:
             seen.add(file)
             path = f"Classes/{safe_name(file)}"
             try:
-                syntax(self.members.read(path), path)
+                if not syntax(self.members.read(path), path):
+                    raise PackageLoadError("the file is empty: there is no class in it", file=path)
             except PackageLoadError as error:
                 raise PackageClassError(
                     self.full_name,
@@ -166,13 +166,13 @@ class Package:
                 ) from error
 
 
-def syntax(content: bytes, file: str) -> None:
-    """Check that a class or form file is YAML; documents are checked one by one."""
+def syntax(content: bytes, file: str) -> int:
+    """Check that a class or form file is YAML; returns how many documents it has."""
     import yaml
 
     try:
         events = cast("Any", yaml).parse(content.decode("utf-8-sig"), Loader=yaml.CSafeLoader)
-        deque(events, maxlen=0)
+        return sum(isinstance(event, yaml.DocumentStartEvent) for event in events)
     except UnicodeDecodeError as error:
         raise PackageLoadError("not UTF-8 text", file=file) from error
     except yaml.MarkedYAMLError as error:

@@ -57,11 +57,20 @@ class IdentitySection:
 
 @dataclass(frozen=True)
 class NodeSection:
-    """The local node agent of ``vetro up``."""
+    """The node agent: the local one of ``vetro up``, or ``vetro node`` on a machine of its own.
+
+    ``enabled`` is for ``vetro up`` only; ``compute_url`` and what follows for ``vetro node`` only.
+    """
 
     driver: str = ""
     prefix: str = "vt"
     enabled: bool = True
+    compute_url: str = "http://127.0.0.1:8082/compute"
+    key: str = ""
+    listen_host: str = "127.0.0.1"
+    port: int = 0
+    admin_ip: str = ""
+    mailbox_url: str = ""
 
 
 @dataclass(frozen=True)

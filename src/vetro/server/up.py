@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ipaddress
-import os
-import shutil
 import signal
 import socket
 from collections.abc import AsyncGenerator, Coroutine, Mapping
@@ -20,31 +18,12 @@ from vetro.engine import EnginePool, EngineSettings
 from vetro.server import data_directory
 from vetro.server.errors import StartError
 from vetro.server.listeners import listen, port_of
+from vetro.server.node import choose_driver, guest_archive
 from vetro.server.settings import Settings
 
 __all__ = ["StartError", "run_up"]
 
 log = structlog.get_logger(__name__)
-
-
-def choose_driver(wanted: str) -> tuple[str, str]:
-    """The driver to use, and why (for the user)."""
-    if wanted:
-        return wanted, "as asked for"
-    if os.geteuid() != 0:
-        return "process", "not root: instances are plain processes, without isolation"
-    if shutil.which("lxc-start") is None:
-        return "process", "LXC is not installed: instances are plain processes, without isolation"
-    return "lxc", "unprivileged LXC containers"
-
-
-def guest_archive(directory: Path) -> Path:
-    """The guest agent's archive, built from this version's sources."""
-    from vetro.guest.build import build_archive
-
-    target = directory / "vetro-guest.pyz"
-    build_archive(target)
-    return target
 
 
 def run_up(settings: Settings) -> int:

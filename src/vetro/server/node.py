@@ -1,0 +1,77 @@
+"""``vetro node``: one machine's node agent as a process of its own (DESIGN §3, "scaled out")."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+from pathlib import Path
+
+from vetro.node import NodeAgent, NodeError, NodeSettings
+from vetro.server import data_directory
+from vetro.server.errors import StartError
+from vetro.server.settings import Settings
+
+
+def choose_driver(wanted: str) -> tuple[str, str]:
+    """The driver to use, and why (for the user)."""
+    if wanted:
+        return wanted, "as asked for"
+    if os.geteuid() != 0:
+        return "process", "not root: instances are plain processes, without isolation"
+    if shutil.which("lxc-start") is None:
+        return "process", "LXC is not installed: instances are plain processes, without isolation"
+    return "lxc", "unprivileged LXC containers"
+
+
+def guest_archive(directory: Path) -> Path:
+    """The guest agent's archive, built from this version's sources."""
+    from vetro.guest.build import build_archive
+
+    target = directory / "vetro-guest.pyz"
+    build_archive(target)
+    return target
+
+
+def run_node(settings: Settings) -> int:
+    """Run the node agent until a signal; the exit code. Errors: ``StartError``.
+
+    It reaches the compute service at ``node.compute_url`` with the key ``node.key`` (by default the
+    one in the data directory, which a ``vetro up`` on the same machine made).
+    """
+    from vetro.http.logs import configure_logging
+
+    configure_logging(settings.server.log_level, settings.server.log_format)
+    directory = settings.data_dir
+    data_directory.prepare(directory)
+    with data_directory.lock(directory / "node"):
+        driver, reason = choose_driver(settings.node.driver)
+        print(f"Vetro node for {settings.node.compute_url}", flush=True)
+        print(f"  instances {driver}: {reason}", flush=True)
+        try:
+            agent = NodeAgent(
+                NodeSettings(
+                    compute_url=settings.node.compute_url,
+                    data_dir=directory / "node",
+                    node_key=settings.node.key or data_directory.secret(directory / "node-key"),
+                    driver=driver,
+                    listen_host=settings.node.listen_host,
+                    port=settings.node.port,
+                    admin_ip=settings.node.admin_ip,
+                    prefix=settings.node.prefix,
+                    guest_archive=guest_archive(directory / "node"),
+                    mailbox_url=settings.node.mailbox_url,
+                )
+            )
+            asyncio.run(_until_signalled(agent))
+        except NodeError as error:
+            raise StartError(str(error), "See 'vetro node --help'.") from error
+    return 0
+
+
+async def _until_signalled(agent: NodeAgent) -> None:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, agent.stop)
+    await agent.run()

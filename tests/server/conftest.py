@@ -1,0 +1,208 @@
+"""A whole Vetro as a user has it: ``vetro up``, the command, real containers."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+VETRO = str(Path(sys.executable).with_name("vetro"))
+IMAGE = "debian-12-apache"
+
+
+def free_port() -> int:
+    """A port that is free now."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
+
+
+class Installation:
+    """A ``vetro up`` in a directory, and the command line client for it."""
+
+    def __init__(
+        self, directory: Path, *, driver: str = "lxc", net: int = 77, **environ: str
+    ) -> None:
+        self.directory = directory
+        self.driver = driver
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.prefix = f"v{self.port % 4096:03x}"
+        self.process: subprocess.Popen[bytes] | None = None
+        self.environ = {
+            **os.environ,
+            "VETRO_DATA_DIR": str(directory),
+            "VETRO_URL": self.url,
+            "XDG_STATE_HOME": str(directory / "client"),
+            # Apart from every other Vetro on this machine.
+            "VETRO_NODE_PREFIX": self.prefix,
+            "VETRO_NETWORK_EXTERNAL_CIDR": f"172.29.{net}.0/24",
+            "VETRO_NETWORK_ENV_IP_TEMPLATE": f"10.{net}.0.0",
+            "VETRO_NETWORK_MAX_ENVIRONMENTS": "16",
+            **environ,
+        }
+
+    def start(self) -> None:
+        """Start the process and wait until it says that it is ready."""
+        with (self.directory / "up.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [VETRO, "up", "--port", str(self.port), "--driver", self.driver],
+                env=self.environ,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+        until(self._ready, "vetro up is ready", seconds=60)
+
+    def _ready(self) -> bool:
+        assert self.process is not None
+        assert self.process.poll() is None, self.log()
+        try:
+            with urllib.request.urlopen(f"{self.url}/readyz", timeout=5) as answer:
+                return bool(answer.status == 200)
+        except OSError:
+            return False
+
+    def log(self) -> str:
+        """What the process said."""
+        return (self.directory / "up.log").read_text(errors="replace")
+
+    def http(
+        self, method: str, path: str, body: Any = None, *, token: str = "", **headers: str
+    ) -> tuple[int, Any]:
+        """A request with a token (the administrator's unless given): status and JSON."""
+        data = None if body is None else json.dumps(body).encode()
+        given = {"X-Auth-Token": token or self.run("token").strip(), **headers}
+        if data is not None:
+            given["Content-Type"] = "application/json"
+        request = urllib.request.Request(self.url + path, data, given, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                text = answer.read()
+                self.answer_headers = answer.headers
+                return int(answer.status), json.loads(text) if text else None
+        except urllib.error.HTTPError as error:
+            return error.code, json.loads(error.read() or b"null")
+
+    def stop(self) -> None:
+        """Stop gracefully."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+        assert self.process.wait(60) == 0, self.log()
+
+    def end(self) -> None:
+        """Stop, if it still runs."""
+        if self.process is not None and self.process.poll() is None:
+            self.stop()
+
+    def run(self, *arguments: str, code: int | None = 0) -> str:
+        """Run a command; its output, both streams."""
+        done = subprocess.run(
+            [VETRO, *arguments], env=self.environ, capture_output=True, text=True, timeout=150
+        )
+        text = done.stdout + done.stderr
+        assert code is None or done.returncode == code, f"{arguments}: {text}\n{self.log()}"
+        return text
+
+    def json(self, *arguments: str) -> Any:
+        """The JSON that a command prints."""
+        return json.loads(self.run("--json", *arguments))
+
+    def status(self, environment: str) -> str:
+        """An environment's status."""
+        rows = self.json("env", "list")
+        return next(row["status"] for row in rows if row["name"] == environment)
+
+    def page(self, environment: str) -> str:
+        """The page of the first application, over the network."""
+        services = self.json("env", "model", environment, "--path", "/services")
+        with urllib.request.urlopen(services[0]["url"], timeout=20) as answer:
+            return str(answer.read().decode())
+
+    def workers(self) -> set[int]:
+        """Processes below the engine's zygote."""
+        assert self.process is not None
+        parents: dict[int, int] = {}
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                try:
+                    stat = (entry / "stat").read_text()
+                except OSError:
+                    continue
+                parents[int(entry.name)] = int(stat.rsplit(")", 1)[1].split()[1])
+        zygotes = {pid for pid, parent in parents.items() if parent == self.process.pid}
+        return {pid for pid, parent in parents.items() if parent in zygotes}
+
+    def reports(self, environment: str) -> str:
+        """The texts of the newest deployment's reports."""
+        newest = self.json("deployment", "list", environment)[0]
+        rows = self.json("deployment", "show", environment, newest["id"])
+        return "\n".join(row["text"] for row in rows)
+
+    def until(self, condition: Any, what: str, *, seconds: float = 120) -> None:
+        """Wait for a condition; only its absence for long fails."""
+        until(condition, what, seconds=seconds)
+
+    def leftovers(self) -> list[str]:
+        """What an environment may not leave behind: containers, mounts, links, rules."""
+        found = [str(path) for path in (self.directory / "node").glob("vms/*") if path.is_dir()]
+        mounts = Path("/proc/mounts").read_text()
+        found += [line for line in mounts.splitlines() if str(self.directory) in line]
+        links = subprocess.run(["ip", "-br", "link"], capture_output=True, text=True).stdout
+        found += [
+            line.split()[0]
+            for line in links.splitlines()
+            if line.startswith(self.prefix) and not line.startswith(f"{self.prefix}ext")
+        ]
+        return found
+
+
+def until(condition: Any, what: str, *, seconds: float = 120) -> None:
+    """Wait for a condition; only its absence for long fails."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"never came: {what}"
+        time.sleep(0.05)
+
+
+@pytest.fixture(scope="session")
+def vetro(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    """A running installation with the image and the sample packages."""
+    directory = tmp_path_factory.mktemp("whole")
+    directory.chmod(0o711)
+    installation = Installation(directory)
+    installation.start()
+    cache = ROOT / "var/image-cache"
+    installation.run("image", "build", IMAGE, "--packages", "apache2", "--cache-dir", str(cache))
+    for name in ("ApacheHttpServer", "HelloScript", "TwoTier"):
+        installation.run("package", "import", "--public", str(ROOT / "library" / name))
+    yield installation
+    installation.stop()
+
+
+@pytest.fixture
+def install(tmp_path: Path) -> Iterator[Callable[..., Installation]]:
+    """Starts more installations: ``install(name, driver=…, net=…, VETRO_…=…)``; stopped at the end."""
+    with ExitStack() as stack:
+
+        def start(name: str, **options: Any) -> Installation:
+            directory = options.pop("directory", tmp_path / name)
+            directory.mkdir(exist_ok=True)
+            directory.chmod(0o711)
+            tmp_path.chmod(0o711)
+            tmp_path.parent.chmod(0o711)
+            installation = Installation(directory, **options)
+            installation.start()
+            stack.callback(installation.end)
+            return installation
+
+        yield start
