@@ -364,9 +364,14 @@ def rename(environment: str, name: str) -> None:
 @env.command("model")
 @click.argument("environment")
 @click.option("--path", default="/", help="A part of the model, for example /services.")
+@click.option("--raw", is_flag=True, help="Print a text as it is, without quotes.")
 @json_option
-def model(environment: str, path: str) -> None:
+def model(environment: str, path: str, raw: bool) -> None:
     """Print the object model of ENVIRONMENT as JSON."""
     with Connection() as connection:
         row = find_environment(connection, environment)
-        emit_json(connection.get(f"/v1/environments/{row['id']}/model/{path.lstrip('/')}"))
+        value = connection.get(f"/v1/environments/{row['id']}/model/{path.lstrip('/')}")
+    if raw and isinstance(value, str):
+        click.echo(value)
+    else:
+        emit_json(value)

@@ -60,7 +60,12 @@ def find_image(connection: Connection, wanted: str) -> dict[str, Any]:
 @click.argument("name")
 @click.option("--packages", "-p", default="", help="Packages to put in, separated by commas.")
 @click.option("--suite", default="bookworm", show_default=True, help="The Debian release.")
-@click.option("--cache-dir", type=click.Path(path_type=Path), help="Where built images are kept.")
+@click.option(
+    "--cache-dir",
+    type=click.Path(path_type=Path),
+    envvar="VETRO_IMAGE_CACHE",
+    help="Where built images are kept.",
+)
 @click.option("--no-import", is_flag=True, help="Only build; do not upload.")
 @json_option
 def build(name: str, packages: str, suite: str, cache_dir: Path | None, no_import: bool) -> None:
