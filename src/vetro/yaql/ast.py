@@ -224,18 +224,19 @@ class Unary(Expression):
 
 
 class Binary(Expression):
-    """An infix operator; `operator` is its text (`+`, `and`, `=~`, …)."""
+    """An infix operator; `operator` is its text (`+`, `and`, `=~`, …), `at` where it stands."""
 
-    __slots__ = ("left", "operator", "right")
+    __slots__ = ("at", "left", "operator", "right")
 
     def __init__(
-        self, operator: str, left: Expression, right: Expression, start: int, end: int
+        self, operator: str, left: Expression, right: Expression, start: int, end: int, at: int
     ) -> None:
         self.operator = operator
         self.left = left
         self.right = right
         self.start = start
         self.end = end
+        self.at = at
 
     def children(self) -> Iterator[Node]:
         yield self.left

@@ -169,7 +169,12 @@ class ExpressionCodegen:
             return Code(f"{slot}({self.rt}, {target.text})")
         read, test = self.twice(target)
         guard = "is y_Frozen" if self.frozen_data else "in y_MAPPINGS"
-        take = f"{read}.get({name!r})" if self.library.is_legacy else f"{read}[{name!r}]"
+        take = f"{read}.get({name!r})"
+        if not self.library.is_legacy:
+            take = f"{read}[{name!r}]"
+            if not self.frozen_data:
+                # A FrozenDict explains a missing key itself; for a dict the site does.
+                guard += f" and {name!r} in {read}"
         return Code(f"({take} if type({test}) {guard} else {slot}({self.rt}, {read}))")
 
     def method_call(self, target: Code, node: ast.MethodCall, scope: Scope | None) -> Code:
@@ -217,7 +222,7 @@ class ExpressionCodegen:
         """The offset that failures of `node` are reported at: the name or operator in question."""
         if isinstance(node, (ast.Property, ast.MethodCall)):
             return node.target.end
-        return node.start
+        return node.at if isinstance(node, ast.Binary) else node.start
 
     def runtime_slot(self, name: str, node: ast.Node) -> str:
         """A slot for a function of `runtime`."""

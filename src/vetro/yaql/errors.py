@@ -12,6 +12,7 @@
     ├── InvalidMethodException
     ├── WrappedException
     ├── FormatException                 a placeholder that reaches into a value
+    ├── NoSuchKey                       a `KeyError` that says which keys there are
     ├── EmptySequence                   no first element (`StopIteration` for programs)
     └── LimitException                  CollectionTooLargeException, MemoryQuotaExceededException,
                                         StepLimitExceeded, TimeLimitExceeded, DepthLimitExceeded,
@@ -25,6 +26,7 @@ Each class lists the names it goes by in `Catch` in
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar
 
 LEGACY = "yaql.language.exceptions."
@@ -198,6 +200,37 @@ class DepthLimitExceeded(LimitException):
 
 class EvaluationCancelled(LimitException):
     """Somebody called `Evaluation.cancel`; the message is the reason given."""
+
+
+class NoSuchKey(YaqlException, KeyError):
+    """A mapping has no such key. A `KeyError` for programs and hosts alike.
+
+    `suggest` makes the hint when somebody first asks for it.
+    """
+
+    legacy_names = ("KeyError",)
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        position: int | None = None,
+        hint: str | None = None,
+        suggest: Callable[[], str | None] | None = None,
+    ) -> None:
+        self._suggest = suggest
+        super().__init__(message, position=position, hint=hint)
+
+    @property
+    def hint(self) -> str | None:
+        if self._suggest is not None:
+            suggest, self._suggest = self._suggest, None
+            self._hint = suggest()
+        return self._hint
+
+    @hint.setter
+    def hint(self, value: str | None) -> None:
+        self._hint = value
 
 
 class EmptySequence(YaqlException, LookupError):

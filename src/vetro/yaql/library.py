@@ -207,6 +207,8 @@ class Library:
             if method:
                 return f"{name} is a function: write {name}(…)"
             return f"{name} is a method: write value.{name}(…)"
+        if name in _FOREIGN:
+            return _FOREIGN[name]
         from difflib import get_close_matches
 
         close = get_close_matches(name, self.names(method), n=1)
@@ -222,6 +224,28 @@ class Library:
             found.update(layer._methods if method else layer._functions)
             layer = layer.parent
         return sorted(name for name in found if name.isidentifier())
+
+
+_FOREIGN = {
+    "if": "write switch(condition => value, true => other)",
+    "length": "did you mean len?",
+    "size": "did you mean len?",
+    "upper": "did you mean toUpper?",
+    "lower": "did you mean toLower?",
+    "strip": "did you mean trim?",
+    "push": "did you mean append?",
+    "substr": "did you mean substring?",
+    "forEach": "did you mean select?",
+    "foldl": "did you mean aggregate?",
+    "sort": "did you mean orderBy?",
+    "sorted": "did you mean orderBy?",
+    "sortBy": "did you mean orderBy?",
+    "has": "did you mean containsKey?",
+    "toString": "write str(value)",
+    "toInt": "write int(value)",
+    "print": "an expression only computes a value",
+}
+"""Names that people bring along from elsewhere."""
 
 
 def _check_agreement(one: Overload, other: Overload) -> None:

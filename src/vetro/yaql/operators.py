@@ -42,6 +42,7 @@ from .values import (
     finalize,
     hashable,
     kind_of,
+    missing_key,
     preview,
 )
 
@@ -56,7 +57,23 @@ def _registered(rt: Evaluation, name: str, *operands: Any) -> Any:
     kinds = ", ".join(
         f"{KIND_NAMES[kind_of[type(operand)]]} {preview(operand)}" for operand in operands
     )
-    raise NoMatchingFunctionException(f'No function "{name}" matches supplied arguments: {kinds}')
+    raise NoMatchingFunctionException(
+        f'No function "{name}" matches supplied arguments: {kinds}',
+        hint=_operand_hint(name, [kind_of[type(operand)] for operand in operands]),
+    )
+
+
+def _operand_hint(name: str, kinds: list[int]) -> str | None:
+    if STRING in kinds and any(kind & (NUMBER | BOOLEAN | NULL) for kind in kinds):
+        if name == "#operator_+":
+            return "nothing becomes text by itself: write str(…)"
+        if name.startswith("#operator_"):
+            return "text and numbers do not mix: write int(…) or str(…)"
+    if BOOLEAN in kinds:
+        return "true and false are no numbers: write int(…)"
+    if MAPPING in kinds and name == "#operator_in":
+        return "write containsKey(…) or keys()"
+    return None
 
 
 def is_iterable(rt: Evaluation, kind: int) -> bool:
@@ -281,10 +298,10 @@ def index(rt: Evaluation, target: Any, key: Any) -> Any:
                     f"index {key} is outside of a list of {len(target)} elements"
                 ) from None
     elif kind == MAPPING:
-        try:
-            return target[hashable(key, rt)]
-        except KeyError:
-            raise KeyError(key) from None
+        key = hashable(key, rt)
+        if key not in target:
+            raise missing_key(target, key)
+        return target[key]
     return _registered(rt, "#indexer", target, key)
 
 
@@ -330,10 +347,9 @@ def property_of(rt: Evaluation, target: Any, name: str) -> Any:
     if kind == MAPPING:
         if rt.library.is_legacy:
             return target.get(name)
-        try:
-            return target[name]
-        except KeyError:
-            raise KeyError(name) from None
+        if name not in target:
+            raise missing_key(target, name)
+        return target[name]
     if kind & ITERABLE:
         if kind & (LIST | SET):
             rt.charge(len(target))
@@ -358,8 +374,8 @@ def special_property(rt: Evaluation, target: Any, name: str, kind: int) -> Any:
     if kind == HOST:
         return rt.host_property(target, name)
     raise NoFunctionRegisteredException(
-        f'Unknown function "{full}"',
-        hint=f"cannot read property {name} of {preview(target)}",
+        f'Unknown function "{full}": cannot read property {name} of {preview(target)}',
+        hint=f"write ?.{name} where it may be null" if kind == NULL else None,
     )
 
 

@@ -111,7 +111,7 @@ class _Parser:
             if value == "->":
                 left = Arrow(left, right, left.start, right.end)
             else:
-                left = Binary(value, left, right, left.start, right.end)
+                left = Binary(value, left, right, left.start, right.end, start)
         self.depth -= 1
         return left
 
@@ -264,10 +264,16 @@ class _Parser:
             if unclosed is not None:
                 self.fail(f"`{unclosed[0]}` at character {unclosed[1] + 1} is not closed", token)
             self.fail("the expression ends too early", token)
-        self.fail(f"`{self.text[start:end]}` is not expected", token)
+        found = self.text[start:end]
+        hint = None
+        if found == "=" and self.text[start - 1 : start] == "=":
+            hint = "equality is written ="
+        elif kind not in {SYMBOL, END}:
+            hint = "an operator or a comma is missing before it"
+        self.fail(f"`{found}` is not expected", token, hint)
 
-    def fail(self, message: str, token: Token) -> NoReturn:
-        raise YaqlGrammarException(message, position=token[2], text=self.text)
+    def fail(self, message: str, token: Token, hint: str | None = None) -> NoReturn:
+        raise YaqlGrammarException(message, position=token[2], text=self.text, hint=hint)
 
 
 def _opening(closing: str) -> str:

@@ -26,6 +26,7 @@ from .values import (
     Memorized,
     finalize,
     kind_of,
+    missing_key,
     preview,
 )
 
@@ -37,12 +38,11 @@ def property_site(name: str) -> Callable[[Evaluation, Any], Any]:
     def read(rt: Evaluation, target: Any) -> Any:
         kind = kind_of[type(target)]
         if kind == MAPPING:
-            try:
+            if name in target:
                 return target[name]
-            except KeyError:
-                if rt.library.is_legacy:
-                    return None
-                raise
+            if rt.library.is_legacy:
+                return None
+            raise missing_key(target, name)
         if kind & ITERABLE or kind != HOST:
             return property_of(rt, target, name)
         return operators.special_property(rt, target, name, kind)

@@ -182,4 +182,22 @@ def _illegal(text: str, position: int) -> YaqlLexicalException:
         return YaqlLexicalException(
             f"a string that begins with {character} has no end", position=position, text=text
         )
-    return YaqlLexicalException(f"illegal character {character!r}", position=position, text=text)
+    return YaqlLexicalException(
+        f"illegal character {character!r}",
+        position=position,
+        text=text,
+        hint=next((hint for sign, hint in _FOREIGN if text.startswith(sign, position)), None),
+    )
+
+
+_FOREIGN = (
+    ("&", "write and"),
+    ("|", "write or"),
+    ("!", "write not, or != between two values"),
+    ("?", "write switch(condition => value, true => other), or ?. to go on unless null"),
+    ("%", "write mod"),
+    (";", "an expression has one value: use let(name => value) -> …"),
+    ("^", "write pow(a, b) or bitwiseXor(a, b)"),
+    ("#", "an expression holds no comments"),
+)
+"""Signs that people bring along from elsewhere."""

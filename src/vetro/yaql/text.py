@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from .errors import FormatException
+from .errors import FormatException, NoSuchKey
 from .evaluation import Evaluation
 from .values import (
     BOOLEAN,
@@ -195,7 +195,7 @@ def format_template(
         elif field in kwargs:
             value = kwargs[field]
         else:
-            raise KeyError(field)
+            raise NoSuchKey(f"the template asks for {field}, which is not given")
         if specification:
             text = _formatted(rt, value, specification)
         elif type(value) is str:

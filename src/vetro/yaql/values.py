@@ -29,7 +29,7 @@ from collections.abc import (
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
-from .errors import CollectionTooLargeException, DepthLimitExceeded
+from .errors import CollectionTooLargeException, DepthLimitExceeded, NoSuchKey
 
 if TYPE_CHECKING:
     from .evaluation import Evaluation
@@ -111,6 +111,9 @@ class FrozenDict(dict[Any, Any]):
 
     __setitem__ = __delitem__ = __ior__ = _refuse  # type: ignore[assignment]
     update = setdefault = pop = popitem = clear = _refuse  # type: ignore[assignment]
+
+    def __missing__(self, key: Any) -> NoReturn:
+        raise missing_key(self, key)
 
     def copy(self) -> FrozenDict:
         return self
@@ -399,6 +402,31 @@ def _characters(values: Iterable[Any], classes: set[type]) -> int:
     if len(classes) == 1:
         return sum(map(len, values))
     return sum([len(item) for item in values if type(item) is str])
+
+
+def missing_key(mapping: Mapping[Any, Any], key: Any) -> NoSuchKey:
+    """The error for a key that a mapping does not have."""
+    what = "the mapping has no such key" if mapping else "the mapping is empty"
+    # Programs that catch the error do not pay for the suggestion.
+    return NoSuchKey(f"{preview(key)}: {what}", suggest=lambda: _suggest_key(mapping, key))
+
+
+def _suggest_key(mapping: Mapping[Any, Any], key: Any) -> str | None:
+    words = [other for other in islice(mapping, 200) if type(other) is str]
+    if type(key) is str and len(key) < 100:
+        from difflib import get_close_matches
+
+        close = get_close_matches(key, words, n=1)
+        if close:
+            return f"did you mean {close[0]}?"
+        if key.isascii() and key.isdecimal() and int(key) in mapping:
+            return f"there is a key {key}, a number: write [{key}]"
+    elif str(key) in words:
+        return f"there is a key '{key}', a string"
+    if not mapping:
+        return None
+    known = ", ".join(preview(other, 30) for other in islice(mapping, 8))
+    return f"it has {known}{', …' if len(mapping) > 8 else ''}"
 
 
 def preview(value: Any, width: int = 60) -> str:
