@@ -4,7 +4,7 @@
 set -euo pipefail
 
 packages=(lxc uidmap nftables iproute2 mmdebstrap zstd python3-venv)
-[ "${1:-demo}" = test ] && packages+=(postgresql busybox-static)
+[ "${1:-demo}" = test ] && packages+=(postgresql busybox-static btrfs-progs)
 
 missing=()
 for package in "${packages[@]}"; do

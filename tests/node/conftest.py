@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import secrets
 import shutil
 import subprocess
 import tarfile
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
@@ -26,6 +27,7 @@ from vetro.node.drivers.simulated import SimulatedHypervisor
 from vetro.node.image_store import ImageStore
 from vetro.node.machines import MachineStore
 from vetro.node.network import NetworkApplier
+from vetro.node.storage import open_pool
 
 IMAGE = "11111111-1111-4111-8111-111111111111"
 OTHER_IMAGE = "22222222-2222-4222-8222-222222222222"
@@ -57,7 +59,7 @@ async def simulate(directory: Path, images: ImageStore | None = None) -> Simulat
 
     if images is None:
         images = ImageStore(directory / "images", describe=describe, fetch=fetch, id_base=None)
-    images.open()
+    await images.open()
     store = MachineStore(directory / "vms")
     hypervisor = SimulatedHypervisor(store)
     driver = ManagedDriver(hypervisor, store, images, lambda: {"server_uuid": "here"})
@@ -216,9 +218,12 @@ class Containers:
         return await self.driver.create(payload, lambda _step, _percent: None)
 
 
-async def open_containers(directory: Path, prefix: str, subnet: str) -> Containers:
+async def open_containers(
+    directory: Path, prefix: str, subnet: str, *, allow_privileged: bool = False
+) -> Containers:
     """A container driver on ``directory``, as an agent would open it."""
-    host = inspect(prefix, directory)
+    host = inspect(prefix, directory, allow_privileged=allow_privileged)
+    pool = await open_pool("auto", directory)
 
     async def describe(uuid: str) -> dict[str, Any] | None:
         return {"uuid": uuid} if uuid in (IMAGE, OTHER_IMAGE) else None
@@ -226,12 +231,19 @@ async def open_containers(directory: Path, prefix: str, subnet: str) -> Containe
     async def fetch(_uuid: str, path: Path) -> None:
         busybox_tar(path)
 
-    images = ImageStore(directory / "images", describe=describe, fetch=fetch, id_base=host.id_base)
-    images.open()
+    images = ImageStore(
+        directory / "images",
+        describe=describe,
+        fetch=fetch,
+        id_base=host.id_base,
+        trees=pool.trees,
+        layered=pool.layered,
+    )
+    await images.open()
     store = MachineStore(directory / "vms")
     store.open()
     network = NetworkApplier(prefix, directory / "network.json")
-    driver = ManagedDriver(LxcHypervisor(host, store, images, None), store, images, dict)
+    driver = ManagedDriver(LxcHypervisor(host, store, images, None, pool), store, images, dict)
     await driver.open()
     return Containers(driver, store, images, network, prefix, subnet, directory)
 
@@ -266,6 +278,22 @@ def traces(prefix: str, directory: Path) -> list[str]:
     ]
 
 
+@contextlib.contextmanager
+def loop_mount(directory: Path, kind: str, mebibytes: int = 512) -> Iterator[Path]:
+    """A file system of this kind in a file, mounted in ``directory``."""
+    image, point = directory / f"{kind}.image", directory / kind
+    with image.open("wb") as file:
+        file.truncate(mebibytes << 20)
+    subprocess.run([f"mkfs.{kind}", "-q", str(image)], check=True, capture_output=True)
+    point.mkdir()
+    subprocess.run(["mount", "-o", "loop", str(image), str(point)], check=True)
+    try:
+        yield point
+    finally:
+        subprocess.run(["umount", "--lazy", str(point)], check=True)
+        image.unlink()
+
+
 @pytest.fixture
 async def containers(tmp_path: Path, node_names: tuple[str, str]) -> AsyncIterator[Containers]:
     """A container driver; afterwards nothing of it may be left on the machine."""
@@ -290,6 +318,7 @@ def kit() -> SimpleNamespace:
         open_containers=open_containers,
         busybox_tar=busybox_tar,
         traces=traces,
+        loop_mount=loop_mount,
     )
 
 

@@ -37,12 +37,12 @@ class Source:
         path.write_bytes(self.content)
 
 
-def store(tmp_path: Path, source: Source, id_base: int | None = None) -> ImageStore:
+async def store(tmp_path: Path, source: Source, id_base: int | None = None) -> ImageStore:
     """An opened store."""
     made = ImageStore(
         tmp_path / "images", describe=source.describe, fetch=source.fetch, id_base=id_base
     )
-    made.open()
+    await made.open()
     return made
 
 
@@ -59,13 +59,13 @@ def tar(entries: dict[str, bytes]) -> bytes:
 
 async def test_an_image_is_described_and_listed(tmp_path: Path) -> None:
     """After ensure it is here, also for another store on the same directory."""
-    images = store(tmp_path, Source())
+    images = await store(tmp_path, Source())
     with pytest.raises(ImageError) as error:
         images.manifest(IMAGE)
     assert error.value.rest_code == "ImageNotInstalled"
     await images.ensure(IMAGE)
     assert images.manifest(IMAGE)["name"] == "tiny"
-    assert [m["uuid"] for m in store(tmp_path, Source()).list()] == [IMAGE]
+    assert [m["uuid"] for m in (await store(tmp_path, Source())).list()] == [IMAGE]
     await images.delete(IMAGE)
     await images.delete(IMAGE)
     assert images.list() == []
@@ -76,19 +76,19 @@ async def test_an_image_nobody_has_is_an_error(tmp_path: Path) -> None:
     source = Source()
     source.manifest = None
     with pytest.raises(ImageError, match=f"Image {IMAGE} does not exist"):
-        await store(tmp_path, source).ensure(IMAGE)
+        await (await store(tmp_path, source)).ensure(IMAGE)
 
 
 async def test_a_name_that_is_no_uuid_is_refused(tmp_path: Path) -> None:
     """It would be a path."""
     with pytest.raises(Exception, match="not a uuid"):
-        await store(tmp_path, Source()).ensure("../../etc")
+        await (await store(tmp_path, Source())).ensure("../../etc")
 
 
 async def test_unfinished_images_are_removed_at_start(tmp_path: Path) -> None:
     """What a killed agent left under a temporary name."""
     (tmp_path / "images" / f".new-{IMAGE}" / "rootfs").mkdir(parents=True)
-    assert list(store(tmp_path, Source()).directory.iterdir()) == []
+    assert list((await store(tmp_path, Source())).directory.iterdir()) == []
 
 
 @pytest.mark.root
@@ -96,7 +96,7 @@ async def test_several_callers_fetch_once(tmp_path: Path) -> None:
     """The second waits for the first."""
     source = Source(tar({"./etc/name": b"x"}))
     source.go.clear()
-    images = store(tmp_path, source, 100000 * 10)
+    images = await store(tmp_path, source, 100000 * 10)
     waiting = [asyncio.create_task(images.ensure(IMAGE)) for _ in range(3)]
     await asyncio.sleep(0)
     source.go.set()
@@ -112,7 +112,7 @@ async def test_every_compression_is_recognised(tmp_path: Path, tool: str | None)
     content = tar({"./etc/name": b"x", "./dev/thing": b""})
     if tool:
         content = subprocess.run([tool, "-c"], input=content, stdout=-1, check=True).stdout
-    images = store(tmp_path, Source(content), 1000000)
+    images = await store(tmp_path, Source(content), 1000000)
     await images.ensure(IMAGE)
     assert (images.root(IMAGE) / "etc/name").read_bytes() == b"x"
     assert not (images.root(IMAGE) / "dev/thing").exists()
@@ -129,7 +129,7 @@ async def test_an_archive_cannot_write_outside(tmp_path: Path) -> None:
         for name in ("./out/escaped", "../escaped", "./../../escaped"):
             archive.addfile(tarfile.TarInfo(name))
     tmp_path.chmod(0o755)
-    images = store(tmp_path, Source(out.getvalue()), 1000000)
+    images = await store(tmp_path, Source(out.getvalue()), 1000000)
     with pytest.raises(ImageError, match="not a root file system"):
         await images.ensure(IMAGE)
     assert list(tmp_path.glob("**/escaped")) == []
@@ -142,7 +142,7 @@ async def test_a_file_that_arrived_damaged_is_refused(tmp_path: Path) -> None:
     content = tar({"./a": b"x"})
     source = Source(content)
     source.manifest = {"uuid": IMAGE, "sha256": hashlib.sha256(content + b"?").hexdigest()}
-    images = store(tmp_path, source, 1000000)
+    images = await store(tmp_path, source, 1000000)
     with pytest.raises(ImageError, match="arrived damaged") as error:
         await images.ensure(IMAGE)
     assert error.value.rest_code == "ImageCorrupt"
@@ -159,7 +159,7 @@ async def test_a_file_cut_short_is_refused(tmp_path: Path) -> None:
     content = subprocess.run(
         ["gzip", "-c"], input=tar({"./a": os.urandom(200000)}), stdout=-1, check=True
     ).stdout
-    images = store(tmp_path, Source(content[: len(content) // 2]), 1000000)
+    images = await store(tmp_path, Source(content[: len(content) // 2]), 1000000)
     with pytest.raises(ImageError, match="not a root file system|cut short"):
         await images.ensure(IMAGE)
     assert list(images.directory.iterdir()) == []

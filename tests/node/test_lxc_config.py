@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from vetro.node.drivers.id_ranges import IdRanges, images_range, project_ranges
 from vetro.node.drivers.lxc_config import SECCOMP_PROFILE, ContainerHost, limit_settings, render
-from vetro.node.drivers.lxc_host import apparmor_profile, cgroup_limits, id_range
+from vetro.node.drivers.lxc_host import apparmor_profile, cgroup_limits
 from vetro.node.errors import DriverError
 from vetro.node.instance_files import Init
 
@@ -168,15 +169,15 @@ def test_the_id_range_is_roots_and_is_added_when_missing(tmp_path: Path) -> None
     users, groups = tmp_path / "subuid", tmp_path / "subgid"
     users.write_text("alice:100000:65536\nroot:500000:65536\n")
     groups.write_text("root:500000:65536")
-    assert id_range(users, groups) == 500000
+    assert images_range(users, groups) == 500000
 
     users.write_text("alice:1000000:65536")
     groups.unlink()
-    base = id_range(users, groups)
+    base = images_range(users, groups)
     assert base >= 1065536
     assert f"root:{base}:65536\n" in users.read_text()
     assert users.read_text().startswith("alice:1000000:65536\n")
-    assert id_range(users, groups) == base
+    assert images_range(users, groups) == base
 
 
 def test_controllers_are_found_in_both_hierarchies(tmp_path: Path) -> None:
@@ -212,3 +213,33 @@ def test_the_apparmor_profile_is_the_one_that_is_loaded(
     profiles.parent.mkdir(parents=True)
     profiles.write_text("lxc-container-default-cgns (enforce)\n")
     assert apparmor_profile(tmp_path) == "lxc-container-default-cgns"
+
+
+def test_projects_have_ranges_of_their_own(tmp_path: Path) -> None:
+    """One is added that is large enough; who has which stays over a restart."""
+    users, groups = tmp_path / "subuid", tmp_path / "subgid"
+    for path in (users, groups):
+        path.write_text("root:500000:65536\n")
+    ranges = project_ranges(users, groups, 500000)
+    assert ranges == [(1000000, 1024 * 65536)]
+    assert project_ranges(users, groups, 500000) == ranges
+    given = IdRanges(tmp_path / "ids.json", 500000, ranges, translated=True)
+    assert [given.of("a"), given.of("b"), given.of("a")] == [1000000, 1065536, 1000000]
+    again = IdRanges(tmp_path / "ids.json", 500000, ranges, translated=True)
+    assert [again.of("b"), again.of("c")] == [1065536, 1131072]
+
+
+def test_a_kernel_without_translation_has_one_range_for_all(tmp_path: Path) -> None:
+    """Then nothing is written and everybody has the images' range."""
+    given = IdRanges(tmp_path / "ids.json", 500000, [(1000000, 65536)], translated=False)
+    assert given.of("a") == given.of("b") == 500000
+    assert not (tmp_path / "ids.json").exists()
+
+
+def test_a_range_that_is_used_up_says_what_to_do(tmp_path: Path) -> None:
+    """A third project with two ranges is refused."""
+    given = IdRanges(tmp_path / "ids.json", 500000, [(1000000, 131072)], translated=True)
+    given.of("a")
+    given.of("b")
+    with pytest.raises(DriverError, match="/etc/subuid"):
+        given.of("c")

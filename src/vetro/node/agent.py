@@ -26,6 +26,7 @@ from vetro.node.outbound import Reporter, ServiceClient
 from vetro.node.queues import TaskRunner
 from vetro.node.settings import NodeSettings
 from vetro.node.status import StatusReader
+from vetro.node.storage import Pool, open_pool
 from vetro.node.sysinfo import (
     PROTOCOL_VERSION,
     NodeFacts,
@@ -93,8 +94,9 @@ class NodeAgent:
         history.open()
         store = MachineStore(settings.data_dir / "vms")
         store.open()
-        hypervisor, images = self._hypervisor(store, client)
-        images.open()
+        pool = await open_pool(settings.pool_kind, settings.data_dir, settings.pool_source)
+        hypervisor, images = self._hypervisor(store, client, pool)
+        await images.open()
         network = (
             NetworkApplier(settings.prefix, settings.data_dir / "network.json")
             if "network" in hypervisor.features and settings.driver == "lxc"
@@ -157,7 +159,7 @@ class NodeAgent:
             await driver.close()
 
     def _hypervisor(
-        self, store: MachineStore, client: ServiceClient
+        self, store: MachineStore, client: ServiceClient, pool: Pool
     ) -> tuple[Hypervisor, ImageStore]:
         settings = self.settings
         archive = settings.guest_archive
@@ -170,11 +172,20 @@ class NodeAgent:
             from vetro.node.drivers.lxc import LxcHypervisor
             from vetro.node.drivers.lxc_host import inspect
 
-            host = inspect(settings.prefix, settings.data_dir)
-            images = ImageStore(
-                directory, describe=client.image, fetch=client.image_file, id_base=host.id_base
+            host = inspect(
+                settings.prefix, settings.data_dir, allow_privileged=settings.allow_privileged
             )
-            return LxcHypervisor(host, store, images, archive), images
+            images = ImageStore(
+                directory,
+                describe=client.image,
+                fetch=client.image_file,
+                fetch_from=client.image_from_node,
+                id_base=host.id_base,
+                trees=pool.trees,
+                layered=pool.layered,
+                keep_files=settings.share_images,
+            )
+            return LxcHypervisor(host, store, images, archive, pool), images
         images = ImageStore(directory, describe=client.image, fetch=client.image_file, id_base=None)
         if settings.driver == "process":
             from vetro.node.drivers.process import ProcessHypervisor

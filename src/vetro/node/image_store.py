@@ -1,9 +1,12 @@
 """Images on a node: fetched once, unpacked once for all containers.
 
-``<data_dir>/images/<uuid>/`` holds ``manifest.json`` and ``rootfs/``, the unpacked tree whose owners
-are shifted into the containers' id range. It is only ever read: containers mount it as the lower
-layer of an overlay. A directory that is being made has another name, so that what has the right name
-is whole.
+``<data_dir>/images/<uuid>/`` holds ``rootfs``, the unpacked tree whose owners are in the images' id
+range, and ``manifest.json``, which is written last: a directory without it is unfinished. The tree is
+only ever read. Images of VMs are not unpacked: their disk is the file ``file``. A node that serves
+images to others keeps the ``file`` of containers' images as well.
+
+An image with an origin holds only what differs from it (``.wh.`` entries for what is gone). Where the
+pool makes overlays it is one more layer; elsewhere it is a clone of its origin with the changes applied.
 """
 
 from __future__ import annotations
@@ -12,36 +15,40 @@ import asyncio
 import contextlib
 import hashlib
 import os
-import subprocess
-from collections.abc import Awaitable, Callable, Mapping
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import structlog
 
-from vetro.node.errors import CommandFailed, ImageError
+from vetro.node.errors import CommandFailed, ImageError, NodeError
 from vetro.node.files import read_json, remove_tree, write_json
+from vetro.node.image_archive import mark_whiteouts, merge_layer, unpack
 from vetro.node.machines import UUID, check_uuid
+from vetro.node.storage.directory import DirectoryTrees
+from vetro.node.storage.pool import Trees
+from vetro.node.storage.room import storage_error
 
 log = structlog.get_logger(__name__)
 
 Fetch = Callable[[str, Path], Awaitable[None]]
+FetchFrom = Callable[[str, str, Path], Awaitable[None]]
 Describe = Callable[[str], Awaitable[dict[str, Any] | None]]
 
-_MAGIC = {
-    b"\x28\xb5\x2f\xfd": ["zstd", "-dc"],
-    b"\x1f\x8b": ["gzip", "-dc"],
-    b"\xfd7zXZ\x00": ["xz", "-dc"],
-    b"BZh": ["bzip2", "-dc"],
-}
+#: Types of images that are a VM's disk and not a root file system.
+DISK_TYPES = frozenset({"qcow2", "raw", "vm", "zvol", "qemu-qcow2"})
+_CHAIN_LIMIT = 20
 
 
 class ImageStore:
     """The images of one node.
 
     ``describe(uuid)`` gives the manifest from the service (``None``: no such image) and
-    ``fetch(uuid, path)`` its file. ``id_base`` and ``id_count`` are the containers' range; ``None``:
-    this node does not unpack (drivers without root file systems).
+    ``fetch(uuid, path)`` its file; ``fetch_from(url, uuid, path)`` the file from another node.
+    ``id_base`` and ``id_count`` are the images' id range; ``None``: this node does not unpack (drivers
+    without root file systems). ``trees``: where the trees are made, and ``layered`` whether an image
+    with an origin holds its changes only. ``keep_files``: keep what was fetched, for other nodes.
     """
 
     def __init__(
@@ -52,28 +59,67 @@ class ImageStore:
         fetch: Fetch,
         id_base: int | None,
         id_count: int = 65536,
+        fetch_from: FetchFrom | None = None,
+        trees: Trees | None = None,
+        layered: bool = True,
+        keep_files: bool = False,
     ) -> None:
         self.directory = directory
         self._describe = describe
         self._fetch = fetch
+        self._fetch_from = fetch_from
         self._id_base = id_base
         self._id_count = id_count
+        self._trees: Trees = trees or DirectoryTrees(directory)
+        self._layered = layered
+        self._keep_files = keep_files
         self._locks: dict[str, asyncio.Lock] = {}
 
-    def open(self) -> None:
+    async def open(self) -> None:
         """Make the directory; remove what a killed agent left half made."""
         self.directory.mkdir(mode=0o711, parents=True, exist_ok=True)
-        for entry in self.directory.iterdir():
-            if not UUID.fullmatch(entry.name):
+        for entry in list(self.directory.iterdir()):
+            if not UUID.fullmatch(entry.name) or read_json(entry / "manifest.json") is None:
                 log.info("Removing an unfinished image", path=str(entry))
-                remove_tree(entry)
+                await self._discard(entry)
+            elif (entry / "rootfs").is_dir():
+                await self._trees.activate(entry / "rootfs")
+
+    async def _discard(self, path: Path) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            (path / "manifest.json").unlink()
+        await self._trees.drop(path / "rootfs")
+        await asyncio.to_thread(remove_tree, path)
 
     def root(self, uuid: str) -> Path:
         """The unpacked tree. Errors: ``ImageError`` when the image is not on this node."""
+        self.manifest(uuid)
         path = self.directory / uuid / "rootfs"
         if not path.is_dir():
-            raise ImageError(f"Image {uuid} is not on this node", "ImageNotInstalled")
+            raise ImageError(f"Image {uuid} is not a root file system", "ImageNotInstalled")
         return path
+
+    def layers(self, uuid: str) -> list[Path]:
+        """The trees an overlay over this image is made of, topmost first."""
+        found = [self.root(uuid)]
+        origin = self.origin(uuid)
+        while self._layered and origin:
+            found.append(self.root(origin))
+            origin = self.origin(origin)
+        return found
+
+    def file(self, uuid: str) -> Path:
+        """The image's file as it was fetched. Errors: ``ImageError`` when it was not kept."""
+        self.manifest(uuid)
+        path = self.directory / check_uuid(uuid, "image_uuid") / "file"
+        if not path.is_file():
+            raise ImageError(f"The file of image {uuid} is not kept here", "ImageNotInstalled")
+        return path
+
+    def origin(self, uuid: str) -> str | None:
+        """The image this one was made from, when it holds the difference only."""
+        origin = self.manifest(uuid).get("origin")
+        return str(origin) if origin else None
 
     def manifest(self, uuid: str) -> dict[str, Any]:
         """The manifest of an image on this node. Errors: ``ImageError``."""
@@ -90,112 +136,163 @@ class ImageStore:
             if UUID.fullmatch(entry.name) and (manifest := read_json(entry / "manifest.json"))
         ]
 
-    async def ensure(self, uuid: str) -> dict[str, Any]:
-        """The manifest of ``uuid``, after fetching and unpacking the image when it is not here.
+    async def ensure(self, uuid: str, peers: Sequence[str] = ()) -> dict[str, Any]:
+        """The manifest of ``uuid``, after fetching and unpacking it, and its origins, when missing.
 
+        ``peers``: URLs of other nodes' agents that may have the file; the service is asked last.
         Callers that want the same image wait for the first one. Errors: ``ImageError``.
         """
-        uuid = check_uuid(uuid, "image_uuid")
-        lock = self._locks.setdefault(uuid, asyncio.Lock())
-        async with lock:
+        return await self._ensure(check_uuid(uuid, "image_uuid"), peers, ())
+
+    async def _ensure(
+        self, uuid: str, peers: Sequence[str], above: tuple[str, ...]
+    ) -> dict[str, Any]:
+        if uuid in above or len(above) > _CHAIN_LIMIT:
+            raise ImageError(f"Image {uuid} has itself among its origins", "ImageCorrupt")
+        async with self._locks.setdefault(uuid, asyncio.Lock()):
             present = read_json(self.directory / uuid / "manifest.json")
             if present is not None:
+                # The time of the last use, for ``collect``.
+                os.utime(self.directory / uuid / "manifest.json")
                 return present
             manifest = await self._describe(uuid)
             if manifest is None:
                 raise ImageError(f"Image {uuid} does not exist in the image service")
-            await self._install(uuid, manifest)
+            origin = manifest.get("origin")
+            if origin and self._id_base is not None:
+                await self._ensure(check_uuid(origin, "origin"), peers, (*above, uuid))
+            await self._install(uuid, manifest, peers)
             return manifest
 
     async def delete(self, uuid: str) -> None:
-        """Remove an image from this node. The caller knows that no container uses it."""
-        doomed = self.directory / f".gone-{uuid}"
-        with contextlib.suppress(FileNotFoundError):
-            os.rename(self.directory / uuid, doomed)
-            await asyncio.to_thread(remove_tree, doomed)
+        """Remove an image from this node. The caller knows that no container uses it.
 
-    async def _install(self, uuid: str, manifest: Mapping[str, Any]) -> None:
-        work = self.directory / f".new-{uuid}"
-        await asyncio.to_thread(remove_tree, work)
-        work.mkdir(mode=0o711)
-        try:
-            archive = work / "file"
-            root = work / "rootfs"
-            root.mkdir(mode=0o755)
-            if self._id_base is not None:
-                await self._fetch(uuid, archive)
-                await _check_digest(archive, uuid, manifest)
-                os.chown(root, self._id_base, self._id_base)
-                await self._unpack(archive, root, uuid)
-                archive.unlink()
-            write_json(work / "manifest.json", {**manifest, "uuid": uuid})
-            os.rename(work, self.directory / uuid)
-        except OSError as error:
-            raise ImageError(
-                f"Image {uuid} could not be stored in {self.directory}: {error.strerror}",
-                "ResourceExhausted",
-            ) from error
-        finally:
-            await asyncio.to_thread(remove_tree, work)
-
-    async def _unpack(self, archive: Path, root: Path, uuid: str) -> None:
-        """Unpack inside the containers' user namespace.
-
-        Owners come out shifted, and an archive that tries to write outside has no right to: the
-        unpacking process is nobody on the host. Device nodes cannot be made there; containers get
-        theirs from LXC.
+        Errors: ``ImageError`` ``ImageInUse`` when another image is made from it.
         """
-        with archive.open("rb") as file:
-            magic = file.read(8)
-        decompress = next((c for start, c in _MAGIC.items() if magic.startswith(start)), ["cat"])
-        base, count = self._id_base, self._id_count
-        argv = ["lxc-usernsexec", "-m", f"b:0:{base}:{count}", "--", "tar", "--extract", "--file=-",
-                "--numeric-owner", "--preserve-permissions", "--delay-directory-restore",
-                "--anchored", "--exclude=./dev/*", "--exclude=dev/*",
-                "--xattrs", "--xattrs-include=security.capability"]  # fmt: skip
-        reader, writer = os.pipe()
-        try:
-            with archive.open("rb") as file:
-                source = await asyncio.create_subprocess_exec(
-                    *decompress, stdin=file, stdout=writer, stderr=subprocess.DEVNULL
-                )
-        finally:
-            os.close(writer)
-        try:
-            with os.fdopen(reader, "rb") as stream:
-                await _pipe_into(stream, argv, root)
-        except CommandFailed as error:
+        children = [one["uuid"] for one in self.list() if one.get("origin") == uuid]
+        if children:
             raise ImageError(
-                f"Image {uuid} is not a root file system in a tar: {error.output.strip()[-500:]}",
-                "ImageCorrupt",
-            ) from error
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                source.kill()
-            status = await source.wait()
-        if status > 0:
-            raise ImageError(
-                f"Image {uuid} is cut short or damaged ({decompress[0]} says so)", "ImageCorrupt"
+                f"Image {uuid} is the origin of {', '.join(children[:5])}", "ImageInUse"
             )
+        async with self._locks.setdefault(uuid, asyncio.Lock()):
+            await self._discard(self.directory / check_uuid(uuid, "image_uuid"))
+
+    async def collect(self, used: Collection[str], older_than_seconds: float) -> list[str]:
+        """Remove images nobody used for that long; the uuids of those that went.
+
+        ``used`` (VMs' images) and their origins stay. Newest changes are removed before their origins.
+        """
+        keep = set(used)
+        for uuid in used:
+            with contextlib.suppress(ImageError):
+                origin = self.origin(uuid)
+                while origin and origin not in keep:
+                    keep.add(origin)
+                    origin = self.origin(origin)
+        gone: list[str] = []
+        while True:
+            manifests = self.list()
+            origins = {one.get("origin") for one in manifests}
+            due = [
+                one["uuid"]
+                for one in manifests
+                if one["uuid"] not in keep
+                and one["uuid"] not in origins
+                and self._age(one["uuid"]) >= older_than_seconds
+            ]
+            if not due:
+                return gone
+            for uuid in due:
+                log.info("Removing an image that nobody uses", image=uuid)
+                await self.delete(uuid)
+                gone.append(uuid)
+
+    def _age(self, uuid: str) -> float:
+        try:
+            return time.time() - (self.directory / uuid / "manifest.json").stat().st_mtime
+        except FileNotFoundError:
+            return 0.0
+
+    async def _install(self, uuid: str, manifest: Mapping[str, Any], peers: Sequence[str]) -> None:
+        work = self.directory / uuid
+        try:
+            await self._discard(work)
+            work.mkdir(mode=0o711)
+            if self._id_base is not None:
+                archive = work / "file"
+                await self._fetch_file(uuid, archive, manifest, peers)
+                if manifest.get("type") in DISK_TYPES:
+                    archive.chmod(0o644)
+                else:
+                    await self._make_tree(uuid, archive, manifest)
+                    if not self._keep_files:
+                        archive.unlink()
+            write_json(work / "manifest.json", {**manifest, "uuid": uuid})
+        except BaseException as error:
+            await self._discard(work)
+            if isinstance(error, OSError):
+                raise ImageError(
+                    f"Image {uuid} could not be stored in {self.directory}: {error.strerror}",
+                    "ResourceExhausted",
+                ) from error
+            raise
+
+    async def _fetch_file(
+        self, uuid: str, archive: Path, manifest: Mapping[str, Any], peers: Sequence[str]
+    ) -> None:
+        wanted = sha256_of(manifest)
+        # Without a digest nobody could tell whether another node gave the right file.
+        for peer in peers if wanted and self._fetch_from is not None else ():
+            assert self._fetch_from is not None
+            try:
+                await self._fetch_from(peer, uuid, archive)
+                await _check_digest(archive, uuid, wanted)
+            except NodeError as error:
+                log.info("Another node did not give an image", image=uuid, node=peer,
+                         error=str(error))  # fmt: skip
+                archive.unlink(missing_ok=True)
+            else:
+                return
+        await self._fetch(uuid, archive)
+        await _check_digest(archive, uuid, wanted)
+
+    async def _make_tree(self, uuid: str, archive: Path, manifest: Mapping[str, Any]) -> None:
+        assert self._id_base is not None
+        root = self.directory / uuid / "rootfs"
+        origin = manifest.get("origin")
+        if origin and not self._layered:
+            layer = self.directory / uuid / "layer"
+            layer.mkdir(mode=0o755)
+            os.chown(layer, self._id_base, self._id_base)
+            await unpack(archive, layer, uuid, self._id_base, self._id_count)
+            await self._trees.clone(self.root(str(origin)), root)
+            try:
+                await merge_layer(layer, root)
+            except CommandFailed as error:
+                raise storage_error(f"Image {uuid} could not be put together", error) from error
+            await asyncio.to_thread(remove_tree, layer)
+            return
+        await self._trees.create(root)
+        os.chown(root, self._id_base, self._id_base)
+        await unpack(archive, root, uuid, self._id_base, self._id_count)
+        if origin:
+            await asyncio.to_thread(mark_whiteouts, root)
 
 
-async def _pipe_into(stream: Any, argv: list[str], cwd: Path) -> None:
-    process = await asyncio.create_subprocess_exec(
-        *argv, stdin=stream, stdout=subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE, cwd=cwd
-    )
-    try:
-        _, errors = await process.communicate()
-    except asyncio.CancelledError:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
-        raise
-    if process.returncode:
-        raise CommandFailed(argv, process.returncode, errors.decode("utf-8", "replace"))
+def sha256_of(manifest: Mapping[str, Any]) -> str:
+    """The digest a manifest gives for its file; '' when it gives none."""
+    given = manifest.get("sha256")
+    if given:
+        return str(given)
+    files = manifest.get("files")
+    if isinstance(files, list) and files:
+        first = cast("list[Any]", files)[0]
+        if isinstance(first, dict):
+            return str(cast("dict[str, Any]", first).get("sha256") or "")
+    return ""
 
 
-async def _check_digest(archive: Path, uuid: str, manifest: Mapping[str, Any]) -> None:
-    wanted = manifest.get("sha256")
+async def _check_digest(archive: Path, uuid: str, wanted: str) -> None:
     if not wanted:
         return
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from vetro.node.errors import NodeError
@@ -12,26 +13,39 @@ from vetro.node.errors import NodeError
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _MNT_DETACH = 2
 _MS_NODEV = 4
+_MS_BIND = 4096
 
 
-def mount_overlay(lower: Path, upper: Path, work: Path, target: Path) -> None:
-    """Mount ``lower`` with the changes in ``upper`` at ``target``. Errors: ``NodeError``."""
-    for path in (lower, upper, work):
+def mount_overlay(lower: Sequence[Path], upper: Path, work: Path, target: Path) -> None:
+    """Mount ``lower`` (topmost first) with the changes in ``upper`` at ``target``.
+
+    Errors: ``NodeError``.
+    """
+    for path in (*lower, upper, work):
         if set(str(path)) & set(",:\\"):
             raise NodeError(
                 f"{path}: an overlay cannot be made below a path with ',', ':' or a backslash;"
                 " choose another data directory"
             )
-    options = f"lowerdir={lower},upperdir={upper},workdir={work}"
+    options = f"lowerdir={':'.join(str(path) for path in lower)},upperdir={upper},workdir={work}"
     status = _LIBC.mount(
         b"vetro", os.fsencode(target), b"overlay", ctypes.c_ulong(_MS_NODEV), options.encode()
     )
     if status != 0:
         code = ctypes.get_errno()
         raise NodeError(
-            f"Cannot mount an overlay of {lower} at {target}: {os.strerror(code)}"
+            f"Cannot mount an overlay of {lower[0]} at {target}: {os.strerror(code)}"
             f" (is {upper} on a file system that can hold one?)"
         )
+
+
+def bind(source: Path, target: Path) -> None:
+    """Show ``source`` at ``target`` as well. Errors: ``NodeError``."""
+    status = _LIBC.mount(
+        os.fsencode(source), os.fsencode(target), None, ctypes.c_ulong(_MS_BIND), None
+    )
+    if status != 0:
+        raise NodeError(f"Cannot mount {source} at {target}: {os.strerror(ctypes.get_errno())}")
 
 
 def unmount(target: Path) -> None:

@@ -74,6 +74,13 @@ class ServiceClient:
         except (TransportError, Fault) as error:
             raise ImageError(f"Image {uuid} could not be fetched: {error}") from error
 
+    async def image_from_node(self, url: str, uuid: str, target: Path) -> None:
+        """Download an image's file from another node's agent."""
+        try:
+            await self._http.download(f"{url.rstrip('/')}/images/{uuid}/file", target)
+        except (TransportError, Fault) as error:
+            raise ImageError(f"Image {uuid} could not be fetched from {url}: {error}") from error
+
 
 class Reporter:
     """Registration, heartbeats and status of one agent."""

@@ -28,6 +28,12 @@ class NodeSettings:
     server_uuid: empty: the machine's own, else one that is made and kept in ``data_dir``.
     admin_ip: the address the service reaches this agent at; empty: ``listen_host`` or, when that
         is a wildcard, the address of the default route.
+    pool, pool_kind, pool_source: name of the storage pool, what it is made of (``auto``: what the
+        data directory lies on; ``directory``, ``btrfs``, ``zfs``, ``lvm``), LVM's volume group and
+        thin pool.
+    share_images: keep image files so that other nodes can fetch them from here.
+    image_keep_seconds: an image no VM uses goes after that time; 0 keeps all.
+    allow_privileged: containers may ask for the machine's own root (payload ``privileged``).
     """
 
     compute_url: str
@@ -48,6 +54,11 @@ class NodeSettings:
     heartbeat_seconds: float = 5.0
     task_limit_seconds: float = 3600.0
     autoboot: bool = True
+    pool_kind: str = "auto"
+    pool_source: str = ""
+    share_images: bool = True
+    image_keep_seconds: float = 14 * 86400.0
+    allow_privileged: bool = False
     concurrency: dict[str, int] = field(default_factory=dict[str, int])
 
     def __post_init__(self) -> None:

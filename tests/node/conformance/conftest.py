@@ -54,7 +54,7 @@ class Rig:
         return await self.driver.create(self.payload(**changes), lambda _step, _percent: None)
 
 
-def image_store(directory: Path, image: str) -> ImageStore:
+async def image_store(directory: Path, image: str) -> ImageStore:
     """Images of a driver without root file systems: there are two."""
 
     async def describe(uuid: str) -> dict[str, Any] | None:
@@ -64,7 +64,7 @@ def image_store(directory: Path, image: str) -> ImageStore:
         raise AssertionError("a driver without root file systems fetches no file")
 
     store = ImageStore(directory / "images", describe=describe, fetch=fetch, id_base=None)
-    store.open()
+    await store.open()
     return store
 
 
@@ -73,7 +73,9 @@ async def simulated_rig(directory: Path, kit: SimpleNamespace) -> AsyncIterator[
     """Records only."""
 
     async def open_driver() -> Any:
-        return (await kit.simulate(directory, images=image_store(directory, kit.image))).driver
+        return (
+            await kit.simulate(directory, images=await image_store(directory, kit.image))
+        ).driver
 
     rig = Rig(await open_driver(), payload_of(kit), open_driver, directory, kit.image)
     yield rig
@@ -85,7 +87,7 @@ async def process_rig(directory: Path, kit: SimpleNamespace) -> AsyncIterator[Ri
     """Processes of this user."""
 
     async def open_driver() -> Any:
-        images = image_store(directory, kit.image)
+        images = await image_store(directory, kit.image)
         store = MachineStore(directory / "vms")
         driver = ManagedDriver(ProcessHypervisor(store, None, sys.executable), store, images, dict)
         await driver.open()
@@ -139,6 +141,14 @@ async def lxc_rig(directory: Path, kit: SimpleNamespace) -> AsyncIterator[Rig]:
     assert kit.traces(prefix, directory) == []
 
 
+@contextlib.asynccontextmanager
+async def lxc_btrfs_rig(directory: Path, kit: SimpleNamespace) -> AsyncIterator[Rig]:
+    """Containers whose data directory is on btrfs."""
+    with kit.loop_mount(directory, "btrfs") as mounted:
+        async with lxc_rig(mounted, kit) as rig:
+            yield rig
+
+
 @dataclass(frozen=True)
 class Entry:
     """A driver in the suite. ``features`` must be what the driver says of itself."""
@@ -148,6 +158,13 @@ class Entry:
     boots: bool = True
     root: bool = False
 
+
+LXC_FEATURES = frozenset(
+    {
+        "container", "isolation", "network", "exec", "reprovision", "snapshots", "files", "stats",
+        "hotplug",
+    }
+)  # fmt: skip
 
 RIGS = {
     "simulated": Entry(
@@ -160,9 +177,10 @@ RIGS = {
     ),
     "lxc": Entry(
         lxc_rig,
-        frozenset({"container", "isolation", "network", "exec", "reprovision"}),
+        LXC_FEATURES,
         root=True,
     ),
+    "lxc-btrfs": Entry(lxc_btrfs_rig, LXC_FEATURES, root=True),
 }
 
 

@@ -1,9 +1,10 @@
-"""System containers with LXC: unprivileged, on an overlay over the unpacked image.
+"""System containers with LXC: unprivileged, on an overlay over the unpacked image or a clone of it.
 
-``<data_dir>/vms/<uuid>/`` holds ``upper`` and ``work`` (the overlay's layers), ``monitor.pid`` and
+``<data_dir>/vms/<uuid>/`` holds the container's storage (``vetro.node.storage``), ``monitor.pid`` and
 logs. The one LXC path is ``/run/vetro/<prefix>-<hash>``: there ``<uuid>/config`` and ``<uuid>/rootfs``,
-where the overlay is mounted. It is not in the data directory because LXC enters it as the
-containers' root, who may not pass a private directory; all of it can be made again from the record.
+where the root is mounted with the owners of the project's id range. It is not in the data directory
+because LXC enters it as the containers' root, who may not pass a private directory; all of it can be
+made again from the record.
 
 LXC's monitor process lives as long as the container, outlives the agent, and is followed by a
 process descriptor: the end of a container is an event.
@@ -27,7 +28,7 @@ import structlog
 
 from vetro.node import instance_files
 from vetro.node.commands import run
-from vetro.node.drivers import lxc_config
+from vetro.node.drivers import lxc_config, lxc_interfaces
 from vetro.node.drivers.basic import BasicHypervisor
 from vetro.node.drivers.followed import (
     FollowedProcess,
@@ -35,19 +36,37 @@ from vetro.node.drivers.followed import (
     processes_by_pid,
     started_at,
 )
-from vetro.node.drivers.protocol import Changed, DiskUse, ExecResult, RunState
+from vetro.node.drivers.lxc_inside import (
+    control_groups,
+    find_user,
+    processes_in,
+    remove_control_groups,
+)
+from vetro.node.drivers.protocol import (
+    Changed,
+    DiskUse,
+    ExecRequest,
+    ExecResult,
+    HostCommand,
+    RunState,
+)
+from vetro.node.drivers.stats import group_stats
 from vetro.node.errors import CommandFailed, DriverError, NodeError
-from vetro.node.files import remove_tree, tree_bytes, write_bytes
+from vetro.node.files import write_bytes
 from vetro.node.guest_root import GuestRoot
+from vetro.node.idmapped import IdMapping
 from vetro.node.image_store import ImageStore
 from vetro.node.machines import CONTAINER_BRANDS, MachineStore, Vm, timestamp
-from vetro.node.mounts import mount_overlay, mount_points, unmount
+from vetro.node.mounts import mount_points, unmount
 from vetro.node.network.announce import announce
-from vetro.node.network.names import bridge_name
+from vetro.node.network.names import bridge_name, host_interface_name
+from vetro.node.storage.directory import DirectoryPool, DirectoryTrees
+from vetro.node.storage.pool import Pool
 
 log = structlog.get_logger(__name__)
 
 _RUN = Path("/run/vetro")
+_GIB = 2**30
 
 
 class LxcHypervisor(BasicHypervisor):
@@ -55,7 +74,10 @@ class LxcHypervisor(BasicHypervisor):
 
     name = "lxc"
     brands: Sequence[str] = CONTAINER_BRANDS
-    features: Sequence[str] = ("container", "isolation", "network", "exec", "reprovision")
+    features: Sequence[str] = (
+        "container", "isolation", "network", "exec", "reprovision", "snapshots", "files", "stats",
+        "hotplug",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -63,10 +85,13 @@ class LxcHypervisor(BasicHypervisor):
         store: MachineStore,
         images: ImageStore,
         guest_archive: Path | None,
+        pool: Pool | None = None,
     ) -> None:
         self._host = host
         self._store = store
         self._images = images
+        self._pool: Pool = pool or DirectoryPool(DirectoryTrees(store.directory))
+        self._mappings: dict[int, IdMapping] = {}
         self._guest_archive = guest_archive
         label = hashlib.sha256(str(store.directory).encode()).hexdigest()[:8]
         self._runtime = _RUN / f"{host.prefix}-{label}"
@@ -92,7 +117,7 @@ class LxcHypervisor(BasicHypervisor):
         for vm in vms:
             try:
                 if str(self._root(vm["uuid"])) not in mounted:
-                    self._mount(vm)
+                    await self._mount(vm)
             except NodeError as error:
                 # One broken VM must not keep the node from serving the others; its start says why.
                 log.error("A VM has no root file system", uuid=vm["uuid"], error=str(error))
@@ -103,12 +128,15 @@ class LxcHypervisor(BasicHypervisor):
         for monitor in self._monitors.values():
             monitor.close()
         self._monitors.clear()
+        for mapping in self._mappings.values():
+            mapping.close()
+        self._mappings.clear()
         with contextlib.suppress(OSError):
             # Only when no VM is left.
             self._runtime.rmdir()
 
     def describe(self, vm: Vm) -> Vm:
-        """Containers are made as asked."""
+        """Containers are made as asked, with the id range of their owner at creation."""
         for nic in vm["nics"]:
             if not nic.get("network_uuid"):
                 raise DriverError(
@@ -118,9 +146,25 @@ class LxcHypervisor(BasicHypervisor):
                 )
         return {
             **vm,
+            "id_base": vm["id_base"] if "id_base" in vm else self._id_base(vm),
             "zfs_filesystem": str(self._store.path(vm["uuid"])),
             "zonepath": str(self._root(vm["uuid"])),
         }
+
+    def _id_base(self, vm: Vm) -> int:
+        if vm.get("privileged"):
+            if not self._host.allow_privileged:
+                raise DriverError(
+                    f"VM {vm['uuid']} asks to be privileged, which this node does not allow"
+                    " (setting node.allow_privileged)",
+                    code="EPERM",
+                    rest_code="NotAuthorized",
+                )
+            log.warning("A privileged container: its root is this machine's root", uuid=vm["uuid"])
+            return 0
+        if self._host.ids is None:
+            return self._host.id_base
+        return self._host.ids.of(str(vm.get("owner_uuid")))
 
     def _root(self, uuid: str) -> Path:
         return self._runtime / uuid / "rootfs"
@@ -170,34 +214,48 @@ class LxcHypervisor(BasicHypervisor):
 
     # Making
 
-    def _mount(self, vm: Vm) -> None:
+    async def _mount(self, vm: Vm) -> None:
         uuid = vm["uuid"]
-        directory = self._store.path(uuid)
         root = self._root(uuid)
         root.parent.mkdir(mode=0o711, exist_ok=True)
         root.mkdir(mode=0o755, exist_ok=True)
-        mount_overlay(
-            self._images.root(vm["image_uuid"]), directory / "upper", directory / "work", root
+        await self._pool.mount_root(
+            self._store.path(uuid), self._layers(vm), root, self._mapping(vm)
         )
 
-    async def make(self, vm: Vm) -> None:
-        """Layers, mount, files of the instance, configuration."""
-        await asyncio.to_thread(self._make, vm)
+    def _layers(self, vm: Vm) -> list[Path]:
+        return self._images.layers(vm["image_uuid"])
 
-    def _make(self, vm: Vm) -> None:
-        directory = self._store.path(vm["uuid"])
-        for name in ("upper", "work"):
-            (directory / name).mkdir(mode=0o755, exist_ok=True)
-        os.chown(directory / "upper", self._host.id_base, self._host.id_base)
-        self._mount(vm)
-        root = self._guest_root(vm["uuid"])
+    def _mapping(self, vm: Vm) -> IdMapping | None:
+        """From the images' owners to the container's; ``None`` where they are the same."""
+        base = lxc_config.id_base_of(vm, self._host)
+        if base == self._host.id_base:
+            return None
+        if base not in self._mappings:
+            self._mappings[base] = IdMapping(self._host.id_base, base, self._host.id_count)
+        return self._mappings[base]
+
+    async def make(self, vm: Vm) -> None:
+        """Storage, mount, files of the instance, configuration."""
+        await self._pool.create_root(
+            self._store.path(vm["uuid"]),
+            self._layers(vm),
+            owner=lxc_config.id_base_of(vm, self._host),
+            quota_bytes=int(vm.get("quota") or 0) * _GIB,
+        )
+        await self._mount(vm)
+        await asyncio.to_thread(self._furnish, vm)
+
+    def _furnish(self, vm: Vm) -> None:
+        root = self._guest_root(vm)
         init = instance_files.detect_init(root)
         instance_files.write_identity(root, vm, host_resolvers())
         with_agent = instance_files.write_guest_agent(root, vm, self._guest_archive)
         instance_files.write_init(root, init, with_agent=with_agent)
 
-    def _guest_root(self, uuid: str) -> GuestRoot:
-        return GuestRoot(self._root(uuid), self._host.id_base)
+    def _guest_root(self, vm: Vm) -> GuestRoot:
+        path, own = self._pool.seen_by_host(self._store.path(vm["uuid"]), self._root(vm["uuid"]))
+        return GuestRoot(path, lxc_config.id_base_of(vm, self._host) if own else self._host.id_base)
 
     def _write_config(self, vm: Vm) -> None:
         directory = self._store.path(vm["uuid"])
@@ -206,32 +264,39 @@ class LxcHypervisor(BasicHypervisor):
             self._host,
             root=self._root(vm["uuid"]),
             directory=directory,
-            init=instance_files.detect_init(self._guest_root(vm["uuid"])),
+            init=instance_files.detect_init(self._guest_root(vm)),
         )
         write_bytes(self._config(vm["uuid"]), text.encode())
 
     async def remake_root(self, vm: Vm) -> None:
-        """An empty upper layer over the image; the files of the instance are put in again."""
+        """A fresh root over the image; the files of the instance are put in again."""
         unmount(self._root(vm["uuid"]))
-        directory = self._store.path(vm["uuid"])
-        for name in ("upper", "work"):
-            await asyncio.to_thread(remove_tree, directory / name)
         await self.make(vm)
 
     async def configure(self, vm: Vm) -> bool:
-        """Names and limits, also of a running container; interfaces wait for the next start."""
+        """Names, limits, quota and interfaces, also of a running container."""
         uuid = vm["uuid"]
         before = self._store.get(uuid) or {}
+        if vm.get("quota") != before.get("quota"):
+            await self._pool.resize_root(self._store.path(uuid), int(vm.get("quota") or 0) * _GIB)
 
         def write() -> None:
             if any(
-                vm.get(name) != before.get(name) for name in ("hostname", "dns_domain", "resolvers")
+                vm.get(name) != before.get(name)
+                for name in ("hostname", "dns_domain", "resolvers", "nics")
             ):
-                instance_files.write_identity(self._guest_root(uuid), vm, host_resolvers())
+                instance_files.write_identity(self._guest_root(vm), vm, host_resolvers())
             self._write_config(vm)
 
+        state = await self.state(uuid)
+        if state.pid is not None and vm["nics"] != before.get("nics"):
+            lxc_interfaces.check_bridges(vm["nics"], self._host.prefix, uuid)
+            wanted = lxc_interfaces.changes(
+                before.get("nics", []), vm["nics"], self._host.prefix, state.pid
+            )
+            await lxc_interfaces.apply(wanted, state.pid)
         await asyncio.to_thread(write)
-        if self._follow(uuid) is None:
+        if state.pid is None:
             return False
         old = lxc_config.limit_settings(before, self._host)
         settings = [item for item in lxc_config.limit_settings(vm, self._host) if item not in old]
@@ -242,7 +307,33 @@ class LxcHypervisor(BasicHypervisor):
             except CommandFailed:
                 await self._lxc("lxc-cgroup", uuid, *self._reordered(settings, name, value))
                 await self._lxc("lxc-cgroup", uuid, name, value)
-        return vm["nics"] != before.get("nics")
+        return False
+
+    # Snapshots
+
+    async def snapshot(self, vm: Vm, name: str) -> None:
+        """Keep the root. Where the pool copies, the container stands still meanwhile."""
+        uuid = vm["uuid"]
+        freeze = not self._pool.trees.atomic_clones and self._follow(uuid) is not None
+        if freeze:
+            await self._lxc("lxc-freeze", uuid)
+        try:
+            await self._pool.snapshot(self._store.path(uuid), name)
+        finally:
+            if freeze:
+                await self._lxc("lxc-unfreeze", uuid)
+
+    async def rollback(self, vm: Vm, name: str) -> None:
+        """Take the root of a stopped container back."""
+        unmount(self._root(vm["uuid"]))
+        try:
+            await self._pool.rollback(self._store.path(vm["uuid"]), name)
+        finally:
+            await self._mount(vm)
+
+    async def drop_snapshot(self, vm: Vm, name: str) -> None:
+        """Remove what was kept."""
+        await self._pool.drop_snapshot(self._store.path(vm["uuid"]), name)
 
     @staticmethod
     def _reordered(
@@ -262,16 +353,9 @@ class LxcHypervisor(BasicHypervisor):
     async def start(self, vm: Vm) -> None:
         """``lxc-start``; returns when the container runs."""
         uuid = vm["uuid"]
-        for nic in vm["nics"]:
-            bridge = bridge_name(self._host.prefix, str(nic["network_uuid"]))
-            if not Path("/sys/class/net", bridge).exists():
-                raise DriverError(
-                    f"Network {nic['network_uuid']} is not on this node: apply the networks"
-                    f" (network_apply) before VM {uuid} is started",
-                    rest_code="NetworkNotFound",
-                )
+        lxc_interfaces.check_bridges(vm["nics"], self._host.prefix, uuid)
         if not os.path.ismount(self._root(uuid)):
-            self._mount(vm)
+            await self._mount(vm)
         # Always anew: the record is what counts, also after an update that was interrupted.
         self._write_config(vm)
         pid_file = self._pid_file(uuid)
@@ -395,11 +479,9 @@ class LxcHypervisor(BasicHypervisor):
             monitor.close()
         await self._drop_interfaces(uuid)
         self._drop_runtime(uuid)
-        _remove_control_groups(uuid)
+        remove_control_groups(uuid)
         Path(f"/run/lxc/lock{self._path}", f".{uuid}").unlink(missing_ok=True)
-        directory = self._store.path(uuid)
-        await asyncio.to_thread(remove_tree, directory / "upper")
-        await asyncio.to_thread(remove_tree, directory / "work")
+        await self._pool.destroy_root(self._store.path(uuid))
 
     async def _drop_interfaces(self, uuid: str) -> None:
         """The host's ends vanish some time after the container: do not leave that to time."""
@@ -418,7 +500,7 @@ class LxcHypervisor(BasicHypervisor):
         state = await self.state(uuid)
         if state.pid is None:
             return {}
-        return await asyncio.to_thread(_processes_in, state.pid)
+        return await asyncio.to_thread(processes_in, state.pid)
 
     async def execute(
         self, uuid: str, command: Sequence[str], environment: Mapping[str, str], timeout: float
@@ -433,9 +515,47 @@ class LxcHypervisor(BasicHypervisor):
         )  # fmt: skip
         return ExecResult(finished.status, finished.output, finished.errors)
 
+    async def exec_command(self, uuid: str, request: ExecRequest) -> HostCommand:
+        """``lxc-attach`` as the wanted user, in the wanted directory."""
+        vm = self._store.get(uuid) or {"uuid": uuid}
+        uid, gid, home = find_user(await self.files(vm), request.user)
+        environment = {"PATH": _PATH, "HOME": home, **request.environment}
+        variables = [f"--set-var={name}={value}" for name, value in environment.items()]
+        # "$0" is the directory: a word of the caller's is never read as shell text.
+        enter = ["/bin/sh", "-c", 'cd "$0" && exec "$@"', request.directory or "/"]
+        return HostCommand(
+            [
+                "lxc-attach", "-P", self._path, "-n", uuid, "--clear-env", *variables,
+                f"--uid={uid}", f"--gid={gid}", "--", *enter, *request.command,
+            ]
+        )  # fmt: skip
+
+    async def stats(self, uuid: str) -> dict[str, Any]:
+        """From the container's control groups and the host's ends of its interfaces."""
+        state = await self.state(uuid)
+        vm = self._store.get(uuid) or {}
+        if state.pid is None:
+            raise DriverError(f"VM {uuid} has no process", code="ESRCH", rest_code="VmNotRunning")
+        return group_stats(
+            control_groups(state.pid, uuid),
+            {
+                lxc_config.guest_name(nic): host_interface_name(self._host.prefix, nic["mac"])
+                for nic in vm.get("nics", [])
+            },
+        )
+
+    async def files(self, vm: Vm) -> GuestRoot:
+        """The container's root file system, without what the container mounts in it."""
+        if not os.path.ismount(self._root(vm["uuid"])):
+            await self._mount(vm)
+        return self._guest_root(vm)
+
     async def usage(self, uuid: str) -> DiskUse:
-        """Bytes in the upper layer."""
-        return DiskUse(await tree_bytes(self._store.path(uuid) / "upper"))
+        """Bytes of the container and its snapshots, without the image's."""
+        return DiskUse(await self._pool.used(self._store.path(uuid)))
+
+
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def host_resolvers() -> list[str]:
@@ -461,40 +581,3 @@ def _errors_of(log_file: Path) -> str:
     errors = [line.partition(" ERROR ")[2] for line in lines if " ERROR " in line]
     words = [re.sub(r"^\s*\S+ - \S+ - ", "", text) for text in errors]
     return "; ".join(dict.fromkeys(words[:4]))
-
-
-def _remove_control_groups(uuid: str) -> None:
-    """What a monitor that was killed could not remove."""
-    top = Path("/sys/fs/cgroup")
-    for group in (*top.glob(f"lxc.*.{uuid}*"), *top.glob(f"*/lxc.*.{uuid}*")):
-        for inner in sorted(group.rglob("*/"), reverse=True):
-            with contextlib.suppress(OSError):
-                inner.rmdir()
-        with contextlib.suppress(OSError):
-            group.rmdir()
-
-
-def _processes_in(init: int) -> dict[str, Any]:
-    try:
-        namespace = os.readlink(f"/proc/{init}/ns/pid")
-    except FileNotFoundError:
-        return {}
-    found: dict[str, Any] = {}
-    for pid, argv in processes_by_pid():
-        try:
-            if os.readlink(f"/proc/{pid}/ns/pid") != namespace:
-                continue
-            status = Path(f"/proc/{pid}/status").read_text()
-        except (FileNotFoundError, ProcessLookupError, PermissionError):
-            # Gone meanwhile, or a process of the machine that has more rights than we.
-            continue
-        fields = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
-        inner = fields["NSpid"].split()[-1]
-        found[inner] = {
-            "pid": int(inner),
-            "host_pid": pid,
-            "command": argv or [fields["Name"].strip()],
-            "state": fields["State"].split()[0],
-            "rss_bytes": int(fields.get("VmRSS", "0").split()[0]) * 1024,
-        }
-    return found

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from vetro.node.drivers.id_ranges import IdRanges
 from vetro.node.errors import DriverError
 from vetro.node.instance_files import Init, address_of, init_command
 from vetro.node.network.names import bridge_name, host_interface_name
@@ -60,7 +61,8 @@ userfaultfd errno 1
 class ContainerHost:
     """What this machine offers.
 
-    ``id_base``, ``id_count``: the containers' id range. ``limits``: controller → ``v1`` or ``v2``;
+    ``id_base``, ``id_count``: the images' id range; ``ids``: those of the projects (``None``: all
+    containers have the images'). ``limits``: controller → ``v1`` or ``v2``;
     absent: not there. ``apparmor``: profile name, or empty without AppArmor.
     """
 
@@ -71,6 +73,8 @@ class ContainerHost:
     limits: Mapping[str, str] = field(default_factory=dict[str, str])
     swap_limit: bool = False
     apparmor: str = ""
+    ids: IdRanges | None = None
+    allow_privileged: bool = False
 
 
 def render(
@@ -82,8 +86,7 @@ def render(
         f"lxc.uts.name = {hostname}",
         f"lxc.rootfs.path = dir:{root}",
         "lxc.rootfs.managed = 0",
-        f"lxc.idmap = u 0 {host.id_base} {host.id_count}",
-        f"lxc.idmap = g 0 {host.id_base} {host.id_count}",
+        *id_map(vm, host),
         f"lxc.init.cmd = {init_command(init)}",
         f"lxc.signal.halt = {_HALT_SIGNAL[init]}",
         "lxc.mount.auto = proc:mixed sys:mixed"
@@ -116,6 +119,19 @@ def render(
     return "".join(f"{line}\n" for line in lines)
 
 
+def id_base_of(vm: Mapping[str, Any], host: ContainerHost) -> int:
+    """The host's id of the container's root: 0 for a privileged one."""
+    return int(vm.get("id_base", host.id_base))
+
+
+def id_map(vm: Mapping[str, Any], host: ContainerHost) -> list[str]:
+    """The lines of the container's user namespace; none for a privileged one."""
+    base = id_base_of(vm, host)
+    if base == 0:
+        return []
+    return [f"lxc.idmap = {kind} 0 {base} {host.id_count}" for kind in ("u", "g")]
+
+
 def limit_settings(vm: Mapping[str, Any], host: ContainerHost) -> list[tuple[str, str, str]]:
     """``(controller version, file, value)`` for every limit this machine can keep."""
     settings: list[tuple[str, str, str]] = []
@@ -142,6 +158,9 @@ def limit_settings(vm: Mapping[str, Any], host: ContainerHost) -> list[tuple[str
         else:
             settings.append((version, "cpu.cfs_quota_us", str(quota or -1)))
             settings.append((version, "cpu.shares", str(max(2, shares * 1024 // 100))))
+    if host.limits.get("io") == "v2" and vm.get("zfs_io_priority"):
+        weight = max(1, min(10000, int(vm["zfs_io_priority"])))
+        settings.append(("v2", "io.weight", f"default {weight}"))
     version = host.limits.get("pids")
     if version and vm.get("max_lwps"):
         settings.append((version, "pids.max", str(int(vm["max_lwps"]))))
@@ -164,13 +183,12 @@ def _interface(index: int, nic: Mapping[str, Any], prefix: str) -> list[str]:
             rest_code="InvalidPayload",
         )
     key = f"lxc.net.{index}"
-    name = str(nic["interface"])
     peer = host_interface_name(prefix, str(nic["mac"]))
     lines = [
         f"{key}.type = veth",
         f"{key}.link = {bridge_name(prefix, str(network))}",
         f"{key}.flags = up",
-        f"{key}.name = {'eth' + name[3:] if name.startswith('net') else name}",
+        f"{key}.name = {guest_name(nic)}",
         f"{key}.hwaddr = {nic['mac']}",
         f"{key}.veth.pair = {peer}",
         # An instance that calls its own floating address gets its packets back on the same port.
@@ -180,7 +198,7 @@ def _interface(index: int, nic: Mapping[str, Any], prefix: str) -> list[str]:
         lines.append(f"{key}.mtu = {int(nic['mtu'])}")
     address = address_of(nic)
     if address is not None:
-        length = _prefix_length(nic, address)
+        length = prefix_length(nic, address)
         kind = "ipv6" if ":" in address else "ipv4"
         lines.append(f"{key}.{kind}.address = {address}/{length}")
         gateway = nic.get("gateway")
@@ -189,7 +207,14 @@ def _interface(index: int, nic: Mapping[str, Any], prefix: str) -> list[str]:
     return lines
 
 
-def _prefix_length(nic: Mapping[str, Any], address: str) -> int:
+def guest_name(nic: Mapping[str, Any]) -> str:
+    """The interface's name inside: ``netN`` is ``ethN`` on Linux."""
+    name = str(nic["interface"])
+    return f"eth{name[3:]}" if name.startswith("net") else name
+
+
+def prefix_length(nic: Mapping[str, Any], address: str) -> int:
+    """The length of the network's prefix, from the address or the netmask. Errors: ``DriverError``."""
     given = str(nic.get("ip") or "")
     mask = given.split("/")[1] if "/" in given else str(nic.get("netmask") or "")
     if not mask:

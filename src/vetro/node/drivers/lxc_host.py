@@ -8,19 +8,21 @@ from pathlib import Path
 
 import structlog
 
+from vetro.node.drivers.id_ranges import COUNT, IdRanges, images_range, project_ranges
 from vetro.node.drivers.lxc_config import SECCOMP_PROFILE, ContainerHost
 from vetro.node.errors import ConfigurationError
 from vetro.node.files import write_bytes
+from vetro.node.idmapped import works_on
 
 log = structlog.get_logger(__name__)
 
 _TOOLS = ("lxc-start", "lxc-stop", "lxc-attach", "lxc-cgroup", "lxc-usernsexec", "ip", "nft", "tar")
-_RANGE = 65536
 READY_MADE_PROFILE = "lxc-container-default-cgns"
 _CONTROLLERS = ("memory", "cpu", "pids")
+_OPTIONAL_CONTROLLERS = ("io",)
 
 
-def inspect(prefix: str, data_dir: Path) -> ContainerHost:
+def inspect(prefix: str, data_dir: Path, *, allow_privileged: bool = False) -> ContainerHost:
     """Look at the machine. Errors: ``ConfigurationError`` names what is missing."""
     if os.geteuid() != 0:
         raise ConfigurationError(
@@ -32,7 +34,15 @@ def inspect(prefix: str, data_dir: Path) -> ContainerHost:
             f"Not installed: {', '.join(missing)}; run tools/system-packages.sh,"
             " or apt-get install lxc uidmap iproute2 nftables"
         )
-    base = id_range(Path("/etc/subuid"), Path("/etc/subgid"))
+    subordinate = Path("/etc/subuid"), Path("/etc/subgid")
+    base = images_range(*subordinate)
+    translated = works_on(data_dir, data_dir / ".idmapped")
+    if not translated:
+        log.warning(
+            "This kernel cannot show files with other owners (idmapped mounts):"
+            " containers of all projects share one id range",
+            directory=str(data_dir),
+        )
     profile = data_dir / "seccomp.profile"
     write_bytes(profile, SECCOMP_PROFILE.encode(), mode=0o644)
     limits, swap = cgroup_limits(
@@ -44,39 +54,19 @@ def inspect(prefix: str, data_dir: Path) -> ContainerHost:
     return ContainerHost(
         prefix=prefix,
         id_base=base,
-        id_count=_RANGE,
+        id_count=COUNT,
+        ids=IdRanges(
+            data_dir / "id-ranges.json",
+            base,
+            project_ranges(*subordinate, base) if translated else (),
+            translated=translated,
+        ),
+        allow_privileged=allow_privileged and translated,
         seccomp_profile=profile,
         limits=limits,
         swap_limit=swap,
         apparmor=apparmor_profile(Path("/")),
     )
-
-
-def id_range(subuid: Path, subgid: Path) -> int:
-    """The first id of root's range in both files; one that is missing is added to both."""
-    users, groups = _ranges(subuid), _ranges(subgid)
-    for owner, base, count in users:
-        if owner in ("root", "0") and count >= _RANGE and (owner, base, count) in groups:
-            return base
-    taken = [base + count for _, base, count in (*users, *groups)]
-    base = max([1_000_000, *taken])
-    base = -(-base // _RANGE) * _RANGE if base > 1_000_000 else base
-    log.info("Giving containers an id range", base=base, count=_RANGE, files="/etc/subuid, subgid")
-    for path in (subuid, subgid):
-        text = path.read_text(encoding="utf-8") if path.exists() else ""
-        end = "" if not text or text.endswith("\n") else "\n"
-        write_bytes(path, f"{text}{end}root:{base}:{_RANGE}\n".encode(), mode=0o644)
-    return base
-
-
-def _ranges(path: Path) -> list[tuple[str, int, int]]:
-    ranges: list[tuple[str, int, int]] = []
-    if path.exists():
-        for line in path.read_text(encoding="utf-8").splitlines():
-            parts = line.strip().split(":")
-            if len(parts) == 3 and parts[1].isdigit() and parts[2].isdigit():
-                ranges.append((parts[0], int(parts[1]), int(parts[2])))
-    return ranges
 
 
 def cgroup_limits(mountinfo: str) -> tuple[dict[str, str], bool]:
@@ -99,7 +89,7 @@ def cgroup_limits(mountinfo: str) -> tuple[dict[str, str], bool]:
             controllers = point / "cgroup.controllers"
             present = controllers.read_text().split() if controllers.exists() else []
             for name in present:
-                if name in _CONTROLLERS and name not in limits:
+                if name in (*_CONTROLLERS, *_OPTIONAL_CONTROLLERS) and name not in limits:
                     limits[name] = "v2"
                     if name == "memory":
                         swap = any(point.glob("*/memory.swap.max"))

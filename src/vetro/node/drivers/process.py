@@ -42,6 +42,7 @@ from vetro.node.errors import ConfigurationError, DriverError
 from vetro.node.files import copy_tree, remove_tree, tree_bytes, write_bytes
 from vetro.node.guest_root import GuestRoot
 from vetro.node.machines import CONTAINER_BRANDS, MachineStore, Vm, timestamp
+from vetro.node.storage.room import snapshot_path
 
 log = structlog.get_logger(__name__)
 
@@ -142,7 +143,7 @@ class ProcessHypervisor(BasicHypervisor):
         return GuestRoot(self._root(vm["uuid"]))
 
     def _kept(self, uuid: str, name: str) -> Path:
-        return self._store.path(uuid) / "snapshots" / name
+        return snapshot_path(self._store.path(uuid), name)
 
     async def snapshot(self, vm: Vm, name: str) -> None:
         """A copy of the directory, sharing blocks where the file system can."""

@@ -1,0 +1,120 @@
+"""Looking into a running container from outside: processes, control groups, users."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+from typing import Any
+
+from vetro.node.drivers.followed import processes_by_pid
+from vetro.node.errors import DriverError
+from vetro.node.guest_root import GuestRoot
+
+
+def processes_in(init: int) -> dict[str, Any]:
+    """Processes of the container with this first process, by their pid inside."""
+    try:
+        namespace = os.readlink(f"/proc/{init}/ns/pid")
+    except FileNotFoundError:
+        return {}
+    found: dict[str, Any] = {}
+    for pid, argv in processes_by_pid():
+        try:
+            if os.readlink(f"/proc/{pid}/ns/pid") != namespace:
+                continue
+            status = Path(f"/proc/{pid}/status").read_text()
+        except (FileNotFoundError, ProcessLookupError, PermissionError):
+            # Gone meanwhile, or a process of the machine that has more rights than we.
+            continue
+        fields = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
+        inner = fields["NSpid"].split()[-1]
+        found[inner] = {
+            "pid": int(inner),
+            "host_pid": pid,
+            "command": argv or [fields["Name"].strip()],
+            "state": fields["State"].split()[0],
+            "rss_bytes": int(fields.get("VmRSS", "0").split()[0]) * 1024,
+        }
+    return found
+
+
+def control_groups(init: int, uuid: str) -> dict[str, Path]:
+    """The container's control groups: controller → directory, ``unified`` for version 2.
+
+    A guest's init may have moved itself deeper: the group that carries the limits is the one LXC made,
+    which is named after the container.
+    """
+    mounts: dict[str, Path] = {}
+    for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines():
+        left, _, right = line.partition(" - ")
+        kind, _source, options = [*right.split(" "), "", ""][:3]
+        point = Path(left.split(" ")[4])
+        if kind == "cgroup2":
+            mounts["unified"] = point
+        elif kind == "cgroup":
+            for option in options.split(","):
+                mounts[option] = point
+    found: dict[str, Path] = {}
+    try:
+        text = Path(f"/proc/{init}/cgroup").read_text(encoding="utf-8")
+    except (FileNotFoundError, ProcessLookupError):
+        return {}
+    for line in text.splitlines():
+        _number, controllers, path = line.split(":", 2)
+        parts = path.strip("/").split("/")
+        depth = next((i + 1 for i, part in enumerate(parts) if uuid in part), len(parts))
+        for controller in controllers.split(",") if controllers else ["unified"]:
+            if controller in mounts:
+                found[controller] = mounts[controller].joinpath(*parts[:depth])
+    return found
+
+
+def remove_control_groups(uuid: str) -> None:
+    """What a monitor that was killed could not remove."""
+    top = Path("/sys/fs/cgroup")
+    for group in (*top.glob(f"lxc.*.{uuid}*"), *top.glob(f"*/lxc.*.{uuid}*")):
+        for inner in sorted(group.rglob("*/"), reverse=True):
+            with contextlib.suppress(OSError):
+                inner.rmdir()
+        with contextlib.suppress(OSError):
+            group.rmdir()
+
+
+def find_user(root: GuestRoot, wanted: str) -> tuple[int, int, str]:
+    """User id, group id and home of ``name``, ``uid`` or ``user:group`` by the guest's own files.
+
+    Errors: ``DriverError`` ``InvalidPayload`` for a name the guest does not have.
+    """
+    user, _, group = wanted.partition(":")
+    uid, gid, home = 0, 0, "/root"
+    if user:
+        rows = _rows(root, "/etc/passwd")
+        row = next((r for r in rows if len(r) > 5 and user in (r[0], r[2])), None)
+        if row is not None and row[2].isdigit() and row[3].isdigit():
+            uid, gid, home = int(row[2]), int(row[3]), row[5]
+        elif user.isdigit():
+            uid, home = int(user), "/"
+        else:
+            raise _unknown("user", user)
+    if group:
+        rows = _rows(root, "/etc/group")
+        row = next((r for r in rows if len(r) > 2 and group in (r[0], r[2])), None)
+        if row is not None and row[2].isdigit():
+            gid = int(row[2])
+        elif group.isdigit():
+            gid = int(group)
+        else:
+            raise _unknown("group", group)
+    return uid, gid, home
+
+
+def _rows(root: GuestRoot, name: str) -> list[list[str]]:
+    text = (root.read(name) or b"").decode("utf-8", "replace")
+    return [line.split(":") for line in text.splitlines()]
+
+
+def _unknown(kind: str, name: str) -> DriverError:
+    return DriverError(
+        f"The guest has no {kind} '{name}'", code="EINVAL", rest_code="InvalidPayload"
+    )

@@ -1,0 +1,87 @@
+"""Roots as clones of the image's tree, on pools that clone without copying (btrfs, ZFS, LVM).
+
+``<vm>/root`` is the clone, ``<vm>/snapshots/<name>`` are read-only clones of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from vetro.node.idmapped import IdMapping
+from vetro.node.mounts import bind
+from vetro.node.storage.pool import Trees
+from vetro.node.storage.room import check_room, snapshot_path
+
+
+class ClonePool:
+    """Clones on any ``Trees``."""
+
+    layered = False
+
+    def __init__(self, trees: Trees) -> None:
+        self.trees: Trees = trees
+
+    async def create_root(
+        self, directory: Path, layers: Sequence[Path], *, owner: int, quota_bytes: int
+    ) -> None:
+        """A clone of the image. Its owners are those of the image until it is mounted."""
+        root = directory / "root"
+        await self.trees.drop(root)
+        await self.trees.clone(layers[0], root)
+        await self.trees.limit(root, quota_bytes)
+
+    async def mount_root(
+        self, directory: Path, layers: Sequence[Path], target: Path, mapping: IdMapping | None
+    ) -> None:
+        """Show the clone, with the container's owners."""
+        root = directory / "root"
+        await self.trees.activate(root)
+        if mapping is None:
+            await asyncio.to_thread(bind, root, target)
+        else:
+            await asyncio.to_thread(mapping.mount, root, target)
+
+    def seen_by_host(self, directory: Path, target: Path) -> tuple[Path, bool]:
+        """The clone, beside the translated mount of it."""
+        return directory / "root", False
+
+    async def resize_root(self, directory: Path, quota_bytes: int) -> None:
+        """Change the quota, when it can hold what is there."""
+        check_room(await self.used(directory), quota_bytes)
+        await self.trees.limit(directory / "root", quota_bytes)
+
+    async def snapshot(self, directory: Path, name: str) -> None:
+        """A read-only clone."""
+        kept = snapshot_path(directory, name)
+        kept.parent.mkdir(mode=0o700, exist_ok=True)
+        await self.trees.drop(kept)
+        await self.trees.clone(directory / "root", kept, read_only=True)
+
+    async def rollback(self, directory: Path, name: str) -> None:
+        """A clone of the snapshot takes the root's place."""
+        await self.trees.drop(directory / "root")
+        await self.trees.clone(snapshot_path(directory, name), directory / "root")
+
+    async def drop_snapshot(self, directory: Path, name: str) -> None:
+        """Remove the clone."""
+        await self.trees.drop(snapshot_path(directory, name))
+
+    async def destroy_root(self, directory: Path) -> None:
+        """Remove the clone and all snapshots."""
+        snapshots = directory / "snapshots"
+        if snapshots.is_dir():
+            for kept in sorted(snapshots.iterdir()):
+                await self.trees.drop(kept)
+            os.rmdir(snapshots)
+        await self.trees.drop(directory / "root")
+
+    async def used(self, directory: Path) -> int:
+        """Bytes of the clone and its snapshots, without the image's."""
+        root, snapshots = directory / "root", directory / "snapshots"
+        total = await self.trees.used(root) if root.is_dir() else 0
+        for kept in sorted(snapshots.iterdir()) if snapshots.is_dir() else []:
+            total += await self.trees.used(kept)
+        return total

@@ -1,0 +1,165 @@
+"""Plain directories: containers' roots are overlays over the unpacked image.
+
+``<vm>/upper`` and ``<vm>/work`` are the overlay's writable layers, ``<vm>/snapshots/<name>`` copies of
+``upper`` (whiteouts included). Works on every file system an overlay can stand on. Quotas are kept
+where the file system counts by project (ext4 and XFS mounted with ``prjquota``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import structlog
+
+from vetro.node.errors import CommandFailed
+from vetro.node.files import copy_tree, remove_tree, tree_bytes
+from vetro.node.idmapped import IdMapping
+from vetro.node.mounts import mount_overlay, unmount
+from vetro.node.storage.pool import PoolStats, Trees
+from vetro.node.storage.project_quota import ProjectQuota
+from vetro.node.storage.room import check_room, snapshot_path, storage_error
+
+log = structlog.get_logger(__name__)
+
+
+class DirectoryTrees:
+    """Directories; a clone is a copy (blocks shared on XFS)."""
+
+    kind = "directory"
+    atomic_clones = False
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._quota = ProjectQuota(directory)
+        self.enforces_quota = False
+
+    async def open(self) -> None:
+        """See whether quotas can be kept."""
+        self.enforces_quota = self._quota.available()
+        if not self.enforces_quota:
+            log.warning(
+                "Quotas of instances are counted but not enforced: the pool is a directory on a"
+                " file system without project quotas (ext4 or XFS mounted with prjquota has them,"
+                " btrfs, ZFS and LVM pools need nothing)",
+                directory=str(self.directory),
+            )
+
+    async def activate(self, path: Path) -> None:
+        """Directories are always there."""
+
+    async def create(self, path: Path) -> None:
+        """An empty directory."""
+        path.mkdir(mode=0o755)
+
+    async def clone(self, source: Path, path: Path, *, read_only: bool = False) -> None:
+        """A copy."""
+        try:
+            await copy_tree(source, path)
+        except CommandFailed as error:
+            raise storage_error(f"{source} could not be copied to {path}", error) from error
+
+    async def drop(self, path: Path) -> None:
+        """Remove it."""
+        await asyncio.to_thread(remove_tree, path)
+
+    async def limit(self, path: Path, limit_bytes: int) -> None:
+        """A project quota, where there are any."""
+        if self.enforces_quota:
+            await asyncio.to_thread(self._quota.limit, path, limit_bytes)
+
+    async def used(self, path: Path) -> int:
+        """Bytes in the directory."""
+        return await tree_bytes(path)
+
+    async def stats(self) -> PoolStats:
+        """The file system."""
+        status = os.statvfs(self.directory)
+        return PoolStats(status.f_blocks * status.f_frsize, status.f_bavail * status.f_frsize)
+
+
+class DirectoryPool:
+    """Overlays over images."""
+
+    layered = True
+
+    def __init__(self, trees: DirectoryTrees) -> None:
+        self.trees: Trees = trees
+
+    async def create_root(
+        self, directory: Path, layers: Sequence[Path], *, owner: int, quota_bytes: int
+    ) -> None:
+        """Empty writable layers."""
+        for name in ("upper", "work"):
+            await self.trees.drop(directory / name)
+            await self.trees.create(directory / name)
+        os.chown(directory / "upper", owner, owner)
+        await self.trees.limit(directory / "upper", quota_bytes)
+
+    async def mount_root(
+        self, directory: Path, layers: Sequence[Path], target: Path, mapping: IdMapping | None
+    ) -> None:
+        """Mount the overlay; the layers below with the container's owners."""
+        await asyncio.to_thread(_mount, directory, layers, target, mapping)
+
+    def seen_by_host(self, directory: Path, target: Path) -> tuple[Path, bool]:
+        """The overlay itself: only the layers below are translated."""
+        return target, True
+
+    async def resize_root(self, directory: Path, quota_bytes: int) -> None:
+        """Change the quota, when it can hold what is there."""
+        check_room(await self.used(directory), quota_bytes)
+        await self.trees.limit(directory / "upper", quota_bytes)
+
+    async def snapshot(self, directory: Path, name: str) -> None:
+        """A copy of the writable layer."""
+        kept = snapshot_path(directory, name)
+        kept.parent.mkdir(mode=0o700, exist_ok=True)
+        await self.trees.clone(directory / "upper", kept)
+
+    async def rollback(self, directory: Path, name: str) -> None:
+        """The writable layer as it was kept, and an empty work directory."""
+        await self.trees.clone(snapshot_path(directory, name), directory / "upper")
+        await self.trees.drop(directory / "work")
+        await self.trees.create(directory / "work")
+
+    async def drop_snapshot(self, directory: Path, name: str) -> None:
+        """Remove the copy."""
+        await self.trees.drop(snapshot_path(directory, name))
+
+    async def destroy_root(self, directory: Path) -> None:
+        """Remove the layers and all copies."""
+        for name in ("upper", "work", "snapshots"):
+            await self.trees.drop(directory / name)
+
+    async def used(self, directory: Path) -> int:
+        """Bytes of the writable layer and the copies."""
+        return sum(
+            [
+                await self.trees.used(directory / "upper"),
+                await self.trees.used(directory / "snapshots"),
+            ]
+        )
+
+
+def _mount(
+    directory: Path, layers: Sequence[Path], target: Path, mapping: IdMapping | None
+) -> None:
+    if mapping is None:
+        mount_overlay(layers, directory / "upper", directory / "work", target)
+        return
+    # The translated views need to be somewhere only until the overlay holds them.
+    below = [directory / f"lower{index}" for index, _ in enumerate(layers)]
+    shown: list[Path] = []
+    try:
+        for layer, view in zip(layers, below, strict=True):
+            view.mkdir(mode=0o700, exist_ok=True)
+            shown.append(view)
+            mapping.mount(layer, view)
+        mount_overlay(below, directory / "upper", directory / "work", target)
+    finally:
+        for view in shown:
+            unmount(view)
+            view.rmdir()
