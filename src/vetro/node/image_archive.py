@@ -21,6 +21,7 @@ from vetro.node.files import remove_tree
 from vetro.node.storage.room import is_full
 
 WHITEOUT = ".wh."
+_NO_ROOM = 1 << 16
 OPAQUE = ".wh..wh..opq"
 _OVERLAY_OPAQUE = "trusted.overlay.opaque"
 
@@ -65,7 +66,13 @@ async def unpack(archive: Path, root: Path, uuid: str, id_base: int, id_count: i
         with os.fdopen(reader, "rb") as stream:
             await _pipe_into(stream, argv, root)
     except CommandFailed as error:
-        if is_full(error.output):
+        # tar says of a full disk only that it wrote less than it wanted.
+        room = os.statvfs(root)
+        if (
+            is_full(error.output)
+            or room.f_bavail * room.f_frsize < _NO_ROOM
+            or not room.f_ffree < 1
+        ):
             raise ImageError(
                 f"Image {uuid} does not fit: the disk that holds {root.parent.parent} is full",
                 "ResourceExhausted",

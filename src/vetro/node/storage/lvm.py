@@ -1,7 +1,6 @@
 """LVM: every tree is an ext4 file system on a thin volume, a clone is a thin snapshot.
 
-A volume is named after its path (``vetro-<16 hex>``) and tagged with it, so that the path can be read
-with ``lvs -o lv_tags``. The volume's size is the tree's limit.
+A volume is named after its path (``vetro-<16 hex of its SHA-256>``). Its size is the tree's limit.
 """
 
 from __future__ import annotations
