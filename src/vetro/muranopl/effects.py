@@ -74,14 +74,12 @@ class DirectEffects:
         return wait(execute())
 
     def sleep(self, seconds: float) -> None:
-        from .scheduler import sleep_virtual, wait
+        from . import scheduler
 
         if self._virtual is None:
-            import asyncio
-
-            wait(asyncio.sleep(max(seconds, 0)))
+            scheduler.sleep(seconds)
         else:
-            self._virtual = sleep_virtual(self._virtual, seconds)
+            self._virtual = scheduler.sleep_virtual(self._virtual, seconds)
 
     def now(self) -> datetime:
         return self._virtual if self._virtual is not None else datetime.now(UTC)

@@ -22,19 +22,31 @@ class _Lock:
 
 
 class LockTable:
-    """Re-entrant locks by key; a key without holder takes no memory."""
+    """Re-entrant locks by key; a key without holder takes no memory.
+
+    A key that one thread holds once, which is nearly always so, maps to that thread alone; a
+    `_Lock` stands there when it is entered again or waited for.
+    """
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
-        self._locks: dict[Hashable, _Lock] = {}
+        self._held: dict[Hashable, GreenThread | _Lock] = {}
 
     def acquire(self, key: Hashable, what: str) -> bool:
         """Wait for the lock. False when an ancestor holds it, so that nothing is to be released."""
         me = self._scheduler.current
         assert me is not None
-        lock = self._locks.get(key)
-        if lock is None:
-            lock = self._locks[key] = _Lock()
+        held = self._held
+        known = held.get(key)
+        if known is None:
+            held[key] = me
+            return True
+        if isinstance(known, GreenThread):
+            lock = held[key] = _Lock()
+            lock.owner = known
+            lock.count = 1
+        else:
+            lock = known
         if lock.owner is None or lock.owner is me:
             lock.owner = me
             lock.count += 1
@@ -54,7 +66,10 @@ class LockTable:
 
     def release(self, key: Hashable) -> None:
         """Give the lock to whoever waits longest."""
-        lock = self._locks[key]
+        lock = self._held[key]
+        if isinstance(lock, GreenThread):
+            del self._held[key]
+            return
         lock.count -= 1
         if lock.count == 0:
             self._pass_on(key, lock)
@@ -66,7 +81,7 @@ class LockTable:
             lock.count = 1
             self._scheduler.make_ready(following)
         else:
-            del self._locks[key]
+            del self._held[key]
 
 
 def _is_ancestor(candidate: GreenThread, thread: GreenThread) -> bool:

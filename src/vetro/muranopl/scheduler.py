@@ -48,7 +48,7 @@ class GreenThread:
         "finished",
         "function",
         "greenlet",
-        "joiner",
+        "join",
         "key",
         "next_child",
         "parent",
@@ -68,7 +68,7 @@ class GreenThread:
         self.done = False
         self.finished: Any = None
         self.error: BaseException | None = None
-        self.joiner: GreenThread | None = None
+        self.join: _Join | None = None
         self.depth = 0
         self.resume_value: Any = None
         self.resume_error: BaseException | None = None
@@ -77,6 +77,20 @@ class GreenThread:
         self.greenlet: greenlet.greenlet | None = None
         self.state: dict[str, Any] | None = None
         """What follows the thread and its children (the exception being handled, mocks)."""
+
+
+class _Join:
+    """Threads that one thread waits for; further ones start as others end."""
+
+    __slots__ = ("functions", "left", "owner", "stopped", "threads")
+
+    def __init__(self, owner: GreenThread, functions: Sequence[Callable[[], Any]]) -> None:
+        self.owner = owner
+        self.functions = functions
+        self.threads: list[GreenThread] = []
+        self.left = 0
+        self.stopped = False
+        """True when no further thread is to start: the run is being ended."""
 
 
 class Scheduler:
@@ -100,12 +114,14 @@ class Scheduler:
         self._ready: deque[GreenThread] = deque()
         self._turns: list[tuple[int, int, GreenThread]] = []
         self._sleepers: list[tuple[datetime, int, GreenThread]] = []
+        self._timers: list[tuple[float, int, GreenThread]] = []
         self._to_await: list[tuple[GreenThread, Awaitable[Any]]] = []
         self._tasks: dict[asyncio.Future[Any], GreenThread] = {}
         self._completed: deque[asyncio.Future[Any]] = deque()
         self._blocked: set[GreenThread] = set()
         self._alive: set[GreenThread] = set()
         self._sequence = 0
+        self._slept = 0
         self._roots = 0
         self._hub: greenlet.greenlet | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -147,34 +163,27 @@ class Scheduler:
         """
         me = self._must_be_inside("join_all")
         total = len(functions)
-        width = total if limit is None else max(1, min(limit, total))
-        threads: list[GreenThread] = []
-        live = 0
-
-        def start() -> None:
-            nonlocal live
-            thread = self.spawn(functions[len(threads)], parent=me)
-            thread.joiner = me
-            threads.append(thread)
-            live += 1
-
-        for _ in range(width):
-            start()
+        join = _Join(me, functions)
+        for _ in range(total if limit is None else max(1, min(limit, total))):
+            self._start_next(join)
         pending_abort: BaseException | None = None
-        while live:
+        while join.left:
             try:
                 self.block("the end of its parallel branches")
             except RunAborted as error:
                 if pending_abort is not None:
                     raise
                 pending_abort = error
-            ended = sum(1 for thread in threads if thread.done)
-            live = len(threads) - ended
-            while pending_abort is None and len(threads) < total and live < width:
-                start()
+                join.stopped = True
         if pending_abort is not None:
             raise pending_abort
-        return threads
+        return join.threads
+
+    def _start_next(self, join: _Join) -> None:
+        thread = self.spawn(join.functions[len(join.threads)], parent=join.owner)
+        thread.join = join
+        join.threads.append(thread)
+        join.left += 1
 
     def block(self, reason: str) -> Any:
         """Suspend the current thread until `make_ready`."""
@@ -227,6 +236,15 @@ class Scheduler:
         self._sequence += 1
         heapq.heappush(self._sleepers, (when, self._sequence, me))
         self._switch_out(me, f"the time {when.isoformat()}")
+
+    def sleep_for(self, seconds: float) -> None:
+        """Suspend for some real time; its end is a completion as any other."""
+        me = self._must_be_inside("sleep")
+        self._check_abort(me)
+        self._sequence += 1
+        until = time.monotonic() + max(seconds, 0.0)
+        heapq.heappush(self._timers, (until, self._sequence, me))
+        self._switch_out(me, "the end of its sleep")
 
     # -- what a host may do ------------------------------------------------------------------
 
@@ -319,18 +337,40 @@ class Scheduler:
         return value
 
     def _begin(self, thread: GreenThread) -> None:
-        try:
-            if self.abort is not None:
-                self._check_abort(thread)
-            thread.finished = thread.function()
-        except BaseException as error:  # noqa: BLE001 - kept for whoever joins the thread
-            thread.error = error
-        thread.done = True
-        self.alive -= 1
-        self._alive.discard(thread)
-        joiner = thread.joiner
-        if joiner is not None and joiner in self._blocked:
-            self.make_ready(joiner)
+        """The life of a greenlet: a thread, and those after it that have not begun.
+
+        A thread that ends hands its greenlet to the next ready one, as the hub would do: short
+        branches then cost no greenlet and no switch each.
+        """
+        carrier = thread.greenlet
+        while True:
+            try:
+                if self.abort is not None:
+                    self._check_abort(thread)
+                thread.finished = thread.function()
+            except BaseException as error:  # noqa: BLE001 - kept for whoever joins the thread
+                thread.error = error
+            thread.done = True
+            thread.greenlet = None
+            self.alive -= 1
+            self._alive.discard(thread)
+            join = thread.join
+            if join is not None:
+                join.left -= 1
+                if len(join.threads) < len(join.functions) and not join.stopped:
+                    self._start_next(join)
+                elif not join.left and join.owner in self._blocked:
+                    self.make_ready(join.owner)
+            ready = self._ready
+            if join is None or not ready or ready[0].greenlet is not None:
+                return
+            following = ready.popleft()
+            if self._switched is not None:
+                self._switched(thread, following)
+            thread = self.current = following
+            thread.greenlet = carrier
+            assert carrier is not None
+            carrier.gr_context = contextvars.copy_context()
 
     def _switch_into(self, thread: GreenThread) -> None:
         if self._switched is not None:
@@ -343,11 +383,9 @@ class Scheduler:
             made.switch(thread)
         else:
             thread.greenlet.switch()
-        self.current = None
-        if thread.done:
-            thread.greenlet = None
+        left, self.current = self.current, None
         if self._switched is not None:
-            self._switched(thread, None)
+            self._switched(left, None)
 
     def _step_until_idle(self, root: GreenThread) -> None:
         """Run ready threads, recorded turns and virtual sleeps until nothing more can run."""
@@ -358,6 +396,10 @@ class Scheduler:
                 self._ready.append(heapq.heappop(self._turns)[2])
             elif self._completed or self._to_await or self._tasks:
                 return
+            elif self._timers:
+                # An event loop that is around has to run as well: `_drive` wakes the sleeper.
+                if self._loop is not None or not self._wake_timer():
+                    return
             elif self._sleepers:
                 self._wake_sleepers()
             elif self.abort is not None and self._abort_blocked():
@@ -369,6 +411,13 @@ class Scheduler:
         when = self._sleepers[0][0]
         while self._sleepers and self._sleepers[0][0] == when:
             self._ready.append(heapq.heappop(self._sleepers)[2])
+
+    def _wake_timer(self) -> bool:
+        """Let one thread go on whose sleep is over, if there is one."""
+        if not self._timers or self._timers[0][0] > time.monotonic():
+            return False
+        self._ready.append(heapq.heappop(self._timers)[2])
+        return True
 
     def _report_deadlock(self) -> None:
         if not self._blocked:
@@ -398,13 +447,15 @@ class Scheduler:
             if not thread.abort_told or late:
                 thread.abort_told = True
                 future.cancel()
-        for _, _, thread in self._sleepers:
+        for _, _, thread in (*self._sleepers, *self._timers):
             if not thread.abort_told or late:
                 thread.abort_told = True
                 self.make_ready(thread, error=self.abort)
         waiting = set(self._ready)
         self._sleepers = [entry for entry in self._sleepers if entry[2] not in waiting]
+        self._timers = [entry for entry in self._timers if entry[2] not in waiting]
         heapq.heapify(self._sleepers)
+        heapq.heapify(self._timers)
 
     async def _drive(self, root: GreenThread) -> None:
         import asyncio
@@ -423,6 +474,11 @@ class Scheduler:
                 self._start_awaiting()
                 if self._completed:
                     self._deliver(self._completed.popleft())
+                    continue
+                if self._wake_timer():
+                    self._slept += 1
+                    if self._slept % 64 == 0:
+                        await asyncio.sleep(0)
                     continue
                 await self._pause()
         except asyncio.CancelledError:
@@ -453,7 +509,7 @@ class Scheduler:
             self._start_awaiting()
             if self._completed:
                 self._deliver(self._completed.popleft())
-            else:
+            elif not self._wake_timer():
                 await self._pause()
 
     async def _pause(self) -> None:
@@ -470,11 +526,16 @@ class Scheduler:
             limit = max(self._abort_deadline - time.monotonic(), 0.01)
         elif self.deadline is not None:
             limit = max(self.deadline - time.monotonic(), 0)
+        sleeping: float | None = None
+        if self._timers:
+            sleeping = max(self._timers[0][0] - time.monotonic(), 0)
+            if limit is not None and limit <= sleeping:
+                sleeping = None
         try:
-            async with asyncio.timeout(limit):
+            async with asyncio.timeout(limit if sleeping is None else sleeping):
                 await wakeup.wait()
         except TimeoutError:
-            if self.abort is None:
+            if self.abort is None and sleeping is None:
                 self._expire()
         wakeup.clear()
 
@@ -552,6 +613,11 @@ def current_thread() -> ThreadKey:
     thread = current_scheduler().current
     assert thread is not None
     return thread.key
+
+
+def sleep(seconds: float) -> None:
+    """Suspend the calling green thread for some real time."""
+    current_scheduler().sleep_for(seconds)
 
 
 def sleep_virtual(now: datetime, seconds: float) -> datetime:
