@@ -5,6 +5,10 @@ import re
 import pytest
 
 from vetro.muranopl import DirectEffects, Limits, MemoryPackage, Runtime
+from vetro.muranopl.run import raise_python_limit
+
+# Before Hypothesis begins to watch the limit, which the first session raises.
+raise_python_limit()
 
 
 def package(name, text, *, version="0.0.0", format="1.4", **options):  # noqa: A002

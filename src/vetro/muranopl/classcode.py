@@ -21,6 +21,8 @@ from .contracts import MISSING, Contract, Guard
 from .contracts import Chain as ContractChain
 from .errors import AmbiguousMethodName, DslSyntaxError
 from .expressions import ClassScope, FunctionWriter
+from .growth import settle_properties
+from .growthcode import grown_variables
 from .inference import infer_kinds
 from .initialising import Chain, PropertyInitialiser, PropertyWriter, retry_blocked
 from .nativecalls import NativeCall, StaticAttribute, instance_function, static_function
@@ -144,6 +146,8 @@ class ClassCode:
         if variables:
             lines.line(f"{' = '.join(variables)} = None")
         writer.assigned.update(assigned)
+        if not self.type.package.legacy:
+            writer.grown = grown_variables(methodcode.flatten(body))
         lines.write(body)
         unit.at(method.position, "")
         unit.write("finally:", 1)
@@ -432,7 +436,7 @@ def _native_constructor(part: MuranoType) -> Step:
         values: dict[str, Any] = {}
         for name in names:
             slot = "p_" + name
-            if slot in made.__dict__:
+            if slot in settle_properties(made):
                 values[name] = made.__dict__[slot]
             elif name in given:
                 values[name] = transaction.resolve_plain(given[name])

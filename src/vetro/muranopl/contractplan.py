@@ -158,6 +158,7 @@ def make_step(call: ast.MethodCall, scalar: Scalar, scope: ContractScope) -> Ste
             None if message is None else scope.function(message, scalar),
             str(scalar.value)[predicate.start : predicate.end],
             predicate,
+            _is_closed(predicate),
         )
     if call.name == "class":
         name, default, spec = arguments.positional(("type", "defaultType", "versionSpec"), 1)
@@ -171,6 +172,16 @@ def make_step(call: ast.MethodCall, scalar: Scalar, scope: ContractScope) -> Ste
     if excluded is not None:
         paths = tuple(_texts(excluded, arguments))
     return AsTemplate(resolve, spec_value, has_default, paths)
+
+
+def _is_closed(node: ast.Node) -> bool:
+    """True for a predicate of constants, operators and the value itself."""
+    return all(
+        isinstance(item, (ast.Constant, ast.Keyword, ast.Unary, ast.Binary, ast.ListLiteral))
+        or (isinstance(item, ast.Variable) and item.name == "")
+        or (isinstance(item, ast.Call) and item.name in ("list", "len"))
+        for item in ast.walk(node)
+    )
 
 
 _PLAIN_STEPS: dict[str, Callable[[], Step]] = {

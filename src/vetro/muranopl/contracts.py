@@ -111,6 +111,24 @@ class Contract(ABC):
         return False
 
     @property
+    def element_contract(self) -> Contract | None:
+        """What a list that passed once has to ask of an element that is appended to it.
+
+        None: the whole list has to be looked at again.
+        """
+        return None
+
+    @property
+    def entry_contracts(self) -> tuple[Contract, Contract] | None:
+        """The same for the key and the value of an entry that is put into a map."""
+        return None
+
+    @property
+    def is_stable(self) -> bool:
+        """True when what passed once passes always, whatever the program does meanwhile."""
+        return False
+
+    @property
     def makes_objects(self) -> bool:
         """True when applying it may create or look up objects."""
         return False
@@ -127,6 +145,10 @@ class Anything(Contract):
 
     @property
     def tolerates_growth(self) -> bool:
+        return True
+
+    @property
+    def is_stable(self) -> bool:
         return True
 
 
@@ -212,6 +234,16 @@ class MapOf(Contract):
         return self.open
 
     @property
+    def entry_contracts(self) -> tuple[Contract, Contract] | None:
+        if self.fixed or self.other is None or not all(part.is_stable for part in self.other):
+            return None
+        return self.other
+
+    @property
+    def is_stable(self) -> bool:
+        return all(part.is_stable for part in (*self.fixed.values(), *(self.other or ())))
+
+    @property
     def makes_objects(self) -> bool:
         parts = [*self.fixed.values(), *(self.other or ())]
         return any(part.makes_objects for part in parts)
@@ -279,6 +311,16 @@ class ListOf(Contract):
     @property
     def tolerates_growth(self) -> bool:
         return not self.items and self.maximum is None
+
+    @property
+    def element_contract(self) -> Contract | None:
+        if len(self.items) != 1 or self.maximum is not None or not self.items[0].is_stable:
+            return None
+        return self.items[0]
+
+    @property
+    def is_stable(self) -> bool:
+        return all(item.is_stable for item in self.items)
 
     @property
     def makes_objects(self) -> bool:
@@ -370,6 +412,8 @@ class Check(Step):
     text: str
     """The predicate as written."""
     ast: Any = None
+    is_closed: bool = False
+    """True when the predicate looks at nothing but the value."""
 
     def apply(self, value: Any, setting: Setting) -> Any:
         if isinstance(value, ForwardReference) or setting.mode is Mode.CHECK:
@@ -510,6 +554,14 @@ class Chain(Contract):
     def nullable(self) -> bool:
         """False when some step refuses null."""
         return not any(isinstance(step, NotNull) for step in self.steps)
+
+    @property
+    def is_stable(self) -> bool:
+        return all(
+            isinstance(step, (AsInt, AsString, AsBool, NotNull, OfClass))
+            or (isinstance(step, Check) and step.is_closed)
+            for step in self.steps
+        )
 
     @property
     def scalar(self) -> type[Any] | None:

@@ -9,6 +9,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, cast
 
 from .errors import MuranoError, RunAborted
+from .growth import Grown, settle_properties
 from .objects import CastView, MuranoObject
 from .ordering import destruction_waves, notification_order
 from .support import message_of
@@ -74,9 +75,12 @@ class Collector:
                 stack.append(item.owner)
                 stack.extend(
                     value
-                    for slot, value in item.__dict__.items()
+                    for slot, value in settle_properties(item).items()
                     if slot[:2] == "p_" or slot[0] == "q"
                 )
+            elif isinstance(item, Grown):
+                stack.append(item.root)
+                stack.extend(item.lists.values())
             elif isinstance(item, (tuple, list, frozenset, set)):
                 stack.extend(cast(Collection[Any], item))
             elif isinstance(item, Mapping):
@@ -117,6 +121,7 @@ class Collector:
 
     def _bury(self, item: MuranoObject) -> None:
         run = self._run
+        settle_properties(item)
         item.__class__ = item.type.assembly.destroyed_class
         run.attributes.forget(item.id)
         if run.objects.get(item.id) is item:

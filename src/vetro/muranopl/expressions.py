@@ -34,6 +34,7 @@ from vetro.yaql.values import (
 from . import sites
 from .contractplan import CONTRACT_FUNCTIONS
 from .contracts import MISSING, Guard, Setting, set_predicate_inliner
+from .growth import Grown, grow_property
 from .objects import MuranoObject
 from .support import iterable_value
 from .targets import Key, Target, assign_into, assign_member, parse_target
@@ -232,6 +233,8 @@ class FunctionWriter:
         self.dollar = dollar
         self.static = static
         self.assigned: set[str] = set(arguments)
+        self.grown: set[str] = set()
+        """Variables that may hold a value which grows in place (`growth`)."""
         self.kinds: dict[str, Kind] = {}
         """Variables whose kinds are known (`inference`)."""
         self._names: dict[str, str] = {}
@@ -272,6 +275,12 @@ class FunctionWriter:
             self._names[name] = known
         return known
 
+    def growth(self, target: Scalar, value: Node) -> list[str] | None:
+        """Lines of an assignment that enlarges what it assigns to; None when it does not."""
+        from .growthcode import write_growth
+
+        return write_growth(self, target, value)
+
     # -- assignments ---------------------------------------------------------------------------
 
     def assignment(self, target: Scalar, value: str) -> list[str]:
@@ -287,11 +296,21 @@ class FunctionWriter:
             if line is not None:
                 return [line]
         type_ = self.constant(self.scope.type)
+        if parsed.operation in ("append", "set") and self._is_own_container(parsed):
+            path, fresh = self.scope.fresh(), self.scope.fresh()
+            operation = repr("append" if parsed.operation == "append" else "assign")
+            return [
+                f"{path} = {self.path_source(parsed.path)}",
+                f"{fresh} = {value}",
+                f"if not {self.constant(grow_property)}(S, this, {path}, {operation}, ({fresh},), "
+                f"None, None): {self.constant(assign_member)}(S, {type_}, this, {path}, {fresh}, "
+                f"{parsed.operation!r}, None)",
+            ]
         holder = "this"
         if parsed.type_root is not None:
             holder = self.codegen.type_source(parsed.type_root)
         return [
-            f"{self.constant(assign_member)}(S, {type_}, {holder}, {self._path(parsed.path)}, "
+            f"{self.constant(assign_member)}(S, {type_}, {holder}, {self.path_source(parsed.path)}, "
             f"{value}{self._operation(parsed)})"
         ]
 
@@ -301,13 +320,25 @@ class FunctionWriter:
             return [f"{local} = {value}"]
         # The value is computed first: it may read the variable.
         fresh = self.scope.fresh()
-        path = self._path(target.path)
+        path = self.path_source(target.path)
         position = self._operation(target) or ", 'set', None"
         return [
             f"{fresh} = {value}",
             f"{local} = {self.constant(assign_into)}(S, {self.constant(self.scope.type)}, {name!r}, "
             f"{local}, {path}, {fresh}{position})",
         ]
+
+    def _is_own_container(self, target: Target) -> bool:
+        """True for a place in a declared property of `$this`."""
+        if (
+            self.static
+            or self.scope.type.package.legacy
+            or not target.is_this
+            or not target.path[0].is_name
+        ):
+            return False
+        found = self.scope.type.property_declarations(target.path[0].value)
+        return len(found) == 1 and not found[0].is_static and found[0].native is None
 
     def _own_property(self, key: Key, value: str) -> str | None:
         """Assignment to a property of `$this`."""
@@ -324,7 +355,7 @@ class FunctionWriter:
             return None
         return f"this.w_{name}(S, {value})"
 
-    def _path(self, path: Sequence[Key]) -> str:
+    def path_source(self, path: Sequence[Key]) -> str:
         parts = [
             self.codegen.final(key.expression).text if key.expression is not None
             else repr(key.value) if isinstance(key.value, (str, int, type(None)))
@@ -422,6 +453,10 @@ class MuranoCodegen(ExpressionCodegen):
             return Code(self.writer.dollar, self.dollar_kinds, simple=True)
         if name == "this":
             return final("this", simple=True)
+        if name in self.writer.grown:
+            local = self.writer.variable(name)
+            grown = self.class_scope.constant(Grown)
+            return final(f"({local}.settled() if {local}.__class__ is {grown} else {local})")
         if name in self.writer.assigned:
             kinds = self.writer.kinds.get(name, _SETTLED)
             return final(self.writer.variable(name), kinds, simple=True)

@@ -54,6 +54,10 @@ class ExpressionWriter(Protocol):
         """Lines that assign the value's source to a target."""
         ...
 
+    def growth(self, target: Scalar, value: Node) -> list[str] | None:
+        """Lines of an assignment that enlarges what it assigns to; None when it does not."""
+        ...
+
     def variable(self, name: str) -> str:
         """The Python local of a MuranoPL variable."""
         ...
@@ -125,7 +129,11 @@ class BodyWriter:
         self.line(self.writer.drained(statement.expression))
 
     def assign(self, statement: st.Assign) -> None:
-        for line in self.writer.assignment(statement.target, self.structure(statement.value)):
+        lines = self.writer.growth(statement.target, statement.value)
+        if lines is None:
+            value = self.structure(statement.value)
+            lines = self.writer.assignment(statement.target, value)
+        for line in lines:
             self.line(line)
 
     def return_(self, statement: st.Return) -> None:

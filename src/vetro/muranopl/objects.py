@@ -88,7 +88,7 @@ class MuranoObject:
         found = self.type.find_property(name)
         if found is None:
             return default
-        value = self.__dict__.get("p_" + name)
+        value = getattr(self, "p_" + name, None)
         if value is None and found.is_static:
             value = self.run.static_value(found)
         return default if value is None else thaw(value)

@@ -34,6 +34,7 @@ from .errors import (
     PropertyWriteError,
     UninitializedPropertyAccessError,
 )
+from .growth import GrowingProperty
 from .initialising import apply_chain
 from .loading import Transaction
 from .locks import LockTable
@@ -393,6 +394,22 @@ class Run(Evaluation):
             return False
         contract = declaration.declaring_type.own_code().contracts[name]
         return contract.tolerates_growth and (declaration.is_writable or self.building > 0)
+
+    def growing_property(self, target: MuranoObject, name: str) -> GrowingProperty | None:
+        """How a property may grow; None when it may not be written now, or when its contract
+        has to see the whole value."""
+        known = target.type.growing_properties.get(name)
+        if known is None:
+            declarations = target.type.all_declarations(name)
+            declaration = declarations[0]
+            contract = None
+            if len(declarations) == 1 and declaration.native is None:
+                contract = declaration.declaring_type.own_code().contracts[name]
+            known = GrowingProperty(declaration, contract)
+            target.type.growing_properties[name] = known
+        if known.never or not (known.is_writable or self.building):
+            return None
+        return known
 
     # -- calls ---------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from .errors import MuranoError
+from .growth import settle_properties
 from .objects import CastView, MuranoObject
 from .types import MuranoType
 from .values import is_iterator, thaw
@@ -86,7 +87,7 @@ class Serializer:
                 if item in planned or item.destroyed:
                     continue
                 planned.add(item)
-                values = item.__dict__
+                values = settle_properties(item)
                 for _, attribute, _ in item.type.assembly.stored_slots:
                     held = values.get(attribute)
                     if held is not None and held.__class__ not in _SCALARS:
@@ -116,7 +117,7 @@ class Serializer:
         self.written[item.id] = item
         target = type_ or item.type
         properties: dict[str, Any] = {}
-        values = item.__dict__
+        values = settle_properties(item)
         for name, attribute, declaration in target.assembly.stored_slots:
             if attribute not in values:
                 continue
@@ -284,7 +285,8 @@ def _settle(tree: Any, written: Callable[[str], bool]) -> Any:
 
 def _holds(owner: MuranoObject, item: MuranoObject) -> bool:
     """True when some stored property of the owner still leads to the item."""
-    stack: list[Any] = [owner.__dict__.get(slot) for _, slot, _ in owner.type.assembly.stored_slots]
+    values = settle_properties(owner)
+    stack: list[Any] = [values.get(slot) for _, slot, _ in owner.type.assembly.stored_slots]
     while stack:
         held = stack.pop()
         if held is item:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from vetro.yaql import ast
 
 from .errors import InvalidLhsTargetError
+from .growth import Grown
 from .objects import CastView, MuranoObject
 from .types import MuranoType
 from .values import Map, preview
@@ -119,11 +120,21 @@ def assign_into(
 
     The caller's variable must hold the only reference that it knows of: see `_alone`.
     """
+    if root.__class__ is Grown:
+        if operation == "set" and root.set(path, value):
+            return root
+        if operation == "append" and root.extend(path, (value,), run.max_items):
+            return root
+        root = root.settled()
     if root is None and (path or operation == "set"):
         raise ValueError(f"cannot assign into ${name}: it has no value; begin with ${name}: {{}}")
     if isinstance(root, (MuranoObject, CastView, MuranoType)):
         assign_member(run, scope, root, path, value, operation, position)
         return root
+    if operation == "append" and root.__class__ in (Map, tuple):
+        grown = Grown(root)
+        if grown.extend(tuple(path), (value,), run.max_items):
+            return grown
     return _rebuilt(
         run, scope, root, path, 0, value, operation, position, getrefcount(root) <= _ROOT
     )

@@ -26,6 +26,7 @@ from .yamltree import Scalar, Source
 
 if TYPE_CHECKING:
     from .classcode import Assembly, ClassCode
+    from .growth import GrowingProperty
     from .native import NativeClass, NativeMethod, NativeProperty
     from .objects import MuranoObject
     from .runtime import Runtime
@@ -225,6 +226,7 @@ class MuranoType:
         """A number of its own, for the names of private slots."""
         self.named_types: dict[str, Any] = {}
         self.extensions: dict[str, list[Any]] = {}
+        self.growing_properties: dict[str, GrowingProperty] = {}
         self.scoped_sites: dict[str, Callable[..., Any]] = {}
         self._imports: list[MuranoType] | None = None
         self._property_choice: dict[str, list[Property]] = {}

@@ -1,0 +1,497 @@
+"""Values that grow in place although programs cannot change them (muranopl.md section 10).
+
+`$l: $l.append($x)` makes a new list out of an old one that nobody reads again. Where a variable or
+a property is assigned an enlargement of itself (`growthcode` finds these places), it holds a
+`Grown`: the value so far, owned by nobody else, and the lists in it that are being filled, as
+Python lists. Whoever reads it gets `settled()`, an ordinary final value; from then on containers
+that the reader may have kept are copied before they are changed. Filling a list or a template of n
+entries so costs time linear in n.
+
+Whether somebody else has a container is seen from its reference count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from sys import getrefcount
+from typing import TYPE_CHECKING, Any, cast
+
+from .contracts import Contract, Setting, Violation
+from .values import Map, materialise
+
+if TYPE_CHECKING:
+    from .objects import MuranoObject
+    from .run import Run
+    from .types import Property
+
+Path = tuple[Any, ...]
+UNCHANGED: Any = object()
+"""What a growing operation returns when it does not apply; then the plain code runs."""
+_NOTHING: Any = object()
+
+
+class Grown:
+    """A value under construction. `root` is right except at the paths in `stale`."""
+
+    __slots__ = ("filled", "lists", "root", "stale", "stamp")
+
+    def __init__(self, root: Any) -> None:
+        self.root: Any = root
+        self.lists: dict[Path, list[Any]] = {}
+        """Lists being filled, by their path from the root."""
+        self.filled: dict[Path, tuple[Any, ...]] = {}
+        """What each list was when it was last settled."""
+        self.stale: set[Path] = set()
+        self.stamp = 0
+        """Changes with every operation."""
+
+    def settled(self) -> Any:
+        """The value, which from now on others may have."""
+        if self.stale:
+            for path in self.stale:
+                self._settle(path)
+            self.stale.clear()
+        return self.root
+
+    def _settle(self, path: Path) -> None:
+        made = self.filled[path] = tuple(self.lists[path])
+        if not path:
+            self.root = made
+            return
+        node = self.root
+        for key in path[:-1]:
+            node = node[key]
+        dict.__setitem__(node, path[-1], made)
+
+    def _settle_near(self, path: Path) -> None:
+        """Settle the lists above and below a place that is about to change."""
+        for other in [*self.stale]:
+            if other[: len(path)] == path or path[: len(other)] == other:
+                self._settle(other)
+                self.stale.discard(other)
+
+    def own(self, path: Path) -> Any:
+        """The map at a path, after which it may be changed; None when there is no map.
+
+        Maps on the way that somebody else has are replaced by copies.
+        """
+        root: Any = self.root
+        if root.__class__ is not Map:
+            return None
+        node: Any = root
+        for key in path:
+            node = node.get(key)
+            if node.__class__ is not Map:
+                return None
+        del root, node
+        if _root_references(self) > _ALONE_ROOT:
+            self.root = Map(self.root)
+        node = self.root
+        _forget_hash(node)
+        for key in path:
+            if _child_references(node, key) > _ALONE_CHILD:
+                dict.__setitem__(node, key, Map(node[key]))
+            node = node[key]
+            _forget_hash(node)
+        return node
+
+    # -- operations: each returns False, and has done nothing, when it does not apply -----------
+
+    def extend(self, path: Path, items: Sequence[Any], limit: int) -> bool:
+        """Add elements to the list at a path."""
+        if path in self.stale:
+            known = self.lists[path]
+            if len(known) + len(items) > limit:
+                return False
+            known.extend(items)
+            self.stamp += 1
+            return True
+        current = self._at(path)
+        if current.__class__ is not tuple or len(current) + len(items) > limit:
+            return False
+        if path:
+            parent = self.own(path[:-1])
+            if parent is None:
+                return False
+            dict.__setitem__(parent, path[-1], ())
+        known = self.lists.get(path)
+        if known is None or self.filled.get(path) is not current:
+            known = self.lists[path] = list(current)
+        self.filled.pop(path, None)
+        known.extend(items)
+        self.stale.add(path)
+        if not path:
+            self.root = ()
+        self.stamp += 1
+        return True
+
+    def set(self, path: Path, value: Any) -> bool:
+        """Assign at a path through maps; a map that is missing on the way is made."""
+        self._settle_near(path)
+        at = self._maps_along(path[:-1])
+        if at is None:
+            return False
+        owned = self.own(path[:at])
+        for key in path[at:-1]:
+            child = Map()
+            dict.__setitem__(owned, key, child)
+            owned = child
+        dict.__setitem__(owned, path[-1], value)
+        self.stamp += 1
+        return True
+
+    def update(self, path: Path, other: Any) -> bool:
+        """`+ {…}`, `set({…})`: the keys of another map, which win."""
+        if other.__class__ is not Map:
+            return False
+        self._settle_near(path)
+        owned = self.own(path)
+        if owned is None:
+            return False
+        dict.update(owned, other)
+        self.stamp += 1
+        return True
+
+    def put(self, path: Path, key: Any, value: Any) -> bool:
+        """`set(key, value)`"""
+        self._settle_near(path)
+        owned = self.own(path)
+        if owned is None:
+            return False
+        dict.__setitem__(owned, key, value)
+        self.stamp += 1
+        return True
+
+    def merge(self, path: Path, other: Any, slow: Any, run: Run) -> bool:
+        """`mergeWith(other)`; `slow` is the method itself, for values that are no maps."""
+        if other.__class__ is not Map:
+            return False
+        current = self._at(path)
+        if current.__class__ is not Map:
+            return False
+        # What may fail is done before anything is changed.
+        merged = _merged_items(current, other, slow, run)
+        del current
+        self._settle_near(path)
+        owned = self.own(path)
+        if owned is None:
+            return False
+        self.stamp += 1
+        _merge(owned, other, merged, run)
+        return True
+
+    def _maps_along(self, path: Path) -> int | None:
+        """How many steps of a path lead to maps that exist; None when one leads elsewhere."""
+        node: Any = self.root
+        if node.__class__ is not Map:
+            return None
+        for at, key in enumerate(path):
+            child = node.get(key)
+            if child is None:
+                return at
+            if child.__class__ is not Map:
+                return None
+            node = child
+        return len(path)
+
+    def _at(self, path: Path) -> Any:
+        node: Any = self.root
+        for key in path:
+            if node.__class__ is not Map:
+                return _NOTHING
+            node = node.get(key, _NOTHING)
+        return node
+
+
+def _merged_items(known: Map, other: Map, slow: Any, run: Run) -> dict[Any, Any]:
+    """What merging makes of values that both maps have; for maps in them the same, as a dict."""
+    run.charge(len(other) + 1)
+    found: dict[Any, Any] = {}
+    for key, value in other.items():
+        mine = known.get(key, _NOTHING)
+        if mine is _NOTHING:
+            continue
+        if mine.__class__ is Map and value.__class__ is Map:
+            found[key] = _merged_items(mine, value, slow, run)
+        else:
+            made = materialise(slow(run, Map({key: mine}), None, Map({key: value})), run)
+            found[key] = made[key]
+    return found
+
+
+def _merge(owned: Map, other: Map, merged: dict[Any, Any], run: Run) -> None:
+    for key, value in other.items():
+        made = merged.get(key, _NOTHING)
+        if made is _NOTHING:
+            dict.__setitem__(owned, key, value)
+        elif made.__class__ is dict:
+            if _child_references(owned, key) > _ALONE_CHILD:
+                dict.__setitem__(owned, key, Map(owned[key]))
+            inner = owned[key]
+            _forget_hash(inner)
+            _merge(inner, value, made, run)
+        else:
+            dict.__setitem__(owned, key, made)
+
+
+def _forget_hash(node: Map) -> None:
+    if hasattr(node, "_hash"):
+        del node._hash  # pyright: ignore[reportPrivateUsage]
+
+
+# -- what generated code calls -------------------------------------------------------------------
+
+
+def grow_variable(
+    run: Run, held: Any, path: Path, operation: str, arguments: tuple[Any, ...], slow: Any
+) -> Any:
+    """The new content of a variable, or UNCHANGED."""
+    grown = held if held.__class__ is Grown else Grown(held)
+    done = _perform(run, grown, path, operation, arguments, slow)
+    return grown if done else UNCHANGED
+
+
+def grow_property(
+    run: Run,
+    this: MuranoObject,
+    path: Path,
+    operation: str,
+    arguments: tuple[Any, ...],
+    slow: Any,
+    token: Any = None,
+) -> bool:
+    """Enlarge a property of `$this` at a path that begins with its name; False: nothing done.
+
+    `token`: what `growth_token` said before the arguments were computed; when the property was
+    changed meanwhile the plain code has to run.
+    """
+    name = path[0]
+    growing_property = run.growing_property(this, name)
+    if growing_property is None:
+        return False
+    inside = path[1:]
+    if operation == "assign" and len(inside) == 1:
+        operation, arguments, inside = "put", (inside[0], arguments[0]), ()
+    values = this.__dict__
+    slot = "p_" + name
+    growing: dict[str, Grown] | None = values.get("growing")
+    grown = None if growing is None else growing.get(name)
+    if token is not None and not _is_unchanged(token, values.get(slot, _NOTHING), grown):
+        return False
+    if not growing_property.tolerates_all:
+        if inside:
+            return False
+        try:
+            checked = _checked(run, this, growing_property, grown, operation, arguments)
+        except Violation as error:
+            declaration = growing_property.declaration
+            place = f"{declaration.declaring_type.name}.{name}"
+            raise error.located(place, "", declaration.position) from None
+        if checked is None:
+            return False
+        arguments = checked
+    if slot in values:
+        value = values[slot]
+        if grown is None or grown.root is not value or grown.stale:
+            grown = Grown(value)
+        if growing is None:
+            growing = values["growing"] = {}
+        growing[name] = grown
+        make_growing(this.__class__, name)
+        del value, values[slot]
+    elif grown is None:
+        return False
+    try:
+        return _perform(run, grown, inside, operation, arguments, slow)
+    finally:
+        if not grown.stale:
+            values[slot] = grown.root
+
+
+class GrowingProperty:
+    """How the values of a property may grow without its contract seeing all of them again."""
+
+    __slots__ = ("declaration", "element", "entry", "is_writable", "never", "tolerates_all")
+
+    def __init__(self, declaration: Property, contract: Contract | None) -> None:
+        self.declaration = declaration
+        self.is_writable = declaration.is_writable
+        self.tolerates_all = contract is not None and contract.tolerates_growth
+        self.element = None if contract is None else contract.element_contract
+        self.entry = None if contract is None else contract.entry_contracts
+        self.never = not self.tolerates_all and self.element is None and self.entry is None
+
+
+class _Token:
+    """A property as it was before the arguments of a growth were computed."""
+
+    __slots__ = ("items", "length", "stamp", "value")
+
+    def __init__(self, value: Any, grown: Grown | None) -> None:
+        self.items: Any = None
+        self.length = 0
+        self.stamp = None if grown is None else grown.stamp
+        self.value = id(value)
+        if value.__class__ is tuple:
+            self.items, self.length = value, len(value)
+        elif value is _NOTHING and grown is not None:
+            self.items = grown.lists.get(())
+            self.length = len(self.items or ())
+
+
+def growth_token(this: MuranoObject, name: str) -> Any:
+    """What tells, after arguments were computed, whether the property changed meanwhile."""
+    values = this.__dict__
+    growing: dict[str, Grown] | None = values.get("growing")
+    grown = None if growing is None else growing.get(name)
+    return _Token(values.get("p_" + name, _NOTHING), grown)
+
+
+def value_before(this: MuranoObject, name: str, token: _Token) -> Any:
+    """The list that the property was when the token was made; anything else as it is now."""
+    if token.items is None:
+        return getattr(this, "p_" + name)
+    return tuple(token.items[: token.length])
+
+
+def _is_unchanged(token: _Token, value: Any, grown: Grown | None) -> bool:
+    if token.stamp != (None if grown is None else grown.stamp):
+        return False
+    # Reading it meanwhile may have settled it, which is no change.
+    return id(value) == token.value or (grown is not None and grown.filled.get(()) is value)
+
+
+def _perform(
+    run: Run, grown: Grown, path: Path, operation: str, arguments: tuple[Any, ...], slow: Any
+) -> bool:
+    if operation == "append":
+        return grown.extend(path, arguments, run.max_items)
+    value = arguments[-1]
+    if operation == "extend":
+        if value.__class__ is tuple:
+            return grown.extend(path, cast("tuple[Any, ...]", value), run.max_items)
+        return grown.update(path, value)
+    if operation == "update":
+        return grown.update(path, value)
+    if operation == "put":
+        return grown.put(path, arguments[0], value)
+    if operation == "merge":
+        return grown.merge(path, value, slow, run)
+    return grown.set(path, value)
+
+
+def _checked(
+    run: Run,
+    this: MuranoObject,
+    growing: GrowingProperty,
+    grown: Grown | None,
+    operation: str,
+    arguments: tuple[Any, ...],
+) -> tuple[Any, ...] | None:
+    """What the property's contract makes of new elements; None when it has to see the whole."""
+    setting = Setting(this, run, owner=this)
+    if operation == "put":
+        parts = growing.entry
+        if parts is None:
+            return None
+        key, value = arguments
+        return (parts[0].apply(key, setting), _applied(parts[1], value, f"[{key!r}]", setting))
+    if operation == "update" or arguments[-1].__class__ is Map:
+        parts = growing.entry
+        if parts is None or arguments[-1].__class__ is not Map:
+            return None
+        pairs = {
+            parts[0].apply(key, setting): _applied(parts[1], value, f"[{key!r}]", setting)
+            for key, value in arguments[-1].items()
+        }
+        return (Map(pairs),)
+    element = growing.element
+    if element is None:
+        return None
+    if operation == "extend":
+        if arguments[0].__class__ is not tuple:
+            return None
+        arguments = arguments[0]
+    slot = "p_" + growing.declaration.name
+    if grown is not None and slot not in this.__dict__:
+        at = len(grown.lists.get((), ()))
+    else:
+        held: Any = this.__dict__.get(slot)
+        if held.__class__ is not tuple:
+            return None
+        at = len(held)
+    made = tuple(
+        [_applied(element, item, f"[{at + i}]", setting) for i, item in enumerate(arguments)]
+    )
+    return (made,) if operation == "extend" else made
+
+
+def _applied(contract: Contract, value: Any, step: str, setting: Setting) -> Any:
+    try:
+        return contract.apply(value, setting)
+    except Violation as error:
+        raise error.at(step) from None
+
+
+# -- properties ----------------------------------------------------------------------------------
+
+
+class _GrowingProperty:
+    """Stands in the Python class for a property some of whose objects are being filled.
+
+    While an object's list is being filled its slot is empty; whoever reads it comes here.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.slot = "p_" + name
+
+    def __get__(self, this: MuranoObject | None, owner: type[Any]) -> Any:
+        if this is None:
+            return self
+        growing: dict[str, Grown] | None = this.__dict__.get("growing")
+        grown = None if growing is None else growing.get(self.name)
+        if grown is None:
+            raise AttributeError(self.slot, name=self.slot, obj=this)
+        value = this.__dict__[self.slot] = grown.settled()
+        return value
+
+
+def make_growing(python_class: type[Any], name: str) -> None:
+    """Let objects of a class have a growing value in a property."""
+    slot = "p_" + name
+    if slot not in python_class.__dict__:
+        setattr(python_class, slot, _GrowingProperty(name))
+
+
+def settle_properties(this: MuranoObject) -> dict[str, Any]:
+    """The attributes of an object, after every growing value in them was settled."""
+    values = this.__dict__
+    growing: dict[str, Grown] | None = values.get("growing")
+    if growing:
+        for name, grown in growing.items():
+            if "p_" + name not in values:
+                values["p_" + name] = grown.settled()
+        del values["growing"]
+    return values
+
+
+# How many references a container has that only its Grown (or the map it is in) holds, counted by
+# the very functions that count later: it differs between versions of CPython.
+
+
+def _root_references(grown: Grown) -> int:
+    root = grown.root
+    grown.root = None
+    count = getrefcount(root)
+    grown.root = root
+    return count
+
+
+def _child_references(node: Any, key: Any) -> int:
+    child = node[key]
+    return getrefcount(child)
+
+
+_ALONE_ROOT = _root_references(Grown(Map()))
+_ALONE_CHILD = _child_references(Map(k=Map()), "k")
