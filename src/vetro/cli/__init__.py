@@ -28,6 +28,7 @@ COMMANDS = {
     "allocate": ("allocate", "allocate", "Run the allocator on a case from a file."),
     "run": ("language", "run", "Run one method of a class, without services."),
     "eval": ("language", "eval_", "Evaluate a YAQL expression."),
+    "test": ("testing", "test", "Run the test classes of packages."),
     "check": ("language", "check", "Validate a package."),
     "completion": ("completion", "completion", "Print the shell completion script."),
 }

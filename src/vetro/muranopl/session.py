@@ -268,6 +268,10 @@ class Session:
         """The object with the id."""
         return self.run.find_object(object_id)
 
+    def objects(self) -> list[MuranoObject]:
+        """Every object of the session that is constructed and not destroyed."""
+        return list(self.run.objects.values())
+
     @property
     def root(self) -> MuranoObject | None:
         """The root of the loaded model."""

@@ -15,9 +15,11 @@ the runtime's classes are compiled: it makes the mock functions and the fixture 
 from __future__ import annotations
 
 import fnmatch
+import logging
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
@@ -81,6 +83,8 @@ class MuranoTestResult:
     expected: str | None = None
     observed: str | None = None
     warnings: list[str] = field(default_factory=list[str])
+    log: list[str] = field(default_factory=list[str])
+    """What the program wrote to its loggers."""
 
     def as_json(self) -> dict[str, Any]:
         """The result as JSON."""
@@ -101,6 +105,7 @@ class MuranoTestResult:
             "expected": self.expected,
             "observed": self.observed,
             "warnings": self.warnings,
+            "log": self.log,
         }
 
 
@@ -176,7 +181,8 @@ def run_test(
     result = MuranoTestResult(test, "passed")
     session = make_session(runtime)
     try:
-        _steps(session, test, result)
+        with _captured_log(result.log):
+            _steps(session, test, result)
     finally:
         remove_mocks(session)
         try:
@@ -186,6 +192,30 @@ def run_test(
     result.warnings.extend(session.warnings)
     result.seconds = time.perf_counter() - started
     return result
+
+
+class _LogLines(logging.Handler):
+    def __init__(self, lines: list[str]) -> None:
+        super().__init__(logging.DEBUG)
+        self.lines = lines
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(f"{record.levelname} {record.name}: {record.getMessage()}")
+
+
+@contextmanager
+def _captured_log(lines: list[str]) -> Generator[None]:
+    """While inside, what programs log (`applications.…`) is added to the lines."""
+    logger = logging.getLogger("applications")
+    handler = _LogLines(lines)
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+        logger.removeHandler(handler)
 
 
 def _steps(session: Session, test: MuranoTest, result: MuranoTestResult) -> None:
