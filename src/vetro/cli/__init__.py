@@ -29,7 +29,7 @@ COMMANDS = {
     "run": ("language", "run", "Run one method of a class, without services."),
     "eval": ("language", "eval_", "Evaluate a YAQL expression."),
     "test": ("testing", "test", "Run the test classes of packages."),
-    "check": ("language", "check", "Validate a package."),
+    "check": ("checking", "check", "Validate a package."),
     "completion": ("completion", "completion", "Print the shell completion script."),
 }
 

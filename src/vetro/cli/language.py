@@ -1,4 +1,4 @@
-"""``vetro run``, ``vetro eval`` and ``vetro check``: the languages without any service."""
+"""``vetro run`` and ``vetro eval``: the languages without any service."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import json
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from vetro.cli.output import emit_json, emit_rows, fail, json_option, wants_json
+from vetro.cli.output import emit_json, fail, json_option, wants_json
+
+if TYPE_CHECKING:
+    from vetro.muranopl import MuranoObject, Session
 
 
 def parse_arguments(pairs: tuple[str, ...]) -> dict[str, Any]:
@@ -27,17 +30,20 @@ def parse_arguments(pairs: tuple[str, ...]) -> dict[str, Any]:
     return values
 
 
-def _is_static(runtime: Any, class_name: str, method: str) -> bool:
-    found = runtime.type(class_name).find_method(method)
-    return bool(found is not None and found.is_static)
-
-
 @click.command("run")
 @click.argument("packages", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--class", "class_name", required=True, metavar="FQN", help="The class.")
 @click.option("--method", required=True, metavar="NAME", help="The method to call.")
 @click.option("--arg", "arguments", multiple=True, metavar="NAME=JSON", help="An argument.")
 @click.option("--model", "model_file", type=click.File(), help="An object model to load first.")
+@click.option(
+    "--library",
+    "-l",
+    "libraries",
+    multiple=True,
+    type=click.Path(path_type=Path, exists=True),
+    help="A directory with packages that the named ones require.",
+)
 @json_option
 def run(
     packages: tuple[Path, ...],
@@ -45,36 +51,38 @@ def run(
     method: str,
     arguments: tuple[str, ...],
     model_file: Any,
+    libraries: tuple[Path, ...],
 ) -> None:
-    """Run one method of a class of PACKAGES (directories or zips), in this process."""
-    from vetro.muranopl import MuranoError, Runtime
-    from vetro.packages import PackageError, open_package
+    """Run one method of a class of PACKAGES (directories or zips), in this process.
+
+    With a model the method is that of its root, or of the one object in it that is of the class;
+    a static method needs neither. System classes work on a cloud in memory.
+    """
+    from vetro.cli.local import open_world_or_fail
+    from vetro.muranopl import MuranoError
 
     started = time.perf_counter()
-    runtime = Runtime()
-    try:
-        for path in packages:
-            runtime.add_package(open_package(path))
-        runtime.compile_all()
-    except PackageError as error:
-        fail(str(error), "'vetro check' lists everything that is wrong.")
-    except MuranoError as error:
-        fail(str(error))
-    loaded = time.perf_counter()
     values = parse_arguments(arguments)
+    model = None if model_file is None else read_model(model_file.read(), model_file.name)
+    world = open_world_or_fail(packages, libraries=libraries)
     try:
-        with runtime.session() as session:
-            if model_file is not None:
-                target = session.load(json.load(model_file))
-            elif _is_static(runtime, class_name, method):
-                target = runtime.type(class_name)
-            else:
+        world.compile()
+        is_static = world.runtime.is_static(class_name, method)
+    except MuranoError as error:
+        fail(error.format(), error.hint)
+    loaded = time.perf_counter()
+    try:
+        with world.session() as session:
+            target: Any = class_name
+            if model is not None:
+                root = session.load(model)
+                if not is_static:
+                    target = target_in(session, root, class_name)
+            elif not is_static:
                 target = session.load({"Objects": {"?": {"type": class_name, "id": "root"}}})
-            if target is None:
-                fail("The model has no root object", "Its 'Objects' must be an object.")
             result = session.serialize(session.call(target, method, **values))
     except MuranoError as error:
-        fail(f"{error}\n{error.stack_trace}".rstrip())
+        fail(error.format(), error.hint)
     finished = time.perf_counter()
     if wants_json():
         emit_json(
@@ -85,7 +93,39 @@ def run(
             }
         )
     else:
-        click.echo(json.dumps(result, indent=2, ensure_ascii=False))
+        click.echo(json.dumps(result, indent=2, ensure_ascii=False, default=str))
+
+
+def read_model(text: str, name: str) -> dict[str, Any]:
+    """A model from JSON or YAML: the whole of it, or its root object alone."""
+    import yaml
+
+    try:
+        value: Any = json.loads(text)
+    except ValueError:
+        try:
+            value = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            fail(f"{name} is neither JSON nor YAML: {error}", exit_code=2)
+    if not isinstance(value, dict):
+        fail(f"{name}: a model is a map", "{Objects: {'?': {type: …, id: …}, …}}", 2)
+    model = cast("dict[str, Any]", value)
+    return {"Objects": model} if "?" in model else model
+
+
+def target_in(session: Session, root: MuranoObject | None, class_name: str) -> MuranoObject:
+    """The object of a model that a method of the class is called on."""
+    if root is None:
+        fail("The model has no root object", "Its 'Objects' must be an object.")
+    if root.is_a(class_name):
+        return root
+    found = [item for item in session.objects() if item.is_a(class_name)]
+    if len(found) != 1:
+        fail(
+            f"The model has {len(found)} objects of {class_name}",
+            "--class names the class of its root, or of one object in it.",
+        )
+    return found[0]
 
 
 @click.command("eval")
@@ -106,50 +146,3 @@ def eval_(expression: str, data: str | None) -> None:
         emit_json(evaluate(expression, value))
     except YaqlException as error:
         fail(str(error))
-
-
-@click.command("check")
-@click.argument("packages", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--github", is_flag=True, help="Print GitHub annotations.")
-@json_option
-def check(packages: tuple[Path, ...], github: bool) -> None:
-    """Validate PACKAGES (directories or zips); exit 1 when one has errors."""
-    from vetro.engine.running import bare_runtime, preload
-    from vetro.packages import check as check_package
-
-    rows: list[dict[str, Any]] = []
-    for path in packages:
-        # The core library is checked on its own, everything else on top of it.
-        core = path.resolve().name == "io.murano"
-        for finding in check_package(path, bare_runtime() if core else preload()):
-            rows.append(
-                {
-                    "file": finding.file or str(path),
-                    "line": finding.line,
-                    "column": finding.column,
-                    "code": finding.code,
-                    "level": finding.level,
-                    "message": finding.message,
-                }
-            )
-    if github:
-        for row in rows:
-            level = "error" if row["level"] == "error" else "warning"
-            click.echo(
-                f"::{level} file={row['file']},line={row['line'] or 1},"
-                f"col={row['column'] or 1}::{row['code']} {row['message']}"
-            )
-    else:
-        emit_rows(
-            rows,
-            [
-                ("FILE", "file"),
-                ("LINE", "line"),
-                ("COLUMN", "column"),
-                ("CODE", "code"),
-                ("LEVEL", "level"),
-                ("MESSAGE", "message"),
-            ],
-        )
-    if any(row["level"] == "error" for row in rows):
-        raise SystemExit(1)

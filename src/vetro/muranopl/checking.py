@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from vetro.yaql import ast
@@ -11,10 +12,12 @@ from .contractplan import build_contract
 from .declarations import ClassDeclaration, Finding
 from .errors import MuranoError, Position
 from .expressions import ClassScope
-from .statements import parse_body
+from .methodcode import flatten
+from .sites import named_type
+from .statements import Statement, Switch, parse_body
 from .traces import CodeUnit
 from .types import MuranoPackage, MuranoType
-from .yamltree import Node, Scalar, Sequence
+from .yamltree import Mapping, Node, Scalar, Sequence
 
 if TYPE_CHECKING:
     from .runtime import Runtime
@@ -57,6 +60,7 @@ def check_type(type_: MuranoType) -> list[Finding]:
         for argument in method.arguments or []:
             guarded(build_contract, argument.contract, scope)
         guarded(parse_body, method.body, type_.namespaces)
+    findings.extend(unknown_classes(type_))
     findings.extend(metadata.check_metas(type_))
     if not findings:
         guarded(lambda: type_.assembly)
@@ -70,6 +74,95 @@ def _finding(error: MuranoError, package: MuranoPackage, name: str) -> Finding:
     )
     text = f"{error.message}; {error.hint}" if error.hint else error.message
     return Finding(f"E-{type(error).__name__}", text, place)
+
+
+# -- classes named in expressions ----------------------------------------------------------------
+
+_NAMING_METHODS = frozenset(["class", "template"])
+
+
+def unknown_classes(type_: MuranoType) -> list[Finding]:
+    """Class names in contracts, defaults and statements that mean no class here."""
+    findings: list[Finding] = []
+    known: dict[str, MuranoError | None] = {}
+    for scalar in _scalars(_evaluated(type_)):
+        if not scalar.is_expression:
+            continue
+        for text in _class_names(scalar.expression):
+            if text not in known:
+                known[text] = _refusal(type_, text)
+            error = known[text]
+            if error is not None:
+                hint = f"; {error.hint}" if error.hint else ""
+                findings.append(
+                    Finding(f"E-{type(error).__name__}", f"{error.message}{hint}", scalar.position)
+                )
+    return findings
+
+
+def _evaluated(type_: MuranoType) -> list[Node]:
+    """Every node of a class that is evaluated as a value."""
+    nodes: list[Node] = []
+    for item in type_.properties.values():
+        if item.native is None:
+            nodes.append(item.contract)
+            if item.default is not None:
+                nodes.append(item.default)
+    for method in type_.methods.values():
+        if method.native is not None:
+            continue
+        for argument in method.arguments or []:
+            nodes.append(argument.contract)
+            if argument.default is not None:
+                nodes.append(argument.default)
+        try:
+            body = parse_body(method.body, type_.namespaces)
+        except MuranoError:
+            continue  # reported by the caller
+        for statement in flatten(body):
+            nodes.extend(_values_of(statement))
+    return nodes
+
+
+def _values_of(statement: Statement) -> list[Node]:
+    if isinstance(statement, Switch):
+        return [key for key, _ in statement.cases]
+    values = [getattr(statement, item.name) for item in fields(statement)]
+    return [value for value in values if isinstance(value, (Scalar, Sequence, Mapping))]
+
+
+def _class_names(tree: ast.Expression) -> list[str]:
+    """Names in places where only a class is meant."""
+    found: list[str] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.TypeLiteral):
+            found.append(f"{node.prefix or ''}:{node.name}")
+        elif isinstance(node, ast.Binary) and node.operator == "is":
+            found.extend(_name_of(node.right))
+        elif isinstance(node, ast.Call) and node.name == "new" and node.arguments:
+            found.extend(_name_of(node.arguments[0]))
+        elif isinstance(node, ast.MethodCall) and node.name in _NAMING_METHODS:
+            for argument in node.arguments[:2]:
+                found.extend(_name_of(argument))
+    return found
+
+
+def _name_of(node: ast.Node) -> list[str]:
+    if isinstance(node, ast.Keyword):
+        return [node.name]
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return [node.value]
+    return []
+
+
+def _refusal(type_: MuranoType, text: str) -> MuranoError | None:
+    try:
+        named_type(type_, text)()
+    except MuranoError as error:
+        return error
+    except (KeyError, ValueError) as error:
+        return MuranoError(str(error.args[0]) if error.args else str(error))
+    return None
 
 
 # -- expressions that were meant as text ---------------------------------------------------------

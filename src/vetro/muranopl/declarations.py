@@ -291,6 +291,13 @@ class _Reader:
         rank = 0
         names: set[str] = set()
         for name, key, value in pairs:
+            # Nothing else may reach generated code as the name of a parameter.
+            if not name.isidentifier():
+                raise DslSyntaxError(
+                    f"{name!r} is not the name of an argument of {method}",
+                    position=key.position,
+                    hint="a name is letters, digits and _, and does not begin with a digit",
+                )
             if not isinstance(value, Mapping):
                 raise DslSyntaxError(
                     f"argument {name} of {method} is a map with a Contract",

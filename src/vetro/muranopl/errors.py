@@ -145,6 +145,9 @@ class MuranoError(Exception):
         if self.stack_trace:
             lines.append("Traceback (most recent call last):")
             lines.extend(str(frame) for frame in self.stack_trace)
+        elif self.position is not None:
+            place = self.position
+            lines.append(f'  File "{place.file}", line {place.line}:{place.column}')
         if self.cause is not None:
             cause = self.cause
             text = cause.format() if isinstance(cause, MuranoError) else repr(cause)

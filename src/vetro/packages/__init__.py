@@ -5,7 +5,7 @@ load classes from. ``build_archive`` writes a directory as a zip, ``check`` list
 wrong, ``forms`` turns a form's answers into an application's object.
 """
 
-from vetro.packages.check import Finding, check
+from vetro.packages.check import CODES, Finding, NotAPackage, check, check_manifest_only
 from vetro.packages.errors import (
     PackageClassError,
     PackageError,
@@ -18,9 +18,11 @@ from vetro.packages.members import ArchiveLimits
 from vetro.packages.package import Package, build_archive, open_package
 
 __all__ = [
+    "CODES",
     "ArchiveLimits",
     "Finding",
     "Manifest",
+    "NotAPackage",
     "Package",
     "PackageClassError",
     "PackageError",
@@ -29,6 +31,7 @@ __all__ = [
     "PackageLoadError",
     "build_archive",
     "check",
+    "check_manifest_only",
     "open_package",
     "parse_manifest",
 ]

@@ -1,109 +1,251 @@
-"""Package lint: everything that is wrong at once (packages-and-forms.md A8)."""
+"""Package lint: everything that is wrong at once (packages-and-forms.md A8).
+
+Four passes, each giving all it finds: the manifest, the form, the structure and statements of every
+class file, and the compiler itself, which knows classes, contracts and metadata. The last one leaves
+out what an earlier pass has said of the same place.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal
 
-from vetro.muranopl import MuranoError, Runtime
+from vetro.muranopl import MuranoError, NoPackageFound, Runtime, version_spec
+from vetro.packages.check_classes import check_class_file
+from vetro.packages.check_codes import CODES, DEEP
+from vetro.packages.check_forms import check_form
+from vetro.packages.check_manifest import Declared, check_manifest
+from vetro.packages.check_yaml import Finding, Findings
 from vetro.packages.errors import PackageError
-from vetro.packages.package import Package, open_package, syntax
+from vetro.packages.manifest import FILE
+from vetro.packages.members import (
+    ArchiveLimits,
+    ArchiveMembers,
+    DirectoryMembers,
+    Members,
+    safe_name,
+)
+from vetro.packages.package import LOGO_BYTES, LOGO_STARTS, Package, open_package
+
+_ROOT_FILES = frozenset(
+    ["manifest.yaml", "LICENSE", "README.rst", "README.md", "images.lst", "template.yaml"]
+)
+_FOLDERS = ("Classes/", "Resources/", "UI/")
 
 
-@dataclass(frozen=True)
-class Finding:
-    """One thing to mend; ``file`` is relative to the package."""
-
-    level: Literal["error", "warning"]
-    code: str
-    message: str
-    file: str | None = None
-    line: int | None = None
-    column: int | None = None
+class NotAPackage(PackageError):
+    """There is nothing to check: no such file, no archive, no manifest."""
 
 
 def check(source: Path | bytes, runtime: Runtime | None = None) -> list[Finding]:
-    """All findings of a package: format errors, then each class, then advice.
+    """All findings of a package, in order of file and line. Raises NotAPackage.
 
     ``runtime`` holds what the package builds on (the core library); without one only the classes
     that the language itself has are there.
     """
+    members = _members(source)
+    if not members.has(FILE):
+        raise NotAPackage(f"Unable to find package manifest {FILE}")
+    manifest = Findings(FILE)
+    found: list[Finding] = manifest.found
+    declared = check_manifest(members.read(FILE), manifest)
+    if declared is None:
+        return found
+    manifest_is_good = not manifest.has_errors
+    _files(members, declared, manifest)
+    found = [*found, *_form(members, declared)]
+    classes: list[Finding] = []
+    if not declared.is_hot:
+        classes = _classes(members, declared)
+    found += classes
+    if manifest_is_good and declared.is_known and not declared.is_hot:
+        found += _deep(source, classes, found, runtime or Runtime(), manifest, declared)
+    return sort_findings(found)
+
+
+def check_manifest_only(source: Path | bytes) -> list[Finding]:
+    """What a client looks at before an upload: errors of the manifest alone."""
+    members = _members(source)
+    if not members.has(FILE):
+        raise NotAPackage(f"Unable to find package manifest {FILE}")
+    findings = Findings(FILE)
+    check_manifest(members.read(FILE), findings)
+    return [item for item in findings.found if item.level == "error"]
+
+
+def sort_findings(found: Iterable[Finding]) -> list[Finding]:
+    """Each finding once, by file, place and code."""
+    return sorted(
+        dict.fromkeys(found),
+        key=lambda item: (item.file or "", item.line or 0, item.column or 0, item.code),
+    )
+
+
+def _members(source: Path | bytes) -> Members:
+    limits = ArchiveLimits()
+    try:
+        if isinstance(source, bytes):
+            return ArchiveMembers(source, limits)
+        if source.is_dir():
+            return DirectoryMembers(source, limits)
+        if not source.is_file():
+            raise NotAPackage(f"Unable to find package file {source}")
+        return ArchiveMembers(source, limits)
+    except NotAPackage:
+        raise
+    except PackageError as error:
+        raise NotAPackage(error.message, file=error.file) from error
+
+
+# -- files ---------------------------------------------------------------------------------------
+
+
+def _has(members: Members, name: str) -> bool:
+    try:
+        return members.has(safe_name(name))
+    except PackageError:
+        return False
+
+
+def _files(members: Members, declared: Declared, findings: Findings) -> None:
+    add = findings.add
+    for name, (file, node) in declared.classes.items():
+        if not _has(members, f"Classes/{file}"):
+            add("E050", f"there is no file Classes/{file} for class {name}", node)
+    if declared.is_hot and not members.has("template.yaml"):
+        add("E050", "a Heat package has a template.yaml")
+    if declared.ui_node is not None and not _has(members, f"UI/{declared.ui}"):
+        add("E050", f"there is no file UI/{declared.ui}", declared.ui_node)
+    _logo(members, declared.logo, declared.logo_node, findings)
+    _logo(members, declared.supplier_logo, declared.supplier_logo_node, findings)
+    if declared.type == "Application":
+        if not declared.is_hot and not _has(members, f"UI/{declared.ui}"):
+            add("W073", "an Application has a form: UI/ui.yaml")
+        if not _has(members, declared.logo):
+            add("W074", "an Application has a logo: logo.png")
+    known = {*_ROOT_FILES, declared.logo, declared.supplier_logo}
+    named = {f"Classes/{file}" for file, _ in declared.classes.values()}
+    for name in members.names():
+        if name.startswith("Classes/"):
+            if name.endswith((".yaml", ".yml")) and name not in named and not declared.is_hot:
+                findings.found.append(
+                    Finding("warning", "W020", "not named in the manifest's Classes", name)
+                )
+        elif not name.startswith(_FOLDERS) and name not in known:
+            findings.found.append(
+                Finding("warning", "W120", "unexpected in the root of a package", name)
+            )
+    if not members.has("LICENSE"):
+        add("W121", "there is no LICENSE")
+
+
+def _logo(members: Members, name: str, node: object, findings: Findings) -> None:
+    if not _has(members, name):
+        if node is not None:
+            findings.add("E075", f"there is no file {name}", node)
+        return
+    try:
+        content = members.read(safe_name(name))
+    except PackageError as error:
+        findings.add("E075", error.message, node)
+        return
+    if len(content) > LOGO_BYTES:
+        findings.add("E075", f"{name} is larger than {LOGO_BYTES // 1024} KiB", node)
+    elif not content.startswith(LOGO_STARTS):
+        findings.add("E075", f"{name} is not a PNG, JPEG or GIF image", node)
+
+
+def _form(members: Members, declared: Declared) -> list[Finding]:
+    if not _has(members, f"UI/{declared.ui}"):
+        return []
+    findings = Findings(f"UI/{declared.ui}")
+    content = members.read(f"UI/{declared.ui}")
+    check_form(content, findings)
+    if not findings.found:
+        from vetro.packages.forms import FormError, load_form
+
+        try:
+            load_form(content.decode("utf-8-sig"), package_name=declared.full_name, title="")
+        except FormError as error:
+            findings.found.append(
+                Finding("error", "E087", str(error), findings.file, error.line, error.column)
+            )
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            findings.add("E087", f"the form cannot be read: {error}")
+    return findings.found
+
+
+def _classes(members: Members, declared: Declared) -> list[Finding]:
+    files: dict[str, list[str]] = {}
+    for name, (file, _) in declared.classes.items():
+        files.setdefault(file, []).append(name)
+    found: list[Finding] = []
+    for file, names in files.items():
+        path = f"Classes/{file}"
+        if _has(members, path):
+            findings = Findings(path)
+            check_class_file(
+                members.read(safe_name(path)), findings, format_=declared.format, wanted=names
+            )
+            found.extend(findings.found)
+    return found
+
+
+# -- the compiler --------------------------------------------------------------------------------
+
+
+def _deep(
+    source: Path | bytes,
+    classes: list[Finding],
+    known: list[Finding],
+    runtime: Runtime,
+    manifest: Findings,
+    declared: Declared,
+) -> list[Finding]:
     try:
         package = open_package(source)
     except PackageError as error:
-        return [_finding(error)]
-    return [*_classes(package, runtime or Runtime()), *_form(package), *_advice(package)]
-
-
-def _finding(error: PackageError) -> Finding:
-    return Finding("error", error.code, error.message, error.file, error.line, error.column)
-
-
-def _classes(package: Package, runtime: Runtime) -> list[Finding]:
-    findings: list[Finding] = []
-    broken = False
-    for file in dict.fromkeys(package.classes.values()):
-        try:
-            syntax(package.members.read(f"Classes/{file}"), f"Classes/{file}")
-        except PackageError as error:
-            broken = True
-            findings.append(_finding(error))
-    if broken:
-        return findings
-    runtime.add_package(package)
-    for name in package.classes:
-        try:
-            runtime.type(name)
-        except MuranoError as error:
-            place = error.position
-            findings.append(
-                Finding(
-                    "error",
-                    "E050",
-                    f"{name}: {error.message}",
-                    f"Classes/{package.classes[name]}",
-                    place.line if place else None,
-                    place.column if place else None,
-                )
-            )
-    return findings
-
-
-def _form(package: Package) -> list[Finding]:
-    text = package.ui
-    file = f"UI/{package.manifest.ui}"
-    if text is None:
-        if package.manifest.type == "Application":
-            return [Finding("warning", "W030", "an Application has no form", file)]
-        return []
-    from vetro.packages.forms import FormError, load_form
-
+        if any(item.level == "error" for item in known):
+            return []  # said already, with its place
+        return [Finding("error", "E001", error.message, error.file, error.line, error.column)]
+    missing = _missing_requirements(package, runtime, declared)
+    if missing:
+        return missing
     try:
-        load_form(text, package_name=package.full_name, title=package.manifest.name)
-    except FormError as error:
-        return [Finding("error", "E060", str(error), file, error.line, error.column)]
-    return []
-
-
-def _advice(package: Package) -> list[Finding]:
-    manifest = package.manifest
-    findings = [
-        Finding("warning", "W011", f"unknown key {key}", "manifest.yaml")
-        for key in manifest.unknown_keys
-    ]
-    if len(manifest.name) > 80:
-        findings.append(
-            Finding("error", "E027", "Name is longer than 80 characters", "manifest.yaml")
+        checked = runtime.check_package(runtime.add_package(package))
+    except MuranoError as error:
+        return [Finding("error", "E305", error.message, FILE)]
+    prefix = f"{package.full_name}/"
+    broken_files = {item.file for item in classes if item.level == "error"}
+    places = {(item.file, item.line, item.code) for item in classes}
+    found: list[Finding] = []
+    for item in checked:
+        code = DEEP.get(item.code, "E305" if item.code.startswith("E") else "W010")
+        file = item.position.file.removeprefix(prefix)
+        level = "error" if code.startswith("E") else "warning"
+        if (file, item.position.line, code) in places:
+            continue
+        if file in broken_files and code in ("E002", "E003", "E006", "E204", "E206", "E305"):
+            continue  # the compiler stops at the first of what the lint has listed
+        if code in ("W010", "W203", "W045"):
+            continue  # the lint says all of these itself
+        found.append(
+            Finding(level, code, item.message, file, item.position.line, item.position.column)
         )
-    if package.logo is None and manifest.type == "Application":
-        findings.append(Finding("warning", "W031", "an Application has no logo", manifest.logo))
-    if not manifest.description:
-        findings.append(Finding("warning", "W032", "no Description", "manifest.yaml"))
-    listed = {f"Classes/{file}" for file in manifest.classes.values()}
-    findings.extend(
-        Finding("warning", "W033", "not named in the manifest's Classes", name)
-        for name in package.members.names()
-        if name.startswith("Classes/") and name.endswith((".yaml", ".yml")) and name not in listed
-    )
-    return findings
+    return found
+
+
+def _missing_requirements(package: Package, runtime: Runtime, declared: Declared) -> list[Finding]:
+    found: list[Finding] = []
+    for name, spec in package.requirements.items():
+        try:
+            runtime.find_package(name, version_spec(spec))
+        except NoPackageFound as error:
+            node = declared.requirements.get(name)
+            place = Findings(FILE)
+            place.add("E307", error.message, node)
+            found += place.found
+    return found
+
+
+__all__ = ["CODES", "Finding", "NotAPackage", "check", "check_manifest_only", "sort_findings"]

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import yaml
 
-from vetro.muranopl.versions import Version, version_spec
+from vetro.muranopl import Version, version_spec
 from vetro.packages.errors import PackageFormatError, PackageLimitError, PackageLoadError
 
 FILE = "manifest.yaml"

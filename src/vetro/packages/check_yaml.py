@@ -1,0 +1,294 @@
+"""YAML as the lint reads it: nodes with places, every key kept, expressions told from text."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal, cast
+
+import yaml
+
+from vetro.packages.check_codes import CODES
+from vetro.yaql import MURANOPL, STANDARD, YaqlException, ast, parse
+
+MAX_BYTES = 4 * 2**20
+MAX_DEPTH = 100
+MAX_ALIASES = 1000
+_STR = "tag:yaml.org,2002:str"
+_NULL = "tag:yaml.org,2002:null"
+_TEXT_IN_CODE = re.compile(r"[\s\w.]*\Z")
+_TEXT_IN_FORMS = re.compile(r"[\s\w.:]*\Z")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing to mend; ``file`` is relative to the package, lines and columns count from 1."""
+
+    level: Literal["error", "warning"]
+    code: str
+    message: str
+    file: str | None = None
+    line: int | None = None
+    column: int | None = None
+
+
+@dataclass
+class Findings:
+    """Collects what is found in one file."""
+
+    file: str
+    found: list[Finding] = field(default_factory=list[Finding])
+
+    def add(self, code: str, message: str, node: Any = None) -> None:
+        """Add a finding at a node, or for the file as a whole."""
+        assert code in CODES, code
+        mark = getattr(node, "start_mark", None)
+        self.found.append(
+            Finding(
+                "error" if code.startswith("E") else "warning",
+                code,
+                message,
+                self.file,
+                None if mark is None else mark.line + 1,
+                None if mark is None else mark.column + 1,
+            )
+        )
+
+    @property
+    def has_errors(self) -> bool:
+        """Whether anything here is more than advice."""
+        return any(item.level == "error" for item in self.found)
+
+
+def read_documents(content: bytes, findings: Findings) -> list[Any] | None:
+    """The nodes of every document; None (with a finding) when the file is not YAML."""
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        findings.add("E002", f"not UTF-8 text: {error}")
+        return None
+    try:
+        reason = _too_much(text)
+        if reason is not None:
+            findings.add("E003", reason[0], reason[1])
+            return None
+        nodes = list(cast("Iterable[Any]", cast("Any", yaml).compose_all(text, yaml.CSafeLoader)))
+    except yaml.MarkedYAMLError as error:
+        problem = error.problem or error.context or "not YAML"
+        mark = error.problem_mark or error.context_mark
+        hint = ""
+        if mark is not None:
+            lines = text.splitlines()
+            if 0 <= mark.line < len(lines) and re.search(r":\s*[>!*%@`]", lines[mark.line]):
+                hint = "; quote a value that starts with > ! * % @ or `"
+        findings.add("E002", f"{problem}{hint}", _At(mark))
+        return None
+    except yaml.YAMLError as error:
+        findings.add("E002", str(error))
+        return None
+    found = [node for node in nodes if node is not None and not is_null(node)]
+    for node in found:
+        _duplicates(node, findings)
+    return found
+
+
+@dataclass
+class _At:
+    start_mark: Any
+
+
+def _too_much(text: str) -> tuple[str, Any] | None:
+    if len(text) > MAX_BYTES:
+        return f"larger than {MAX_BYTES} bytes", None
+    depth = aliases = 0
+    for event in cast("Iterable[Any]", cast("Any", yaml).parse(text, yaml.CSafeLoader)):
+        if isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
+            depth += 1
+            if depth > MAX_DEPTH:
+                return f"nested deeper than {MAX_DEPTH}", event
+        elif isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent)):
+            depth -= 1
+        elif isinstance(event, yaml.AliasEvent):
+            aliases += 1
+            if aliases > MAX_ALIASES:
+                return f"more than {MAX_ALIASES} aliases", event
+    return None
+
+
+def _duplicates(root: Any, findings: Findings) -> None:
+    for node in walk(root):
+        if not isinstance(node, yaml.MappingNode):
+            continue
+        seen: dict[tuple[str, str], Any] = {}
+        for key, _ in pairs(node):
+            if not isinstance(key, yaml.ScalarNode) or key.value == "<<":
+                continue
+            first = seen.setdefault((key.tag, str(key.value)), key)
+            if first is not key:
+                findings.add(
+                    "E006",
+                    f"the key {key.value} stands twice: first in line "
+                    f"{first.start_mark.line + 1}, column {first.start_mark.column + 1}",
+                    key,
+                )
+
+
+def walk(root: Any) -> Iterator[Any]:
+    """Every node once, keys included, without recursion."""
+    stack = [root]
+    seen: set[int] = set()
+    while stack:
+        node = stack.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        yield node
+        if isinstance(node, yaml.MappingNode):
+            for key, value in reversed(pairs(node)):
+                stack.extend((value, key))
+        elif isinstance(node, yaml.SequenceNode):
+            stack.extend(reversed(items(node)))
+
+
+def pairs(node: Any) -> list[tuple[Any, Any]]:
+    """Key and value nodes of a map, in order."""
+    return cast("list[tuple[Any, Any]]", node.value)
+
+
+def items(node: Any) -> list[Any]:
+    """The nodes of a list."""
+    return cast("list[Any]", node.value)
+
+
+def entries(node: Any) -> list[tuple[str, Any, Any]]:
+    """Key text, key node and value node of a map."""
+    return [
+        (str(key.value), key, value)
+        for key, value in pairs(node)
+        if isinstance(key, yaml.ScalarNode)
+    ]
+
+
+def get(node: Any, name: str) -> Any:
+    """The value node of a key, or None."""
+    for key, _, value in entries(node):
+        if key == name:
+            return value
+    return None
+
+
+def is_map(node: Any) -> bool:
+    """Whether the node is a map."""
+    return isinstance(node, yaml.MappingNode)
+
+
+def is_list(node: Any) -> bool:
+    """Whether the node is a list."""
+    return isinstance(node, yaml.SequenceNode)
+
+
+def is_scalar(node: Any) -> bool:
+    """Whether the node is a scalar."""
+    return isinstance(node, yaml.ScalarNode)
+
+
+def is_null(node: Any) -> bool:
+    """Whether the node is empty or null."""
+    return node is None or (isinstance(node, yaml.ScalarNode) and node.tag == _NULL)
+
+
+def is_text(node: Any) -> bool:
+    """Whether the node is text (an expression is text, too)."""
+    return isinstance(node, yaml.ScalarNode) and node.tag in (_STR, "!yaql", "!")
+
+
+def is_boolean(node: Any) -> bool:
+    """Whether the node is true or false."""
+    return isinstance(node, yaml.ScalarNode) and node.tag.endswith(":bool")
+
+
+def is_integer(node: Any) -> bool:
+    """Whether the node is a whole number."""
+    return isinstance(node, yaml.ScalarNode) and node.tag.endswith(":int")
+
+
+def text_of(node: Any) -> str | None:
+    """The text of a scalar, as written; None for other nodes."""
+    if isinstance(node, yaml.ScalarNode):
+        return str(cast("Any", node).value)
+    return None
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How plain scalars are told apart: by class files, or by forms."""
+
+    certainly_text: re.Pattern[str]
+    parse: Callable[[str], ast.Expression]
+
+    def expression(self, node: Any) -> ast.Expression | None:
+        """The tree of a scalar that is an expression."""
+        if not isinstance(node, yaml.ScalarNode):
+            return None
+        text = str(cast("Any", node).value)
+        forced = node.tag == "!yaql"
+        if not forced:
+            plain = not cast("Any", node).style
+            if not plain or node.tag != _STR or self.certainly_text.match(text):
+                return None
+        try:
+            return self.parse(text)
+        except (YaqlException, RecursionError):
+            return None
+
+    def refusal(self, node: Any) -> str | None:
+        """Why a scalar that looks like an expression is not one; None when it does not."""
+        if not isinstance(node, yaml.ScalarNode):
+            return None
+        text = str(cast("Any", node).value)
+        forced = node.tag == "!yaql"
+        if not forced and (cast("Any", node).style or "$" not in text):
+            return None
+        try:
+            self.parse(text)
+        except YaqlException as error:
+            return str(error.message)
+        except RecursionError:
+            return "nested too deep"
+        return None
+
+
+CODE = Reading(_TEXT_IN_CODE, lambda text: parse(text, MURANOPL))
+FORMS = Reading(_TEXT_IN_FORMS, lambda text: parse(text, STANDARD))
+
+
+def is_accident(tree: ast.Expression | None) -> bool:
+    """Whether an expression is an operation on bare words (`my-app`), surely meant as text."""
+    if not isinstance(tree, (ast.Binary, ast.Unary)):
+        return False
+    words = False
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Variable, ast.Call, ast.MethodCall, ast.TypeLiteral)):
+            return False
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            return False
+        words = words or isinstance(node, ast.Keyword)
+    return words
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """`; did you mean X?`, or nothing."""
+    near = difflib.get_close_matches(name, list(known), 1, 0.6)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def unknown_keys(
+    node: Any, known: Iterable[str], what: str, findings: Findings, code: str = "E021"
+) -> None:
+    """A finding for each key of a map that means nothing there."""
+    allowed = list(known)
+    for name, key, _ in entries(node):
+        if name not in allowed:
+            findings.add(code, f"{what} has no key {name}{suggestion(name, allowed)}", key)

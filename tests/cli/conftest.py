@@ -1,0 +1,50 @@
+"""Package directories made for a test, and the command run in this process."""
+
+import textwrap
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from vetro.cli import cli
+
+
+@pytest.fixture
+def invoke():
+    """`invoke(*arguments, input=None) -> (exit code, output)`: the command in this process."""
+
+    def run(*arguments, **options):
+        result = CliRunner().invoke(cli, [str(item) for item in arguments], **options)
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result.exit_code, result.output
+
+    return run
+
+
+@pytest.fixture
+def make_package(tmp_path):
+    """`make_package(name, files, **manifest) -> Path`: a directory; classes are found in the text."""
+
+    def make(name, files, *, classes=None, type_="Library", extra="") -> Path:
+        root = tmp_path / name
+        found = dict(classes or {})
+        for file, text in files.items():
+            path = root / file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(textwrap.dedent(text), encoding="utf-8")
+            if classes is None and file.startswith("Classes/"):
+                for line in textwrap.dedent(text).splitlines():
+                    if line.startswith("Name: "):
+                        short = line.removeprefix("Name: ").strip()
+                        full = short if "." in short else f"{name}.{short}"
+                        found[full] = file.removeprefix("Classes/")
+        lines = ["Format: '1.4'", f"Type: {type_}", f"FullName: {name}", "Description: A package"]
+        lines.append("Classes:" if found else "Classes: {}")
+        lines += [f"  {full}: {file}" for full, file in found.items()]
+        if "manifest.yaml" not in files:
+            text = "\n".join(lines) + "\n" + textwrap.dedent(extra)
+            (root / "manifest.yaml").write_text(text, encoding="utf-8")
+        return root
+
+    return make
