@@ -10,7 +10,8 @@
 Phases, one module each, each opening with what it establishes for the next:
 `scanner` (text to tokens) → `parser` with `grammar` (tokens to a tree, `ast`) → `scopes` (what
 names mean) → `codegen` with `arithmetic`, `forms`, `inlining` (tree to Python text and `slots`) →
-`sites` (calls resolved once per shape of argument types) → `standard` (the functions).
+`sites` (calls resolved once per shape of argument types) → `standard` (the functions). `lint` says
+what is allowed but rarely meant.
 
 Hosts that compile expressions into code of their own start at the text of `codegen`; those that
 add functions at `library`; those that bound evaluations at `evaluation`.
@@ -56,6 +57,7 @@ from .expression import Expression, evaluate
 from .expression import compile_expression as compile
 from .grammar import MURANOPL, STANDARD, Grammar
 from .library import Library, standard_library
+from .lint import Finding, lint
 from .parser import parse
 from .runtime import property_site
 from .scopes import Scope
@@ -122,6 +124,7 @@ __all__ = [
     "EvaluationCancelled",
     "Expression",
     "ExpressionCodegen",
+    "Finding",
     "FormatException",
     "FrozenDict",
     "FunctionResolutionError",
@@ -182,6 +185,7 @@ __all__ = [
     "host_text",
     "kind_of",
     "legacy_names",
+    "lint",
     "locate",
     "method_site",
     "parse",

@@ -467,7 +467,9 @@ class ExpressionCodegen:
     ) -> Code:
         each = self.lambda_argument(item, Lazy(1), scope).text
         slot = self.runtime_slot("legacy_index", node)
-        return Code(f"{slot}({self.rt}, {target.text}, {self.outer_dollar(scope)}, {each})")
+        # A key that costs nothing and changes nothing to look at.
+        key = f", {each}" if isinstance(item, (ast.Keyword, ast.Constant, ast.Variable)) else ""
+        return Code(f"{slot}({self.rt}, {target.text}, {self.outer_dollar(scope)}, {each}{key})")
 
     def _list(self, node: ast.ListLiteral, scope: Scope | None) -> Code:
         if any(isinstance(item, ast.Pair) for item in node.items):

@@ -212,6 +212,14 @@ class Evaluation:
         """How `str` and `format` show a host value: opaque unless a host says more."""
         return f"<{type(value).__name__}>"
 
+    def legacy_lookup(self, key: Any) -> bool:
+        """Whether `$d[key]` of the legacy flavour is the value of a key that the mapping has.
+
+        False, as older programs have it, makes it a filter of the keys. Called each time such an
+        expression meets such a mapping, so a host may warn its user here.
+        """
+        return False
+
     def is_host_method_receiver(self, receiver: Any) -> bool:
         """Whether methods of `receiver` are asked of `host_method` before the library."""
         return False

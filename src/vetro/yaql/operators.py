@@ -312,10 +312,18 @@ def index_or_default(rt: Evaluation, target: Any, key: Any, default: Any) -> Any
     return _registered(rt, "#indexer", target, key, default)
 
 
-def legacy_index(rt: Evaluation, target: Any, outer: Any, each: Callable[[Any], Any]) -> Any:
+def legacy_index(
+    rt: Evaluation,
+    target: Any,
+    outer: Any,
+    each: Callable[[Any], Any],
+    plain_key: Callable[[Any], Any] | None = None,
+) -> Any:
     """`target[expression]` of the legacy flavour: an element of a list, else a filter (section 8).
 
-    `each` evaluates the expression for a `$`; `outer` is the `$` around the index.
+    `each` evaluates the expression for a `$`; `outer` is the `$` around the index. `plain_key` is
+    the same where the expression is a word, a constant or a variable: then a mapping that has such
+    a key was probably meant to be looked up, and the host hears of it (`Evaluation.legacy_lookup`).
     """
     kind = kind_of[type(target)]
     if kind == LIST:
@@ -336,6 +344,10 @@ def legacy_index(rt: Evaluation, target: Any, outer: Any, each: Callable[[Any], 
                 ) from None
         rt.charge(len(target))
         return filter(each, target)
+    if kind == MAPPING and plain_key is not None:
+        key = hashable(plain_key(outer), rt)
+        if key in target and rt.legacy_lookup(key):
+            return target[key]
     if kind & ITERABLE or kind == MAPPING:
         return filter(each, target)
     return _registered(rt, "#indexer", target, each(outer))
