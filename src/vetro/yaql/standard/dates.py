@@ -214,17 +214,17 @@ def microsecond(dt: Moment) -> int:
 
 @registry.function("#property#days")
 def days(ts: Timespan) -> float:
-    return ts.total_seconds() / 86400.0
+    return ts / datetime.timedelta(days=1)
 
 
 @registry.function("#property#hours")
 def hours(ts: Timespan) -> float:
-    return ts.total_seconds() / 3600.0
+    return ts / datetime.timedelta(hours=1)
 
 
 @registry.function("#property#minutes")
 def minutes(ts: Timespan) -> float:
-    return ts.total_seconds() / 60.0
+    return ts / datetime.timedelta(minutes=1)
 
 
 @registry.function("#property#seconds")
@@ -234,7 +234,7 @@ def seconds(ts: Timespan) -> float:
 
 @registry.function("#property#milliseconds")
 def milliseconds(ts: Timespan) -> float:
-    return ts.total_seconds() * 1000.0
+    return ts / datetime.timedelta(milliseconds=1)
 
 
 @registry.function("#property#microseconds")
