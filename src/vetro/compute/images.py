@@ -11,8 +11,9 @@ from sqlalchemy import Row, delete, insert, select, update
 
 from vetro.compute.fabric import text
 from vetro.compute.faults import conflict, invalid_parameters, not_found
-from vetro.compute.servers import api_time
+from vetro.compute.records import api_time
 from vetro.compute.tables import images
+from vetro.http import Fault
 from vetro.storage import Database
 
 Body = dict[str, Any]
@@ -86,6 +87,13 @@ class ImageStore:
         if not active:
             raise not_found(f"image {wanted} not found")
         return active[0]
+
+    async def find(self, uuid: str) -> Row[Any] | None:
+        """An image by uuid or name; ``None`` when it is not known here."""
+        try:
+            return await self.get(uuid)
+        except Fault:
+            return None
 
     async def listing(self, owner: str | None) -> list[Body]:
         """Images a project may use, by name."""

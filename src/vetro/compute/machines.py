@@ -2,21 +2,52 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import uuid as uuids
 from typing import Any, cast
 
+import structlog
 from sqlalchemy import Row, delete, insert, select, update
 
 from vetro.compute.allocation import allocate, request_of
-from vetro.compute.faults import invalid_argument, invalid_parameters, no_server, not_found
+from vetro.compute.exclusion import exclude
+from vetro.compute.faults import (
+    internal_error,
+    invalid_argument,
+    invalid_parameters,
+    no_server,
+    not_found,
+    task_failed,
+)
 from vetro.compute.netstate import NetworkReconciler
-from vetro.compute.nodetasks import NodeTaskError, NodeTasks
-from vetro.compute.servers import ServerStore
-from vetro.compute.tables import ports, subnets, vms
+from vetro.compute.nodetasks import NodeTaskError, NodeTasks, TaskEnd
+from vetro.compute.parameters import UUID
+from vetro.compute.records import mapping, text_of, whole
+from vetro.compute.servers import CHANNEL, Agent, ServerStore
+from vetro.compute.tables import ports, servers, subnets, tasks, vms
 from vetro.storage import Database, Transaction
 
 Body = dict[str, Any]
+log = structlog.get_logger(__name__)
+
+#: Nobody says of a VM in one of these that it runs, whatever its node reports.
+UNMADE = ("allocated", "creating", "failed")
+#: Tasks that answer with the VM as it is afterwards.
+_CHANGING = (
+    "machine_boot",
+    "machine_shutdown",
+    "machine_reboot",
+    "machine_kill",
+    "machine_update",
+    "machine_reprovision",
+    "machine_create_snapshot",
+    "machine_rollback_snapshot",
+    "machine_delete_snapshot",
+)
+#: What two creations of one uuid must agree in to be the same request.
+_SAME = ("image_uuid", "owner_uuid", "brand")
+HVM_BRANDS = ("kvm", "bhyve")
 
 
 class Machines:
@@ -33,6 +64,11 @@ class Machines:
         self.servers = servers
         self.work = work
         self.networks = networks
+        work.before("machine_create", self._prepare)
+        work.after("machine_create", self._created)
+        work.after("machine_destroy", self._destroyed)
+        for task in _CHANGING:
+            work.after(task, self._changed)
 
     async def allocate(self, body: Body) -> Body:
         """Choose a server; with ``reserve`` hold the room under the VM's uuid. Errors: 409, 500.
@@ -87,66 +123,132 @@ class Machines:
         async with self.database.read() as tx:
             return (await tx.execute(query)).first()
 
-    async def create(self, server_uuid: str, body: Body) -> Body:
+    async def create(
+        self,
+        agent: Agent,
+        body: Body,
+        *,
+        request_id: str = "",
+        fence: Body | None = None,
+        job_uuid: str | None = None,
+    ) -> Body:
         """Make a VM on a server. Its ports (``ports``: uuids) become its NICs. Returns the task.
 
         Asked again for a VM that is being made or is there, it answers the same and makes nothing.
+        Errors: 404 for a port, 409.
         """
-        uuid = str(body.get("uuid") or uuids.uuid4())
-        try:
-            uuids.UUID(uuid)
-        except ValueError as error:
-            raise invalid_argument("Invalid vm_uuid") from error
-        request = request_of(body, None)
-        if isinstance(request, tuple):
-            raise invalid_parameters({request[0]: request[1]})
+        server_uuid = agent.server_uuid
+        uuid = str(body.get("uuid") or uuids.uuid4()).lower()
+        if not UUID.match(uuid):
+            raise invalid_argument("Invalid vm_uuid")
+        given: Any = body.get("ports") or []
+        if not isinstance(given, list):
+            raise invalid_parameters({"ports": "value was not an array"})
         async with self.database.transaction() as tx:
-            agent = await self.servers.agent(tx, server_uuid)
+            await exclude(self.database, tx, f"vm {uuid}")
             known = (await tx.execute(select(vms).where(vms.c.uuid == uuid))).first()
             if known is not None and known.server_uuid != server_uuid:
                 raise invalid_argument(f"VM {uuid} lives on server {known.server_uuid}")
-            given: list[object] = body.get("ports") or []
-            wanted = [str(port) for port in given]
-            nics = await self._bind(tx, uuid, wanted)
-            payload = {k: v for k, v in body.items() if k not in ("ports", "reserve")}
+            if known is not None and known.state == "creating":
+                running = await self._creation(tx, uuid)
+                if running is not None:
+                    return {"vm_uuid": uuid, "id": running}
+            nics = await self._bind(tx, uuid, [str(port) for port in cast("list[Any]", given)])
+            payload = {k: v for k, v in body.items() if k not in ("ports", "reserve", "ticket")}
             payload = {**payload, "uuid": uuid, "nics": nics or payload.get("nics") or []}
-            values: Body = {
-                "server_uuid": server_uuid,
-                "owner_uuid": request.owner_uuid,
-                "alias": body.get("alias"),
-                "state": "creating",
-                "memory_mib": request.memory,
-                "quota_gib": -(-request.disk // 1024),
-                "cpu_cap": request.cpu,
-                "vm": {"nics": nics, "alias": body.get("alias"), "owner_uuid": request.owner_uuid},
-            }
-            if known is None:
-                await tx.execute(
-                    insert(vms).values(uuid=uuid, created=self.database.clock.now(), **values)
-                )
-            elif known.state in ("allocated", "creating", "failed"):
-                await tx.execute(update(vms).where(vms.c.uuid == uuid).values(**values))
+            id_ = str(uuids.uuid4())
+            if known is not None and known.state not in UNMADE:
+                # It is there: the task only confirms it.
+                await self.work.store(
+                    tx, id_, agent, "machine_load", {"uuid": uuid}, vm_uuid=uuid,
+                    request_id=request_id, job_uuid=job_uuid,
+                )  # fmt: skip
+            else:
+                await self._keep(tx, server_uuid, uuid, payload, known)
+                await self.work.store(
+                    tx, id_, agent, "machine_create", payload, vm_uuid=uuid,
+                    request_id=request_id, fence=fence, job_uuid=job_uuid,
+                )  # fmt: skip
+        await self.work.launch(id_)
+        return {"vm_uuid": uuid, "id": id_}
 
-        async def prepare() -> None:
-            await self.networks.apply(server_uuid)
+    async def _creation(self, tx: Transaction, uuid: str) -> str | None:
+        """The creation of a VM that is going on."""
+        query = select(tasks.c.id).where(
+            tasks.c.vm_uuid == uuid, tasks.c.task == "machine_create", tasks.c.status == "active"
+        )
+        row = (await tx.execute(query)).first()
+        return row.id if row is not None else None
 
-        async def finish(good: bool, result: Body) -> None:
-            made = cast("Body", result.get("vm") or {})
-            state = str(made.get("state") or "running") if good else "failed"
-            change: Body = {"state": state}
-            if good:
-                change["vm"] = made
-            async with self.database.transaction() as tx:
-                await tx.execute(update(vms).where(vms.c.uuid == uuid).values(**change))
-
-        if known is not None and known.state not in ("allocated", "creating", "failed"):
-            # It is there: the task only confirms it.
-            task = await self.work.start(agent, "machine_load", {"uuid": uuid}, vm_uuid=uuid)
+    async def _keep(
+        self, tx: Transaction, server_uuid: str, uuid: str, payload: Body, known: Row[Any] | None
+    ) -> None:
+        memory = whole(payload.get("max_physical_memory")) or whole(payload.get("ram")) or 256
+        disk = sum(whole(mapping(one).get("size")) for one in _listed(payload.get("disks")))
+        values: Body = {
+            "server_uuid": server_uuid,
+            "owner_uuid": text_of(payload.get("owner_uuid"), 64),
+            "alias": text_of(payload.get("alias")) or None,
+            "state": "creating",
+            "memory_mib": _column(memory),
+            "quota_gib": _column(whole(payload.get("quota")) or -(-disk // 1024)),
+            "cpu_cap": _column(whole(payload.get("cpu_cap"))),
+            "vm": {
+                "nics": payload["nics"],
+                "alias": payload.get("alias"),
+                "owner_uuid": payload.get("owner_uuid"),
+                "brand": payload.get("brand"),
+            },
+            "payload": payload,
+        }
+        if known is None:
+            now = self.database.clock.now()
+            await tx.execute(insert(vms).values(uuid=uuid, created=now, **values))
         else:
-            task = await self.work.start(
-                agent, "machine_create", payload, vm_uuid=uuid, finish=finish, before=prepare
+            await tx.execute(update(vms).where(vms.c.uuid == uuid).values(**values))
+        tx.notify(CHANNEL, server_uuid)
+
+    async def _prepare(self, server_uuid: str, _params: Body) -> None:
+        """The networks are there before the VM is."""
+        await self.networks.apply(server_uuid)
+
+    async def _created(self, end: TaskEnd) -> TaskEnd | None:
+        """Remember how a creation ended. A VM that is there already, the same, counts as made."""
+        good, result = end.good, end.result
+        details = mapping(result.get("details"))
+        if not good and details.get("restCode") == "VmAlreadyExists":
+            there = await self._same_vm(end)
+            if there is not None:
+                good, result = True, {"vm": there}
+        made = mapping(result.get("vm"))
+        change: Body = {"state": text_of(made.get("state"), 20) or "running" if good else "failed"}
+        if good:
+            change["vm"] = made
+        async with self.database.transaction() as tx:
+            await tx.execute(
+                update(vms)
+                .where(vms.c.uuid == end.vm_uuid, vms.c.state.in_(UNMADE))
+                .values(**change)
             )
-        return {"vm_uuid": uuid, "id": task}
+            tx.notify(CHANNEL, end.server_uuid)
+        if good == end.good:
+            return None
+        return TaskEnd(end.id, end.task, end.server_uuid, end.vm_uuid, end.params, good, result)
+
+    async def _same_vm(self, end: TaskEnd) -> Body | None:
+        """The VM a creation found in its way, when it is what was asked for."""
+        async with self.database.read() as tx:
+            row = await self.servers.row(tx, end.server_uuid)
+        try:
+            there = await self.work.run(
+                self.servers.agent_of(row), "machine_load", {"uuid": end.vm_uuid}
+            )
+        except NodeTaskError:
+            return None
+        for name in _SAME:
+            if name in there and name in end.params and there[name] != end.params[name]:
+                return None
+        return there if there.get("state") in ("running", "stopped") else None
 
     async def _bind(self, tx: Transaction, uuid: str, wanted: list[str]) -> list[Body]:
         nics: list[Body] = []
@@ -180,54 +282,112 @@ class Machines:
             )
         return nics
 
-    async def act(self, server_uuid: str, uuid: str, task: str, params: Body) -> Body:
-        """Start a task on a VM; returns it. Errors: 404, 409."""
-        row = await self.find(uuid, server_uuid)
-        if row is None:
-            raise not_found(f"VM {uuid} not found")
-        async with self.database.read() as tx:
-            agent = await self.servers.agent(tx, row.server_uuid)
-
-        async def finish(good: bool, result: Body) -> None:
-            made = cast("Body", result.get("vm") or {})
-            if good and made.get("state"):
-                async with self.database.transaction() as tx:
-                    await tx.execute(
-                        update(vms).where(vms.c.uuid == uuid).values(state=made["state"], vm=made)
-                    )
-
+    async def act(
+        self,
+        agent: Agent,
+        uuid: str,
+        task: str,
+        params: Body,
+        *,
+        request_id: str = "",
+        fence: Body | None = None,
+        job_uuid: str | None = None,
+    ) -> Body:
+        """Start a task on a VM; returns it. That there is no such VM shows as the task's failure."""
         id_ = await self.work.start(
-            agent, task, {"uuid": uuid, **params}, vm_uuid=uuid, finish=finish
+            agent,
+            task,
+            {**params, "uuid": uuid, "server_uuid": agent.server_uuid},
+            vm_uuid=uuid,
+            request_id=request_id,
+            fence=fence,
+            job_uuid=job_uuid,
         )
         return {"vm_uuid": uuid, "id": id_}
 
-    async def destroy(self, server_uuid: str, uuid: str) -> Body:
-        """Destroy a VM, part its ports and forget it; repeating it is harmless. Errors: 404, 409."""
-        row = await self.find(uuid, server_uuid)
+    async def _changed(self, end: TaskEnd) -> None:
+        """A finished task's VM is known at once, not only with the node's next status."""
+        made = mapping(end.result.get("vm"))
+        if not end.good or not made.get("state") or not end.vm_uuid:
+            return
+        state = text_of(made.get("state"), 20)
+        change: Body = {"state": state, "vm": made}
+        for name, column in (
+            ("max_physical_memory", "memory_mib"),
+            ("quota", "quota_gib"),
+            ("cpu_cap", "cpu_cap"),
+        ):
+            if whole(made.get(name)):
+                change[column] = _column(whole(made[name]))
+        if text_of(made.get("alias")):
+            change["alias"] = text_of(made["alias"])
+        async with self.database.transaction() as tx:
+            changed = await tx.execute(
+                update(vms).where(vms.c.uuid == end.vm_uuid).values(**change)
+            )
+            if changed.rowcount == 0:
+                await self._change_reported(tx, end.server_uuid, end.vm_uuid, made)
+            tx.notify(CHANNEL, end.server_uuid)
+
+    async def _change_reported(
+        self, tx: Transaction, server_uuid: str, uuid: str, made: Body | None
+    ) -> None:
+        """A VM we did not make: what its node reported of it is renewed."""
+        query = select(servers.c.sample).where(servers.c.uuid == server_uuid).with_for_update()
+        row = (await tx.execute(query)).first()
         if row is None:
-            raise not_found(f"VM {uuid} not found")
-        if row.state == "allocated":
-            await self._forget(uuid)
+            return
+        sample = mapping(row.sample)
+        reported = mapping(sample.get("vms"))
+        if made is None:
+            if uuid not in reported:
+                return
+            reported = {k: v for k, v in reported.items() if k != uuid}
+        else:
+            known = mapping(reported.get(uuid))
+            fields = (
+                "brand", "cpu_cap", "last_modified", "max_physical_memory", "owner_uuid", "quota",
+                "state", "uuid", "zone_state",
+            )  # fmt: skip
+            news = {name: made[name] for name in fields if name in made}
+            reported = {**reported, uuid: {**known, **news}}
+        await tx.execute(
+            update(servers)
+            .where(servers.c.uuid == server_uuid)
+            .values(sample={**sample, "vms": reported})
+        )
+
+    async def destroy(
+        self, agent: Agent, uuid: str, params: Body, *, request_id: str = "",
+        fence: Body | None = None, job_uuid: str | None = None,
+    ) -> Body:  # fmt: skip
+        """Destroy a VM, part its ports and forget it; repeating it is harmless."""
+        row = await self.find(uuid, agent.server_uuid)
+        if row is not None and row.state == "allocated":
+            await self.forget(uuid)
             return {"vm_uuid": uuid, "id": None}
-        async with self.database.read() as tx:
-            agent = await self.servers.agent(tx, row.server_uuid)
+        return await self.act(
+            agent, uuid, "machine_destroy", params, request_id=request_id, fence=fence,
+            job_uuid=job_uuid,
+        )  # fmt: skip
 
-        async def finish(good: bool, _result: Body) -> None:
-            if not good:
-                return
-            await self._forget(uuid)
-            try:
-                await self.networks.apply(row.server_uuid)
-            except NodeTaskError:
-                # The instance is gone; its network state is told again at the next change.
-                return
+    async def _destroyed(self, end: TaskEnd) -> None:
+        if not end.good or not end.vm_uuid:
+            return
+        row = await self.find(end.vm_uuid)
+        if row is not None and row.server_uuid == end.server_uuid:
+            await self.forget(end.vm_uuid)
+        async with self.database.transaction() as tx:
+            await self._change_reported(tx, end.server_uuid, end.vm_uuid, None)
+            tx.notify(CHANNEL, end.server_uuid)
+        try:
+            await self.networks.apply(end.server_uuid)
+        except NodeTaskError as error:
+            # The instance is gone; its network state is told again at the next change.
+            log.warning("a node's networks were not told", server=end.server_uuid, error=str(error))
 
-        id_ = await self.work.start(
-            agent, "machine_destroy", {"uuid": uuid}, vm_uuid=uuid, finish=finish
-        )
-        return {"vm_uuid": uuid, "id": id_}
-
-    async def _forget(self, uuid: str) -> None:
+    async def forget(self, uuid: str) -> None:
+        """Forget a VM and part its ports."""
         async with self.database.transaction() as tx:
             await tx.execute(
                 update(ports)
@@ -236,26 +396,61 @@ class Machines:
             )
             await tx.execute(delete(vms).where(vms.c.uuid == uuid))
 
-    async def load(self, server_uuid: str, uuid: str) -> Body:
-        """A VM as its node sees it now. Errors: 404, 409, 500."""
-        row = await self.find(uuid, server_uuid)
-        if row is None:
-            raise not_found(f"VM {uuid} not found")
-        record = {
-            **row.vm,
-            "uuid": row.uuid,
-            "server_uuid": row.server_uuid,
-            "state": row.state,
-            "alias": row.alias,
-        }
-        if row.state in ("allocated", "creating"):
-            return record
-        async with self.database.read() as tx:
-            agent = await self.servers.agent(tx, row.server_uuid)
+    async def ask(
+        self,
+        agent: Agent,
+        task: str,
+        params: Body,
+        *,
+        seconds: float,
+        request_id: str = "",
+        codes: tuple[str, ...] = ("VmNotFound",),
+    ) -> Body:
+        """Run a task that only asks, within ``seconds``. Errors: 404 and others by restCode, 500."""
         try:
-            return {**record, **await self.work.run(agent, "machine_load", {"uuid": uuid})}
+            async with asyncio.timeout(seconds):
+                return await self.work.run(agent, task, params, request_id=request_id)
+        except TimeoutError as error:
+            raise internal_error(
+                f"Time-out reached waiting for {task} request to return"
+            ) from error
         except NodeTaskError as error:
-            details = cast("Body", error.details or {})
-            if details.get("restCode") == "VmNotFound":
-                raise not_found(f"VM {uuid} not found") from error
-            raise
+            if error.rest_code == "VmNotFound" and "VmNotFound" in codes:
+                raise not_found(f"VM {params.get('uuid')} not found") from error
+            raise task_failed(str(error), error.details, codes=codes) from error
+
+    async def load(
+        self, agent: Agent, uuid: str, *, include_dni: bool = False, request_id: str = ""
+    ) -> Body:
+        """A VM as its node sees it now; one that is being made, as it is known. Errors: 404, 500."""
+        row = await self.find(uuid, agent.server_uuid)
+        record: Body = {"uuid": uuid, "server_uuid": agent.server_uuid}
+        if row is not None:
+            record |= {**row.vm, "uuid": uuid, "state": row.state, "alias": row.alias}
+            if row.state in UNMADE:
+                return record
+        params: Body = {"uuid": uuid, "server_uuid": agent.server_uuid}
+        if include_dni:
+            params["include_dni"] = "true"
+        told = await self.ask(agent, "machine_load", params, seconds=60, request_id=request_id)
+        return {**record, **told}
+
+    async def listing(self, server_uuid: str) -> list[Body]:
+        """The VMs of a server: those its node reports and those it was told to make."""
+        async with self.database.read() as tx:
+            record = (await self.servers.views(tx, [server_uuid]))[0]
+        fields = (
+            "uuid", "owner_uuid", "quota", "max_physical_memory", "zone_state", "state", "brand",
+            "cpu_cap", "last_modified", "alias",
+        )  # fmt: skip
+        shown: Body = record["vms"]
+        return [{name: one.get(name) for name in fields} for _, one in sorted(shown.items())]
+
+
+def _listed(value: Any) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
+
+def _column(number: int) -> int:
+    """A number an integer column takes."""
+    return max(0, min(number, 2**31 - 1))

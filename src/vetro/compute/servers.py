@@ -1,154 +1,253 @@
-"""Server records: registration, heartbeats, status, reconciling (compute-node-api.md §3-5)."""
+"""Server records in the database: registration, status samples, changes (compute-node-api.md §3).
+
+A change reads the row for update, merges and writes it in one transaction: what other services or nodes
+change meanwhile is never lost, so no caller needs to retry.
+"""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any, cast
 
 import structlog
 from sqlalchemy import Row, delete, insert, select, update
 
 from vetro.compute.faults import invalid_argument, not_found, not_running
-from vetro.compute.tables import servers, vms
+from vetro.compute.heartbeats import Heartbeats
+from vetro.compute.records import (
+    Json,
+    Record,
+    agent_address,
+    api_time,
+    is_headnode,
+    is_setup,
+    mapping,
+    moment_of,
+    record_of,
+    text_of,
+)
+from vetro.compute.tables import nics, servers, settings, status, tickets, vms
+from vetro.compute.wire import node_key
 from vetro.storage import Database, Transaction
 
 log = structlog.get_logger(__name__)
 
-HEARTBEAT_LIFETIME = timedelta(seconds=11)
-RECONCILE_SECONDS = 5.0
 CHANNEL = "compute/servers"
+BOOT_DEFAULT = "boot-default"
+#: What ServerUpdate keeps as columns; the rest goes to ``extra``.
+_COLUMNS = ("reserved", "reservoir", "setup", "agents", "hostname")
+_NEXT_REBOOT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+__all__ = ["CHANNEL", "Agent", "ServerStore", "api_time"]
 
 
 @dataclass(frozen=True)
 class Agent:
-    """Where a node's agent listens."""
+    """Where a node's agent listens, the key it takes, and the version of its protocol.
+
+    ``pull``: it cannot be reached and asks for its tasks (sysinfo ``CN Agent Pull``).
+    """
 
     server_uuid: str
     url: str
+    key: str = ""
+    version: tuple[int, ...] = ()
+    pull: bool = False
+
+    def at_least(self, *version: int) -> bool:
+        """Whether the agent's protocol is at least of this version."""
+        return self.version >= version
 
 
-def api_time(moment: datetime | None) -> str | None:
-    """ISO with milliseconds and Z."""
-    if moment is None:
-        return None
-    text = moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")
-    return text[:-3] + "Z"
+def agent_version(agents: Json) -> tuple[int, ...]:
+    """The version of ``cn-agent`` among a server's agents; empty when it is unknown."""
+    for one in cast("list[Any]", agents) if isinstance(agents, list) else []:
+        entry = mapping(one)
+        if entry.get("name") == "cn-agent":
+            parts = re.match(r"(\d{1,9})\.(\d{1,9})(?:\.(\d{1,9}))?", str(entry.get("version")))
+            return tuple(int(part) for part in parts.groups("0")) if parts else ()
+    return ()
 
 
 class ServerStore:
     """Server records and what their agents say."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(
+        self,
+        database: Database,
+        heartbeats: Heartbeats | None = None,
+        *,
+        datacenter: str = "local",
+        master_key: str = "",
+    ) -> None:
         self.database = database
+        self.heartbeats = heartbeats or Heartbeats(database, "alone")
+        self._datacenter = datacenter
+        self._master_key = master_key
 
     # What agents say
 
-    async def register(self, uuid: str, sysinfo: dict[str, Any]) -> None:
-        """Create or renew a server from its sysinfo; it is running from now on."""
-        if str(sysinfo.get("UUID") or uuid).lower() != uuid:
+    async def register(self, uuid: str, sysinfo: Record, *, shared_key: bool = True) -> None:
+        """Create or renew a server from its sysinfo. Errors: 409 when the sysinfo is another's."""
+        given = sysinfo.get("UUID")
+        if given is not None and str(given).lower() != uuid:
             raise invalid_argument("sysinfo UUID is not the server's")
-        port = sysinfo.get("CN Agent Port") or 5309
-        host = sysinfo.get("CN Agent IP") or sysinfo.get("Admin IP")
         now = self.database.clock.now()
-        boot = sysinfo.get("Boot Time")
-        values: dict[str, Any] = {
-            "hostname": str(sysinfo.get("Hostname") or uuid),
+        told = sysinfo.get("SDC Agents")
+        values: Record = {
             "sysinfo": sysinfo,
-            "setup": bool(sysinfo.get("Setup") in (True, "true")),
-            "agent_url": f"http://{host}:{port}" if host else "",
-            "status": "running",
-            "last_heartbeat": now,
-            "last_boot": datetime.fromtimestamp(float(boot), UTC) if boot else None,
+            "setup": is_setup(sysinfo),
+            "headnode": is_headnode(sysinfo),
+            "agent_url": agent_address(sysinfo),
+            "last_boot": moment_of(sysinfo.get("Boot Time")),
+            "shared_key": shared_key,
         }
         async with self.database.transaction() as tx:
-            known = (await tx.execute(select(servers.c.uuid).where(servers.c.uuid == uuid))).first()
-            if known is None:
+            row = await self._locked(tx, uuid)
+            if row is None:
+                boot = await self._boot_default(tx)
+                hostname = text_of(sysinfo.get("Hostname")) or uuid
                 await tx.execute(
                     insert(servers).values(
                         uuid=uuid,
+                        hostname=hostname,
+                        status="running",
                         reserved=False,
+                        reservoir=False,
                         sample={},
-                        agents=[],
-                        extra={},
+                        agents=told if isinstance(told, list) else [],
+                        extra={**boot, "datacenter": self._datacenter},
                         network_version=0,
-                        created=now,
+                        created=moment_of(sysinfo.get("Zpool Creation")) or now,
                         **values,
                     )
                 )
-                log.info("a server registered", server=uuid, hostname=values["hostname"])
+                log.info("a server registered", server=uuid, hostname=hostname)
             else:
+                if isinstance(told, list) and told and not row.agents:
+                    values["agents"] = told
+                values["status"] = "running"
+                values["extra"] = self._settled(row, values["last_boot"])
                 await tx.execute(update(servers).where(servers.c.uuid == uuid).values(**values))
+            await self._register_nics(tx, uuid, sysinfo)
             tx.notify(CHANNEL, uuid)
+        # A sysinfo is a sign of life: without it a node that falls silent right after would stay.
+        self.heartbeats.registered(uuid, setup=is_setup(sysinfo))
+
+    async def _boot_default(self, tx: Transaction) -> Record:
+        """What a new record takes over from ``GET /boot/default``."""
+        found = await tx.execute(select(settings.c.value).where(settings.c.name == BOOT_DEFAULT))
+        row = found.first()
+        boot = mapping(row.value) if row is not None else {}
+        return {
+            name: boot[name]
+            for name in ("boot_params", "kernel_flags", "boot_modules", "default_console", "serial")
+            if name in boot
+        } | ({"boot_platform": boot["boot_platform"]} if boot.get("boot_platform") else {})
+
+    def _settled(self, row: Row[Any], last_boot: datetime | None) -> Record:
+        """``extra`` without a transitional status that is over (§3.4)."""
+        extra = dict(row.extra)
+        rebooted = last_boot != row.last_boot or row.status == "unknown"
+        if extra.get("transitional_status") == "rebooting" and rebooted:
+            del extra["transitional_status"]
+        return extra
+
+    async def _register_nics(self, tx: Transaction, uuid: str, sysinfo: Record) -> None:
+        """The NICs of a sysinfo, in the registry; tags that are not known are made."""
+        from vetro.compute.nics import ensure_tags
+
+        names: list[str] = []
+        for name, one in mapping(sysinfo.get("Network Interfaces")).items():
+            interface = mapping(one)
+            mac = text_of(interface.get("MAC Address"), 17).lower()
+            given: Json = interface.get("NIC Names")
+            tags = (
+                [text_of(tag, 64) for tag in cast("list[Any]", given)]
+                if isinstance(given, list)
+                else []
+            )
+            tags = [tag for tag in tags if tag]
+            names.extend(tags)
+            if not re.fullmatch(r"([0-9a-f]{2}:){5}[0-9a-f]{2}", mac):
+                continue
+            values: Record = {
+                "server_uuid": uuid,
+                "interface": text_of(name, 64),
+                "ip": text_of(interface.get("ip4addr"), 64) or None,
+                "nic_tags_provided": tags,
+            }
+            changed = await tx.execute(update(nics).where(nics.c.mac == mac).values(**values))
+            if changed.rowcount == 0:
+                await tx.execute(insert(nics).values(mac=mac, **values))
+        await ensure_tags(self.database, tx, names)
 
     async def heartbeat(self, uuid: str) -> None:
-        """The agent is alive; the service's own clock counts. Errors: 404."""
-        async with self.database.transaction() as tx:
-            row = await self.row(tx, uuid)
-            await tx.execute(
-                update(servers)
-                .where(servers.c.uuid == uuid)
-                .values(last_heartbeat=self.database.clock.now(), status="running")
-            )
-            if row.status != "running":
-                log.info("a server is back", server=uuid, hostname=row.hostname)
-                tx.notify(CHANNEL, uuid)
+        """The agent is alive; the service's own clock counts, the database is not touched."""
+        self.heartbeats.beat(uuid)
 
-    async def status(self, uuid: str, sample: dict[str, Any]) -> None:
-        """A status sample: VM states and resources. Errors: 404."""
-        running = cast("dict[str, Any]", sample.get("vms") or {})
+    async def status(self, uuid: str, sample: Record) -> None:
+        """Apply a status sample. Errors: 404."""
         async with self.database.transaction() as tx:
-            await self.row(tx, uuid)
+            if not await self.apply_sample(tx, uuid, sample):
+                raise not_found(f"Server {uuid} not found")
+
+    async def apply_sample(
+        self, tx: Transaction, uuid: str, sample: Record, *, only_vms: bool = False
+    ) -> bool:
+        """Merge a sample into the record; ``False`` when there is none.
+
+        What of meminfo and diskinfo is missing stays. A sample that is older than the last one is
+        ignored. VMs the service made follow what the node says, except while they are being made.
+        """
+        row = await self._locked(tx, uuid)
+        if row is None:
+            return False
+        stamp = str(sample.get("timestamp") or "")
+        extra: Record = row.extra
+        if stamp and stamp < str(extra.get("sample_time") or ""):
+            log.info("an old status sample was ignored", server=uuid, timestamp=stamp)
+            return True
+        reported: Record = {
+            uuid: one for uuid, one in mapping(sample.get("vms")).items() if isinstance(one, dict)
+        }
+        before: Record = row.sample or {}
+        merged: Record = {**before, "vms": reported}
+        if not only_vms:
+            for name in ("meminfo", "diskinfo"):
+                given = mapping(sample.get(name))
+                merged[name] = {**mapping(before.get(name)), **given}
+        if merged != before or stamp:
             await tx.execute(
                 update(servers)
                 .where(servers.c.uuid == uuid)
-                .values(sample=sample, last_heartbeat=self.database.clock.now(), status="running")
+                .values(sample=merged, extra={**extra, "sample_time": stamp} if stamp else extra)
             )
-            known = await tx.execute(select(vms).where(vms.c.server_uuid == uuid))
-            for row in list(known):
-                said = running.get(row.uuid)
-                if said is not None and row.state not in ("allocated", "creating"):
-                    state = str(said.get("state") or row.state)
-                    if state != row.state:
-                        await tx.execute(
-                            update(vms).where(vms.c.uuid == row.uuid).values(state=state)
-                        )
+        await self._follow(tx, uuid, reported)
+        if merged.get("vms") != before.get("vms"):
             tx.notify(CHANNEL, uuid)
+        return True
+
+    async def _follow(self, tx: Transaction, uuid: str, reported: Record) -> None:
+        known = await tx.execute(select(vms.c.uuid, vms.c.state).where(vms.c.server_uuid == uuid))
+        for vm in known.all():
+            said = reported.get(vm.uuid)
+            # While it is being made its task says how it is: half a VM is never shown as running.
+            if said is None or vm.state in ("allocated", "creating", "failed"):
+                continue
+            state = text_of(said.get("state"), 20) or vm.state
+            if state != vm.state:
+                await tx.execute(update(vms).where(vms.c.uuid == vm.uuid).values(state=state))
 
     async def set_agents(self, uuid: str, agents: list[Any]) -> None:
         """Remember which agents a node has. Errors: 404."""
-        async with self.database.transaction() as tx:
-            await self.row(tx, uuid)
-            await tx.execute(update(servers).where(servers.c.uuid == uuid).values(agents=agents))
+        await self.change(uuid, {"agents": agents})
 
     async def mark_silent(self) -> list[str]:
-        """Servers without a heartbeat for too long become ``unknown``; nothing else happens to them."""
-        limit = self.database.clock.now() - HEARTBEAT_LIFETIME
-        stale = (servers.c.status == "running") & (servers.c.last_heartbeat < limit)
-        async with self.database.read() as tx:
-            found = [row.uuid for row in await tx.execute(select(servers.c.uuid).where(stale))]
-        if not found:
-            return []
-        async with self.database.transaction() as tx:
-            # The condition again: a heartbeat may have come meanwhile, perhaps at another service.
-            changed = await tx.execute(
-                update(servers).where(stale).values(status="unknown").returning(servers.c.uuid)
-            )
-            gone = [row.uuid for row in changed]
-            for uuid in gone:
-                log.warning("a server is silent", server=uuid)
-                tx.notify(CHANNEL, uuid)
-        return gone
-
-    async def reconcile(self) -> None:
-        """Look for silent servers until cancelled."""
-        while True:
-            await asyncio.sleep(RECONCILE_SECONDS)
-            # A database that is away for a while must not end the watch.
-            with contextlib.suppress(OSError):
-                await self.mark_silent()
+        """Look at the heartbeats once; the servers that became ``unknown``."""
+        return await self.heartbeats.look()
 
     # What clients ask
 
@@ -159,108 +258,148 @@ class ServerStore:
             raise not_found(f"Server {uuid} not found")
         return row
 
+    async def _locked(self, tx: Transaction, uuid: str) -> Row[Any] | None:
+        query = select(servers).where(servers.c.uuid == uuid).with_for_update()
+        return (await tx.execute(query)).first()
+
+    def agent_of(self, row: Row[Any]) -> Agent:
+        """Where the agent of a server listens; its ``url`` is '' when that is unknown."""
+        key = self._master_key if row.shared_key else node_key(self._master_key, row.uuid)
+        pull = row.sysinfo.get("CN Agent Pull") in (True, "true")
+        return Agent(row.uuid, row.agent_url, key, agent_version(row.agents), pull)
+
     async def agent(self, tx: Transaction, uuid: str) -> Agent:
-        """Where the agent of a running server listens. Errors: 404, 409."""
+        """The agent of a running server. Errors: 404, 409."""
         row = await self.row(tx, uuid)
-        if row.status != "running" or not row.agent_url:
+        agent = self.agent_of(row)
+        if row.status != "running" or not (agent.url or agent.pull):
             raise not_running()
-        return Agent(uuid, row.agent_url)
+        return agent
 
-    def view(self, row: Row[Any], held: list[Row[Any]]) -> dict[str, Any]:
-        """A server record as the API shows it, its VMs included."""
-        sample: dict[str, Any] = row.sample or {}
-        memory: dict[str, Any] = sample.get("meminfo") or {}
-        disk: dict[str, Any] = sample.get("diskinfo") or {}
-        sysinfo: dict[str, Any] = row.sysinfo
-        statuses: dict[str, Any] = dict(sample.get("vms") or {})
-        for vm in held:
-            statuses[vm.uuid] = {
-                **statuses.get(vm.uuid, {}),
-                "uuid": vm.uuid,
-                "alias": vm.alias,
-                "owner_uuid": vm.owner_uuid,
-                "state": vm.state,
-                "max_physical_memory": vm.memory_mib,
-                "quota": vm.quota_gib,
-                "cpu_cap": vm.cpu_cap,
-                "nics": vm.vm.get("nics") or [],
-            }
-        boot: dict[str, Any] = sysinfo.get("Boot Parameters") or {}
-        total: int = memory.get("total_bytes") or int(sysinfo.get("MiB of Memory") or 0) * 2**20
-        return {
-            "uuid": row.uuid,
-            "hostname": row.hostname,
-            "status": row.status,
-            "setup": row.setup,
-            "setting_up": False,
-            "reserved": row.reserved,
-            "headnode": str(boot.get("headnode", "")).lower() == "true",
-            "datacenter": sysinfo.get("Datacenter Name") or "local",
-            "current_platform": sysinfo.get("Live Image") or "",
-            "created": api_time(row.created),
-            "last_boot": api_time(row.last_boot),
-            "last_heartbeat": api_time(row.last_heartbeat),
-            "memory_total_bytes": total,
-            "memory_available_bytes": memory.get("availrmem_bytes"),
-            "memory_arc_bytes": memory.get("arcsize_bytes"),
-            "disk_pool_size_bytes": disk.get("pool_size_bytes"),
-            "disk_system_used_bytes": disk.get("system_used_bytes"),
-            "disk_installed_images_used_bytes": disk.get("installed_images_used_bytes"),
-            "disk_zone_quota_bytes": disk.get("zone_quota_bytes"),
-            "ram": total // 2**20,
-            "agents": row.agents,
-            "sysinfo": sysinfo,
-            "vms": statuses,
-            "overprovision_ratios": {"ram": 1.0, "disk": 1.0, "cpu": 4.0},
-            "reservation_ratio": 0.15,
-            "traits": {},
-            "rack_identifier": "",
-            "comments": "",
-            "reservoir": False,
-            **row.extra,
-        }
-
-    async def views(self, tx: Transaction, uuids: list[str] | None = None) -> list[dict[str, Any]]:
-        """Server records, of all or some servers."""
+    async def views(self, tx: Transaction, uuids: list[str] | None = None) -> list[Record]:
+        """Whole server records, of all or some servers, by uuid."""
         query = select(servers).order_by(servers.c.uuid)
         if uuids is not None:
             query = query.where(servers.c.uuid.in_(uuids))
-        rows = list(await tx.execute(query))
-        held: dict[str, list[Row[Any]]] = {}
-        for vm in await tx.execute(select(vms)):
-            held.setdefault(vm.server_uuid, []).append(vm)
-        return [self.view(row, held.get(row.uuid, [])) for row in rows]
+        return await self.records(tx, list(await tx.execute(query)))
 
-    async def change(self, uuid: str, values: dict[str, Any]) -> None:
-        """Set attributes an operator may set. Errors: 404, 409."""
-        allowed = {
-            "reserved": bool,
-            "comments": str,
-            "traits": dict,
-            "overprovision_ratios": dict,
-            "rack_identifier": str,
-            "reservation_ratio": (int, float),
-            "reservoir": bool,
-            "setup": bool,
-        }
-        for name, value in values.items():
-            if name not in allowed:
-                raise invalid_argument(f"`{name}` is not an explicitly defined parameter")
-            if not isinstance(value, allowed[name]):
-                raise invalid_argument(f"`{name}` has the wrong type")
+    async def records(self, tx: Transaction, rows: list[Row[Any]]) -> list[Record]:
+        """The records of rows, with their VMs and the last heartbeat any service saw."""
+        wanted = [row.uuid for row in rows]
+        held: dict[str, list[Row[Any]]] = {}
+        some = len(wanted) <= 500
+        vms_query = select(vms).where(vms.c.server_uuid.in_(wanted)) if some else select(vms)
+        for vm in await tx.execute(vms_query):
+            held.setdefault(vm.server_uuid, []).append(vm)
+        seen_query = select(status)
+        if some:
+            seen_query = seen_query.where(status.c.server_uuid.in_(wanted))
+        seen = {one.server_uuid: one.last_heartbeat for one in await tx.execute(seen_query)}
+        return [
+            record_of(
+                row,
+                held.get(row.uuid, []),
+                self.heartbeats.last(row.uuid) or seen.get(row.uuid),
+                self._datacenter,
+            )
+            for row in rows
+        ]
+
+    async def find(
+        self,
+        tx: Transaction,
+        *,
+        uuids: list[str] | None = None,
+        hostname: str | None = None,
+        status: str | None = None,
+        flags: Mapping[str, bool | None] | None = None,
+        limit: int = 1000,
+        offset: int = 0,
+    ) -> list[Row[Any]]:
+        """A page of the rows that meet every condition given, by uuid. ``flags``: boolean columns."""
+        query = select(servers).order_by(servers.c.uuid).limit(limit).offset(offset)
+        if uuids:
+            query = query.where(servers.c.uuid.in_(uuids))
+        if hostname:
+            query = query.where(servers.c.hostname == hostname)
+        if status:
+            query = query.where(servers.c.status == status)
+        for name, wanted in (flags or {}).items():
+            query = query.where(servers.c[name].is_(bool(wanted)))
+        return list(await tx.execute(query))
+
+    async def change(self, uuid: str, values: Record) -> Row[Any]:
+        """Set properties; ``transitional_status`` '' and ``None`` values remove. Errors: 404, 409.
+
+        Returns the row as it was.
+        """
+        check_changes(values)
         async with self.database.transaction() as tx:
-            row = await self.row(tx, uuid)
-            extra = {
-                **row.extra,
-                **{k: v for k, v in values.items() if k not in ("reserved", "setup")},
-            }
-            columns = {k: v for k, v in values.items() if k in ("reserved", "setup")}
+            return await self.change_in(tx, uuid, values)
+
+    async def change_in(self, tx: Transaction, uuid: str, values: Record) -> Row[Any]:
+        """`change` within a transaction, of values that are checked."""
+        row = await self._locked(tx, uuid)
+        if row is None:
+            raise not_found(f"Server {uuid} not found")
+        columns = {name: value for name, value in values.items() if name in _COLUMNS}
+        extra = dict(row.extra)
+        for name, value in values.items():
+            if name in _COLUMNS:
+                continue
+            if value is None or (name == "transitional_status" and not value):
+                extra.pop(name, None)
+            else:
+                extra[name] = value
+        before = {name: getattr(row, name) for name in columns}
+        if extra != row.extra or columns != before:
             await tx.execute(
                 update(servers).where(servers.c.uuid == uuid).values(extra=extra, **columns)
             )
+            tx.notify(CHANNEL, uuid)
+        return row
 
     async def forget(self, uuid: str) -> None:
-        """Remove a server record; its machine is not touched. Errors: 404."""
+        """Remove a server's record, status entry and tickets; its machine is not touched. Errors: 404."""
         async with self.database.transaction() as tx:
             await self.row(tx, uuid)
             await tx.execute(delete(servers).where(servers.c.uuid == uuid))
+            await tx.execute(delete(status).where(status.c.server_uuid == uuid))
+            await tx.execute(delete(nics).where(nics.c.server_uuid == uuid))
+            gone = await tx.execute(
+                delete(tickets).where(tickets.c.server_uuid == uuid).returning(tickets.c.uuid)
+            )
+            for ticket in gone.all():
+                tx.notify(f"ticket/{ticket.uuid}", "deleted")
+            tx.notify(CHANNEL, uuid)
+        self.heartbeats.forget(uuid)
+
+
+def check_changes(values: Record) -> None:
+    """What the declared types do not say of ServerUpdate's values. Errors: 409."""
+    ratio = values.get("reservation_ratio")
+    if ratio is not None and not 0 <= ratio <= 1:
+        raise invalid_argument("Invalid value for reservation_ratio; must be from 0 to 1")
+    for name, value in mapping(values.get("overprovision_ratios")).items():
+        if name not in ("cpu", "ram", "disk", "io", "net"):
+            raise invalid_argument(f"Invalid key {name}")
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise invalid_argument(f"Invalid type for {name}")
+        if value < 0:
+            raise invalid_argument(f"Invalid value for {name}")
+    check_next_reboot(values.get("next_reboot"))
+
+
+def check_next_reboot(value: Json) -> None:
+    """An exact ISO time, or '' to clear (§4.3). Errors: 409."""
+    if value in (None, ""):
+        return
+    try:
+        good = bool(_NEXT_REBOOT.fullmatch(str(value)))
+        if good:
+            moment = datetime.fromisoformat(str(value).replace("Z", "+00:00"))
+            good = api_time(moment) == value
+    except ValueError:
+        good = False
+    if not good:
+        raise invalid_argument("Invalid date for next_reboot; not an ISO date format")

@@ -3,31 +3,73 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import secrets
+import socket
+import ssl
 import uuid as uuids
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+import structlog
+from litestar import Request
+
+from vetro.compute.agents import AgentClient
+from vetro.compute.boot import BootParameters
 from vetro.compute.fabric import ExternalNetwork, Fabric
+from vetro.compute.heartbeats import Heartbeats
 from vetro.compute.images import ImageStore
+from vetro.compute.jobs import JobRunner
 from vetro.compute.machines import Machines
+from vetro.compute.metadata import Metadata
 from vetro.compute.netstate import NetworkReconciler
+from vetro.compute.nics import NicRegistry
 from vetro.compute.nodetasks import NodeTasks
+from vetro.compute.operations import MIGRATE, Operations
+from vetro.compute.records import Record
+from vetro.compute.samples import Samples
 from vetro.compute.servers import ServerStore
 from vetro.compute.tickets import TicketStore
+from vetro.compute.wire import node_key
+from vetro.compute.workflows import FACTORY_RESET, REBOOT, SETUP, UPDATE_NICS
+from vetro.http import unless_closing
 from vetro.storage import Database
+
+log = structlog.get_logger(__name__)
+T = TypeVar("T")
+CLEAN_SECONDS = 3600.0
 
 
 @dataclass(frozen=True)
 class ComputeSettings:
-    """``node_key`` is what service and nodes show each other; images are kept in ``image_dir``."""
+    """``node_key`` is the installation's secret for nodes; images are kept in ``image_dir``.
+
+    ``instance`` names this process among those on one database; the same name again takes up at once
+    what the process left, so it must be unique ('' makes one). ``profile`` ``seed`` or ``upstream`` and
+    ``validation_status``, ``expired_wait_status``: compute-node-api.md §13. ``trusted_network``: calls
+    without a token are an operator's, as in the seed. ``agent_tls``: how agents are reached (mutual TLS).
+    """
 
     image_dir: Path
     node_key: str
     external_network: str = "ext-net"
     external_cidr: str = "172.24.4.0/24"
+    instance: str = ""
+    datacenter_name: str = "local"
+    profile: str = "seed"
+    trusted_network: bool = False
+    validation_status: int = 500
+    expired_wait_status: int = 500
+    remote_execution: bool = True
+    setup_reboot: bool = False
+    smt_enabled_default: bool = True
+    images_url: str = ""
+    platforms: dict[str, str] = field(default_factory=dict[str, str])
+    metadata: Record = field(default_factory=dict[str, Any])
+    agent_tls: ssl.SSLContext | None = None
 
 
 class ComputeService:
@@ -36,30 +78,81 @@ class ComputeService:
     def __init__(self, database: Database, settings: ComputeSettings) -> None:
         self.database = database
         self.settings = settings
-        self.servers = ServerStore(database)
-        self.tickets = TicketStore(database)
-        self.work = NodeTasks(database, self.servers, settings.node_key)
+        self.instance = settings.instance or f"{socket.gethostname()}/{secrets.token_hex(4)}"
+        self.started = database.clock.now()
+        self.log_level = "info"
+        self.heartbeats = Heartbeats(database, self.instance)
+        self.servers = ServerStore(
+            database,
+            self.heartbeats,
+            datacenter=settings.datacenter_name,
+            master_key=settings.node_key,
+        )
+        self.samples = Samples(database, self.servers)
+        self.tickets = TicketStore(database, expired_wait_status=settings.expired_wait_status)
+        self.work = NodeTasks(
+            database,
+            self.servers,
+            instance=self.instance,
+            agents=AgentClient(settings.agent_tls),
+        )
         self.fabric = Fabric(
             database, ExternalNetwork(settings.external_network, settings.external_cidr)
         )
         self.networks = NetworkReconciler(database, self.fabric, self.servers, self.work)
         self.machines = Machines(database, self.servers, self.work, self.networks)
         self.images = ImageStore(database, settings.image_dir)
+        self.nics = NicRegistry(database)
+        self.metadata = Metadata(database, settings.metadata)
+        self.boot = BootParameters(
+            database,
+            self.servers,
+            platforms=settings.platforms,
+            smt_enabled=settings.smt_enabled_default,
+        )
+        self.operations = Operations(self)
+        self.jobs = JobRunner(self, (SETUP, REBOOT, FACTORY_RESET, UPDATE_NICS, *MIGRATE))
+        self.work.note = self.jobs.note
 
     def new_uuid(self) -> str:
         """A random uuid."""
         return str(uuids.uuid4())
 
+    def node_key(self, server_uuid: str) -> str:
+        """The key of one server's agent."""
+        return node_key(self.settings.node_key, server_uuid)
+
+    async def with_capacity(self, records: list[Record]) -> list[Record]:
+        """Records with ``unreserved_*``, ``score`` and the ratios that were used (§3)."""
+        return records
+
+    async def until_closing(
+        self, request: Request[Any, Any, Any], waiting: Coroutine[Any, Any, T]
+    ) -> T | None:
+        """The result of a long wait; ``None`` when the process is closing."""
+        return await unless_closing(request, waiting)
+
     @asynccontextmanager
     async def lifespan(self, _app: Any = None) -> AsyncGenerator[None, None]:
         """Run the watches while the face is served."""
         await self.fabric.prepare()
+        await self.boot.prepare()
+        await self.heartbeats.load()
         await self.work.recover()
         watches = [
-            asyncio.create_task(self.servers.reconcile(), name="silent servers"),
-            asyncio.create_task(self.tickets.watch(), name="ticket expiry"),
-            asyncio.create_task(self.networks.watch(), name="node networks"),
+            asyncio.create_task(watch, name=name)
+            for name, watch in (
+                ("heartbeats", self.heartbeats.watch()),
+                ("status samples", self.samples.watch()),
+                ("ticket expiry", self.tickets.watch()),
+                ("node networks", self.networks.watch()),
+                ("node tasks", self.work.watch()),
+                ("jobs", self.jobs.watch()),
+                ("cleaning", self._clean()),
+            )
         ]
+        for watch in watches:
+            watch.add_done_callback(_ended)
         try:
             yield
         finally:
@@ -67,3 +160,15 @@ class ComputeService:
                 watch.cancel()
             await asyncio.gather(*watches, return_exceptions=True)
             await self.work.close()
+
+    async def _clean(self) -> None:
+        while True:
+            await asyncio.sleep(CLEAN_SECONDS)
+            with contextlib.suppress(OSError, TimeoutError):
+                await self.tickets.forget_old()
+
+
+def _ended(watch: asyncio.Task[None]) -> None:
+    error = None if watch.cancelled() else watch.exception()
+    if error is not None:
+        log.error("a part of the compute service broke", part=watch.get_name(), exc_info=error)

@@ -5,6 +5,7 @@ A response of any status is a response; only a request that got none is a ``Tran
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -126,14 +127,19 @@ class HttpClient:
         base_url: str = "",
         headers: Mapping[str, str] | None = None,
         app: Any = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
-        """``app``: an ASGI application to talk to in process instead of over the network."""
+        """``app``: an ASGI application to talk to in process instead of over the network.
+
+        ``tls``: whom to trust and what to show (a client certificate); by default the system's trust.
+        """
         transport = httpx2.ASGITransport(app=app) if app is not None else None
         self._client = httpx2.AsyncClient(
             base_url=base_url,
             timeout=timeout_seconds,
             headers=dict(headers or {}),
             transport=transport,
+            verify=tls if tls is not None else True,
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=32),
         )
 

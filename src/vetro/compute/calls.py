@@ -1,0 +1,351 @@
+"""Calls of the compute API: each is declared once, and served and described from that.
+
+An `Endpoint` says its verbs and path, its parameters, who may call it and what must hold before it runs.
+`handler_of` makes the route of it. Order of checks (compute-node-api.md §2): who calls; the body's
+syntax; the server's uuid (409) and record (404); the VM's uuid (409); the server runs (409); undeclared
+parameters of strict calls (409); declared ones (500).
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+from litestar import Request, Response
+from litestar.handlers import HTTPRouteHandler
+from litestar.openapi.spec import (
+    OpenAPIMediaType,
+    OpenAPIResponse,
+    Operation,
+    Parameter,
+    RequestBody,
+    Schema,
+)
+from sqlalchemy import Row, select
+
+from vetro.compute.faults import (
+    invalid_argument,
+    not_allowed,
+    not_found,
+    not_running,
+)
+from vetro.compute.parameters import (
+    UUID,
+    Param,
+    Params,
+    boolean_of,
+    check_declared,
+    read_parameters,
+    validate,
+)
+from vetro.compute.tables import vms
+from vetro.http import ANY_ACCEPT, Fault, Principal, context_of
+
+if TYPE_CHECKING:
+    from vetro.compute.service import ComputeService
+
+AnyRequest = Request[Any, Any, Any]
+Json = Any
+DEFAULT = "default"
+
+
+class Access(enum.Enum):
+    """Who may call."""
+
+    PUBLIC = "anybody"
+    USER = "any project's users, operators"
+    NODE = "the server's own node, operators"
+    OPERATOR = "operators"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer with a status of its own; ``value`` ``...`` is an empty body."""
+
+    status: int
+    value: Json = ...
+    headers: dict[str, str] = field(default_factory=dict[str, str])
+
+
+#: 200 with an empty body.
+EMPTY = Answer(200)
+
+
+@dataclass
+class Call:
+    """One request as an endpoint sees it: checked, its server found."""
+
+    service: ComputeService
+    request: AnyRequest
+    params: Params
+    principal: Principal
+    server_uuid: str = ""
+    vm_uuid: str = ""
+    server: Row[Any] | None = None
+
+    @property
+    def request_id(self) -> str:
+        """The request's id, the client's own if it sent one."""
+        return context_of(self.request).request_id
+
+    @property
+    def row(self) -> Row[Any]:
+        """The server's record."""
+        if self.server is None:
+            raise not_found(f"Server {self.server_uuid} not found")
+        return self.server
+
+    @property
+    def is_operator(self) -> bool:
+        """Whether the caller may do everything."""
+        return self.principal.is_admin
+
+    def get(self, name: str, default: Json = None) -> Json:
+        """A parameter."""
+        return self.params.get(name, default)
+
+    def flag(self, name: str) -> bool:
+        """A boolean parameter, JSON or text; absent is ``False``."""
+        return boolean_of(self.params.get(name)) or False
+
+    def body(self) -> Params:
+        """The parameters without those of the path."""
+        path = self.request.path_params
+        return {name: value for name, value in self.params.items() if name not in path}
+
+
+Run = Callable[[Call], Awaitable[Json]]
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """A call. ``name`` is the operation's name in the seed; ``run``'s docstring its description.
+
+    ``strict``: undeclared parameters are refused. ``running``: the server must run. ``known``: the
+    server must have a record. ``status``: of a plain success (204: whatever ``run`` returns is dropped).
+    """
+
+    name: str
+    verbs: str
+    path: str
+    run: Run
+    params: tuple[Param, ...] = ()
+    access: Access = Access.OPERATOR
+    strict: bool = False
+    running: bool = False
+    known: bool = True
+    status: int = 200
+    deprecated: bool = False
+    any_accept: bool = False
+    errors: tuple[int, ...] = ()
+
+    @property
+    def path_names(self) -> list[str]:
+        """The parameters in the path."""
+        return re.findall(r"{(\w+)}", self.path)
+
+
+def trusted_principal() -> Principal:
+    """Whoever calls in the seed's style: on a network that is trusted, without a token."""
+    return Principal("anonymous", "anonymous", "", roles=frozenset({"admin"}))
+
+
+def caller_of(service: ComputeService, request: AnyRequest, endpoint: Endpoint) -> Principal:
+    """The caller when the call is open to him. Errors: 401, 403."""
+    principal = context_of(request).principal
+    if principal is None:
+        if service.settings.trusted_network:
+            return trusted_principal()
+        if endpoint.access is Access.PUBLIC:
+            return Principal("anonymous", "anonymous", "")
+        raise Fault("Authentication required", status=401, type_="InvalidCredentials")
+    if principal.is_admin or endpoint.access is Access.PUBLIC:
+        return principal
+    if endpoint.access is Access.NODE:
+        uuid = str(request.path_params.get("server_uuid", "")).lower()
+        if principal.user_id in ("node", f"node/{uuid}"):
+            return principal
+        raise not_allowed("Only the node itself may say this")
+    if endpoint.access is Access.USER:
+        return principal
+    raise not_allowed("This call is for operators")
+
+
+async def prepare(service: ComputeService, endpoint: Endpoint, request: AnyRequest) -> Call:
+    """Check everything that is checked before the endpoint runs."""
+    principal = caller_of(service, request, endpoint)
+    path = {name: str(value) for name, value in request.path_params.items()}
+    params = await read_parameters(request, path)
+    call = Call(service, request, params, principal)
+    if "server_uuid" in path:
+        await _find_server(call, endpoint, path)
+    if endpoint.strict:
+        check_declared(params, endpoint.params, endpoint.path_names)
+    validate(params, endpoint.params)
+    return call
+
+
+async def _find_server(call: Call, endpoint: Endpoint, path: dict[str, str]) -> None:
+    given = path["server_uuid"]
+    vm = path.get("uuid") if "/vms/{uuid}" in endpoint.path else None
+    if given != DEFAULT and not UUID.match(given):
+        raise invalid_argument("Invalid server_uuid")
+    call.server_uuid = given.lower()
+    if vm is not None:
+        vm = vm.lower()
+    if given == DEFAULT and vm is not None:
+        # Ours: the VM wherever it lives.
+        if not UUID.match(vm):
+            raise invalid_argument("Invalid vm_uuid")
+        async with call.service.database.read() as tx:
+            found = (await tx.execute(select(vms.c.server_uuid).where(vms.c.uuid == vm))).first()
+        if found is None:
+            raise not_found(f"VM {vm} not found")
+        call.server_uuid = found.server_uuid
+    if endpoint.known and call.server_uuid != DEFAULT:
+        async with call.service.database.read() as tx:
+            call.server = await call.service.servers.row(tx, call.server_uuid)
+    if vm is not None:
+        if not UUID.match(vm):
+            raise invalid_argument("Invalid vm_uuid")
+        call.vm_uuid = vm
+        call.params["uuid"] = vm
+    if endpoint.running and (call.server is None or call.server.status != "running"):
+        raise not_running()
+
+
+def respond(call_request: AnyRequest, endpoint: Endpoint, result: Json) -> Response[Any]:
+    """What an endpoint returned, as a response."""
+    status, headers = endpoint.status, {}
+    if isinstance(result, Answer):
+        status, headers, result = result.status, result.headers, result.value
+    elif isinstance(result, Response):
+        return cast("Response[Any]", result)
+    elif status == 204:
+        result = ...
+    media_type = "application/json"
+    if result is ...:
+        content = b""
+    elif isinstance(result, str) and _wants_text(call_request):
+        content, media_type = result.encode(), "text/plain; charset=utf-8"
+    else:
+        content = msgspec.json.encode(result)
+    return Response(content, status_code=status, headers=headers, media_type=media_type)
+
+
+def _wants_text(request: AnyRequest) -> bool:
+    accept = request.headers.get("accept", "").split(";", 1)[0]
+    return accept.split(",", 1)[0].strip().lower() == "text/plain"
+
+
+def handler_of(service: ComputeService, endpoint: Endpoint) -> HTTPRouteHandler:
+    """The route of an endpoint."""
+
+    async def handle(request: Request[Any, Any, Any]) -> Response[Any]:
+        try:
+            call = await prepare(service, endpoint, request)
+            return respond(request, endpoint, await endpoint.run(call))
+        except Fault as fault:
+            if fault.type == "InvalidParameters" and fault.status == 500:
+                fault.status = service.settings.validation_status
+            raise
+
+    handle.__doc__ = endpoint.run.__doc__
+    path = re.sub(r"{(\w+)}", r"{\1:str}", endpoint.path)
+    verbs = cast("list[Any]", endpoint.verbs.split())
+    return HTTPRouteHandler(
+        path,
+        http_method=verbs,
+        name=endpoint.name,
+        status_code=200,
+        opt=ANY_ACCEPT if endpoint.any_accept else None,
+        operation_class=_described(endpoint),
+        operation_id=lambda _handler, method, _path: f"{endpoint.name}_{method}".replace(
+            f"_{verbs[0]}", ""
+        ),
+        summary=endpoint.name,
+        deprecated=endpoint.deprecated,
+    )(handle)
+
+
+def _schema(param: Param) -> Schema:
+    given = dict(param.rule.schema)
+    types: Any = given.pop("type", None)
+    items: Any = given.pop("items", None)
+    extra: dict[str, Any] = dict(given)
+    if items is not None:
+        extra["items"] = Schema()
+    return Schema(type=types, description=param.description or None, **extra)
+
+
+def _described(endpoint: Endpoint) -> type[Operation]:
+    """The operation's class: our parameters, bodies and answers instead of derived ones."""
+
+    def describe(operation: Operation) -> None:
+        operation.parameters = [
+            Parameter(
+                name=name,
+                param_in="path",
+                required=True,
+                schema=Schema(type=cast("Any", "string")),
+            )
+            for name in endpoint.path_names
+        ]
+        bodied = [param for param in endpoint.params if param.where == "body"]
+        for param in endpoint.params:
+            if param.where == "query":
+                operation.parameters.append(
+                    Parameter(
+                        name=param.name,
+                        param_in="query",
+                        required=param.required,
+                        schema=_schema(param),
+                    )
+                )
+        operation.request_body = None
+        if bodied:
+            schema = Schema(
+                type=cast("Any", "object"),
+                properties={param.name: _schema(param) for param in bodied},
+                required=[param.name for param in bodied if param.required] or None,
+                additional_properties=not endpoint.strict,
+            )
+            operation.request_body = RequestBody(
+                content={"application/json": OpenAPIMediaType(schema=schema)},
+                required=any(param.required for param in bodied),
+            )
+        error = {"application/json": OpenAPIMediaType(schema=_ERROR)}
+        codes = {200, endpoint.status, *endpoint.errors}
+        operation.responses = {
+            str(code): OpenAPIResponse(
+                description="success" if code < 300 else "an error body",
+                content=None if code < 300 else error,
+            )
+            for code in sorted({*codes, 400, 404, 409, 413, 415, 500, 503})
+        }
+        if endpoint.access is not Access.PUBLIC:
+            operation.responses["401"] = OpenAPIResponse(description="no token", content=error)
+            operation.responses["403"] = OpenAPIResponse(
+                description=f"for {endpoint.access.value} only", content=error
+            )
+
+    return type(
+        f"{endpoint.name}Operation",
+        (Operation,),
+        {"__post_init__": describe, "__doc__": endpoint.name},
+    )
+
+
+_ERROR = Schema(
+    type=cast("Any", "object"),
+    properties={
+        "code": Schema(type=cast("Any", "string")),
+        "message": Schema(type=cast("Any", "string")),
+        "errors": Schema(type=cast("Any", "array"), items=Schema()),
+    },
+    required=["code", "message"],
+)

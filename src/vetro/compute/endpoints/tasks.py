@@ -1,0 +1,32 @@
+"""Tasks on nodes: looking and waiting (compute-node-api.md §7)."""
+
+from __future__ import annotations
+
+from vetro.compute.calls import Access, Call, Endpoint
+from vetro.compute.parameters import Param, as_number
+from vetro.compute.records import Json
+
+DEFAULT_SECONDS = 3600.0
+
+
+async def get_task(call: Call) -> Json:
+    """A task."""
+    return await call.service.work.get(str(call.get("task_id")))
+
+
+async def wait_task(call: Call) -> Json:
+    """A task when it ended, or as it is after ``timeout`` seconds."""
+    seconds = as_number(call.get("timeout"))
+    if seconds is None or seconds <= 0:
+        seconds = DEFAULT_SECONDS
+    work = call.service.work
+    id_ = str(call.get("task_id"))
+    waiting = work.wait(id_, min(seconds, DEFAULT_SECONDS))
+    return await call.service.until_closing(call.request, waiting) or await work.get(id_)
+
+
+ENDPOINTS = [
+    Endpoint("TaskGet", "GET", "/tasks/{task_id}", get_task, access=Access.USER),
+    Endpoint("TaskWait", "GET", "/tasks/{task_id}/wait", wait_task,
+             (Param("timeout", where="query"),), access=Access.USER),
+]  # fmt: skip

@@ -1,0 +1,350 @@
+"""Heartbeats: kept in memory, written only when something changes (compute-node-api.md §5.1).
+
+Every service instance remembers when it heard from which server. A look at that memory (every 5 s)
+writes an entry for servers that are new to the instance and marks those that fell silent. The entry in
+the database says which instance heard from a server and since when; an instance that finds a newer one
+of another has been *usurped* and forgets the server: a stale instance never overwrites.
+
+Entries are not renewed with each heartbeat (10,000 nodes would be 2,000 writes a second). So an
+instance that has not heard from a server for a while first *asks* the others: whoever does hear from
+it writes its entry, and the asker finds itself usurped before the server's time is over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+import structlog
+from prometheus_client import Counter, Gauge
+from sqlalchemy import insert, select, update
+
+from vetro.compute.tables import servers, status
+from vetro.compute.wire import HEARTBEAT_LIFETIME_SECONDS, RECONCILE_SECONDS
+from vetro.storage import Database, StorageError, Transaction
+
+log = structlog.get_logger(__name__)
+
+LIFETIME = timedelta(seconds=HEARTBEAT_LIFETIME_SECONDS)
+#: A node that is not set up has no agent that sends heartbeats yet.
+UNSETUP_LIFETIME = timedelta(seconds=90)
+#: One heartbeat was missed: time to ask the other instances.
+ASK_AFTER = timedelta(seconds=6)
+ASK_CHANNEL = "compute/who-hears"
+SERVERS_CHANNEL = "compute/servers"
+NEVER = datetime(1970, 1, 1, tzinfo=UTC)
+CHUNK = 200
+GATHER_SECONDS = 0.2
+ASK_LIMIT = 150  # a notification carries at most 7900 bytes
+
+SERVERS = Gauge("heartbeating_servers_count", "Servers this instance hears from")
+NEW = Counter("reconciler_new_heartbeaters", "Servers that were new to the instance")
+STALE = Counter("reconciler_stale_heartbeaters", "Servers that fell silent")
+USURPED = Counter("reconciler_usurped_heartbeaters", "Servers another instance hears from now")
+SERVER_PUT = Counter("reconciler_server_put", "Writes of a server's status")
+SERVER_PUT_ETAG_FAILURES = Counter(
+    "reconciler_server_put_etag_failures", "Such writes overtaken by another"
+)
+SERVER_PUT_FAILURES = Counter("reconciler_server_put_failures", "Such writes that failed")
+STATUS_PUT = Counter("reconciler_status_put", "Writes of a status entry")
+STATUS_PUT_ETAG_FAILURES = Counter(
+    "reconciler_status_put_etag_failures", "Such writes overtaken by another"
+)
+STATUS_PUT_FAILURES = Counter("reconciler_status_put_failures", "Such writes that failed")
+#: The seed's name of the same.
+STATUS_FAILURES = Counter("reconciler_status_failures", "Writes of a status entry that failed")
+
+
+@dataclass(slots=True)
+class Beat:
+    """When a server was heard last, whether its entry is ours, whether others were asked.
+
+    ``heard`` is false for what the instance only read at its start: ``last`` is then no heartbeat.
+    """
+
+    last: datetime
+    written: bool = False
+    asked: bool = False
+    heard: bool = True
+    lifetime: timedelta = LIFETIME
+
+    def stale(self, now: datetime) -> bool:
+        """Whether the server was silent for too long."""
+        return self.last < now - self.lifetime
+
+
+class Heartbeats:
+    """The memory of one service instance, and its looks at it."""
+
+    def __init__(self, database: Database, instance: str) -> None:
+        self.database = database
+        self.instance = instance
+        self._observed: dict[str, Beat] = {}
+        self._checked = NEVER
+        self._wake = asyncio.Event()
+        self._looking = asyncio.Lock()
+
+    def beat(self, uuid: str) -> None:
+        """A server was heard. Nothing but memory is touched."""
+        now = self.database.clock.now()
+        beat = self._observed.get(uuid)
+        if beat is None:
+            self._observed[uuid] = Beat(now)
+            self._wake.set()
+        else:
+            beat.last = now
+            beat.asked = False
+            beat.lifetime = LIFETIME
+            if not beat.heard:
+                beat.heard, beat.written = True, False
+                self._wake.set()
+
+    def registered(self, uuid: str, *, setup: bool) -> None:
+        """A sysinfo came: a sign of life too.
+
+        A node that is not set up may have no agent yet that sends heartbeats: it is given 90 s (§5).
+        """
+        if self.alive(uuid):
+            return
+        self.forget(uuid)
+        self.beat(uuid)
+        if not setup:
+            self._observed[uuid].lifetime = UNSETUP_LIFETIME
+
+    def last(self, uuid: str) -> datetime | None:
+        """When this instance heard a server last; ``None`` if it does not hear it."""
+        beat = self._observed.get(uuid)
+        return beat.last if beat is not None and beat.heard else None
+
+    def alive(self, uuid: str) -> bool:
+        """Whether a server was heard within the lifetime."""
+        beat = self._observed.get(uuid)
+        return beat is not None and beat.heard and not beat.stale(self.database.clock.now())
+
+    def forget(self, uuid: str) -> None:
+        """Know nothing of a server."""
+        self._observed.pop(uuid, None)
+
+    def __len__(self) -> int:
+        return len(self._observed)
+
+    async def load(self) -> None:
+        """At start: every server that is said to run must be heard, or it becomes ``unknown``."""
+        # Entries are not renewed, so their times say nothing: others are asked before the time is over.
+        async with self.database.read() as tx:
+            running = list(
+                await tx.execute(select(servers.c.uuid).where(servers.c.status == "running"))
+            )
+        since = self.database.clock.now() - ASK_AFTER
+        for row in running:
+            self._observed.setdefault(row.uuid, Beat(since, written=True, heard=False))
+
+    async def look(self) -> list[str]:
+        """Look at the memory once; the servers that became ``unknown``.
+
+        Trouble with some servers does not keep the others from being looked at; trouble with the
+        database is raised after nothing was lost: the next look finds everything again.
+        """
+        async with self._looking:
+            now = self.database.clock.now()
+            new: list[str] = []
+            stale: list[str] = []
+            quiet: list[str] = []
+            for uuid, beat in self._observed.items():
+                if beat.stale(now):
+                    stale.append(uuid)
+                elif not beat.written:
+                    new.append(uuid)
+                elif beat.last <= now - ASK_AFTER and not beat.asked:
+                    quiet.append(uuid)
+            await self._ask(quiet)
+            gone: list[str] = []
+            for chunk in _chunks([*new, *stale]):
+                gone += await self._settle(chunk, now)
+            await self._reassert(now)
+            SERVERS.set(len(self._observed))
+            return gone
+
+    async def _ask(self, quiet: Sequence[str]) -> None:
+        for chunk in _chunks(quiet, ASK_LIMIT):
+            body = msgspec.json.encode([self.instance, chunk]).decode()
+            await self.database.notify(ASK_CHANNEL, body)
+            for uuid in chunk:
+                if uuid in self._observed:
+                    self._observed[uuid].asked = True
+
+    async def _settle(self, chunk: Sequence[str], now: datetime) -> list[str]:
+        try:
+            return await self._write(chunk, now)
+        except StorageError as error:
+            if isinstance(error, OSError | TimeoutError):
+                raise  # the database is away: nobody's fault here
+            failure: Exception = error
+        except Exception as error:  # noqa: BLE001 - one server's trouble must not stop the look
+            failure = error
+        if len(chunk) > 1:
+            gone: list[str] = []
+            for uuid in chunk:
+                gone += await self._settle([uuid], now)
+            return gone
+        log.error("a server's heartbeat could not be settled", server=chunk[0], exc_info=failure)
+        STATUS_PUT_FAILURES.inc()
+        STATUS_FAILURES.inc()
+        self.forget(chunk[0])
+        return []
+
+    async def _write(self, chunk: Sequence[str], now: datetime) -> list[str]:
+        """One transaction for many servers: their entries, then their status."""
+        new: list[str] = []
+        stale: list[str] = []
+        usurped: list[str] = []
+        async with self.database.transaction() as tx:
+            found = await tx.execute(
+                select(status).where(status.c.server_uuid.in_(chunk)).with_for_update()
+            )
+            stored = {row.server_uuid: row for row in found}
+            for uuid in sorted(chunk):
+                beat = self._observed.get(uuid)
+                if beat is None:
+                    continue
+                entry = stored.get(uuid)
+                if entry is not None and entry.last_heartbeat > beat.last:
+                    if entry.instance != self.instance:
+                        usurped.append(uuid)
+                        continue
+                    if not beat.stale(now):
+                        log.error("our own status entry is ahead of us", server=uuid)
+                        beat.written = True
+                        continue
+                await self._put(tx, uuid, beat, entry is not None)
+                (stale if beat.stale(now) else new).append(uuid)
+            back = await self._set_running(tx, new)
+            gone = await self._set_unknown(tx, stale)
+        # Only now, when it is committed, does the memory follow.
+        for uuid in new:
+            if uuid in self._observed:
+                self._observed[uuid].written = True
+        for uuid in stale:
+            self.forget(uuid)
+        for uuid in usurped:
+            log.info("another instance hears from a server now", server=uuid)
+            self.forget(uuid)
+        NEW.inc(len(new))
+        STALE.inc(len(stale))
+        USURPED.inc(len(usurped))
+        for uuid in back:
+            log.info("a server is back", server=uuid)
+        for uuid in gone:
+            log.warning("a server is silent", server=uuid)
+        return gone
+
+    async def _put(self, tx: Transaction, uuid: str, beat: Beat, known: bool) -> None:
+        if not beat.heard:
+            return  # what we never heard we cannot date
+        STATUS_PUT.inc()
+        values = {"instance": self.instance, "last_heartbeat": beat.last}
+        if known:
+            await tx.execute(update(status).where(status.c.server_uuid == uuid).values(**values))
+        else:
+            await tx.execute(insert(status).values(server_uuid=uuid, **values))
+
+    async def _set_running(self, tx: Transaction, uuids: Sequence[str]) -> list[str]:
+        """Servers that are heard run; those that did not before."""
+        if not uuids:
+            return []
+        found = await tx.execute(
+            select(servers.c.uuid, servers.c.extra, servers.c.status)
+            .where(servers.c.uuid.in_(uuids), servers.c.status != "running")
+            .with_for_update()
+        )
+        back: list[str] = []
+        for row in found.all():
+            extra = dict(row.extra)
+            if row.status == "unknown" and extra.get("transitional_status") == "rebooting":
+                del extra["transitional_status"]
+            SERVER_PUT.inc()
+            await tx.execute(
+                update(servers)
+                .where(servers.c.uuid == row.uuid)
+                .values(status="running", extra=extra)
+            )
+            tx.notify(SERVERS_CHANNEL, row.uuid)
+            back.append(row.uuid)
+        return back
+
+    async def _set_unknown(self, tx: Transaction, uuids: Sequence[str]) -> list[str]:
+        if not uuids:
+            return []
+        changed = await tx.execute(
+            update(servers)
+            .where(servers.c.uuid.in_(uuids), servers.c.status == "running")
+            .values(status="unknown")
+            .returning(servers.c.uuid)
+        )
+        gone = [row.uuid for row in changed]
+        for uuid in gone:
+            SERVER_PUT.inc()
+            tx.notify(SERVERS_CHANNEL, uuid)
+        return gone
+
+    async def _reassert(self, now: datetime) -> None:
+        """A server that is heard here runs, whatever another instance has written meanwhile."""
+        if now - self._checked < LIFETIME:
+            return
+        self._checked = now
+        async with self.database.read() as tx:
+            rows = await tx.execute(select(servers.c.uuid).where(servers.c.status != "running"))
+            wrong = [row.uuid for row in rows if self.alive(row.uuid)]
+        for chunk in _chunks(wrong):
+            async with self.database.transaction() as tx:
+                await self._set_running(tx, chunk)
+
+    async def watch(self) -> None:
+        """Look every 5 s, and at once when another instance's question needs an answer."""
+        answering = asyncio.create_task(self._answer(), name="heartbeat questions")
+        try:
+            while True:
+                self._wake.clear()
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._wake.wait(), RECONCILE_SECONDS)
+                try:
+                    await self.look()
+                except (OSError, TimeoutError) as error:
+                    log.warning("heartbeats are kept until the database is back", error=str(error))
+                # Many servers that are new at once are written together.
+                await asyncio.sleep(GATHER_SECONDS)
+        finally:
+            answering.cancel()
+            await asyncio.gather(answering, return_exceptions=True)
+
+    async def _answer(self) -> None:
+        """Whoever hears from a server that another asks about writes its entry at the next look."""
+        async with self.database.listen(ASK_CHANNEL) as questions:
+            while True:
+                self.answer(await questions.wait())
+
+    def answer(self, question: str | None) -> None:
+        """Take a question; servers that are heard here are written at the next look."""
+        if not question:
+            return
+        try:
+            asker, uuids = msgspec.json.decode(question, type=tuple[str, list[str]])
+        except msgspec.DecodeError:
+            return
+        if asker == self.instance:
+            return
+        recent = self.database.clock.now() - ASK_AFTER
+        for uuid in uuids:
+            beat = self._observed.get(uuid)
+            if beat is not None and beat.heard and beat.last >= recent:
+                beat.written = False
+                self._wake.set()
+
+
+def _chunks(uuids: Iterable[str], size: int = CHUNK) -> list[list[str]]:
+    listed = list(uuids)
+    return [listed[at : at + size] for at in range(0, len(listed), size)]

@@ -1,0 +1,94 @@
+"""Status events: answered at once, written together, newest of a server only (compute-node-api.md §5).
+
+The newest sample of each server waits in memory for the next write; one transaction takes all that wait.
+While the database is away they stay, newer ones taking the place of older ones, and nothing is lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Any
+
+import structlog
+
+from vetro.compute.servers import ServerStore
+from vetro.storage import Database
+
+log = structlog.get_logger(__name__)
+
+#: How long an event's answer may wait for its write: read what you wrote, but never hang on the database.
+PATIENCE_SECONDS = 1.0
+BATCH = 200
+PAUSE_SECONDS = 1.0
+
+
+class Samples:
+    """The samples of one service instance on their way to the database."""
+
+    def __init__(self, database: Database, servers: ServerStore) -> None:
+        self.database = database
+        self.servers = servers
+        self._waiting: dict[str, tuple[dict[str, Any], bool]] = {}
+        self._written: dict[str, asyncio.Future[None]] = {}
+        self._wake = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    async def take(self, uuid: str, sample: dict[str, Any], *, only_vms: bool = False) -> None:
+        """Take a sample in; returns when it is written, or after a second if that lasts longer."""
+        before = self._waiting.get(uuid)
+        if before is not None and only_vms and not before[1]:
+            # A whole sample is waiting: only its VMs are newer now.
+            sample, only_vms = {**before[0], "vms": sample.get("vms") or {}}, False
+        self._waiting[uuid] = (sample, only_vms)
+        written = self._written.get(uuid)
+        if written is None:
+            written = self._written[uuid] = asyncio.get_running_loop().create_future()
+        self._wake.set()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.shield(written), PATIENCE_SECONDS)
+
+    async def watch(self) -> None:
+        """Write what waits, until cancelled; what still waits then is written once more."""
+        try:
+            while True:
+                await self._wake.wait()
+                self._wake.clear()
+                await self._write_all()
+        finally:
+            with contextlib.suppress(OSError, TimeoutError):
+                while self._waiting:
+                    await self._write(list(self._waiting)[:BATCH])
+
+    async def _write_all(self) -> None:
+        while self._waiting:
+            try:
+                await self._write(list(self._waiting)[:BATCH])
+            except (OSError, TimeoutError) as error:
+                log.warning("status samples wait for the database", error=str(error))
+                await asyncio.sleep(PAUSE_SECONDS)
+
+    async def _write(self, uuids: list[str]) -> None:
+        taken = {uuid: self._waiting[uuid] for uuid in uuids}
+        try:
+            async with self.database.transaction() as tx:
+                for uuid in sorted(taken):
+                    sample, only_vms = taken[uuid]
+                    await self.servers.apply_sample(tx, uuid, sample, only_vms=only_vms)
+        except (OSError, TimeoutError):
+            raise
+        except Exception as error:
+            if len(uuids) > 1:
+                for uuid in uuids:
+                    await self._write([uuid])
+                return
+            log.error("a status sample could not be kept", server=uuids[0], exc_info=error)
+        for uuid, sample in taken.items():
+            if self._waiting.get(uuid) is not sample:
+                continue  # a newer one came meanwhile: it is still to be written
+            del self._waiting[uuid]
+            written = self._written.pop(uuid, None)
+            if written is not None and not written.done():
+                written.set_result(None)
