@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from vetro.engine.memory import MemoryCloud
-from vetro.engine.running import bare_runtime
+from vetro.engine.running import bare_runtime, stored_model
 from vetro.engine.services import library_path
 from vetro.muranopl import DirectEffects, MemoryPackage, Runtime, Session, SessionInfo, TaskReply
 from vetro.packages import open_package
@@ -28,7 +28,10 @@ Namespaces:
 
 
 class Laboratory:
-    """Runs tasks on a cloud in memory, one session each, as an engine does."""
+    """Runs tasks on a cloud in memory, one session each, as an engine does.
+
+    Its static methods make models.
+    """
 
     def __init__(self, cloud: MemoryCloud, make: Callable[[], Runtime]) -> None:
         self.cloud = cloud
@@ -43,8 +46,8 @@ class Laboratory:
         self.packages.append(
             MemoryPackage(
                 "test",
-                {f"test.{name}": "all.yaml" for name in names},
                 files,
+                {f"test.{name}": "all.yaml" for name in names},
                 resources={
                     key: value.encode() if isinstance(value, str) else value
                     for key, value in (resources or {}).items()
@@ -68,7 +71,9 @@ class Laboratory:
     async def run(self, model: Model, action: dict[str, Any] | None) -> TaskReply:
         """One task; the model is not changed."""
         session = self.session()
-        return await session.run_task_async({"action": action, "model": copy.deepcopy(model)})
+        reply = await session.run_task_async({"action": action, "model": copy.deepcopy(model)})
+        reply.model = stored_model(reply, model.get("Objects") is None)
+        return reply
 
     async def deploy(self, model: Model, *, fails: bool = False) -> Model:
         """Deploy an environment; the model after it. A failure is an error unless `fails`."""
@@ -79,6 +84,18 @@ class Laboratory:
             assert reply.is_exception
         self.reply = reply
         return reply.model
+
+    async def call(self, model: Model, object_id: str, method: str, **args: Any) -> Any:
+        """Run an action of an object; its result. The model after it is `self.reply.model`."""
+        self.reply = await self.run(model, {"object_id": object_id, "method": method, "args": args})
+        assert not self.reply.is_exception, self.reply.details
+        return self.reply.result
+
+    async def failure(self, model: Model, object_id: str = "env", method: str = "deploy") -> str:
+        """Run an action that fails; the message."""
+        self.reply = await self.run(model, {"object_id": object_id, "method": method, "args": {}})
+        assert self.reply.is_exception
+        return str(self.reply.message)
 
     async def destroy(self, model: Model) -> Model:
         """Delete the environment."""
@@ -109,6 +126,51 @@ class Laboratory:
         assert len(stacks) == 1
         return stacks[0].template
 
+    @staticmethod
+    def network(id_: str = "net", **properties: Any) -> Model:
+        """A network of the environment's own."""
+        return {
+            "?": {"id": id_, "type": "io.murano.resources.NeutronNetwork"},
+            "name": "env-network",
+            **properties,
+        }
+
+    @staticmethod
+    def instance(
+        id_: str = "vm", name: str = "web", type_: str = LINUX, **properties: Any
+    ) -> Model:
+        """An instance."""
+        return {
+            "?": {"id": id_, "type": type_},
+            "name": name,
+            "flavor": "m1.small",
+            "image": "debian",
+            **properties,
+        }
+
+    @staticmethod
+    def application(id_: str, type_: str, **properties: Any) -> Model:
+        """An application."""
+        return {"?": {"id": id_, "type": type_}, **properties}
+
+    @staticmethod
+    def environment(
+        *applications: Model, networks: Model | None = None, **properties: Any
+    ) -> Model:
+        """A model with one environment."""
+        return {
+            "Objects": {
+                "?": {"id": "env", "type": "io.murano.Environment"},
+                "name": "shop",
+                "applications": list(applications),
+                "defaultNetworks": {
+                    "environment": Laboratory.network() if networks is None else networks or None,
+                    "flat": None,
+                },
+                **properties,
+            }
+        }
+
 
 @pytest.fixture
 def lab(tmp_path: Path) -> Laboratory:
@@ -120,44 +182,3 @@ def lab(tmp_path: Path) -> Laboratory:
         return runtime
 
     return Laboratory(MemoryCloud(tmp_path), make)
-
-
-def network(id_: str = "net", **properties: Any) -> Model:
-    """A network of the environment's own."""
-    return {
-        "?": {"id": id_, "type": "io.murano.resources.NeutronNetwork"},
-        "name": "env-network",
-        **properties,
-    }
-
-
-def instance(id_: str = "vm", name: str = "web", type_: str = LINUX, **properties: Any) -> Model:
-    """An instance."""
-    return {
-        "?": {"id": id_, "type": type_},
-        "name": name,
-        "flavor": "m1.small",
-        "image": "debian",
-        **properties,
-    }
-
-
-def application(id_: str, type_: str, **properties: Any) -> Model:
-    """An application."""
-    return {"?": {"id": id_, "type": type_}, **properties}
-
-
-def environment(*applications: Model, networks: Model | None = None, **properties: Any) -> Model:
-    """A model with one environment."""
-    return {
-        "Objects": {
-            "?": {"id": "env", "type": "io.murano.Environment"},
-            "name": "shop",
-            "applications": list(applications),
-            "defaultNetworks": {
-                "environment": network() if networks is None else networks or None,
-                "flat": None,
-            },
-            **properties,
-        }
-    }

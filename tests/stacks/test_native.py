@@ -512,6 +512,7 @@ async def test_bad_templates_change_nothing(
     stacks: StackEngine, compute: MemoryCompute, resources: dict[str, Any], said: str
 ) -> None:
     """A template that cannot work is refused by name before anything is touched."""
+    compute.offers = frozenset()
     template = {"heat_template_version": "2013-05-23", "resources": resources}
     with pytest.raises(TemplateError, match=said):
         await stacks.create(PROJECT, "env", template)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Writes the guest agent's configuration; the driver of the instance has put the agent in place.
+# Writes the guest agent's configuration; starts the agent if murano-init.sh has installed it.
 set -e
 umask 077
 mkdir -p /etc/murano/certs /var/murano/plans
@@ -8,3 +8,4 @@ ca='%CA_ROOT_CERT_BASE64%'
 if [ -n "$ca" ]; then
   echo "$ca" | base64 -d > /etc/murano/certs/ca_certs
 fi
+${start_agent:-true}

@@ -47,15 +47,45 @@ class HeatStackError(EngineError):
 
 
 class StackFailed(EngineError, OSError):
-    """A stack ended in a state it should not have."""
+    """A stack ended in a state it should not have.
+
+    ``extra`` says of the failed resource ``resource`` (its name) and ``kind`` (such as
+    ``AddressRangeTaken``), as far as that is known.
+    """
 
     murano_names = ("OSError", "EnvironmentError")
+
+    def __init__(self, message: str, extra: dict[str, Any] | None = None) -> None:
+        self.extra = extra or {}
+        super().__init__(message)
 
 
 class MistralError(EngineError):
     """A workflow of the workflow service failed, or there is no such service."""
 
     murano_names = ("murano.engine.system.workflowclient.MistralError", "MistralError")
+
+
+class NoWorkflowService(MistralError, ImportError):
+    """There is no workflow service."""
+
+    murano_names = ("ImportError",)
+
+    def __init__(self) -> None:
+        super().__init__(
+            "There is no workflow service here: workflows run only where the engine uses an OpenStack"
+            " that has Mistral"
+        )
+
+
+class NoBlockStorage(EngineError):
+    """Volumes where there is no block storage."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "This back end has no block storage: volumes, snapshots and backups need an OpenStack"
+            " with Cinder; give the instance an image instead"
+        )
 
 
 class RouterInfoError(EngineError):

@@ -15,7 +15,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from vetro.engine.services import EngineServices
+from vetro.engine.services import (
+    EngineServices,
+    MetadataDefinitions,
+    Nameless,
+    People,
+    WorkflowService,
+)
 from vetro.engine.settings import EngineSettings
 from vetro.engine.signing import PlanSigner
 from vetro.stacks import ComputeNetworkDirectory
@@ -142,6 +148,11 @@ class MemoryCloud:
     signer: PlanSigner | None = None
     project_id: str = "project"
     options: dict[str, Any] = field(default_factory=dict[str, Any])
+    people: People = field(default_factory=Nameless)
+    workflows: WorkflowService | None = None
+    metadefs: MetadataDefinitions | None = None
+    snapshots: set[str] = field(default_factory=set[str])
+    backups: set[str] = field(default_factory=set[str])
     pauses: list[float] = field(default_factory=list[float])
     """How long the class library would have waited before it tried again; it never does."""
 
@@ -174,8 +185,16 @@ class MemoryCloud:
             transport=self.transport,
             reports=self.reports,
             signer=self.signer,
+            people=self.people,
+            workflows=self.workflows,
+            metadefs=self.metadefs,
+            volumes=self,
             pause=self._pause,
         )
+
+    async def exists(self, project_id: str, kind: str, id_: str) -> bool:
+        """Whether there is such a volume snapshot or backup."""
+        return id_ in (self.snapshots if kind == "snapshot" else self.backups)
 
     async def _pause(self, seconds: float) -> None:
         self.pauses.append(seconds)

@@ -164,7 +164,7 @@ class EnginePool:
             await self._fail(rooms, lease, CUT_OFF)
             return
         async with rooms.tasks.queue.hold(lease):
-            result = await self._run(task, lease.fence)
+            result = await self._run(rooms, task, lease.fence)
         # The hold is let go first: it must not take the end of the work for its loss.
         await self._finish(rooms, lease, result)
 
@@ -181,16 +181,21 @@ class EnginePool:
                 await asyncio.sleep(pause)
         await self._forget(rooms, lease)
 
-    async def _run(self, task: EngineTask, fence: int) -> TaskResult:
-        """Run a task in a worker. A worker that died before it had the task is replaced."""
+    async def _run(self, rooms: Environments, task: EngineTask, fence: int) -> TaskResult:
+        """Run a task in a worker. A worker that died before it had done anything is replaced."""
         for _ in range(3):
             channel = self._take_worker()
             if channel is None:
                 continue
             with channel:
                 pid = await self._hand_over(channel, task, fence)
-                if pid is not None:
+                if pid is None:
+                    continue
+                try:
                     return await self._result(channel, task, pid)
+                except WorkerDied:
+                    if await begun(rooms.tasks.database, task.id):
+                        raise
         raise WorkerDied("Three engine workers in a row died before they began; deploy again")
 
     async def _fail(

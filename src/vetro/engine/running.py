@@ -26,6 +26,8 @@ from vetro.stacks.compute_adapter import port_of
 from vetro.storage import Database
 
 log = structlog.get_logger(__name__)
+UNTOUCHED = ("<validate>", "<load>", "<GC>")
+"""Stages whose failure leaves the model as it was: nothing ran."""
 
 
 def installed_packages(directories: Iterable[Path]) -> list[Package]:
@@ -160,16 +162,24 @@ async def run_task(
 
 
 def to_result(task: EngineTask, reply: TaskReply) -> TaskResult:
-    """The stored result: a good deletion leaves no objects at all."""
-    model = dict(reply.model)
-    if task.is_delete and not reply.is_exception:
-        model["Objects"] = None
-        model["ObjectsCopy"] = None
-    elif model.get("ObjectsCopy") is None and reply.stage != "<load>":
-        # A model that cannot be loaded built nothing. Otherwise something may have been built
-        # before it failed: a later deletion must look.
-        model["ObjectsCopy"] = model.get("Objects")
+    """The stored result: what the run left, and of a failure the message and the trace."""
     result = reply.result
     if reply.is_exception:
         result = {"message": reply.message, "details": reply.details}
-    return TaskResult(model, result, reply.is_exception)
+    return TaskResult(stored_model(reply, task.is_delete), result, reply.is_exception)
+
+
+def stored_model(reply: TaskReply, is_delete: bool) -> dict[str, Any]:
+    """The model to be stored: ``ObjectsCopy`` is what this run leaves (catalog-api.md §8).
+
+    By the copy the next run sees what a user has removed, and whether values were changed that only
+    the program may set. The reply's own copy is from before the action: with it the next run would
+    take back what this one has set. A good deletion leaves no objects at all.
+    """
+    model = dict(reply.model)
+    if is_delete and not reply.is_exception:
+        model["Objects"] = None
+        model["ObjectsCopy"] = None
+    elif reply.stage not in UNTOUCHED and model.get("Objects") is not None:
+        model["ObjectsCopy"] = model["Objects"]
+    return model

@@ -35,6 +35,68 @@ class Reports(Protocol):
         ...
 
 
+class People(Protocol):
+    """The identity service, as far as programs may look. Maps have Keystone's keys."""
+
+    async def user(self, id_: str) -> dict[str, Any]:
+        """A user; one that is not there any more has its id as name."""
+        ...
+
+    async def project(self, id_: str) -> dict[str, Any]:
+        """A project; one that is not there any more has its id as name."""
+        ...
+
+
+class Nameless:
+    """``People`` without an identity service: ids are names."""
+
+    async def user(self, id_: str) -> dict[str, Any]:
+        """A user known by id only."""
+        return {"id": id_, "name": id_}
+
+    async def project(self, id_: str) -> dict[str, Any]:
+        """A project known by id only."""
+        return {"id": id_, "name": id_}
+
+
+class WorkflowService(Protocol):
+    """A Mistral (§4.10)."""
+
+    async def upload(self, definition: str, region: str | None) -> None:
+        """Make workflows known."""
+        ...
+
+    async def start(
+        self, name: str, inputs: dict[str, Any], params: dict[str, Any], region: str | None
+    ) -> str:
+        """Start a workflow; the execution's id."""
+        ...
+
+    async def execution(self, id_: str, region: str | None) -> tuple[str, Any]:
+        """An execution's state (``SUCCESS``, ``ERROR`` or another) and output (JSON text or map)."""
+        ...
+
+
+class VolumeDirectory(Protocol):
+    """What block storage there is."""
+
+    async def exists(self, project_id: str, kind: str, id_: str) -> bool:
+        """Whether the project has a ``snapshot`` or ``backup`` of this id."""
+        ...
+
+
+class MetadataDefinitions(Protocol):
+    """A catalog of metadata definitions (§4.10)."""
+
+    async def namespaces(self, resource_type: str, region: str | None) -> list[dict[str, Any]]:
+        """The namespaces of a resource type."""
+        ...
+
+    async def objects(self, namespace: str, region: str | None) -> list[dict[str, Any]]:
+        """The objects of a namespace."""
+        ...
+
+
 @dataclass
 class EngineServices:
     """Back ends and settings of a session."""
@@ -48,6 +110,12 @@ class EngineServices:
     transport: MessageTransport
     reports: Reports
     signer: PlanSigner | None
+    people: People = field(default_factory=Nameless)
+    workflows: WorkflowService | None = None
+    metadefs: MetadataDefinitions | None = None
+    volumes: VolumeDirectory | None = None
+    chosen_ranges: dict[str, str] = field(default_factory=dict[str, str])
+    """Address ranges that networks of this session have chosen, perhaps not made yet."""
     stamps: Stamps = field(default_factory=Stamps)
     progress: Callable[[str], None] = lambda text: None
     """Told what the task waits for."""

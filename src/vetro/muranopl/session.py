@@ -391,6 +391,8 @@ class Session:
         serializer.model(self._root)
         kept = set(serializer.written)
         await self._run_async(lambda: self.collector.destroy_except(kept))
+        # What destruction has put off (an update without the machine that is gone) is done now.
+        await self.finish_hooks_async()
         self.run.statics.clear()
 
     def close(self) -> None:

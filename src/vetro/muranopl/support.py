@@ -188,7 +188,10 @@ def exception_object(run: Run, error: BaseException, name: str | None) -> Murano
     inner = error.__traceback__
     made = _unconstructed(run, run.session.runtime.exception_class)
     names = names_of(error)
-    extra = error.extra if isinstance(error, MuranoError) else {}
+    # Native exceptions may carry one as well (an agent's error map).
+    extra: Any = getattr(error, "extra", None)
+    if not isinstance(extra, Mapping):
+        extra = {}
     cause: BaseException | None = error.cause if isinstance(error, MuranoError) else error.__cause__
     values = made.__dict__
     values["caught_error"] = error

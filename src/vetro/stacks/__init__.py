@@ -15,6 +15,7 @@ from vetro.stacks.directory import (
     choose_cidr,
 )
 from vetro.stacks.errors import (
+    AddressRangeTaken,
     DependencyCycle,
     InvalidProperty,
     OperationLost,
@@ -34,6 +35,7 @@ from vetro.stacks.model import (
     ChangeKind,
     ProgressCallback,
     Stack,
+    StackFailure,
     StackPlan,
     StackResource,
     Stacks,
@@ -47,6 +49,7 @@ MIGRATIONS = MigrationSet("stacks", Path(__file__).parent / "migrations")
 __all__ = [
     "DEFAULT_FLAVORS",
     "MIGRATIONS",
+    "AddressRangeTaken",
     "Change",
     "ChangeKind",
     "ComputeNetworkDirectory",
@@ -66,6 +69,7 @@ __all__ = [
     "StackEngine",
     "StackError",
     "StackExists",
+    "StackFailure",
     "StackNotFound",
     "StackPlan",
     "StackResource",

@@ -26,7 +26,7 @@ from vetro.stacks.compute_port import (
     ServerSpec,
     SubnetInfo,
 )
-from vetro.stacks.errors import PlacementFailure, ResourceFailure
+from vetro.stacks.errors import AddressRangeTaken, PlacementFailure, ResourceFailure
 
 Json = Any
 
@@ -39,6 +39,9 @@ _BRANDS = {"lxc-rootfs": "lx", "zvol": "kvm", "qcow2": "kvm"}
 
 class ServicePort:
     """The compute service behind a `ComputeClient`. The client belongs to the caller."""
+
+    offers: frozenset[str] = frozenset()
+    """Neither block storage nor agents of the cloud in the guests."""
 
     def __init__(self, client: ComputeClient) -> None:
         self._client = client
@@ -86,19 +89,21 @@ class ServicePort:
         dns: Sequence[str],
     ) -> None:
         """Make a subnet."""
-        await self._call(
-            "POST",
-            "/subnets",
-            {
-                "uuid": uuid,
-                "project_id": project_id,
-                "network_uuid": network,
-                "name": name,
-                "cidr": cidr,
-                "gateway": gateway,
-                "dns": list(dns),
-            },
-        )
+        body = {
+            "uuid": uuid,
+            "project_id": project_id,
+            "network_uuid": network,
+            "name": name,
+            "cidr": cidr,
+            "gateway": gateway,
+            "dns": list(dns),
+        }
+        try:
+            await self._call("POST", "/subnets", body)
+        except ResourceFailure as error:
+            if _status(error) == 409:
+                raise AddressRangeTaken(str(error), details=error.details) from error
+            raise
 
     async def update_subnet(self, uuid: str, *, name: str, dns: Sequence[str]) -> None:
         """Change a subnet's name and name servers."""
@@ -330,7 +335,10 @@ class ServicePort:
 
     async def place(self, spec: ServerSpec) -> Placement:
         """Allocate with a reservation under the server's uuid, and queue up for provisioning."""
-        answer = await self._call("POST", "/allocate", {"vm": _vm(spec), "reserve": True})
+        wanted = _vm(spec)
+        if spec.locality:
+            wanted["locality"] = dict(spec.locality)
+        answer = await self._call("POST", "/allocate", {"vm": wanted, "reserve": True})
         server = answer.get("server")
         if server is None:
             raise ResourceFailure(f"The host chosen for {spec.name} is gone")

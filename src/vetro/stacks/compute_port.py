@@ -105,6 +105,10 @@ class ServerSpec:
     """Port uuids in the order of the interfaces."""
     metadata: Mapping[str, str]
     customer_metadata: Mapping[str, str]
+    locality: Mapping[str, Json] | None = None
+    """`{strict, near: [uuid], far: [uuid]}`: where to be with regard to other servers."""
+    volumes: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Volumes the server has from the beginning, and as which device."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +132,11 @@ class Placement:
 
 class ComputePort(Protocol):
     """See the module."""
+
+    @property
+    def offers(self) -> frozenset[str]:
+        """What of `vetro.stacks.optional_ports` there is."""
+        ...
 
     # networks
     async def create_network(self, uuid: str, *, project_id: str, name: str) -> None: ...

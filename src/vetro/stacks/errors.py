@@ -13,7 +13,8 @@
     ├── StackBusy               another live operation works on the stack (retry later)
     ├── OperationLost           another process took this operation over
     └── ResourceFailure         one resource could not be created, changed or removed
-        └── PlacementFailure        no server had room; carries the allocator's steps
+        ├── PlacementFailure        no server had room; carries the allocator's steps
+        └── AddressRangeTaken       a subnet's addresses are in use; another range may be free
 """
 
 from __future__ import annotations
@@ -99,3 +100,7 @@ class ResourceFailure(StackError):
 
 class PlacementFailure(ResourceFailure):
     """No server had room. `details` is the list of the allocator's steps."""
+
+
+class AddressRangeTaken(ResourceFailure):
+    """A subnet's range overlaps another's: somebody was faster. Choose another range."""

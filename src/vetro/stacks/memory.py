@@ -28,6 +28,7 @@ from vetro.stacks.compute_port import (
     SubnetInfo,
 )
 from vetro.stacks.errors import (
+    AddressRangeTaken,
     OperationLost,
     PlacementFailure,
     ResourceFailure,
@@ -37,6 +38,7 @@ from vetro.stacks.errors import (
 )
 from vetro.stacks.model import StackStatus
 from vetro.stacks.native import NativeSettings, StackEngine
+from vetro.stacks.optional_ports import BLOCK_STORAGE, SOFTWARE_DEPLOYMENTS, VolumeInfo
 from vetro.stacks.owner import is_gone
 from vetro.stacks.records import Hold, ResourceRow, StackRow
 
@@ -168,9 +170,18 @@ class MemoryCompute:
     floating_list: dict[str, FloatingIpInfo] = field(default_factory=dict[str, FloatingIpInfo])
     keypair_list: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
     server_list: dict[str, MemoryServer] = field(default_factory=dict[str, MemoryServer])
+    placed: dict[str, str] = field(default_factory=dict[str, str])
+    """Host by server."""
     tickets: dict[str, str] = field(default_factory=dict[str, str])
     """Ticket by the server it holds room for."""
     images: dict[str, ImageInfo] = field(default_factory=dict[str, ImageInfo])
+    offers: frozenset[str] = frozenset({BLOCK_STORAGE, SOFTWARE_DEPLOYMENTS})
+    hosts: int = 1
+    volume_list: dict[str, VolumeInfo] = field(default_factory=dict[str, VolumeInfo])
+    deployments: dict[str, tuple[str, dict[str, Json]]] = field(
+        default_factory=dict[str, tuple[str, dict[str, Json]]]
+    )
+    """Configuration and inputs of every software deployment that ran."""
     before: Callable[[str], None] = lambda call: None
     """Called with the name of every changing call before it takes effect."""
     after: Callable[[str], None] = lambda call: None
@@ -194,6 +205,7 @@ class MemoryCompute:
             or self.floating_list
             or self.keypair_list
             or self.server_list
+            or self.volume_list
             or self.tickets
         )
 
@@ -247,6 +259,10 @@ class MemoryCompute:
     ) -> None:
         await self._do("create_subnet")
         self._need(self.network_list, network, "network")
+        mine = ipaddress.ip_network(cidr)
+        for other in self.subnet_list.values():
+            if other.uuid != uuid and ipaddress.ip_network(other.cidr).overlaps(mine):
+                raise AddressRangeTaken(f"subnet {cidr} overlaps {other.cidr}")
         self.subnet_list.setdefault(
             uuid,
             SubnetInfo(
@@ -485,9 +501,23 @@ class MemoryCompute:
         if len(self.server_list) >= self.room:
             steps: list[Json] = [{"step": "Servers with enough room", "remaining": []}]
             raise PlacementFailure("No server has room", details=steps)
+        host = self.placed.get(spec.uuid) or self._host(spec)
+        self.placed[spec.uuid] = host
         ticket = self.tickets.setdefault(spec.uuid, str(uuids.uuid4()))
         self.after("place")
-        return Placement(host="host-1", host_name="host-1", ticket=ticket)
+        return Placement(host=host, host_name=host, ticket=ticket)
+
+    def _host(self, spec: ServerSpec) -> str:
+        names = [f"host-{number}" for number in range(1, self.hosts + 1)]
+        for side in ("near", "far"):
+            listed = [self.placed.get(one) for one in (spec.locality or {}).get(side, [])]
+            names = [name for name in names if not listed or (name in listed) is (side == "near")]
+        if not names:
+            steps: list[Json] = [
+                {"step": "Servers with requested hard locality considered", "remaining": []}
+            ]
+            raise PlacementFailure("No server is where the server group wants it", details=steps)
+        return min(names, key=lambda name: list(self.placed.values()).count(name))
 
     async def wait_turn(self, placement: Placement) -> None:
         await self._do("wait_turn")
@@ -505,6 +535,8 @@ class MemoryCompute:
                 raise ResourceFailure(f"The port {uuid} is in use")
             self.port_list[uuid] = replace(port, device_uuid=spec.uuid, device_owner="compute:nova")
         self.server_list.setdefault(spec.uuid, MemoryServer(spec, placement.host))
+        for volume, device in spec.volumes.items():
+            self._need(self.volume_list, volume, "volume").attachments[spec.uuid] = device
         self.after("create_server")
 
     async def release(self, uuid: str) -> None:
@@ -532,6 +564,9 @@ class MemoryCompute:
     async def delete_server(self, uuid: str, *, project_id: str, host: str | None) -> None:
         await self._do("delete_server")
         self.server_list.pop(uuid, None)
+        self.placed.pop(uuid, None)
+        for volume in self.volume_list.values():
+            volume.attachments.pop(uuid, None)
         for name, port in self.port_list.items():
             if port.device_uuid == uuid:
                 self.port_list[name] = replace(port, device_uuid=None, device_owner="")
@@ -540,6 +575,78 @@ class MemoryCompute:
     async def server(self, uuid: str, *, project_id: str, host: str | None) -> ServerInfo | None:
         found = self.server_list.get(uuid)
         return None if found is None else ServerInfo(uuid=uuid, state=found.state, host=found.host)
+
+    # block storage
+
+    async def create_volume(
+        self,
+        uuid: str,
+        *,
+        project_id: str,
+        name: str,
+        size: int,
+        source: tuple[str, str] | None,
+        metadata: Mapping[str, str],
+        read_only: bool,
+    ) -> None:
+        await self._do("create_volume")
+        made = VolumeInfo(
+            uuid=uuid,
+            project_id=project_id,
+            name=name,
+            size=size,
+            source=source,
+            metadata=dict(metadata),
+            read_only=read_only,
+        )
+        self.volume_list.setdefault(uuid, made)
+        self.after("create_volume")
+
+    async def update_volume(
+        self, uuid: str, *, name: str, metadata: Mapping[str, str], read_only: bool
+    ) -> None:
+        await self._do("update_volume")
+        found: VolumeInfo = self._need(self.volume_list, uuid, "volume")
+        found.name, found.metadata, found.read_only = name, dict(metadata), read_only
+
+    async def delete_volume(self, uuid: str) -> None:
+        await self._do("delete_volume")
+        found = self.volume_list.get(uuid)
+        if found is not None and found.attachments:
+            raise ResourceFailure(f"The volume {uuid} is attached to a server")
+        self.volume_list.pop(uuid, None)
+        self.after("delete_volume")
+
+    async def volume(self, uuid: str) -> VolumeInfo | None:
+        return self.volume_list.get(uuid)
+
+    async def volume_image(self, project_id: str, uuid: str) -> ImageInfo:
+        found: VolumeInfo = self._need(self.volume_list, uuid, "volume")
+        if found.source is None or found.source[0] != "image":
+            raise ResourceFailure(f"The volume {found.name} has no image to boot from")
+        return await self.image(project_id, found.source[1])
+
+    async def attach_volume(self, uuid: str, *, server: str, device: str) -> None:
+        await self._do("attach_volume")
+        self._need(self.server_list, server, "server")
+        self._need(self.volume_list, uuid, "volume").attachments[server] = device
+        self.after("attach_volume")
+
+    async def detach_volume(self, uuid: str, *, server: str) -> None:
+        await self._do("detach_volume")
+        if uuid in self.volume_list:
+            self.volume_list[uuid].attachments.pop(server, None)
+        self.after("detach_volume")
+
+    # software deployments
+
+    async def run_deployment(
+        self, uuid: str, *, server: str, config: str, inputs: Mapping[str, Json]
+    ) -> tuple[str, str]:
+        await self._do("run_deployment")
+        self._need(self.server_list, server, "server")
+        self.deployments[uuid] = (config, dict(inputs))
+        return f"ran {uuid}", ""
 
     # inside
 

@@ -54,6 +54,19 @@ class StackResource:
 
 
 @dataclass(frozen=True, slots=True)
+class StackFailure:
+    """What made an operation fail."""
+
+    resource: str
+    """Its name; empty when it was the operation as a whole."""
+    kind: str
+    """The class of the error, such as `PlacementFailure`."""
+    text: str
+    details: Json = None
+    """Of a `PlacementFailure` the allocator's steps."""
+
+
+@dataclass(frozen=True, slots=True)
 class Stack:
     """A snapshot of a stack. Changing the maps in it changes nothing."""
 
@@ -74,6 +87,8 @@ class Stack:
     waiting_on: str | None = None
     tags: list[str] = field(default_factory=list[str])
     resources: dict[str, StackResource] = field(default_factory=dict[str, StackResource])
+    failure: StackFailure | None = None
+    """Only in what the operation that failed returns; later only `reason` tells."""
 
 
 class ChangeKind(StrEnum):

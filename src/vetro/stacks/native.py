@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,7 +14,7 @@ from vetro.stacks.compute_adapter import port_of
 from vetro.stacks.compute_port import ComputePort
 from vetro.stacks.errors import StackExists, StackNotFound
 from vetro.stacks.flavors import DEFAULT_FLAVORS, Flavor
-from vetro.stacks.model import ProgressCallback, Stack, StackPlan, StackStatus
+from vetro.stacks.model import ProgressCallback, Stack, StackFailure, StackPlan, StackStatus
 from vetro.stacks.operation import Failure, Operation
 from vetro.stacks.owner import process_owner
 from vetro.stacks.planning import Planner
@@ -26,6 +26,7 @@ from vetro.stacks.work import Work, within
 from vetro.storage import Database
 
 Json = Any
+_GIVEN = ("parameters", "files", "environment")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +77,7 @@ class StackEngine:
         progress: ProgressCallback | None = None,
     ) -> Stack:
         """Create a stack; see `Stacks.create`."""
-        parsed = check(template, parameters=parameters, files=files, environment=environment)
+        parsed = self._check(template, parameters, files, environment)
         row = StackRow(
             id=str(uuid.uuid4()),
             project_id=project_id,
@@ -102,7 +103,7 @@ class StackEngine:
                 await self._roll_back_create(work, failure)
             else:
                 await work.settle(StackStatus.CREATE_FAILED, _failed(failure), {})
-        return await self._snapshot(project_id, name)
+        return await self._snapshot(project_id, name, failure)
 
     async def update(
         self,
@@ -119,7 +120,7 @@ class StackEngine:
         progress: ProgressCallback | None = None,
     ) -> Stack:
         """Change a stack; see `Stacks.update`."""
-        parsed = check(template, parameters=parameters, files=files, environment=environment)
+        parsed = self._check(template, parameters, files, environment)
         found = await self._store.find(project_id, name)
         if found is None:
             raise StackNotFound(name)
@@ -144,7 +145,7 @@ class StackEngine:
                 await self._roll_back_update(work, former, failure)
             else:
                 await work.settle(StackStatus.UPDATE_FAILED, _failed(failure), None)
-        return await self._snapshot(project_id, name)
+        return await self._snapshot(project_id, name, failure)
 
     async def delete(
         self, project_id: str, name: str, *, progress: ProgressCallback | None = None
@@ -157,11 +158,12 @@ class StackEngine:
         row = await self._reread(project_id, name)
         async with self._work(hold, row, "DELETE", progress) as work:
             await work.operation.remove_all()
-            if work.operation.failure is None:
+            failure = work.operation.failure
+            if failure is None:
                 await work.remove()
                 return None
-            await work.settle(StackStatus.DELETE_FAILED, _failed(work.operation.failure), None)
-        return await self._snapshot(project_id, name)
+            await work.settle(StackStatus.DELETE_FAILED, _failed(failure), None)
+        return await self._snapshot(project_id, name, failure)
 
     async def plan(
         self,
@@ -174,12 +176,27 @@ class StackEngine:
         environment: str | None = None,
     ) -> StackPlan:
         """What create or update would do; touches nothing."""
-        parsed = check(template, parameters=parameters, files=files, environment=environment)
+        parsed = self._check(template, parameters, files, environment)
         row = await self._store.find(project_id, name)
         planner = Planner(parsed, row, project_id, name, self._compute, self._settings.flavors)
         return StackPlan(row is not None, await planner.changes())
 
     # --- inside ------------------------------------------------------------------------
+
+    def _check(
+        self,
+        template: Mapping[str, Json],
+        parameters: Mapping[str, Json] | None,
+        files: Mapping[str, str] | None,
+        environment: str | None,
+    ) -> Template:
+        return check(
+            template,
+            parameters=parameters,
+            files=files,
+            environment=environment,
+            offers=self._compute.offers,
+        )
 
     async def _converge(
         self, work: Work, template: Template, timeout: float | None
@@ -201,12 +218,7 @@ class StackEngine:
         self, work: Work, former: Mapping[str, Any], failure: Failure
     ) -> None:
         await work.change({"status": StackStatus.ROLLBACK_IN_PROGRESS, **former})
-        parsed = check(
-            former["template"],
-            parameters=former["parameters"],
-            files=former["files"],
-            environment=former["environment"],
-        )
+        parsed = self._check(*(former[key] for key in ("template", *_GIVEN)))
         outputs = await work.operation.converge(parsed)
         second = work.operation.failure
         if second is None:
@@ -253,8 +265,12 @@ class StackEngine:
             raise StackNotFound(name)
         return row
 
-    async def _snapshot(self, project_id: str, name: str) -> Stack:
-        return (await self._reread(project_id, name)).snapshot()
+    async def _snapshot(self, project_id: str, name: str, failure: Failure | None) -> Stack:
+        stack = (await self._reread(project_id, name)).snapshot()
+        if failure is None:
+            return stack
+        told = StackFailure(failure.resource, failure.kind, failure.text, failure.details)
+        return replace(stack, failure=told)
 
 
 def check(
@@ -263,12 +279,14 @@ def check(
     parameters: Mapping[str, Json] | None = None,
     files: Mapping[str, str] | None = None,
     environment: str | None = None,
+    offers: frozenset[str] = frozenset(),
 ) -> Template:
-    """Parse and validate a template for this back end. Raises `TemplateError`."""
+    """Parse and validate a template for a service that `offers`. Raises `TemplateError`."""
     parsed = parse(template, parameters=parameters, files=files, environment=environment)
     for definition in parsed.resources.values():
         kind = resource_type(definition.type, definition.name)
         kind.check(definition.name, definition.properties)
+        kind.check_needs(definition.name, definition.properties, offers)
     used = [ref for one in parsed.resources.values() for ref in one.references]
     used += [ref for one in parsed.outputs.values() for ref in one.references]
     for reference in used:

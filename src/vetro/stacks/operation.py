@@ -25,7 +25,7 @@ from vetro.stacks.flavors import Flavor
 from vetro.stacks.model import ChangeKind, ProgressCallback, StackStatus
 from vetro.stacks.records import Hold, ResourceRow, StackRow, StackStore
 from vetro.stacks.resources import resource_type
-from vetro.stacks.resources.base import ResourceContext
+from vetro.stacks.resources.base import PlacementGroup, ResourceContext
 from vetro.stacks.snapshot import snapshot_of
 from vetro.stacks.templates import ResourceDefinition, Template
 
@@ -40,6 +40,12 @@ class Failure:
 
     resource: str
     text: str
+    kind: str = ""
+    details: Json = None
+
+
+class _Undeletable(ResourceFailure):
+    """A resource could not be removed; the cause says why."""
 
 
 class Operation:
@@ -64,6 +70,7 @@ class Operation:
         self._waiting: dict[str, str] = {}
         self._rows = {row.name: row for row in stack.resources if row.current}
         self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._group_locks: dict[str, asyncio.Lock] = {}
         self.failure: Failure | None = None
 
     @property
@@ -113,6 +120,7 @@ class Operation:
         kind = resource_type(wanted.type, wanted.name)
         properties = await evaluation.value(wanted.properties, wanted.references)
         kind.check(wanted.name, properties)
+        kind.check_needs(wanted.name, properties, self._compute.offers)
         requires = sorted(self._rows[name].id for name in wanted.requires)
         row = self._rows.get(wanted.name)
         decision = decide(row, wanted.type, kind, properties)
@@ -224,7 +232,7 @@ class Operation:
             row.status, row.reason = StackStatus.DELETE_FAILED, describe(error)
             if not isinstance(error, OperationLost):
                 await self._store.change_resource(self._hold, row)
-            raise ResourceFailure(f"it could not be removed: {describe(error)}") from error
+            raise _Undeletable(f"it could not be removed: {describe(error)}") from error
         await self._store.remove_resource(self._hold, row)
         self._stack.resources.remove(row)
 
@@ -265,7 +273,9 @@ class Operation:
             if not isinstance(error, StackError):
                 _log.exception("resource_failed", stack=self._stack.name, resource=name)
             if self.failure is None:
-                self.failure = Failure(name, describe(error))
+                cause = error.__cause__ if isinstance(error, _Undeletable) else error
+                details = cause.details if isinstance(cause, ResourceFailure) else None
+                self.failure = Failure(name, describe(error), type(cause).__name__, details)
         finally:
             self._waiting.pop(name, None)
             self._tell()
@@ -294,11 +304,30 @@ class Operation:
             compute=self._compute,
             flavors=self._flavors,
             config_text=self._config_text,
+            group=lambda group: self._group(group, row),
             save=save,
             say=lambda text: self._say(row, f"waiting for {text}"),
             data=row.data,
         )
         return context
+
+    def _group(self, group: str, server: ResourceRow) -> PlacementGroup | None:
+        """A server group of the stack, as `server` sees it."""
+        found = next((one for one in self._rows.values() if one.physical_id == group), None)
+        if found is None or "policy" not in found.data:
+            return None
+
+        def placed() -> list[str]:
+            return [
+                one.physical_id
+                for one in self._stack.resources
+                if one is not server
+                and one.data.get("host")
+                and (one.properties.get("scheduler_hints") or {}).get("group") == group
+            ]
+
+        lock = self._group_locks.setdefault(group, asyncio.Lock())
+        return PlacementGroup(found.data["policy"], lock, placed)
 
     async def _config_text(self, physical_id: str) -> str | None:
         for row in self._stack.resources:

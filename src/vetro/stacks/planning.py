@@ -102,6 +102,7 @@ class Planner:
             compute=self._compute,
             flavors=self._flavors,
             config_text=no_text,
+            group=lambda _group: None,
             save=no_saving,
             data=row.data,
         )

@@ -147,6 +147,8 @@ async def within(operation: Operation, work: asyncio.Future[Any], timeout: float
             work.cancel()
             await asyncio.wait({work})
     operation.failure = Failure(
-        "", f"The operation did not end within {timeout:g} s; it waited on {waited}"
+        "",
+        f"The operation did not end within {timeout:g} s; it waited on {waited}",
+        "TimeoutError",
     )
     return {}

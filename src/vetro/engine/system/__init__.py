@@ -6,7 +6,10 @@ from vetro.engine.system.agents import Agent, AgentListener
 from vetro.engine.system.explorer import NetworkExplorer
 from vetro.engine.system.heatstack import HeatStack
 from vetro.engine.system.notices import InstanceNotifier, StatusReporter
+from vetro.engine.system.openstack import MetadefBrowser, MistralClient
+from vetro.engine.system.people import Project, User
 from vetro.engine.system.resources import Resources
+from vetro.engine.system.volumes import VolumeExplorer
 from vetro.muranopl import CallContext, Runtime
 
 CLASSES = {
@@ -14,9 +17,12 @@ CLASSES = {
     "AgentListener": AgentListener,
     "HeatStack": HeatStack,
     "InstanceNotifier": InstanceNotifier,
+    "MetadefBrowser": MetadefBrowser,
+    "MistralClient": MistralClient,
     "NetworkExplorer": NetworkExplorer,
     "Resources": Resources,
     "StatusReporter": StatusReporter,
+    "VolumeExplorer": VolumeExplorer,
 }
 
 
@@ -24,6 +30,8 @@ def register(runtime: Runtime) -> None:
     """Make the system classes and ``config`` known to a runtime."""
     for name, python_class in CLASSES.items():
         runtime.add_native_class(f"io.murano.system.{name}", python_class)
+    runtime.add_native_class("io.murano.User", User)
+    runtime.add_native_class("io.murano.Project", Project)
     runtime.add_function("config", config, packages=["io.murano"])
 
 

@@ -117,6 +117,9 @@ class Agent:
 
     def wait_ready(self, ctx: CallContext, timeout: float | None = 100) -> None:
         """Wait until the guest answers. Errors: time-out."""
+        self._ready(ctx, timeout)
+
+    def _ready(self, ctx: CallContext, timeout: float | None, *, tell: bool = True) -> None:
         self._need()
         template: dict[str, Json] = {
             "FormatVersion": "2.0.0",
@@ -124,12 +127,12 @@ class Agent:
             "Scripts": {},
             "Files": {},
         }
-        self._call(ctx, self.build_execution_plan(ctx, template, None), timeout)
+        self._call(ctx, self.build_execution_plan(ctx, template, None), timeout, tell=tell)
 
     def is_ready(self, ctx: CallContext, timeout: float | None = 100) -> bool:
         """Whether the guest answers in time."""
         try:
-            self.wait_ready(ctx, timeout)
+            self._ready(ctx, timeout, tell=False)
         except AgentTimeout:
             return False
         return True
@@ -156,32 +159,42 @@ class Agent:
         ctx.effect("agent.send", request, deliver)
         return id_
 
-    def _call(self, ctx: CallContext, plan: Json, timeout: float | None) -> Json:
+    def _call(
+        self, ctx: CallContext, plan: Json, timeout: float | None, *, tell: bool = True
+    ) -> Json:
         services = services_of(ctx)
         seconds = float(services.settings.agent_timeout if timeout is None else timeout)
         id_ = self._send(ctx, plan)
 
         async def collect() -> Json:
-            return await self._result(services, id_, seconds)
+            name = str(plan.get("Name") or id_)
+            return await self._result(services, id_, name, seconds, tell)
 
         request = {"queue": self._queue, "id": id_, "timeout": seconds}
         return decode_result(ctx.effect("agent.result", request, collect))
 
-    async def _result(self, services: EngineServices, id_: str, seconds: float) -> Json:
-        services.progress(f"the agent of {self._name}")
+    async def _result(
+        self, services: EngineServices, id_: str, plan: str, seconds: float, tell: bool
+    ) -> Json:
+        services.progress(f"the agent of {self._name}, which runs the plan {plan}")
         body = await services.transport.wait_result(id_, seconds)
         await services.transport.discard(id_)
         if body is not None:
             return plain(json.loads(body))
         last = await services.transport.last_contact(self._queue)
         heard = f"was last heard of at {last:%Y-%m-%d %H:%M:%S} UTC" if last else "never called"
-        text = f"The agent of {self._name} did not answer within {seconds:g} seconds; it {heard}"
-        await services.reports.report(self._host_id, "info", text)
+        text = (
+            f"The agent of {self._name} (queue {self._queue}) did not answer the plan {plan}"
+            f" within {seconds:g} seconds; it {heard}"
+        )
+        if tell:
+            await services.reports.report(self._host_id, "warning", text)
         raise AgentTimeout(
             seconds,
             {
                 "instance": self._name,
                 "queue": self._queue,
+                "plan": plan,
                 "lastContact": last.isoformat() if last else None,
             },
         )

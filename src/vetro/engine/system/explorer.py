@@ -40,23 +40,37 @@ class NetworkExplorer:
         return ctx.effect("network.router", {"name": settings.router_name}, find)
 
     def get_available_cidr(
-        self, ctx: CallContext, router_id: str | None, net_id: str, ip_version: int = 4
+        self,
+        ctx: CallContext,
+        router_id: str | None,
+        net_id: str,
+        ip_version: int = 4,
+        exclude: list[str] | None = None,
     ) -> str | None:
-        """A range that nothing of the project uses; the same for the same network while it is free."""
+        """A range that nothing uses; the same for the same network while it is free.
+
+        ``exclude`` are ranges that turned out to be taken although nobody showed them.
+        """
         services = services_of(ctx)
         settings = services.settings
 
         async def find() -> str | None:
             used = await services.directory.router_cidrs(services.project_id, router_id or "")
+            others = [cidr for net, cidr in services.chosen_ranges.items() if net != net_id]
             return choose_cidr(
                 net_id,
-                used,
+                [*used, *others, *(exclude or [])],
                 template=settings.env_ip_template,
                 max_environments=settings.max_environments,
                 max_hosts=settings.max_hosts,
             )
 
-        return ctx.effect("network.cidr", {"network": net_id, "router": router_id}, find)
+        request = {"network": net_id, "router": router_id, "exclude": exclude or []}
+        found = ctx.effect("network.cidr", request, find)
+        if found is None:
+            return None
+        services.chosen_ranges[net_id] = found
+        return found if ip_version == 4 else mapped(found)
 
     def get_default_dns(self, ctx: CallContext, ip_version: int = 4) -> Any:
         """Name servers of this IP version; the first alone for packages of the first formats."""
@@ -117,3 +131,10 @@ class NetworkExplorer:
     def list_neutron_extensions(self, ctx: CallContext) -> Any:
         """What the network service can do."""
         return self._list(ctx, "list_neutron_extensions")
+
+
+def mapped(cidr: str) -> str:
+    """An IPv4 range as the IPv6 range of its mapped addresses: ``::ffff:a.b.c.d/(96 + n)``."""
+    network = ipaddress.IPv4Network(cidr)
+    base = (0xFFFF << 32) | int(network.network_address)
+    return str(ipaddress.IPv6Network((base, 96 + network.prefixlen)))

@@ -16,7 +16,7 @@ from vetro.engine.merging import merge
 from vetro.engine.services import EngineServices, services_of
 from vetro.engine.spelling import is_cfn, respell, section
 from vetro.muranopl import CallContext, native
-from vetro.stacks import Stack, StackBusy
+from vetro.stacks import PlacementFailure, Stack, StackBusy
 
 Json = Any
 T = TypeVar("T")
@@ -58,6 +58,8 @@ class HeatStack:
         self._environment: str | None = None
         self._revision = 0
         self._pushed = 0
+        self._content: Json = None
+        """What the back end has, as far as it is settled; ``None`` when nobody knows."""
         self._push_now: _Push | None = None
         self._deferred = False
 
@@ -86,13 +88,21 @@ class HeatStack:
             parameters = cast("dict[str, Json]", found["parameters"] if found else {})
             self._parameters = {k: v for k, v in parameters.items() if not k.startswith("OS::")}
             self._pushed = self._revision
+            self._content = self._wanted()
             if found and not found["settled"]:
                 # What the last operation left half done is not as the template says.
+                self._content = None
                 self._change()
         return cast("dict[str, Json]", self._template)
 
     def _change(self) -> None:
         self._revision += 1
+
+    def _wanted(self) -> Json:
+        """Everything that a push carries."""
+        return copy.deepcopy(
+            [self._complete_template(), self._parameters, self._files, self._environment]
+        )
 
     def parameters(self, ctx: CallContext) -> Json:
         """The template's parameters."""
@@ -129,14 +139,16 @@ class HeatStack:
     def update_template(self, ctx: CallContext, template: Json) -> None:
         """Merge a fragment into the template. Errors: wrong version, types that do not fit."""
         given = cast("dict[str, Json]", template or {})
-        version = given.get("heat_template_version", VERSION)
-        if str(version) != VERSION:
-            raise HeatStackError(f"Currently only heat_template_version {VERSION} is supported.")
+        self._check_version(given)
         before = self._current(ctx)
         merged = merge(before, respell(given, before))
         if merged != before:
             self._template = merged
             self._change()
+
+    def _check_version(self, given: dict[str, Json]) -> None:
+        if str(given.get("heat_template_version", VERSION)) != VERSION:
+            raise HeatStackError(f"Currently only heat_template_version {VERSION} is supported.")
 
     def set_resource(self, ctx: CallContext, name: str, body: Json) -> None:
         """Replace a resource as a whole: what it had before is gone, unlike with updateTemplate."""
@@ -151,24 +163,37 @@ class HeatStack:
         self, ctx: CallContext, resources: list[str], outputs: list[str] | None = None
     ) -> bool:
         """Take resources and outputs out of the template; whether there were any."""
-        template = self._current(ctx)
-        changed = False
-        for sections, names in (
-            (("resources", "Resources"), resources),
-            (("outputs", "Outputs"), outputs or []),
-        ):
-            for key in sections:
-                body = template.get(key)
-                if not isinstance(body, dict):
-                    continue
-                kept = {k: v for k, v in cast("dict[str, Json]", body).items() if k not in names}
-                if len(kept) != len(cast("dict[str, Json]", body)):
-                    template = {**template, key: kept}
-                    changed = True
-        if changed:
-            self._template = template
+        before = self._current(ctx)
+        template = _without(before, resources, outputs or [])
+        if template == before:
+            return False
+        self._template = template
+        self._change()
+        return True
+
+    def replace_fragment(
+        self,
+        ctx: CallContext,
+        template: Json,
+        resources: list[str] | None = None,
+        outputs: list[str] | None = None,
+    ) -> None:
+        """Merge a fragment in place of what an object had put there: ``resources``, ``outputs``.
+
+        Merging alone can only add; this way what the object does not want any more goes. Shared
+        resources, such as a security group, are merged: they are not in the object's lists.
+        """
+        before = self._current(ctx)
+        given = cast("dict[str, Json]", template or {})
+        self._check_version(given)
+        merged = merge(_without(before, resources or [], outputs or []), respell(given, before))
+        if merged != before:
+            self._template = merged
             self._change()
-        return changed
+
+    def has_resource(self, ctx: CallContext, name: str) -> bool:
+        """Whether the template has a resource of this name."""
+        return name in section(self._current(ctx), "resources")
 
     # What the back end has
 
@@ -205,13 +230,20 @@ class HeatStack:
                 if running.error is not None:
                     raise running.error
                 return
-        if self._pushed == self._revision or self._template is None:
+        if self._template is None or self._pushed == self._revision:
+            return
+        content = self._wanted()
+        if content == self._content:
+            # What was changed was changed back: an unchanged redeployment asks for no update.
+            self._pushed = self._revision
             return
         self._push_now = push = _Push(self._revision)
         try:
-            self._push_revision(ctx, self._complete_template())
+            self._push_revision(ctx, content[0])
             self._pushed = push.revision
+            self._content = content
         except BaseException as error:
+            self._content = None
             push.error = error
             raise
         finally:
@@ -254,11 +286,21 @@ class HeatStack:
         call = services.stacks.create if stack is None else services.stacks.update
         done = await call(services.project_id, self._name, template, **options)
         expected = "CREATE_COMPLETE" if stack is None else "UPDATE_COMPLETE"
-        self._expect(done, expected)
+        await self._expect(services, done, expected)
 
-    def _expect(self, stack: Stack, status: str) -> None:
-        if stack.status.value != status:
-            raise StackFailed(f"Unexpected stack state {stack.status.value}: {stack.reason}")
+    async def _expect(self, services: EngineServices, stack: Stack, status: str) -> None:
+        if stack.status.value == status:
+            return
+        failure = stack.failure
+        extra: dict[str, Any] = {}
+        if failure is not None:
+            extra = {"resource": failure.resource, "kind": failure.kind}
+            if failure.kind == PlacementFailure.__name__:
+                text = f"No server has room for {failure.resource}"
+                details = placement_steps(failure.details)
+                await services.reports.report(None, "warning", text, details)
+        text = f"Unexpected stack state {stack.status.value}: {stack.reason}"
+        raise StackFailed(text, extra)
 
     async def _get(self, services: EngineServices) -> Stack | None:
         """The stack, settled. A back end that is not reached is asked again a few times."""
@@ -296,7 +338,7 @@ class HeatStack:
             services.project_id, self._name, progress=services.progress
         )
         if left is not None:
-            self._expect(left, "DELETE_COMPLETE")
+            await self._expect(services, left, "DELETE_COMPLETE")
 
     def output(self, ctx: CallContext) -> Json:
         """The stack's outputs; what was put off is pushed first. ``{}`` when there is no stack."""
@@ -324,3 +366,31 @@ class HeatStack:
         self._parameters = {}
         self._change()
         self._pushed = self._revision
+        self._content = self._wanted()
+
+
+def _without(
+    template: dict[str, Json], resources: list[str], outputs: list[str]
+) -> dict[str, Json]:
+    """A template without some resources and outputs, in either spelling."""
+    result = dict(template)
+    for sections, names in (
+        (("resources", "Resources"), resources),
+        (("outputs", "Outputs"), outputs),
+    ):
+        for key in sections:
+            body = result.get(key)
+            if isinstance(body, dict):
+                entries = cast("dict[str, Json]", body)
+                result[key] = {k: v for k, v in entries.items() if k not in names}
+    return result
+
+
+def placement_steps(steps: Json) -> str:
+    """An allocation's steps as lines: how many servers each left, and why others were dropped."""
+    lines: list[str] = []
+    for step in cast("list[dict[str, Json]]", steps or []):
+        lines.append(f"{step.get('step')}: {len(step.get('remaining') or [])} left")
+        reasons = cast("dict[str, Json]", step.get("reasons") or {})
+        lines += [f"  {server}: {reason}" for server, reason in sorted(reasons.items())]
+    return "\n".join(lines)

@@ -7,6 +7,7 @@ made. Both must therefore be idempotent.
 
 from __future__ import annotations
 
+import asyncio
 import difflib
 import re
 from collections.abc import Awaitable, Callable, Mapping
@@ -14,7 +15,12 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from vetro.stacks.compute_port import ComputePort
-from vetro.stacks.errors import InvalidProperty, ResourceFailure, UnresolvedReference
+from vetro.stacks.errors import (
+    InvalidProperty,
+    ResourceFailure,
+    UnresolvedReference,
+    UnsupportedResource,
+)
 from vetro.stacks.flavors import Flavor
 from vetro.stacks.functions import Unknown, function_of
 
@@ -42,6 +48,19 @@ class Property:
     """Accepted and without effect here."""
     refused: str = ""
     """Why a value is not served."""
+    needs: str = ""
+    """What the compute service must offer for a value (`ComputePort.offers`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementGroup:
+    """A server group, as one of its servers sees it."""
+
+    policy: str
+    lock: asyncio.Lock
+    """Servers of a group are placed one after another: each must know where the others are."""
+    placed: Callable[[], list[str]]
+    """The ids of the other servers that have their place."""
 
 
 @dataclass(slots=True)
@@ -57,6 +76,8 @@ class ResourceContext:
     flavors: Mapping[str, Flavor]
     config_text: Callable[[str], Awaitable[str | None]]
     """The text of a software configuration by its id."""
+    group: Callable[[str], PlacementGroup | None]
+    """A server group of the stack by its id."""
     save: Callable[[dict[str, Json]], Awaitable[None]]
     """Store `data` (before doing what it describes)."""
     say: Callable[[str], None] = lambda text: None
@@ -75,6 +96,8 @@ class ResourceType:
     """Groups of properties; one of each group must be given."""
     delete_first: ClassVar[bool] = False
     """When replaced, the old one must go before the new one can be made."""
+    needs: ClassVar[str] = ""
+    """What the compute service must offer for resources of this type (`ComputePort.offers`)."""
 
     def check(self, resource: str, properties: Mapping[str, Json]) -> None:
         """Check properties whose values may still be functions. Raises `InvalidProperty`."""
@@ -95,6 +118,23 @@ class ResourceType:
         for group in self.required:
             if not any(key in properties for key in group):
                 raise InvalidProperty(f"{self.name} needs {' or '.join(group)}", resource=resource)
+
+    def check_needs(
+        self, resource: str, properties: Mapping[str, Json], offers: frozenset[str]
+    ) -> None:
+        """Raises `UnsupportedResource` or `InvalidProperty` for what the service cannot do."""
+        if self.needs and self.needs not in offers:
+            raise UnsupportedResource(
+                f"the type {self.name} is not served: this back end has no {self.needs}",
+                resource=resource,
+            )
+        for key in properties:
+            need = self.properties[key].needs
+            if need and need not in offers:
+                raise InvalidProperty(
+                    f"the property {key!r} is not served: this back end has no {need}",
+                    resource=resource,
+                )
 
     def check_attribute(self, resource: str, attribute: str) -> None:
         """Raises `UnresolvedReference` for an attribute this type does not have."""

@@ -8,11 +8,14 @@ from vetro.stacks.errors import UnsupportedResource
 from vetro.stacks.resources import (
     addresses,
     configs,
+    deployments,
+    groups,
     keypairs,
     networks,
     ports,
     security_groups,
     servers,
+    volumes,
 )
 from vetro.stacks.resources.base import ResourceType
 
@@ -36,8 +39,28 @@ _TYPES: dict[str, ResourceType] = {
         configs.CloudConfig(),
         configs.SoftwareConfig(),
         configs.MultipartMime(),
+        deployments.StructuredConfig(),
+        deployments.SoftwareDeployment(),
+        deployments.StructuredDeployment(),
+        groups.ServerGroup(),
+        volumes.Volume(),
+        volumes.VolumeAttachment(),
     )
 }
+
+_BALANCERS = "this back end has no load balancers; run one on an instance (see the sample TwoTier)"
+_REFUSED = {
+    "OS::Neutron::HealthMonitor": _BALANCERS,
+    "OS::Neutron::Pool": _BALANCERS,
+    "OS::Neutron::PoolMember": _BALANCERS,
+    "OS::Neutron::LoadBalancer": _BALANCERS,
+    "AWS::ElasticLoadBalancing::LoadBalancer": _BALANCERS,
+    "OS::Heat::WaitCondition": "guests cannot signal stacks; call the instance's agent instead",
+    "OS::Heat::WaitConditionHandle": "guests cannot signal stacks; call the instance's agent"
+    " instead",
+    "OS::Heat::ResourceGroup": "templates are not nested; write the resources out",
+}
+"""Types that packages in the wild use, and why they are not served."""
 
 
 def known_types() -> list[str]:
@@ -49,6 +72,9 @@ def resource_type(name: str, resource: str) -> ResourceType:
     """The type called `name`. Raises `UnsupportedResource` naming the resource."""
     found = _TYPES.get(name)
     if found is None:
+        if name in _REFUSED:
+            reason = _REFUSED[name]
+            raise UnsupportedResource(f"the type {name} is not served: {reason}", resource=resource)
         near = difflib.get_close_matches(name, _TYPES, n=1, cutoff=0.8)
         hint = f"did you mean {near[0]}?" if near else "this back end has no such resources"
         raise UnsupportedResource(f"the type {name} is not served; {hint}", resource=resource)

@@ -7,16 +7,20 @@ that they are found again whatever happened in between.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import uuid
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
-from vetro.stacks.compute_port import PortInfo, ServerSpec
+from vetro.stacks.compute_port import ImageInfo, PortInfo, ServerSpec
 from vetro.stacks.errors import ResourceFailure
 from vetro.stacks.flavors import find_flavor
+from vetro.stacks.optional_ports import BLOCK_STORAGE, BlockStorage
 from vetro.stacks.resources.base import (
     Json,
+    PlacementGroup,
     Property,
     ResourceContext,
     ResourceType,
@@ -30,7 +34,7 @@ from vetro.stacks.resources.ports import find_groups
 
 USER_DATA_KEY = "user-data"
 AUTHORIZED_KEYS_KEY = "root_authorized_keys"
-_NO_VOLUMES = "block storage is not part of this back end; give an image"
+_NO_VOLUMES = "give the volumes as block_device_mapping_v2"
 
 
 class Server(ResourceType):
@@ -48,11 +52,11 @@ class Server(ResourceType):
         "networks": Property("list"),
         "security_groups": Property("list", update=True),
         "availability_zone": Property(ignored=True),
-        "scheduler_hints": Property("map", ignored=True),
+        "scheduler_hints": Property("map"),
         "config_drive": Property("boolean", ignored=True),
         "admin_pass": Property(refused="give a key pair"),
         "block_device_mapping": Property("list", refused=_NO_VOLUMES),
-        "block_device_mapping_v2": Property("list", refused=_NO_VOLUMES),
+        "block_device_mapping_v2": Property("list", needs=BLOCK_STORAGE),
         "personality": Property("map", refused="use user_data"),
         "software_config_transport": Property(ignored=True),
         "flavor_update_policy": Property(ignored=True),
@@ -60,7 +64,7 @@ class Server(ResourceType):
         "user_data_update_policy": Property(ignored=True),
         "tags": Property("list", ignored=True),
     }
-    required = (("flavor",), ("image",))
+    required = (("flavor",), ("image", "block_device_mapping_v2"))
     attributes = frozenset(
         {
             "addresses",
@@ -76,12 +80,12 @@ class Server(ResourceType):
 
     async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         spec = await self.specify(context, properties)
-        await _make(context, spec)
+        await _make(context, spec, _group(context, properties))
 
     async def specify(self, context: ResourceContext, properties: Mapping[str, Json]) -> ServerSpec:
         """The server the properties describe; its own ports are made."""
         flavor = find_flavor(context.flavors, text(properties["flavor"]))
-        image = await context.compute.image(context.project_id, text(properties["image"]))
+        image = await _image(context, properties)
         name = text(properties.get("name"), f"{context.stack_name}-{context.name}")
         customer = await _customer_metadata(
             context, properties.get("user_data"), properties.get("key_name")
@@ -100,6 +104,7 @@ class Server(ResourceType):
             ports=ports,
             metadata=_texts(properties.get("metadata")),
             customer_metadata=customer,
+            volumes=_devices(properties),
         )
 
     async def update(
@@ -214,13 +219,51 @@ class AwsInstance(ResourceType):
         }
 
 
+async def _image(context: ResourceContext, properties: Mapping[str, Json]) -> ImageInfo:
+    """What the server boots from."""
+    if properties.get("image"):
+        return await context.compute.image(context.project_id, text(properties["image"]))
+    devices = [entries(one) for one in items(properties.get("block_device_mapping_v2"))]
+    boot = sorted(devices, key=lambda one: int(text(one.get("boot_index"), "0")))
+    if not boot:
+        raise ResourceFailure("The server has neither an image nor a volume to boot from")
+    storage = cast("BlockStorage", context.compute)
+    return await storage.volume_image(context.project_id, text(boot[0].get("volume_id")))
+
+
+def _devices(properties: Mapping[str, Json]) -> dict[str, str]:
+    devices = [entries(one) for one in items(properties.get("block_device_mapping_v2"))]
+    return {text(one.get("volume_id")): text(one.get("device_name")) for one in devices}
+
+
+def _group(context: ResourceContext, properties: Mapping[str, Json]) -> PlacementGroup | None:
+    wanted = entries(properties.get("scheduler_hints")).get("group")
+    if not wanted:
+        return None
+    group = context.group(text(wanted))
+    if group is None:
+        raise ResourceFailure(f"There is no server group {text(wanted)!r} in the stack")
+    return group
+
+
+def _locality(group: PlacementGroup | None) -> dict[str, Json] | None:
+    """Where to put a server with regard to others, in the allocator's words."""
+    others = group.placed() if group is not None else []
+    if group is None or not others:
+        return None
+    side = "far" if group.policy.endswith("anti-affinity") else "near"
+    return {"strict": not group.policy.startswith("soft-"), side: others}
+
+
 def hostname_of(name: str) -> str:
     """A host name made of a server's name: letters, digits and dashes, at most 63."""
     cleaned = re.sub(r"[^a-z0-9-]+", "-", name.lower()).strip("-")
     return cleaned[:63].strip("-") or "server"
 
 
-async def _make(context: ResourceContext, spec: ServerSpec) -> None:
+async def _make(
+    context: ResourceContext, spec: ServerSpec, group: PlacementGroup | None = None
+) -> None:
     compute = context.compute
     if context.data.get("host"):  # a creation that was cut off may have come to its end
         existing = await compute.server(
@@ -230,11 +273,13 @@ async def _make(context: ResourceContext, spec: ServerSpec) -> None:
             await compute.release(spec.uuid)
             return
     context.say("a server with room for it")
-    placement = await compute.place(spec)
-    if context.data.get("host") != placement.host:
-        await context.save(
-            {**context.data, "host": placement.host, "host_name": placement.host_name}
-        )
+    async with group.lock if group is not None else contextlib.nullcontext():
+        spec = replace(spec, locality=_locality(group))
+        placement = await compute.place(spec)
+        if context.data.get("host") != placement.host:
+            await context.save(
+                {**context.data, "host": placement.host, "host_name": placement.host_name}
+            )
     where = placement.host_name or placement.host
     try:
         context.say(f"its turn on {where}")

@@ -1,0 +1,79 @@
+"""``io.murano.User`` and ``io.murano.Project``: who deploys, and whose environment it is (§3.8)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vetro.engine.services import EngineServices, services_of
+from vetro.muranopl import CallContext, MuranoObject
+
+Json = Any
+DEFAULT_DOMAIN = "Default"
+
+
+def properties(found: dict[str, Json], known: tuple[str, ...], dropped: tuple[str, ...]) -> Json:
+    """An identity service's map as properties: what the class does not declare is ``extra``."""
+    values: dict[str, Json] = {key: found.get(key) for key in known}
+    values["domain"] = found.get("domain") or found.get("domain_id") or DEFAULT_DOMAIN
+    taken = {*known, *dropped, "domain", "domain_id"}
+    values["extra"] = {key: value for key, value in found.items() if key not in taken}
+    return values
+
+
+class User:
+    """The native part of ``io.murano.User``."""
+
+    @staticmethod
+    def get_current(ctx: CallContext) -> MuranoObject:
+        """Who asked for what runs now."""
+        return _user(ctx, services_of(ctx).user_id)
+
+    @staticmethod
+    def get_environment_owner(ctx: CallContext) -> MuranoObject:
+        """Who made the environment."""
+        return _user(ctx, _owner_user(ctx, services_of(ctx)))
+
+
+class Project:
+    """The native part of ``io.murano.Project``."""
+
+    @staticmethod
+    def get_current(ctx: CallContext) -> MuranoObject:
+        """The project that what runs now was asked for in."""
+        info = ctx.session.info
+        return _project(ctx, str(info.project_id or services_of(ctx).project_id))
+
+    @staticmethod
+    def get_environment_owner(ctx: CallContext) -> MuranoObject:
+        """The project of the environment."""
+        return _project(ctx, services_of(ctx).project_id)
+
+
+def _owner_user(ctx: CallContext, services: EngineServices) -> str:
+    return str(ctx.session.info.environment_owner_user_id or services.user_id)
+
+
+def _user(ctx: CallContext, id_: str) -> MuranoObject:
+    services = services_of(ctx)
+
+    async def find() -> Json:
+        return await services.people.user(id_)
+
+    found = ctx.effect("identity.user", {"id": id_}, find)
+    dropped = ("links", "enabled", "default_project_id")
+    return ctx.session.new(
+        "io.murano.User", None, **properties(found, ("id", "name", "email"), dropped)
+    )
+
+
+def _project(ctx: CallContext, id_: str) -> MuranoObject:
+    services = services_of(ctx)
+
+    async def find() -> Json:
+        return await services.people.project(id_)
+
+    found = ctx.effect("identity.project", {"id": id_}, find)
+    dropped = ("links", "parent_id", "enabled")
+    return ctx.session.new(
+        "io.murano.Project", None, **properties(found, ("id", "name", "description"), dropped)
+    )

@@ -1,0 +1,30 @@
+"""``VolumeExplorer``: whether snapshots and backups of volumes exist (core-library.md §5.6)."""
+
+from __future__ import annotations
+
+from vetro.engine.errors import NoBlockStorage
+from vetro.engine.services import VolumeDirectory, services_of
+from vetro.muranopl import CallContext
+
+
+class VolumeExplorer:
+    """Looks at a project's block storage. Errors: ``NoBlockStorage`` where there is none."""
+
+    def has_snapshot(self, ctx: CallContext, snapshot_id: str) -> bool:
+        """Whether the project has the snapshot."""
+        return self._has(ctx, "snapshot", snapshot_id)
+
+    def has_backup(self, ctx: CallContext, backup_id: str) -> bool:
+        """Whether the project has the backup."""
+        return self._has(ctx, "backup", backup_id)
+
+    def _has(self, ctx: CallContext, kind: str, id_: str) -> bool:
+        services = services_of(ctx)
+        volumes: VolumeDirectory | None = services.volumes
+        if volumes is None:
+            raise NoBlockStorage
+
+        async def find() -> bool:
+            return await volumes.exists(services.project_id, kind, id_)
+
+        return ctx.effect("volume.exists", {"kind": kind, "id": id_}, find)

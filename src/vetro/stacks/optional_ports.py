@@ -1,0 +1,73 @@
+"""What a compute service may offer beyond `ComputePort`; `ComputePort.offers` says which it has.
+
+Templates that need something that is not offered are refused before anything is touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from vetro.stacks.compute_port import ImageInfo
+
+Json = Any
+BLOCK_STORAGE = "block storage"
+SOFTWARE_DEPLOYMENTS = "software deployments"
+
+
+@dataclass(slots=True, kw_only=True)
+class VolumeInfo:
+    """A volume. `size` in GiB; `attachments`: device by server."""
+
+    uuid: str
+    project_id: str
+    name: str
+    size: int
+    source: tuple[str, str] | None = None
+    """What it was made of: (`image`, `snapshot_id`, `backup_id` or `source_volid`; its id)."""
+    metadata: dict[str, str] = field(default_factory=dict[str, str])
+    read_only: bool = False
+    attachments: dict[str, str] = field(default_factory=dict[str, str])
+
+
+class BlockStorage(Protocol):
+    """Volumes. As in `ComputePort` everything may be repeated."""
+
+    async def create_volume(
+        self,
+        uuid: str,
+        *,
+        project_id: str,
+        name: str,
+        size: int,
+        source: tuple[str, str] | None,
+        metadata: Mapping[str, str],
+        read_only: bool,
+    ) -> None: ...
+
+    async def update_volume(
+        self, uuid: str, *, name: str, metadata: Mapping[str, str], read_only: bool
+    ) -> None: ...
+
+    async def delete_volume(self, uuid: str) -> None: ...
+
+    async def volume(self, uuid: str) -> VolumeInfo | None: ...
+
+    async def volume_image(self, project_id: str, uuid: str) -> ImageInfo:
+        """What a server that boots from the volume is. Raises `ResourceFailure`."""
+        ...
+
+    async def attach_volume(self, uuid: str, *, server: str, device: str) -> None: ...
+
+    async def detach_volume(self, uuid: str, *, server: str) -> None: ...
+
+
+class SoftwareDeployments(Protocol):
+    """Configurations that a server's own agent of the cloud carries out."""
+
+    async def run_deployment(
+        self, uuid: str, *, server: str, config: str, inputs: Mapping[str, Json]
+    ) -> tuple[str, str]:
+        """Carry a configuration out; its standard output and error."""
+        ...
