@@ -1,7 +1,10 @@
 """The stock OpenStack client library against a running identity service."""
 
 import asyncio
+import json
+import os
 import socket
+import sys
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -264,3 +267,150 @@ async def test_the_first_start_makes_one_administrator(tmp_path: Path) -> None:
     assert await identity.bootstrap_admin() is None
     await database.close()
     assert credentials.password.encode() not in (tmp_path / "i.db").read_bytes()
+
+
+async def test_the_stock_command_line_client_works(running: Running, tmp_path: Path) -> None:
+    """``openstack`` makes domains, projects, users and grants, lists them, and logs in as the new user."""
+    environ = {
+        **os.environ,
+        "HOME": str(tmp_path),
+        "OS_AUTH_URL": f"{running.url}/v3",
+        "OS_IDENTITY_API_VERSION": "3",
+        "OS_USERNAME": "admin",
+        "OS_PASSWORD": "pw",
+        "OS_PROJECT_NAME": "admin",
+        "OS_USER_DOMAIN_NAME": "Default",
+        "OS_PROJECT_DOMAIN_NAME": "Default",
+    }
+
+    async def openstack(arguments: str, **changes: str) -> Any:
+        """What the client prints as JSON; an error of the client is the test's."""
+        process = await asyncio.create_subprocess_exec(
+            str(Path(sys.executable).with_name("openstack")),
+            *arguments.split(),
+            env={**environ, **changes},
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        out, errors = await process.communicate()
+        assert process.returncode == 0, (arguments, errors.decode())
+        return json.loads(out) if out.strip() else None
+
+    domain = await openstack("domain create lab -f json")
+    assert domain["name"] == "lab"
+    await openstack("project create --domain lab --description tests apollo -f json")
+    await openstack("user create --domain lab --project apollo --password secret-1 ann -f json")
+    await openstack("role add --user ann --user-domain lab --project apollo member")
+    await openstack("role add --user ann --user-domain lab --domain lab admin")
+    names = await openstack("role assignment list --names --user ann --user-domain lab -f json")
+    assert {(row["Role"], row["Project"], row["Domain"]) for row in names} == {
+        ("member", "apollo@lab", ""),
+        ("admin", "", "lab"),
+    }
+    services = await openstack("service list -f json")
+    assert {row["Type"] for row in services} == {"identity", "application-catalog"}
+    assert len(await openstack("endpoint list --interface public -f json")) == 2
+    assert [row["Region"] for row in await openstack("region list -f json")] == ["RegionOne"]
+    ann = {
+        "OS_USERNAME": "ann",
+        "OS_PASSWORD": "secret-1",
+        "OS_USER_DOMAIN_NAME": "lab",
+        "OS_PROJECT_NAME": "apollo",
+        "OS_PROJECT_DOMAIN_NAME": "lab",
+    }
+    token = await openstack("token issue -f json", **ann)
+    project = await openstack("project show --domain lab apollo -f json")
+    assert token["project_id"] == project["id"]
+    credential = await openstack("application credential create robot -f json", **ann)
+    assert len(credential["Secret" if "Secret" in credential else "secret"]) > 20
+    await openstack("role remove --user ann --user-domain lab --project apollo member")
+    await openstack("user delete --domain lab ann")
+    assert await openstack("user list --domain lab -f json") in ([], None)
+
+
+async def test_a_domain_scope_needs_a_role_in_the_domain(running: Running) -> None:
+    """A token for a domain carries the roles held there; without any there is no token."""
+    with pytest.raises(keystone_errors.Unauthorized):
+        await running.token(domain_name="Default")
+    admin = await running.token()
+    users = (await running.call("GET", "/users", admin)).json()["users"]
+    roles = (await running.call("GET", "/roles?name=reader", admin)).json()["roles"]
+    path = f"/domains/default/users/{users[0]['id']}/roles/{roles[0]['id']}"
+    assert (await running.call("GET", path, admin)).status == 404
+    assert (await running.call("PUT", path, admin)).status == 204
+    assert (await running.call("GET", path, admin)).status == 204
+    scoped = await running.token(domain_name="Default")
+    domains = (await running.call("GET", "/auth/domains", scoped)).json()["domains"]
+    assert [one["name"] for one in domains] == ["Default"]
+    # A reader of the domain is no administrator.
+    assert (await running.call("GET", "/users", scoped)).status == 403
+    assert (await running.call("DELETE", path, await running.token())).status == 204
+    assert (await running.call("GET", "/auth/domains", scoped)).status == 401
+
+
+async def test_a_domain_in_use_is_kept_and_a_disabled_one_locks_its_users_out(
+    running: Running,
+) -> None:
+    """Deleting a domain with users is refused; disabling it ends what its users hold."""
+    admin = await running.token()
+    domain = (await running.call("POST", "/domains", admin, {"domain": {"name": "lab"}})).json()
+    id_ = domain["domain"]["id"]
+    user = {"user": {"name": "ann", "password": "secret-1", "domain_id": id_}}
+    made = await running.call("POST", "/users", admin, user)
+    assert made.status == 201
+    assert (await running.call("DELETE", f"/domains/{id_}", admin)).status == 403
+    plugin = v3.Password(
+        auth_url=f"{running.url}/v3", username="ann", password="secret-1", user_domain_id=id_
+    )
+    token = await in_thread(lambda s: s.get_token(), plugin)
+    assert (await running.call("GET", "/auth/projects", token)).status == 200
+    off = {"domain": {"enabled": False}}
+    assert (await running.call("PATCH", f"/domains/{id_}", admin, off)).status == 200
+    assert (await running.call("GET", "/auth/projects", token)).status == 401
+    await running.call("DELETE", f"/users/{made.json()['user']['id']}", admin)
+    assert (await running.call("DELETE", f"/domains/{id_}", admin)).status == 204
+
+
+async def test_guesses_side_by_side_are_throttled_like_one_after_another(running: Running) -> None:
+    """Twenty wrong passwords at once: five are looked at, the others must wait."""
+
+    async def guess() -> int:
+        body = {
+            "auth": {
+                "identity": {
+                    "methods": ["password"],
+                    "password": {
+                        "user": {"name": "admin", "domain": {"id": "default"}, "password": "x"}
+                    },
+                }
+            }
+        }
+        return (
+            await running.http.request("POST", f"{running.url}/v3/auth/tokens", json=body)
+        ).status
+
+    statuses = await asyncio.gather(*(guess() for _ in range(20)))
+    assert sorted(statuses) == [401] * 5 + [429] * 15
+
+
+async def test_a_token_revoked_elsewhere_is_forgotten_here(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process's revocation reaches the cache of this one by notification."""
+    monkeypatch.setattr("vetro.identity.tokens.CACHE_SECONDS", 1e9)
+    token = await running.token()
+    assert await running.identity.tokens.get(token) is not None
+    other = Identity(running.identity.database)
+    assert await other.tokens.get(token) is not None
+    watching = asyncio.create_task(other.tokens.watch())
+    admin = await running.token()
+    headers = {"X-Auth-Token": admin, "X-Subject-Token": token}
+    answer = await running.http.request("DELETE", f"{running.url}/v3/auth/tokens", headers=headers)
+    assert answer.status == 204
+
+    async def gone() -> None:
+        while await other.tokens.get(token) is not None:
+            await asyncio.sleep(0.01)
+
+    await asyncio.wait_for(gone(), 60)
+    watching.cancel()

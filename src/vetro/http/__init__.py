@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     )
     from vetro.http.context import RequestContext, base_url, context_of, principal_of
     from vetro.http.conventions import CATALOG_CONVENTIONS, COMPUTE_CONVENTIONS, Conventions
+    from vetro.http.description import an_object, describes
     from vetro.http.events import ServerEvent, event_stream, unless_closing
     from vetro.http.face import Face, make_face
     from vetro.http.faults import (
@@ -62,6 +63,7 @@ _WHERE = {
     ),
     "vetro.http.context": "RequestContext base_url context_of principal_of",
     "vetro.http.conventions": "CATALOG_CONVENTIONS COMPUTE_CONVENTIONS Conventions",
+    "vetro.http.description": "an_object describes",
     "vetro.http.events": "ServerEvent event_stream unless_closing",
     "vetro.http.face": "Face make_face",
     "vetro.http.faults": (
@@ -126,11 +128,13 @@ __all__ = [
     "TooManyRequests",
     "Unauthorized",
     "UnsupportedMediaType",
+    "an_object",
     "assemble",
     "base_url",
     "configure_logging",
     "content_type",
     "context_of",
+    "describes",
     "discard_abandoned_uploads",
     "event_stream",
     "make_face",

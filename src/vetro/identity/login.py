@@ -103,17 +103,19 @@ class Login:
         async with self.database.read() as tx:
             row = await self._user(tx, user)
         key = f"{row.id if row else user.get('name') or user.get('id')}@{address}"
-        wait = self.throttle.wait_seconds(key)
-        if wait > 0:
-            raise TooManyRequests(
-                f"Too many failed logins; try again in {wait:.0f} seconds",
-                headers={"Retry-After": str(int(wait) + 1)},
-            )
-        good = await verify_password(row.password_hash if row else None, password)
-        if not good or row is None or not row.enabled:
-            self.throttle.failed(key)
-            raise Unauthorized("The request you have made requires authentication.")
-        self.throttle.succeeded(key)
+        # One at a time for each key: guesses side by side must not all get in before the first fails.
+        async with self.throttle.turn(key):
+            wait = self.throttle.wait_seconds(key)
+            if wait > 0:
+                raise TooManyRequests(
+                    f"Too many failed logins; try again in {wait:.0f} seconds",
+                    headers={"Retry-After": str(int(wait) + 1)},
+                )
+            good = await verify_password(row.password_hash if row else None, password)
+            if not good or row is None or not row.enabled:
+                self.throttle.failed(key)
+                raise Unauthorized("The request you have made requires authentication.")
+            self.throttle.succeeded(key)
         return Identified(row.id, ["password"])
 
     async def _user(self, tx: Transaction, user: dict[str, Any]) -> Any:
@@ -194,6 +196,10 @@ class Login:
             if project_id and not await store.roles_of(tx, who.user_id, project_id):
                 project_id = None
         roles: list[dict[str, str]] = []
+        if domain_scope is not None:
+            roles = await store.roles_of(tx, who.user_id, domain_scope, "domain")
+            if not roles:
+                raise Unauthorized("The user has no role in this domain")
         if project_id is not None:
             held = await store.roles_of(tx, who.user_id, project_id)
             allowed = {role["id"] for role in who.roles} if who.roles is not None else None
@@ -247,7 +253,7 @@ class Login:
 
     def body(self, data: TokenData, *, catalog: bool = True) -> dict[str, Any]:
         """The token body of Keystone v3."""
-        domain = {"id": data.user_domain_id, "name": "Default"}
+        domain = {"id": data.user_domain_id, "name": data.user_domain_name}
         value: dict[str, Any] = {
             "methods": data.methods,
             "user": {
@@ -264,15 +270,17 @@ class Login:
             value["project"] = {
                 "id": data.project_id,
                 "name": data.project_name,
-                "domain": {"id": DOMAIN_ID, "name": "Default"},
+                "domain": dict(zip(("id", "name"), data.project_domain or (), strict=False)),
             }
             value["is_domain"] = False
             value["roles"] = data.roles
             if catalog:
                 value["catalog"] = self.catalog()
         elif data.domain_scope is not None:
-            value["domain"] = {"id": data.domain_scope, "name": "Default"}
+            value["domain"] = {"id": data.domain_scope, "name": data.domain_scope_name}
             value["roles"] = data.roles
+            if catalog:
+                value["catalog"] = self.catalog()
         if data.application_credential_id:
             value["application_credential"] = {
                 "id": data.application_credential_id,

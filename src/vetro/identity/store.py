@@ -8,8 +8,8 @@ from typing import Any
 from sqlalchemy import Row, Table, and_, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from vetro.http.faults import BadRequest, Conflict, NotFound
-from vetro.identity.tables import DOMAIN_ID, assignments, domains, projects, roles, users
+from vetro.http.faults import BadRequest, Conflict, Forbidden, NotFound
+from vetro.identity.tables import DOMAIN_ID, GRANTS, domains, projects, roles, users
 from vetro.storage import Database, Transaction
 
 KINDS: dict[str, Table] = {"user": users, "project": projects, "role": roles, "domain": domains}
@@ -66,51 +66,65 @@ async def change(tx: Transaction, kind: str, id_: str, values: dict[str, Any]) -
 
 
 async def remove(tx: Transaction, kind: str, id_: str) -> None:
-    """Delete a row and what hangs on it. Errors: ``NotFound``."""
+    """Delete a row and what hangs on it. Errors: ``NotFound``, ``Forbidden`` (a domain in use)."""
     await find(tx, kind, id_)
     table = KINDS[kind]
+    if kind == "domain":
+        for inner in ("user", "project"):
+            query = select(KINDS[inner]).where(KINDS[inner].c.domain_id == id_).limit(1)
+            if (await tx.execute(query)).first() is not None:
+                raise Forbidden(f"The domain still has {inner}s; delete them first.")
     await tx.execute(delete(table).where(table.c.id == id_))
 
 
-async def roles_of(tx: Transaction, user_id: str, project_id: str) -> list[dict[str, str]]:
-    """The roles a user has in a project, as ``{id, name}``."""
+async def roles_of(
+    tx: Transaction, user_id: str, scope_id: str, scope: str = "project"
+) -> list[dict[str, str]]:
+    """The roles a user has in a project (or domain), as ``{id, name}``."""
+    table = GRANTS[scope]
     query = (
         select(roles)
-        .join(assignments, assignments.c.role_id == roles.c.id)
-        .where(assignments.c.user_id == user_id, assignments.c.project_id == project_id)
+        .join(table, table.c.role_id == roles.c.id)
+        .where(table.c.user_id == user_id, table.c[f"{scope}_id"] == scope_id)
         .order_by(roles.c.name)
     )
     return [{"id": row.id, "name": row.name} for row in await tx.execute(query)]
 
 
-async def grant(tx: Transaction, user_id: str, project_id: str, role_id: str) -> None:
-    """Give a user a role in a project; giving it twice is the same."""
-    for kind, id_ in (("user", user_id), ("project", project_id), ("role", role_id)):
+async def grant(
+    tx: Transaction, user_id: str, scope_id: str, role_id: str, scope: str = "project"
+) -> None:
+    """Give a user a role in a project (or domain); giving it twice is the same."""
+    for kind, id_ in (("user", user_id), (scope, scope_id), ("role", role_id)):
         await find(tx, kind, id_)
-    if not await has_grant(tx, user_id, project_id, role_id):
-        await tx.execute(
-            insert(assignments).values(user_id=user_id, project_id=project_id, role_id=role_id)
-        )
+    if not await has_grant(tx, user_id, scope_id, role_id, scope):
+        values = {"user_id": user_id, f"{scope}_id": scope_id, "role_id": role_id}
+        await tx.execute(insert(GRANTS[scope]).values(**values))
 
 
-async def has_grant(tx: Transaction, user_id: str, project_id: str, role_id: str) -> bool:
-    """Whether a user has a role in a project."""
-    found = await tx.execute(select(assignments).where(_grant(user_id, project_id, role_id)))
-    return found.first() is not None
+async def has_grant(
+    tx: Transaction, user_id: str, scope_id: str, role_id: str, scope: str = "project"
+) -> bool:
+    """Whether a user has a role in a project (or domain)."""
+    query = select(GRANTS[scope]).where(_grant(user_id, scope_id, role_id, scope))
+    return (await tx.execute(query)).first() is not None
 
 
-async def revoke(tx: Transaction, user_id: str, project_id: str, role_id: str) -> None:
+async def revoke(
+    tx: Transaction, user_id: str, scope_id: str, role_id: str, scope: str = "project"
+) -> None:
     """Take a role away. Errors: ``NotFound`` when it was not given."""
-    removed = await tx.execute(delete(assignments).where(_grant(user_id, project_id, role_id)))
-    if removed.rowcount == 0:
+    statement = delete(GRANTS[scope]).where(_grant(user_id, scope_id, role_id, scope))
+    if (await tx.execute(statement)).rowcount == 0:
         raise NotFound("Could not find this role assignment.")
 
 
-def _grant(user_id: str, project_id: str, role_id: str) -> Any:
+def _grant(user_id: str, scope_id: str, role_id: str, scope: str) -> Any:
+    table = GRANTS[scope]
     return and_(
-        assignments.c.user_id == user_id,
-        assignments.c.project_id == project_id,
-        assignments.c.role_id == role_id,
+        table.c.user_id == user_id,
+        table.c[f"{scope}_id"] == scope_id,
+        table.c.role_id == role_id,
     )
 
 

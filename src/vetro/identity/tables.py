@@ -77,6 +77,27 @@ assignments = Table(
     PrimaryKeyConstraint("user_id", "project_id", "role_id"),
 )
 
+domain_assignments = Table(
+    "identity_domain_assignments",
+    metadata,
+    Column(
+        "user_id", String(64), ForeignKey("identity_users.id", ondelete="CASCADE"), nullable=False
+    ),
+    Column(
+        "domain_id",
+        String(64),
+        ForeignKey("identity_domains.id", ondelete="CASCADE"),
+        nullable=False,
+    ),
+    Column(
+        "role_id", String(64), ForeignKey("identity_roles.id", ondelete="CASCADE"), nullable=False
+    ),
+    PrimaryKeyConstraint("user_id", "domain_id", "role_id"),
+)
+
+#: What a role can be given in; the column is named ``<scope>_id``.
+GRANTS = {"project": assignments, "domain": domain_assignments}
+
 application_credentials = Table(
     "identity_application_credentials",
     metadata,

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 
 from vetro.storage import Clock
 
@@ -20,6 +23,20 @@ class LoginThrottle:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._failures: OrderedDict[str, list[float]] = OrderedDict()
+        self._turns: dict[str, tuple[asyncio.Lock, int]] = {}
+
+    @asynccontextmanager
+    async def turn(self, key: str) -> AsyncGenerator[None, None]:
+        """One attempt of a key at a time; the others wait in order."""
+        lock, waiting = self._turns.get(key, (asyncio.Lock(), 0))
+        self._turns[key] = (lock, waiting + 1)
+        try:
+            async with lock:
+                yield
+        finally:
+            lock, waiting = self._turns.pop(key)
+            if waiting > 1:
+                self._turns[key] = (lock, waiting - 1)
 
     def wait_seconds(self, key: str) -> float:
         """Seconds until the next attempt is allowed; 0 when it is now."""

@@ -11,12 +11,16 @@ from sqlalchemy import delete, insert, select
 
 from vetro.http.principal import Principal
 from vetro.identity.passwords import digest, new_secret
-from vetro.identity.tables import projects, tokens, users
+from vetro.identity.tables import domains, projects, tokens, users
 from vetro.storage import Database, Transaction
 
 CACHE_SECONDS = 5.0
 CACHE_ENTRIES = 2000
 CHANNEL = "identity/revoked"
+
+_user_domain = domains.alias("user_domain")
+_project_domain = domains.alias("project_domain")
+_scope = domains.alias("domain_scope")
 
 
 @dataclass(frozen=True)
@@ -35,19 +39,28 @@ class TokenData:
     application_credential_id: str | None
     issued_at: datetime
     expires_at: datetime
+    domain_scope_name: str | None = None
+    project_domain: tuple[str, str] | None = None
+    user_domain_name: str = "Default"
+
+    @property
+    def is_admin(self) -> bool:
+        """Whether the token carries the role ``admin``."""
+        return any(role["name"] == "admin" for role in self.roles)
 
 
 class TokenStore:
     """Issues and looks up tokens.
 
-    A token seen valid is trusted for ``CACHE_SECONDS`` without the database; a revocation in this
-    process is known at once, one in another process within that time.
+    A token seen valid is trusted for ``CACHE_SECONDS`` without the database; a revocation is known
+    here at once, in other processes as soon as they hear of it (``watch``), at the latest then.
     """
 
     def __init__(self, database: Database, lifetime: timedelta) -> None:
         self.database = database
         self.lifetime = lifetime
         self._cache: OrderedDict[str, tuple[float, TokenData]] = OrderedDict()
+        self._generation = 0
 
     async def issue(
         self,
@@ -89,11 +102,14 @@ class TokenStore:
         cached = self._cache.get(key)
         if cached is not None and clock.monotonic() - cached[0] < CACHE_SECONDS:
             return cached[1] if cached[1].expires_at > clock.now() else None
+        generation = self._generation
         async with self.database.read() as tx:
             data = await self._load(tx, key)
         if data is None:
             self._cache.pop(key, None)
             return None
+        if generation != self._generation:
+            return data  # something was revoked while this was read: do not remember it
         self._cache[key] = (clock.monotonic(), data)
         self._cache.move_to_end(key)
         if len(self._cache) > CACHE_ENTRIES:
@@ -109,13 +125,32 @@ class TokenStore:
                 users.c.enabled.label("user_enabled"),
                 projects.c.name.label("project_name"),
                 projects.c.enabled.label("project_enabled"),
+                projects.c.domain_id.label("project_domain_id"),
+                _user_domain.c.name.label("user_domain_name"),
+                _user_domain.c.enabled.label("user_domain_enabled"),
+                _project_domain.c.name.label("project_domain_name"),
+                _project_domain.c.enabled.label("project_domain_enabled"),
+                _scope.c.name.label("domain_scope_name"),
+                _scope.c.enabled.label("domain_scope_enabled"),
             )
             .join(users, users.c.id == tokens.c.user_id)
+            .join(_user_domain, _user_domain.c.id == users.c.domain_id)
             .outerjoin(projects, projects.c.id == tokens.c.project_id)
+            .outerjoin(_project_domain, _project_domain.c.id == projects.c.domain_id)
+            .outerjoin(_scope, _scope.c.id == tokens.c.domain_scope)
             .where(tokens.c.digest == key, tokens.c.expires_at > self.database.clock.now())
         )
         row = (await tx.execute(query)).first()
-        if row is None or not row.user_enabled or row.project_enabled is False:
+        if row is None or not row.user_enabled:
+            return None
+        enclosing = (
+            row.project_enabled,
+            row.user_domain_enabled,
+            row.project_domain_enabled,
+            row.domain_scope_enabled,
+        )
+        # Absent (no such scope) is fine, disabled is not.
+        if False in enclosing:
             return None
         return TokenData(
             user_id=row.user_id,
@@ -130,28 +165,43 @@ class TokenStore:
             application_credential_id=row.application_credential_id,
             issued_at=row.issued_at,
             expires_at=row.expires_at,
+            domain_scope_name=row.domain_scope_name,
+            project_domain=(row.project_domain_id, row.project_domain_name)
+            if row.project_id
+            else None,
+            user_domain_name=row.user_domain_name,
         )
 
     async def revoke(self, token: str) -> bool:
         """End a token; ``False`` when it was not valid."""
-        self._cache.pop(digest(token), None)
         async with self.database.transaction() as tx:
             removed = await tx.execute(delete(tokens).where(tokens.c.digest == digest(token)))
+            await self.forget(tx)
         return removed.rowcount == 1
 
     async def revoke_of_user(self, tx: Transaction, user_id: str) -> None:
         """End all tokens of a user (password changed, disabled, deleted)."""
-        self._cache.clear()
         await tx.execute(delete(tokens).where(tokens.c.user_id == user_id))
+        await self.forget(tx)
 
     async def revoke_of_credential(self, tx: Transaction, credential_id: str) -> None:
         """End all tokens made with an application credential."""
-        self._cache.clear()
         await tx.execute(delete(tokens).where(tokens.c.application_credential_id == credential_id))
+        await self.forget(tx)
 
-    def forget_cached(self) -> None:
-        """Look at the database again for every token."""
+    async def forget(self, tx: Transaction) -> None:
+        """Look at the database again for every token, in every process, once this is committed."""
+        self._generation += 1
         self._cache.clear()
+        tx.notify(CHANNEL)
+
+    async def watch(self) -> None:
+        """Forget what is cached whenever a process revoked something; runs until cancelled."""
+        async with self.database.listen(CHANNEL) as subscription:
+            while True:
+                await subscription.wait()
+                self._generation += 1
+                self._cache.clear()
 
     async def authenticate(self, token: str) -> Principal | None:
         """The ``Authenticator`` of the other faces: tokens scoped to a project."""
