@@ -126,7 +126,7 @@ async def _bootstrap(suite: str, packages: Sequence[str], sources: str, target: 
             "--variant=minbase",
             f"--include={','.join([*BASE_PACKAGES, *packages])}",
             "--aptopt=APT::Install-Recommends false",
-            *(f"--aptopt={line}" for line in await _apt_transport_options()),
+            *(f"--aptopt={line}" for line in await apt_transport_options()),
             # The host's name server is no part of an image.
             '--customize-hook=rm -f "$1/etc/resolv.conf" "$1/etc/hostname"',
             '--customize-hook=rm -rf "$1"/var/log/*.log "$1"/var/log/apt "$1"/var/cache/ldconfig/aux-cache',
@@ -164,7 +164,7 @@ def _last_words(output: str, packages: Sequence[str]) -> str:
     return f"mmdebstrap could not build the image (extra packages: {names}): {reason}"
 
 
-async def _apt_transport_options() -> list[str]:
+async def apt_transport_options() -> list[str]:
     """How this host's apt reaches its mirrors: proxies and certificates, as ``Name "value"``."""
     if not shutil.which("apt-config"):
         return []

@@ -1,0 +1,267 @@
+"""The seed disk of a VM: who it is, its addresses and its user data, on a small read-only disk.
+
+It is what cloud-init calls NoCloud (label ``cidata``: ``meta-data``, ``user-data``, ``vendor-data``,
+``network-config``), so that any image with cloud-init understands it. Beside that it has a directory
+``vetro`` for our own images: ``start``, a shell script that our initial file system runs before the
+guest's init, and ``files.tar``, which is unpacked over the root. The seed is made anew at each start:
+the VM's record is what counts.
+"""
+
+from __future__ import annotations
+
+import io
+import ipaddress
+import json
+import shlex
+import tarfile
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from vetro.node import instance_files
+from vetro.node.commands import run
+from vetro.node.errors import CommandFailed, DriverError
+from vetro.node.guest_root import GuestRoot
+from vetro.node.vm_kernel import SEED_LABEL
+
+
+class FileBundle(GuestRoot):
+    """Files for a root file system that cannot be reached from here: kept, then packed."""
+
+    def __init__(self) -> None:
+        super().__init__(Path("/nonexistent"))
+        self.files: dict[str, tuple[bytes, int]] = {}
+
+    def write(self, name: str, data: bytes, mode: int = 0o644) -> None:
+        """Keep a file for the absolute ``name``."""
+        self.files[name.lstrip("/")] = (data, mode)
+
+    def pack(self) -> bytes:
+        """A tar of all files, all of root's."""
+        buffer = io.BytesIO()
+        with tarfile.open(fileobj=buffer, mode="w") as tar:
+            for name, (data, mode) in sorted(self.files.items()):
+                member = tarfile.TarInfo(name)
+                member.size, member.mode = len(data), mode
+                tar.addfile(member, io.BytesIO(data))
+        return buffer.getvalue()
+
+
+async def write_seed(
+    target: Path,
+    vm: Mapping[str, Any],
+    *,
+    guest_archive: Path | None,
+    resolvers: Sequence[str] = (),
+) -> None:
+    """Replace the seed disk ``target`` by one for ``vm``. ``resolvers``: when the VM names none.
+
+    Errors: ``DriverError`` when it cannot be made.
+    """
+    with tempfile.TemporaryDirectory(prefix=".seed-", dir=target.parent) as scratch:
+        work = Path(scratch)
+        for name, data in seed_files(vm, guest_archive, resolvers).items():
+            path = work / "disk" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+        image = work / "seed.iso"
+        try:
+            await run(
+                "genisoimage", "-quiet", "-output", str(image), "-volid", SEED_LABEL,
+                "-joliet", "-rock", str(work / "disk"),
+            )  # fmt: skip
+        except CommandFailed as error:
+            raise DriverError(f"The seed of VM {vm['uuid']} cannot be made: {error}") from error
+        image.chmod(0o600)
+        image.replace(target)
+
+
+def seed_files(
+    vm: Mapping[str, Any], guest_archive: Path | None, resolvers: Sequence[str] = ()
+) -> dict[str, bytes]:
+    """What is on the seed disk, by name."""
+    metadata: Mapping[str, Any] = vm.get("customer_metadata", {})
+    # cloud-init has a key of its own for those who use both.
+    user_data = metadata.get("cloud-init:user-data", metadata.get("user-data")) or ""
+    bundle = FileBundle()
+    instance_files.write_identity(bundle, vm, list(resolvers))
+    with_agent = instance_files.write_guest_agent(bundle, vm, guest_archive)
+    keys = authorized_keys(vm)
+    if keys:
+        bundle.write("/root/.ssh/authorized_keys", "".join(f"{k}\n" for k in keys).encode(), 0o600)
+    files = {
+        "meta-data": _json(_meta_data(vm, keys)),
+        "user-data": str(user_data).encode(),
+        "network-config": _json(network_config(vm, resolvers)),
+        "vetro/start": start_script(vm).encode(),
+        "vetro/files.tar": bundle.pack(),
+    }
+    if with_agent and guest_archive is not None:
+        files["vendor-data"] = _VENDOR_SCRIPT.encode()
+        files["vetro/vetro-guest.pyz"] = guest_archive.read_bytes()
+    else:
+        files["vendor-data"] = b"#cloud-config\n{}\n"
+    return files
+
+
+def _json(value: object) -> bytes:
+    """JSON is YAML, and nothing in it needs quoting rules."""
+    return json.dumps(value, indent=1).encode() + b"\n"
+
+
+def authorized_keys(vm: Mapping[str, Any]) -> list[str]:
+    """The lines of ``customer_metadata.root_authorized_keys``."""
+    text = str(vm.get("customer_metadata", {}).get("root_authorized_keys") or "")
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def _meta_data(vm: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
+    hostname = str(vm["hostname"])
+    domain = str(vm.get("dns_domain") or "local")
+    return {
+        "instance-id": vm["uuid"],
+        "local-hostname": hostname if "." in hostname else f"{hostname}.{domain}",
+        **({"public-keys": list(keys)} if keys else {}),
+    }
+
+
+def network_config(vm: Mapping[str, Any], resolvers: Sequence[str] = ()) -> dict[str, Any]:
+    """The interfaces as cloud-init takes them (version 2), found by their MAC addresses."""
+    ethernets: dict[str, Any] = {}
+    for nic in vm.get("nics", []):
+        entry: dict[str, Any] = {"match": {"macaddress": nic["mac"]}}
+        if nic.get("mtu"):
+            entry["mtu"] = int(nic["mtu"])
+        addresses = nic_addresses(nic)
+        if addresses:
+            entry["addresses"] = [str(address) for address in addresses]
+            gateway = primary_gateway(nic)
+            if gateway is not None:
+                entry["routes"] = [{"to": _default(gateway), "via": str(gateway)}]
+        else:
+            # 'addrconf' is IPv6's own way, anything else is DHCP's.
+            entry["dhcp4"] = nic.get("ip") != "addrconf"
+            entry["accept-ra"] = True
+        names = [*(vm.get("resolvers") or nic.get("dns") or resolvers)] if nic["primary"] else []
+        if names:
+            entry["nameservers"] = {
+                "addresses": names,
+                "search": [str(vm.get("dns_domain") or "local")],
+            }
+        ethernets[str(nic["interface"])] = entry
+    return {"version": 2, "ethernets": ethernets}
+
+
+def _default(gateway: ipaddress.IPv4Address | ipaddress.IPv6Address) -> str:
+    return "0.0.0.0/0" if gateway.version == 4 else "::/0"
+
+
+def nic_addresses(
+    nic: Mapping[str, Any],
+) -> list[ipaddress.IPv4Interface | ipaddress.IPv6Interface]:
+    """The static addresses of an interface with their prefixes. Errors: ``DriverError``."""
+    given = [str(ip) for ip in (nic.get("ips") or [nic.get("ip")]) if ip]
+    found: list[ipaddress.IPv4Interface | ipaddress.IPv6Interface] = []
+    for text in given:
+        if text in ("dhcp", "addrconf"):
+            continue
+        try:
+            if "/" not in text:
+                mask = str(nic.get("netmask") or "") or ("64" if ":" in text else "24")
+                text = f"{text}/{64 if ':' in text and '.' in mask else mask}"
+            found.append(ipaddress.ip_interface(text))
+        except ValueError as error:
+            raise DriverError(
+                f"Interface {nic['mac']} has no usable address: {error}",
+                code="EINVAL",
+                rest_code="InvalidPayload",
+            ) from error
+    return found
+
+
+def primary_gateway(
+    nic: Mapping[str, Any],
+) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """The default route through an interface; only the primary one has it."""
+    if not nic.get("gateway") or not nic.get("primary"):
+        return None
+    try:
+        return ipaddress.ip_address(str(nic["gateway"]))
+    except ValueError as error:
+        raise DriverError(
+            f"Interface {nic['mac']} has no usable gateway: {error}",
+            code="EINVAL",
+            rest_code="InvalidPayload",
+        ) from error
+
+
+def start_script(vm: Mapping[str, Any]) -> str:
+    """What our initial file system runs (busybox' shell; ``$ROOT`` is the guest's root)."""
+    lines = [
+        "# Made by the compute node's agent for this start.",
+        'tar -xf /seed/vetro/files.tar -C "$ROOT"',
+        'chmod 700 "$ROOT/root/.ssh" 2>/dev/null',
+        "ip link set lo up",
+        "device_of() {",
+        "  for path in /sys/class/net/*; do",
+        '    [ "$(cat "$path/address")" = "$1" ] && echo "${path##*/}"',
+        "  done",
+        "}",
+    ]
+    for nic in vm.get("nics", []):
+        lines.append(f"device=$(device_of {shlex.quote(str(nic['mac']))})")
+        addresses = nic_addresses(nic)
+        commands = []
+        if nic.get("mtu"):
+            commands.append(f'ip link set "$device" mtu {int(nic["mtu"])}')
+        commands.append('ip link set "$device" up')
+        commands += [f'ip address add {address} dev "$device"' for address in addresses]
+        gateway = primary_gateway(nic)
+        if gateway is not None and addresses:
+            inside = any(gateway in address.network for address in addresses)
+            if not inside:
+                commands.append(f'ip route add {gateway} dev "$device"')
+            commands.append(f'ip route add default via {gateway} dev "$device"')
+        if not addresses and nic.get("ip") != "addrconf":
+            commands.append('udhcpc -q -n -t 5 -i "$device" -s /seed/vetro/dhcp 2>/dev/null')
+        lines.append('if [ -n "$device" ]; then')
+        lines += [f"  {command}" for command in commands]
+        lines.append("fi")
+    for target, via in sorted((vm.get("routes") or {}).items()):
+        lines.append(f"ip route add {shlex.quote(str(target))} via {shlex.quote(str(via))}")
+    return "".join(f"{line}\n" for line in lines)
+
+
+_AGENT_UNIT = f"""\
+[Unit]
+Description=Vetro guest agent
+After=network.target
+
+[Service]
+ExecStartPre=/bin/sh -c 'while [ ! -s {instance_files.CONFIG} ]; do sleep 1; done'
+ExecStart=/usr/bin/env python3 {instance_files.ARCHIVE} --config-file {instance_files.CONFIG}
+TimeoutStartSec=infinity
+Restart=always
+RestartSec=2
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+# For images with cloud-init, which applies the user data itself: the agent begins when the user data
+# has written its configuration.
+_VENDOR_SCRIPT = f"""\
+#!/bin/sh
+set -e
+seed=$(mktemp -d)
+mount -o ro LABEL={SEED_LABEL} "$seed" || mount -o ro /dev/disk/by-label/{SEED_LABEL} "$seed"
+install -D -m 755 "$seed/vetro/vetro-guest.pyz" {instance_files.ARCHIVE}
+umount "$seed"
+rmdir "$seed"
+cat > /etc/systemd/system/vetro-guest.service <<'UNIT'
+{_AGENT_UNIT}UNIT
+systemctl daemon-reload
+systemctl enable vetro-guest.service
+systemctl start --no-block vetro-guest.service
+"""

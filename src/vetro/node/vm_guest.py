@@ -1,0 +1,162 @@
+"""What a built VM image has inside beside its packages: how it boots, stops and is reached.
+
+The container images' init is sysvinit (docs/decisions/0004), and so is the VMs'. A VM needs more than
+a container: it mounts what a kernel needs, listens to the power button, has a terminal on the serial
+line, and switches itself off. The interfaces are up before init starts (``qemu_seed``).
+"""
+
+from __future__ import annotations
+
+from vetro.node.guest_root import GuestRoot
+from vetro.node.instance_files import CONFIG, Init, agent_command, detect_init
+
+_BOOT = "/opt/vetro/boot"
+_STOP = "/opt/vetro/shutdown"
+_AGENT = "/opt/vetro/start-agent"
+_BUTTON = "/opt/vetro/power-button"
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def prepare_root(root: GuestRoot) -> Init:
+    """Write these files into the root file system of an image that is being built."""
+    init = detect_init(root)
+    root.write(_AGENT, _AGENT_SCRIPT.encode(), 0o755)
+    if init is Init.SYSTEMD:
+        root.write("/etc/systemd/system/vetro-guest.service", _UNIT.encode())
+        root.link(
+            "/etc/systemd/system/multi-user.target.wants/vetro-guest.service",
+            "/etc/systemd/system/vetro-guest.service",
+        )
+        return init
+    root.write(_BOOT, _BOOT_SCRIPT.encode(), 0o755)
+    root.write(_STOP, _STOP_SCRIPT.encode(), 0o755)
+    root.write(_BUTTON, _BUTTON_SCRIPT.encode(), 0o755)
+    if init is Init.SYSVINIT:
+        root.write("/etc/inittab", _SYSVINIT_TABLE.encode())
+    elif init is Init.BUSYBOX:
+        services = "::sysinit:/etc/init.d/rcS\n" if root.exists("/etc/init.d/rcS") else ""
+        root.write("/etc/inittab", _BUSYBOX_TABLE.replace("@SERVICES@", services).encode())
+    else:
+        root.write("/opt/vetro/init", _PLAIN_INIT.encode(), 0o755)
+    return init
+
+
+# Without user data there is nothing for the agent to do: it waits for the next start.
+_AGENT_SCRIPT = f"""\
+#!/bin/sh
+export PATH={_PATH} HOME=/root
+if [ ! -s /var/lib/vetro/user-data ] || [ ! -s /opt/vetro/vetro-guest.pyz ]; then
+  [ -s {CONFIG} ] || exec sleep 2147483
+fi
+python3 {" ".join(agent_command())}
+status=$?
+echo "vetro guest agent ended with status $status"
+sleep 2
+"""
+
+_BOOT_SCRIPT = f"""\
+#!/bin/sh
+# What a virtual machine needs of /etc/rcS.d: the root is mounted, the interfaces are up.
+export PATH={_PATH}
+[ -d /proc/1 ] || mount -t proc proc /proc
+[ -d /sys/class ] || mount -t sysfs sys /sys
+mount -t tmpfs -o nosuid,nodev,mode=755 tmpfs /run
+mkdir -p /run/lock /run/sendsigs.omit.d /dev/pts /dev/shm
+chmod 1777 /run/lock
+: > /run/utmp
+mount -t devpts -o gid=5,mode=620,ptmxmode=666 devpts /dev/pts
+mount -t tmpfs -o nosuid,nodev tmpfs /dev/shm
+ln -sf /proc/self/fd /dev/fd
+hostname "$(cat /etc/hostname)"
+root=$(awk '$2 == "/" {{ print $1 }}' /proc/mounts | tail -n 1)
+# The disk may have grown since the image was built.
+[ ! -x /sbin/resize2fs ] || resize2fs "$root" > /run/resize.log 2>&1
+"""
+
+_STOP_SCRIPT = f"""\
+#!/bin/sh
+# Stops the services and everything else, then switches the machine off (with -r: starts it again).
+export PATH={_PATH}
+level=0
+[ "$1" = -r ] && level=6
+for script in /etc/rc$level.d/K*; do
+  case "$script" in
+    *sendsigs|*umount*|*hwclock*|*urandom|*halt|*reboot|*brightness|*networking) ;;
+    *) [ -x "$script" ] && "$script" stop ;;
+  esac
+done
+killall5 -15
+for round in 1 2 3 4 5; do
+  sleep 0.2
+done
+killall5 -9
+sync
+mount -o remount,ro /
+[ "$1" = -r ] && exec /sbin/reboot -d -f
+exec /sbin/halt -d -f -p
+"""
+
+_BUTTON_SCRIPT = f"""\
+#!/bin/sh
+# The machine is asked to stop by its power button.
+export PATH={_PATH}
+for event in /sys/class/input/event*; do
+  [ "$(cat "$event/device/name" 2>/dev/null)" = "Power Button" ] || continue
+  head -c 1 "/dev/input/${{event##*/}}" > /dev/null || continue
+  if [ -x /sbin/shutdown ]; then
+    shutdown -h now
+  else
+    poweroff
+  fi
+  break
+done
+sleep 5
+"""
+
+_SYSVINIT_TABLE = f"""\
+# Written when the image was built: services of runlevel 2, then the guest agent.
+id:2:initdefault:
+si::sysinit:{_BOOT}
+l0:0:wait:{_STOP}
+l2:2345:wait:/etc/init.d/rc 2
+l6:6:wait:{_STOP} -r
+pb:2345:respawn:{_BUTTON}
+vg:2345:respawn:{_AGENT}
+t0:2345:respawn:/sbin/getty -L ttyS0 115200 vt100
+"""
+
+_BUSYBOX_TABLE = f"""\
+::sysinit:{_BOOT}
+@SERVICES@::respawn:{_BUTTON}
+::respawn:{_AGENT}
+ttyS0::respawn:/bin/getty -L ttyS0 115200 vt100
+::shutdown:/bin/sync
+::shutdown:/bin/mount -o remount,ro /
+"""
+
+_UNIT = f"""\
+[Unit]
+Description=Vetro guest agent
+After=network.target multi-user.target
+
+[Service]
+ExecStart={_AGENT}
+Restart=always
+RestartSec=1
+KillMode=mixed
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+_PLAIN_INIT = f"""\
+#!/bin/sh
+# The image has no init: this is process 1.
+export PATH={_PATH} HOME=/root
+{_BOOT}
+while :; do {_AGENT}; done &
+{_BUTTON}
+sync
+mount -o remount,ro /
+poweroff -f
+"""
