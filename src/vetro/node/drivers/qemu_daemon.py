@@ -16,6 +16,7 @@ import asyncio
 import contextlib
 import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 import structlog
@@ -30,6 +31,8 @@ log = structlog.get_logger(__name__)
 # The number the distribution gives its own user for this; the name exists in the namespace only.
 QEMU_UID = 64055
 _USER = "libvirt-qemu"
+
+_SHARED = Path("/var/lib/libvirt/vetro")
 
 _START_SECONDS = 20.0
 _END_SECONDS = 20.0
@@ -74,17 +77,23 @@ seccomp_sandbox = 1
 vnc_allow_host_audio = 0
 """
 
-# $1: directory, $2: 'kvm' or 'tcg', $3: directory with the driver.
+# $1: directory, $2: 'kvm' or 'tcg', then pairs of a directory and its place below _SHARED.
 _SCRIPT = """\
 set -e
-base=$1
+base=$1 accelerator=$2
+shift 2
 for pair in etc:/etc/libvirt run:/run/libvirt lib:/var/lib/libvirt cache:/var/cache/libvirt \\
     log:/var/log/libvirt; do
   mount --bind "$base/${pair%%:*}" "${pair#*:}"
 done
 mount --bind "$base/passwd" /etc/passwd
 mount --bind "$base/group" /etc/group
-if [ "$2" != kvm ] && [ -e /dev/kvm ]; then
+while [ $# -gt 0 ]; do
+  mkdir -p "/var/lib/libvirt/vetro/$2"
+  mount --rbind "$1" "/var/lib/libvirt/vetro/$2"
+  shift 2
+done
+if [ "$accelerator" != kvm ] && [ -e /dev/kvm ]; then
   mount -t tmpfs -o mode=755 dev "$base/dev"
   mkdir "$base/dev/net" "$base/dev/pts" "$base/dev/shm"
   for name in null zero full random urandom tty net/tun vhost-net; do
@@ -96,16 +105,21 @@ if [ "$2" != kvm ] && [ -e /dev/kvm ]; then
   [ ! -d /dev/shm ] || mount --rbind /dev/shm "$base/dev/shm"
   mount --rbind "$base/dev" /dev
 fi
-export LIBVIRT_DRIVER_DIR="$3"
+export LIBVIRT_DRIVER_DIR="$base/drivers"
 exec libvirtd -p "$base/daemon.pid"
 """
 
 
 class LibvirtDaemon:
-    """The daemon that keeps its things in ``directory`` (absolute, made when missing)."""
+    """The daemon that keeps its things in ``directory`` (absolute, made when missing).
 
-    def __init__(self, directory: Path) -> None:
+    ``shared``: directories that it and QEMU see under a short name, whatever private directory they
+    are in (the user QEMU runs as may not pass those), and under the same name on every node.
+    """
+
+    def __init__(self, directory: Path, shared: Mapping[str, Path]) -> None:
         self.directory = directory
+        self._shared = dict(shared)
         self._process: FollowedProcess | None = None
 
     @property
@@ -117,6 +131,17 @@ class LibvirtDaemon:
     def address(self) -> str:
         """What libvirt's clients call it."""
         return f"qemu+unix:///system?socket={self.socket}"
+
+    def seen(self, path: Path) -> str:
+        """The name that the daemon and QEMU have for a file in a shared directory."""
+        for place, directory in self._shared.items():
+            if path.is_relative_to(directory):
+                return str(_SHARED / place / path.relative_to(directory))
+        raise ValueError(f"{path} is in none of the shared directories")
+
+    def pid_file(self, name: str) -> Path:
+        """Where libvirt keeps the process id of a running VM."""
+        return self.directory / "run/qemu" / f"{name}.pid"
 
     @property
     def running(self) -> bool:
@@ -139,7 +164,8 @@ class LibvirtDaemon:
                 "/bin/sh", "-c",
                 'log=$1; shift; setsid "$@" </dev/null >"$log" 2>&1 &', "start", str(log_file),
                 "unshare", "--mount", "--propagation", "slave", "/bin/sh", "-c", _SCRIPT,
-                "daemon", str(self.directory), accelerator, str(self.directory / "drivers"),
+                "daemon", str(self.directory), accelerator,
+                *(word for place, path in self._shared.items() for word in (str(path), place)),
                 timeout=30,
             )  # fmt: skip
             async with asyncio.timeout(_START_SECONDS):

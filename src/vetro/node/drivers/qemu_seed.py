@@ -96,6 +96,7 @@ def seed_files(
         "network-config": _json(network_config(vm, resolvers)),
         "vetro/start": start_script(vm).encode(),
         "vetro/files.tar": bundle.pack(),
+        "vetro/dhcp": _DHCP_SCRIPT.encode(),
     }
     if with_agent and guest_archive is not None:
         files["vendor-data"] = _VENDOR_SCRIPT.encode()
@@ -224,7 +225,9 @@ def start_script(vm: Mapping[str, Any]) -> str:
                 commands.append(f'ip route add {gateway} dev "$device"')
             commands.append(f'ip route add default via {gateway} dev "$device"')
         if not addresses and nic.get("ip") != "addrconf":
-            commands.append('udhcpc -q -n -t 5 -i "$device" -s /seed/vetro/dhcp 2>/dev/null')
+            # An ISO made without owners may have no right to execute: a copy has it.
+            commands.append('cp /seed/vetro/dhcp /bin/dhcp && chmod 755 /bin/dhcp')
+            commands.append('udhcpc -q -n -t 5 -i "$device" -s /bin/dhcp 2>/dev/null')
         lines.append('if [ -n "$device" ]; then')
         lines += [f"  {command}" for command in commands]
         lines.append("fi")
@@ -232,6 +235,16 @@ def start_script(vm: Mapping[str, Any]) -> str:
         lines.append(f"ip route add {shlex.quote(str(target))} via {shlex.quote(str(via))}")
     return "".join(f"{line}\n" for line in lines)
 
+
+# What busybox' DHCP client calls with what it was given.
+_DHCP_SCRIPT = """\
+#!/bin/busybox sh
+[ "$1" = bound ] || [ "$1" = renew ] || exit 0
+ip address flush dev "$interface"
+ip address add "$ip/${mask:-24}" dev "$interface"
+[ -z "$router" ] || ip route replace default via "${router%% *}" dev "$interface"
+[ -z "$dns" ] || for server in $dns; do echo "nameserver $server"; done > /root/etc/resolv.conf
+"""
 
 _AGENT_UNIT = f"""\
 [Unit]
