@@ -22,6 +22,7 @@ from typing import Any, cast
 
 import structlog
 
+from vetro.node import vm_images
 from vetro.node.errors import CommandFailed, ImageError, NodeError
 from vetro.node.files import read_json, remove_tree, write_json
 from vetro.node.image_archive import mark_whiteouts, merge_layer, unpack
@@ -49,6 +50,8 @@ class ImageStore:
     ``id_base`` and ``id_count`` are the images' id range; ``None``: this node does not unpack (drivers
     without root file systems). ``trees``: where the trees are made, and ``layered`` whether an image
     with an origin holds its changes only. ``keep_files``: keep what was fetched, for other nodes.
+    ``vm_group``: the group that reads the disks of VM images (``vetro.node.vm_images``); ``None``: no
+    virtual machines here.
     """
 
     def __init__(
@@ -63,6 +66,7 @@ class ImageStore:
         trees: Trees | None = None,
         layered: bool = True,
         keep_files: bool = False,
+        vm_group: int | None = None,
     ) -> None:
         self.directory = directory
         self._describe = describe
@@ -73,6 +77,7 @@ class ImageStore:
         self._trees: Trees = trees or DirectoryTrees(directory)
         self._layered = layered
         self._keep_files = keep_files
+        self._vm_group = vm_group
         self._locks: dict[str, asyncio.Lock] = {}
 
     async def open(self) -> None:
@@ -218,10 +223,15 @@ class ImageStore:
         try:
             await self._discard(work)
             work.mkdir(mode=0o711)
-            if self._id_base is not None:
+            is_disk = manifest.get("type") in DISK_TYPES
+            if self._id_base is not None or (is_disk and self._vm_group is not None):
                 archive = work / "file"
                 await self._fetch_file(uuid, archive, manifest, peers)
-                if manifest.get("type") in DISK_TYPES:
+                if is_disk and self._vm_group is not None:
+                    await vm_images.install(archive, work, uuid, self._vm_group)
+                    if not self._keep_files:
+                        archive.unlink()
+                elif is_disk:
                     archive.chmod(0o644)
                 else:
                     await self._make_tree(uuid, archive, manifest)

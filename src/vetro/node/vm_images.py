@@ -18,7 +18,7 @@ import re
 import shutil
 import tarfile
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -68,7 +68,7 @@ class VmImage:
     arguments: str = ""
 
 
-def is_vm_image(manifest: dict[str, Any] | None) -> bool:
+def is_vm_image(manifest: Mapping[str, Any] | None) -> bool:
     """Whether a manifest is of an image for virtual machines."""
     return (manifest or {}).get("type") in VM_TYPES
 
@@ -83,8 +83,8 @@ async def install(archive: Path, directory: Path, uuid: str, group: int = 0) -> 
     size = await check_disk(disk, uuid)
     boot: dict[str, Any] = {"virtual_size": size}
     if (directory / "kernel").exists():
-        given = read_json(directory / "boot.json")
-        arguments = str((given or {}).get("arguments") or ARGUMENTS)
+        given: dict[str, Any] = read_json(directory / "boot.json") or {}
+        arguments = str(given.get("arguments") or ARGUMENTS)
         if not _ARGUMENTS.fullmatch(arguments):
             raise ImageError(f"Image {uuid} has unusable kernel arguments", "ImageCorrupt")
         boot["arguments"] = arguments

@@ -186,18 +186,12 @@ fail() {{
 while read -r module; do
   insmod "/modules/$module" 2>/dev/null
 done < /modules/order
-root= seed=
+root=
 for round in 1 2 3 4 5 6 7 8 9 10; do
-  for device in /dev/vd* /dev/sd* /dev/sr*; do
-    [ -b "$device" ] || continue
-    case "$(blkid "$device" 2>/dev/null)" in
-      *'LABEL="{ROOT_LABEL}"'*) root=$device ;;
-      *'LABEL="{SEED_LABEL}"'*) seed=$device ;;
-    esac
-  done
-  [ -n "$root" ] && break
+  root=$(findfs LABEL={ROOT_LABEL} 2>/dev/null) && break
   sleep 1
 done
+seed=$(findfs LABEL={SEED_LABEL} 2>/dev/null)
 [ -n "$root" ] || fail "no disk has a file system with the label {ROOT_LABEL}"
 mount -t ext4 -o rw,relatime "$root" /root || fail "the root file system cannot be mounted"
 if [ -n "$seed" ] && mount -t iso9660 -o ro "$seed" /seed; then

@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from vetro.node.commands import run
 from vetro.node.drivers.protocol import DiskUse
@@ -31,7 +31,9 @@ def check(vm: Mapping[str, Any]) -> list[dict[str, Any]]:
 
     ``path`` is a name, not a place on the host. Errors: ``DriverError``.
     """
-    disks: list[dict[str, Any]] = [dict(disk) for disk in vm.get("disks") or []]
+    disks: list[dict[str, Any]] = list(
+        map(dict, cast("list[dict[str, Any]]", vm.get("disks") or []))
+    )
     if not disks:
         disks = [{"path": "disk0", "model": "virtio", "media": "disk", "boot": True}]
     if not any(disk.get("image_uuid") for disk in disks):
@@ -83,9 +85,7 @@ async def bring_to(
         path.chmod(0o600)
 
 
-async def _make(
-    path: Path, disk: dict[str, Any], images: Mapping[str, tuple[Path, int]]
-) -> None:
+async def _make(path: Path, disk: dict[str, Any], images: Mapping[str, tuple[Path, int]]) -> None:
     temporary = path.with_name(f".{path.name}.new")
     temporary.unlink(missing_ok=True)
     image = disk.get("image_uuid")

@@ -16,6 +16,7 @@ _MODELS = {"virtio": "virtio", "ide": "sata", "sata": "sata", "scsi": "scsi"}
 _PREFIXES = {"virtio": "vd", "sata": "sd", "scsi": "sd"}
 _NIC_MODELS = ("virtio", "e1000", "e1000e", "rtl8139")
 _PASSWORD = re.compile(r"[\x21-\x7e]{1,8}")
+DEFAULT_EMULATOR = f"/usr/bin/{EMULATOR}"
 AGENT_CHANNEL = "org.qemu.guest_agent.0"
 
 
@@ -43,7 +44,7 @@ class DomainPlan:
     run: str
     console_log: str
     vnc_host: str
-    emulator: str = f"/usr/bin/{EMULATOR}"
+    emulator: str = DEFAULT_EMULATOR
     kernel: str | None = None
     initrd: str | None = None
     arguments: str = ""
@@ -56,7 +57,7 @@ def check(vm: Mapping[str, Any]) -> None:
             raise _invalid(f"interface {nic['mac']} names no network (network_uuid)")
         _nic_model(vm, nic)
     for disk in vm["disks"]:
-        _disk_model(vm, disk)
+        disk_model(vm, disk)
     password = vm.get("vnc_password")
     if password and not _PASSWORD.fullmatch(str(password)):
         raise _invalid("vnc_password must have 1 to 8 characters: VNC looks at no more")
@@ -75,7 +76,8 @@ def _invalid(message: str) -> DriverError:
     return DriverError(f"Invalid VM payload: {message}", code="EINVAL", rest_code="InvalidPayload")
 
 
-def _disk_model(vm: Mapping[str, Any], disk: Mapping[str, Any]) -> str:
+def disk_model(vm: Mapping[str, Any], disk: Mapping[str, Any]) -> str:
+    """The bus a disk is on. Errors: ``DriverError`` ``InvalidPayload``."""
     model = str(disk.get("model") or vm.get("disk_driver") or "virtio")
     if model not in _MODELS:
         raise _invalid(f"disks[].model '{model}' is none of {', '.join(_MODELS)}")
@@ -101,9 +103,7 @@ def render(vm: Mapping[str, Any], plan: DomainPlan) -> str:
     for name in ("acpi", "apic"):
         Xml.SubElement(features, name)
     # A model that can be migrated: the host's own where it works, all that TCG can otherwise.
-    Xml.SubElement(
-        domain, "cpu", mode="host-model" if plan.accelerator == "kvm" else "maximum"
-    )
+    Xml.SubElement(domain, "cpu", mode="host-model" if plan.accelerator == "kvm" else "maximum")
     Xml.SubElement(domain, "clock", offset="utc")
     for event, action in (("poweroff", "destroy"), ("reboot", "restart"), ("crash", "destroy")):
         _text(domain, f"on_{event}", action)

@@ -213,7 +213,7 @@ def start_script(vm: Mapping[str, Any]) -> str:
     for nic in vm.get("nics", []):
         lines.append(f"device=$(device_of {shlex.quote(str(nic['mac']))})")
         addresses = nic_addresses(nic)
-        commands = []
+        commands: list[str] = []
         if nic.get("mtu"):
             commands.append(f'ip link set "$device" mtu {int(nic["mtu"])}')
         commands.append('ip link set "$device" up')
@@ -226,13 +226,16 @@ def start_script(vm: Mapping[str, Any]) -> str:
             commands.append(f'ip route add default via {gateway} dev "$device"')
         if not addresses and nic.get("ip") != "addrconf":
             # An ISO made without owners may have no right to execute: a copy has it.
-            commands.append('cp /seed/vetro/dhcp /bin/dhcp && chmod 755 /bin/dhcp')
+            commands.append("cp /seed/vetro/dhcp /bin/dhcp && chmod 755 /bin/dhcp")
             commands.append('udhcpc -q -n -t 5 -i "$device" -s /bin/dhcp 2>/dev/null')
         lines.append('if [ -n "$device" ]; then')
         lines += [f"  {command}" for command in commands]
         lines.append("fi")
-    for target, via in sorted((vm.get("routes") or {}).items()):
-        lines.append(f"ip route add {shlex.quote(str(target))} via {shlex.quote(str(via))}")
+    routes: Mapping[str, object] = vm.get("routes") or {}
+    lines += [
+        f"ip route add {shlex.quote(target)} via {shlex.quote(str(via))}"
+        for target, via in sorted(routes.items())
+    ]
     return "".join(f"{line}\n" for line in lines)
 
 

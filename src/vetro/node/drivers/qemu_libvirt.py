@@ -1,0 +1,218 @@
+"""libvirt's client library behind a few coroutines.
+
+The library blocks, so every call runs in a thread. It is imported when the first VM driver opens:
+nodes without virtual machines need neither the package nor its memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import json
+import struct
+import zlib
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import structlog
+
+from vetro.node.errors import ConfigurationError, DriverError
+
+log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+
+# Starting many VMs side by side must not keep others from being asked.
+_THREADS = 12
+
+
+class Libvirt:
+    """A connection to one daemon.
+
+    Errors of every method: ``DriverError`` with libvirt's own words.
+    """
+
+    def __init__(self) -> None:
+        try:
+            self.library: Any = importlib.import_module("libvirt")
+            self._qemu: Any = importlib.import_module("libvirt_qemu")
+        except ImportError as error:
+            raise ConfigurationError(
+                "The Python package libvirt-python is not installed: pip install 'vetro[vm]'"
+                " (it is compiled: libvirt-dev, pkg-config and a C compiler are needed)"
+            ) from error
+        # It would write every error to the terminal as well.
+        self.library.registerErrorHandler(_be_quiet, None)
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="libvirt")
+        self._connection: Any = None
+
+    async def open(self, address: str) -> None:
+        """Connect, and wait until the daemon knows what QEMU can."""
+
+        def connect() -> Any:
+            connection = self.library.open(address)
+            connection.getDomainCapabilities(None, "x86_64", "q35", None)
+            return connection
+
+        self._connection = await self._run(connect)
+
+    @property
+    def connection(self) -> Any:
+        """The library's own object. Errors: ``DriverError`` when there is none."""
+        if self._connection is None:
+            raise DriverError("libvirtd does not run on this node; see the agent's log")
+        return self._connection
+
+    def alive(self) -> bool:
+        """Whether the daemon still answers on this connection."""
+        if self._connection is None:
+            return False
+        try:
+            return bool(self._connection.isAlive())
+        except self.library.libvirtError:
+            return False
+
+    async def close(self) -> None:
+        """Leave the daemon."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(DriverError):
+                await self._run(connection.close)
+
+    def shut(self) -> None:
+        """End the threads; the object is not used again."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _run(self, work: Callable[[], T]) -> T:
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        except self.library.libvirtError as error:
+            raise DriverError(f"libvirt: {error.get_error_message()}") from error
+
+    async def call(self, work: Callable[[Any], T]) -> T:
+        """``work(connection)`` in a thread."""
+        connection = self.connection
+        return await self._run(lambda: work(connection))
+
+    async def exists(self, name: str) -> bool:
+        """Whether the daemon has a domain of this name."""
+
+        def look(connection: Any) -> bool:
+            try:
+                connection.lookupByName(name)
+            except self.library.libvirtError as error:
+                if error.get_error_code() == self.library.VIR_ERR_NO_DOMAIN:
+                    return False
+                raise
+            return True
+
+        return await self.call(look)
+
+    async def start(self, xml: str) -> None:
+        """Start a domain that is forgotten when it ends."""
+        await self.call(lambda connection: connection.createXML(xml, 0))
+
+    async def with_domain(self, name: str, work: Callable[[Any], T]) -> T:
+        """``work(domain)`` in a thread."""
+        return await self.call(lambda connection: work(connection.lookupByName(name)))
+
+    async def destroy(self, name: str) -> None:
+        """End a domain at once; one that is not there has ended already."""
+
+        def destroy(connection: Any) -> None:
+            try:
+                connection.lookupByName(name).destroy()
+            except self.library.libvirtError as error:
+                gone = (self.library.VIR_ERR_NO_DOMAIN, self.library.VIR_ERR_OPERATION_INVALID)
+                if error.get_error_code() not in gone:
+                    raise
+
+        await self.call(destroy)
+
+    async def press_power_button(self, name: str) -> None:
+        """Ask the guest to stop: through its agent when one answers, and by ACPI."""
+        acpi = self.library.VIR_DOMAIN_SHUTDOWN_ACPI_POWER_BTN
+        await self.with_domain(name, lambda domain: domain.shutdownFlags(acpi))
+
+    async def monitor(self, domain: str, command: str, /, **arguments: Any) -> Any:
+        """A command of QEMU's own monitor; what it returns."""
+        text = json.dumps({"execute": command, **({"arguments": arguments} if arguments else {})})
+        answer = await self.with_domain(
+            domain, lambda found: self._qemu.qemuMonitorCommand(found, text, 0)
+        )
+        told = json.loads(answer)
+        if "error" in told:
+            raise DriverError(f"QEMU: {command}: {told['error'].get('desc', told['error'])}")
+        return told.get("return")
+
+    async def agent(self, name: str, command: str, /, **arguments: Any) -> Any:
+        """A command of the guest's QEMU agent; what it returns.
+
+        Errors: ``DriverError`` ``GuestAgentNotAvailable`` when none answers.
+        """
+        text = json.dumps({"execute": command, **({"arguments": arguments} if arguments else {})})
+
+        def ask(domain: Any) -> Any:
+            try:
+                return self._qemu.qemuAgentCommand(domain, text, 10, 0)
+            except self.library.libvirtError as error:
+                absent = (
+                    self.library.VIR_ERR_AGENT_UNRESPONSIVE,
+                    self.library.VIR_ERR_OPERATION_INVALID,
+                )
+                if error.get_error_code() in absent:
+                    raise DriverError(
+                        f"The guest of VM {name} has no QEMU agent that answers"
+                        " (package qemu-guest-agent), or has not started yet",
+                        code="EAGENT",
+                        rest_code="GuestAgentNotAvailable",
+                    ) from error
+                raise
+
+        return json.loads(await self.with_domain(name, ask)).get("return")
+
+    async def screenshot(self, name: str) -> bytes:
+        """The screen as PNG."""
+
+        def shoot(connection: Any) -> bytes:
+            stream = connection.newStream(0)
+            connection.lookupByName(name).screenshot(stream, 0, 0)
+            data = bytearray()
+            while chunk := stream.recv(1 << 18):
+                data += chunk
+            stream.finish()
+            return bytes(data)
+
+        picture = await self.call(shoot)
+        return picture if picture.startswith(b"\x89PNG") else ppm_to_png(picture)
+
+
+def _be_quiet(_context: object, _error: object) -> None:
+    """Every error comes as an exception too."""
+
+
+def ppm_to_png(picture: bytes) -> bytes:
+    """A binary PPM (``P6``, 8 bits) as PNG. Errors: ``DriverError``."""
+    parts = picture.split(maxsplit=4)
+    if len(parts) < 4 or parts[0] != b"P6" or parts[3] != b"255":
+        raise DriverError("QEMU's picture of the screen has an unknown format")
+    width, height = int(parts[1]), int(parts[2])
+    pixels = picture[len(picture) - width * height * 3 :]
+    row = width * 3
+    # Each row begins with its filter: none.
+    raw = b"".join(b"\0" + pixels[start : start + row] for start in range(0, len(pixels), row))
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return (
+            struct.pack("!I", len(data)) + kind + data + struct.pack("!I", zlib.crc32(kind + data))
+        )
+
+    header = struct.pack("!IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", header)
+        + chunk(b"IDAT", zlib.compress(raw, 6))
+        + chunk(b"IEND", b"")
+    )

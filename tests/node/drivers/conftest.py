@@ -1,0 +1,183 @@
+"""Virtual machines for tests: a small image, and a driver with names of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from vetro.node import vm_images
+from vetro.node.drivers import ManagedDriver
+from vetro.node.drivers.qemu import QemuHypervisor
+from vetro.node.drivers.qemu_daemon import QEMU_UID
+from vetro.node.image_store import ImageStore
+from vetro.node.machines import MachineStore
+from vetro.node.network import NetworkApplier
+
+
+@pytest.fixture(scope="session")
+def vm_image(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of a VM image: the distribution's kernel, busybox and a web page."""
+    directory = tmp_path_factory.mktemp("vm-image")
+    # mmdebstrap's tools and QEMU pass through as other users.
+    directory.chmod(0o755)
+    for parent in directory.parents:
+        if parent.name.startswith("pytest-"):
+            parent.chmod(0o711)
+    sources = vm_images.host_sources("bookworm", Path("/etc/apt"))
+    kernel = asyncio.run(vm_images.unpack_kernel("bookworm", sources, directory))
+    support = sys.modules["vm_support"] if "vm_support" in sys.modules else load_support()
+    root = support.busybox_tar(directory / "root.tar")
+    asyncio.run(vm_images.assemble(root, kernel, directory / "image.tar"))
+    return directory / "image.tar"
+
+
+def load_support() -> Any:
+    """The functions of ``tests/node/conftest.py``, which cannot be imported by name."""
+    import importlib.util
+
+    path = Path(__file__).parent.parent / "conftest.py"
+    spec = importlib.util.spec_from_file_location("vm_support", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["vm_support"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@dataclass
+class Machines:
+    """A driver over real virtual machines, with its parts and names of its own."""
+
+    driver: ManagedDriver
+    hypervisor: QemuHypervisor
+    store: MachineStore
+    network: NetworkApplier
+    prefix: str
+    subnet: str
+    image: str
+    network_uuid: str
+    applied: int = 0
+    nics: list[dict[str, Any]] = field(default_factory=list)
+
+    async def nic(self, host: int, **more: Any) -> dict[str, Any]:
+        """An interface with the address ``<subnet>.<host>`` that the node's rules know."""
+        nic = {
+            "mac": f"02:00:{secrets.token_hex(1)}:00:00:{host:02x}",
+            "ip": f"{self.subnet}.{host}",
+            "netmask": "255.255.255.0",
+            "gateway": f"{self.subnet}.1",
+            "network_uuid": self.network_uuid,
+            **more,
+        }
+        self.nics.append(nic)
+        await self.apply()
+        return nic
+
+    async def apply(self) -> None:
+        """Bring the node's network to the interfaces given out so far."""
+        self.applied += 1
+        await self.network.apply(
+            {
+                "version": self.applied,
+                "nics": self.nics,
+                "networks": [
+                    {
+                        "uuid": self.network_uuid,
+                        "name": "net",
+                        "cidr": f"{self.subnet}.0/24",
+                        "gateway": f"{self.subnet}.1",
+                        "mtu": 1400,
+                        "masquerade": True,
+                    }
+                ],
+            }
+        )
+
+    async def create(self, nics: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
+        """A running VM with these interfaces."""
+        payload = {
+            "uuid": load_support().new_uuid(),
+            "brand": "kvm",
+            "image_uuid": self.image,
+            "ram": 128,
+            "nics": nics,
+            **more,
+        }
+        return await self.driver.create(payload, lambda _step, _percent: None)
+
+
+async def open_machines(
+    directory: Path, image: Path, prefix: str, subnet: str, network_uuid: str, uuid: str
+) -> Machines:
+    """A VM driver on ``directory``, as an agent would open it."""
+
+    async def describe(wanted: str) -> dict[str, Any] | None:
+        return {"uuid": uuid, "type": "vm"} if wanted == uuid else None
+
+    async def fetch(_uuid: str, path: Path) -> None:
+        os.link(image, path)
+
+    images = ImageStore(
+        directory / "images", describe=describe, fetch=fetch, id_base=None, vm_group=QEMU_UID
+    )
+    images.open()
+    store = MachineStore(directory / "vms")
+    store.open()
+    network = NetworkApplier(prefix, directory / "network.json")
+    hypervisor = QemuHypervisor(directory / "qemu", store, images, prefix=prefix)
+    driver = ManagedDriver(hypervisor, store, images, dict)
+    await driver.open()
+    return Machines(driver, hypervisor, store, network, prefix, subnet, uuid, network_uuid)
+
+
+def vm_traces(prefix: str, directory: Path) -> list[str]:
+    """Everything of a VM driver that is left on this machine outside of its data directory."""
+    links = [path.name for path in Path("/sys/class/net").iterdir()]
+    mounts = Path("/proc/self/mountinfo").read_text().splitlines()
+    processes = subprocess.run(
+        ["ps", "axww", "-o", "args"], capture_output=True, text=True, check=True
+    )
+    uuids = {path.name for path in (directory / "qemu/run/qemu").glob("*.pid")}
+    return [
+        *(f"link {name}" for name in links if name.startswith(prefix)),
+        *(line for line in mounts if str(directory) in line),
+        *(
+            line
+            for line in processes.stdout.splitlines()
+            if str(directory) in line or any(uuid in line for uuid in uuids)
+        ),
+    ]
+
+
+@pytest.fixture
+async def machines(
+    tmp_path: Path, vm_image: Path, node_names: tuple[str, str], kit: SimpleNamespace
+) -> AsyncIterator[Machines]:
+    """A VM driver; afterwards nothing of it may be left on the machine."""
+    prefix, subnet = node_names
+    opened = await open_machines(
+        tmp_path, vm_image, prefix, subnet, kit.new_uuid(), kit.image
+    )
+    yield opened
+    for vm in opened.store:
+        await opened.driver.delete(vm["uuid"])
+    await opened.network.apply({"version": 10**9})
+    await opened.driver.close()
+    assert vm_traces(prefix, tmp_path) == []
+
+
+@pytest.fixture
+def vm_kit() -> SimpleNamespace:
+    """The functions above: test modules cannot import this one."""
+    return SimpleNamespace(open_machines=open_machines, traces=vm_traces)
