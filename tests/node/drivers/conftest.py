@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
+import shutil
 import subprocess
 import sys
+import tarfile
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from io import BytesIO
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -37,6 +40,12 @@ def vm_image(tmp_path_factory: pytest.TempPathFactory) -> Path:
     kernel = asyncio.run(vm_images.unpack_kernel("bookworm", sources, directory))
     support = sys.modules["vm_support"] if "vm_support" in sys.modules else load_support()
     root = support.busybox_tar(directory / "root.tar")
+    with tarfile.open(root, "a") as tar:
+        # The console of a test is a shell: root has no password there.
+        entry = tarfile.TarInfo("./etc/passwd")
+        line = b"root::0:0:root:/root:/bin/sh\n"
+        entry.size = len(line)
+        tar.addfile(entry, BytesIO(line))
     asyncio.run(vm_images.assemble(root, kernel, directory / "image.tar"))
     return directory / "image.tar"
 
@@ -53,6 +62,36 @@ def load_support() -> Any:
     sys.modules["vm_support"] = module
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="session")
+def vm_host(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A driver's directory that knows what this machine can: found out once, copied for each test."""
+    directory = tmp_path_factory.mktemp("vm-host")
+    asyncio.run(_find_out(directory))
+    return directory / "qemu"
+
+
+async def _find_out(directory: Path) -> None:
+    store = MachineStore(directory / "vms")
+    store.open()
+    (directory / "images").mkdir()
+    images = ImageStore(directory / "images", describe=_nothing, fetch=_nothing, id_base=None)
+    hypervisor = QemuHypervisor(directory / "qemu", store, images, prefix="vmhost")
+    await hypervisor.open([], lambda _uuid: None)
+    await hypervisor.connection()
+    await hypervisor.close()
+
+
+async def _nothing(*_arguments: object) -> Any:
+    raise AssertionError("no image is asked for")
+
+
+def know_the_host(vm_host: Path, directory: Path) -> None:
+    """Copy what is known of the machine into a new driver's directory."""
+    (directory / "qemu").mkdir(mode=0o711)
+    shutil.copytree(vm_host / "cache", directory / "qemu/cache")
+    shutil.copy(vm_host / "accelerator.json", directory / "qemu")
 
 
 @dataclass
@@ -162,13 +201,12 @@ def vm_traces(prefix: str, directory: Path) -> list[str]:
 
 @pytest.fixture
 async def machines(
-    tmp_path: Path, vm_image: Path, node_names: tuple[str, str], kit: SimpleNamespace
+    tmp_path: Path, vm_image: Path, vm_host: Path, node_names: tuple[str, str], kit: SimpleNamespace
 ) -> AsyncIterator[Machines]:
     """A VM driver; afterwards nothing of it may be left on the machine."""
     prefix, subnet = node_names
-    opened = await open_machines(
-        tmp_path, vm_image, prefix, subnet, kit.new_uuid(), kit.image
-    )
+    know_the_host(vm_host, tmp_path)
+    opened = await open_machines(tmp_path, vm_image, prefix, subnet, kit.new_uuid(), kit.image)
     yield opened
     for vm in opened.store:
         await opened.driver.delete(vm["uuid"])
@@ -180,4 +218,6 @@ async def machines(
 @pytest.fixture
 def vm_kit() -> SimpleNamespace:
     """The functions above: test modules cannot import this one."""
-    return SimpleNamespace(open_machines=open_machines, traces=vm_traces)
+    return SimpleNamespace(
+        open_machines=open_machines, traces=vm_traces, know_the_host=know_the_host
+    )

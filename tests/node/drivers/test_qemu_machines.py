@@ -3,31 +3,287 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import json
+import os
+import signal
+import subprocess
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from vetro.node.drivers import qemu_disks
+from vetro.node.drivers.followed import command_line
+from vetro.node.errors import DriverError
+
 pytestmark = pytest.mark.root
 
 
-async def page(address: str, seconds: float = 40) -> bytes:
-    """The first line an HTTP server answers, as soon as there is one."""
+async def page(address: str, path: str = "/", seconds: float = 60) -> str:
+    """What an HTTP server answers, as soon as there is one; '' for 404."""
     async with asyncio.timeout(seconds):
         while True:
             try:
                 reader, writer = await asyncio.open_connection(address, 80)
-                writer.write(b"GET / HTTP/1.0\r\n\r\n")
-                line = await reader.readline()
+                writer.write(f"GET {path} HTTP/1.0\r\n\r\n".encode())
+                head, _, body = (await reader.read()).partition(b"\r\n\r\n")
                 writer.close()
-                return line
             except OSError:
                 await asyncio.sleep(0.05)
+                continue
+            if head:
+                return body.decode() if b" 200 " in head.split(b"\r\n")[0] else ""
 
 
-async def test_a_vm_serves_on_its_static_address(machines: Any) -> None:
-    """Created means started; the guest comes up with the address, name and page it shall have."""
+class Terminal:
+    """A VM's serial console, as a person would use it."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+
+    @classmethod
+    async def open(cls, path: str) -> Terminal:
+        """Connect; a path that is too long for a socket's name goes by its directory."""
+        directory = os.open(os.path.dirname(path), os.O_RDONLY)
+        try:
+            short = f"/proc/self/fd/{directory}/{os.path.basename(path)}"
+            return cls(*await asyncio.open_unix_connection(short))
+        finally:
+            os.close(directory)
+
+    async def until(self, words: str, seconds: float = 60) -> str:
+        """Read until these words came."""
+        said = ""
+        async with asyncio.timeout(seconds):
+            while words not in said:
+                chunk = await self._reader.read(4096)
+                assert chunk, f"the console ended after: {said}"
+                said += chunk.decode("utf-8", "replace")
+        return said
+
+    async def type(self, text: str) -> None:
+        """Send text."""
+        self._writer.write(text.encode())
+        await self._writer.drain()
+
+    def close(self) -> None:
+        """Hang up."""
+        self._writer.close()
+
+
+@contextlib.asynccontextmanager
+async def logged_in(machines: Any, uuid: str) -> AsyncIterator[Terminal]:
+    """A root shell on the serial console."""
+    info = await machines.driver.info(uuid, ["serial"])
+    terminal = await Terminal.open(info["serial"]["path"])
+    # It may be waiting for a name since before we came, or just be starting.
+    try:
+        await terminal.type("\r")
+        await terminal.until("login:")
+        await terminal.type("root\r")
+        await terminal.until("#")
+        yield terminal
+    finally:
+        terminal.close()
+
+
+async def until(condition: Callable[[], Awaitable[bool]], seconds: float = 30) -> None:
+    """Wait until ``condition`` holds."""
+    async with asyncio.timeout(seconds):
+        while not await condition():
+            await asyncio.sleep(0.02)
+
+
+async def test_a_vm_from_its_creation_to_its_end(machines: Any) -> None:
+    """Address, name, page, agent's view, power button, start, and nothing left after the end."""
     nic = await machines.nic(5)
-    vm = await machines.create([nic], hostname="web-1")
-    assert vm["state"] == "running"
-    assert await page(nic["ip"]) == b"HTTP/1.1 200 OK\r\n"
+    vm = await machines.create(
+        [nic],
+        hostname="web-1",
+        dns_domain="example",
+        resolvers=["9.9.9.9"],
+        vnc_password="secret",
+        customer_metadata={"user-data": "#!/bin/sh\n", "root_authorized_keys": "ssh-rsa AAAA me"},
+    )
+    uuid = vm["uuid"]
+    assert (vm["state"], vm["type"], vm["ram"], vm["max_physical_memory"]) == (
+        "running", "KVM", 128, 1152,
+    )  # fmt: skip
+    assert vm["disks"][0]["size"] == 10240
+    assert await page(nic["ip"]) == "a page\n"
+
+    # Inside, everything of the record is in place.
+    async with logged_in(machines, uuid) as terminal:
+        await terminal.type(
+            "cat /etc/hosts /etc/resolv.conf /root/.ssh/authorized_keys /var/lib/vetro/user-data;"
+            " ip route; hostname; ls -ld /root/.ssh; df -m / | tail -n 1; echo the''end\r"
+        )
+        said = await terminal.until("theend")
+        assert f"{nic['ip']}\tweb-1.example web-1" in said
+        assert "nameserver 9.9.9.9" in said
+        assert "ssh-rsa AAAA me" in said
+        assert f"default via {machines.subnet}.1" in said
+        assert "drwx------" in said
+
+    # QEMU is nobody special, and has the accelerator that was found to work.
+    status = Path(f"/proc/{vm['pid']}/status").read_text()
+    assert "Uid:\t64055" in status
+    words = command_line(vm["pid"])
+    assert words[words.index("-accel") + 1] == machines.hypervisor.accelerator
+
+    info = await machines.driver.info(uuid, ["all"])
+    assert info["status"]["pid"] == vm["pid"]
+    assert info["vnc"] == {
+        "host": "127.0.0.1",
+        "port": 5900 + info["vnc"]["display"],
+        "display": info["vnc"]["display"],
+    }
+    assert {"block", "blockstats", "cpus", "version", "chardev", "pci", "kvm", "serial"} <= {*info}
+    reader, writer = await asyncio.open_connection("127.0.0.1", info["vnc"]["port"])
+    assert (await reader.readline()).startswith(b"RFB 003.")
+    # One kind of authentication is offered: VNC's own, by password.
+    writer.write(b"RFB 003.008\n")
+    assert await reader.readexactly(2) == b"\x01\x02"
+    writer.close()
+
+    picture = await machines.driver.screenshot(uuid)
+    assert picture.startswith(b"\x89PNG\r\n\x1a\n")
+    width, height = (int.from_bytes(picture[at : at + 4], "big") for at in (16, 20))
+    assert (width, height) >= (320, 200)
+
+    with pytest.raises(DriverError) as refused:
+        await machines.driver.processes(uuid)
+    assert refused.value.rest_code == "NotImplemented"
+    with pytest.raises(DriverError) as refused:
+        await machines.driver.execute(uuid, ["true"], {}, 5)
+    assert refused.value.rest_code == "GuestAgentNotAvailable"
+
+    # The power button ends it in order: the file system was unmounted, not cut off.
+    began = asyncio.get_running_loop().time()
+    stopped = await machines.driver.stop(uuid, timeout=60)
+    assert stopped["state"] == "stopped"
+    assert asyncio.get_running_loop().time() - began < 55
+    assert "exit_timestamp" in stopped
+    links = [path.name for path in Path("/sys/class/net").iterdir()]
+    assert not [name for name in links if name.startswith(f"{machines.prefix}v")]
+
+    again = await machines.driver.start(uuid)
+    assert again["pid"] != vm["pid"]
+    assert await page(nic["ip"]) == "a page\n"
+    await machines.driver.delete(uuid)
+    assert not command_line(again["pid"])
+    assert not machines.store.path(uuid).exists()
+    leftovers = [
+        path for path in (machines.store.directory.parent / "qemu").rglob("*") if uuid in path.name
+    ]
+    assert leftovers == []
+
+
+async def test_snapshots_of_a_running_vm_and_the_way_back(machines: Any) -> None:
+    """A snapshot is of one moment; going back restarts the VM and takes newer snapshots along."""
+    nic = await machines.nic(5)
+    vm = await machines.create([nic], disks=[{"image_uuid": machines.image}, {"size": 16}])
+    uuid = vm["uuid"]
+    assert await page(nic["ip"]) == "a page\n"
+    async with logged_in(machines, uuid) as terminal:
+        await terminal.type("echo one > /www/state; echo one > /dev/vdb; sync; echo the''end\r")
+        await terminal.until("theend")
+        await machines.driver.create_snapshot(uuid, "first")
+        await terminal.type("echo two > /www/state; echo two > /dev/vdb; sync; echo the''end\r")
+        await terminal.until("theend")
+    shown = await machines.driver.create_snapshot(uuid, "second")
+    assert [entry["name"] for entry in shown["snapshots"]] == ["first", "second"]
+    assert await page(nic["ip"], "/state") == "two\n"
+
+    back = await machines.driver.rollback_snapshot(uuid, "first")
+    assert back["state"] == "running"
+    assert [entry["name"] for entry in back["snapshots"]] == ["first"]
+    assert await page(nic["ip"], "/state") == "one\n"
+    async with logged_in(machines, uuid) as terminal:
+        await terminal.type("head -n 1 /dev/vdb; echo the''end\r")
+        assert "one" in await terminal.until("theend")
+    directory = machines.store.path(uuid)
+    for disk in back["disks"]:
+        assert await qemu_disks.snapshot_names(qemu_disks.file_of(directory, disk)) == ["first"]
+    # Of a running VM as well.
+    gone = await machines.driver.delete_snapshot(uuid, "first")
+    assert gone["snapshots"] == []
+    for disk in back["disks"]:
+        assert await qemu_disks.snapshot_names(qemu_disks.file_of(directory, disk)) == []
+
+
+async def test_vms_outlive_the_agent_and_its_daemon(
+    machines: Any, vm_image: Path, vm_kit: SimpleNamespace, tmp_path: Path
+) -> None:
+    """The next agent follows what runs; a daemon that is killed is replaced when it is needed."""
+    nic = await machines.nic(5)
+    uuid = (await machines.create([nic]))["uuid"]
+    before = await machines.driver.load(uuid)
+    await machines.driver.close()
+    assert command_line(before["pid"])
+    second = await vm_kit.open_machines(
+        tmp_path, vm_image, machines.prefix, machines.subnet, machines.network_uuid, machines.image
+    )
+    machines.driver, machines.hypervisor, machines.store = (
+        second.driver, second.hypervisor, second.store,
+    )  # fmt: skip
+    assert (await machines.driver.load(uuid))["pid"] == before["pid"]
+    assert (await machines.driver.info(uuid, ["version"]))["version"]["qemu"]["major"] >= 7
+
+    daemon = int((tmp_path / "qemu/daemon.pid").read_text())
+    os.kill(daemon, signal.SIGKILL)
+    assert (await machines.driver.load(uuid))["state"] == "running"
+    assert (await machines.driver.info(uuid, ["version"]))["version"]["qemu"]["major"] >= 7
+    assert int((tmp_path / "qemu/daemon.pid").read_text()) != daemon
+
+    # Killed from outside: an event, and nothing blocks the next start.
+    os.kill(before["pid"], signal.SIGKILL)
+
+    async def stopped() -> bool:
+        return bool((await machines.driver.load(uuid))["state"] == "stopped")
+
+    await until(stopped)
+    assert (await machines.driver.start(uuid))["state"] == "running"
+
+
+async def test_more_memory_processors_and_disk(machines: Any) -> None:
+    """An update of a running VM starts it again with what it shall have; a disk never shrinks."""
+    nic = await machines.nic(5)
+    uuid = (await machines.create([nic], disks=[{"image_uuid": machines.image, "size": 1024}]))[
+        "uuid"
+    ]
+    before = await machines.driver.load(uuid)
+    changes = {"ram": 160, "vcpus": 2, "update_disks": [{"path": "disk0", "size": 2048}]}
+    with pytest.raises(DriverError, match="cannot shrink"):
+        await machines.driver.update(uuid, {"update_disks": [{"path": "disk0", "size": 512}]})
+    assert (await machines.driver.load(uuid))["pid"] == before["pid"]
+    await machines.driver.stop(uuid, force=True)
+    after = await machines.driver.update(uuid, {**changes, "add_disks": [{"size": 32}]})
+    assert (after["ram"], after["max_physical_memory"], after["vcpus"]) == (160, 1184, 2)
+    assert [disk["size"] for disk in after["disks"]] == [2048, 32]
+    files = sorted((machines.store.path(uuid) / "disks").iterdir())
+    sizes = [
+        json.loads(
+            subprocess.run(
+                ["qemu-img", "info", "--output=json", str(path)],
+                capture_output=True, check=True,
+            ).stdout
+        )["virtual-size"]
+        for path in files
+    ]  # fmt: skip
+    assert sizes == [2048 * 2**20, 32 * 2**20]
+    vm = await machines.driver.start(uuid)
+    cpus = (await machines.driver.info(uuid, ["cpus"]))["cpus"]
+    assert len(cpus) == 2
+    words = command_line(vm["pid"])
+    assert words[words.index("-m") + 1] in ("160", "size=163840k")
+    use = await machines.driver.usage(uuid)
+    assert use.disks_size == (2048 + 32) * 2**20
+    assert 0 < use.disks_used <= use.used
+    # One that goes away goes with its file.
+    await machines.driver.stop(uuid, force=True)
+    await machines.driver.update(uuid, {"remove_disks": [after["disks"][1]["path"]]})
+    assert len(list((machines.store.path(uuid) / "disks").iterdir())) == 1

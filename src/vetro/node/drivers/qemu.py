@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import json
 import os
 import shutil
 import signal as signals
@@ -21,7 +22,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import structlog
 
@@ -133,7 +134,7 @@ class QemuHypervisor(BasicHypervisor):
         if self._ready is not None:
             await asyncio.shield(self._ready)
         async with self._bringing_up:
-            if not (self.daemon.running and self.libvirt.alive()):
+            if not (self.daemon.running and await self.libvirt.alive()):
                 log.warning("libvirtd is gone; starting it again")
                 await self.libvirt.close()
                 await self.daemon.start(self.accelerator)
@@ -252,8 +253,12 @@ class QemuHypervisor(BasicHypervisor):
 
     async def remove(self, uuid: str) -> None:
         """End it by force and remove its disks and what libvirt kept of it."""
+        if self._ready is not None:
+            await asyncio.shield(self._ready)
+        if await self.libvirt.alive():
+            await self.libvirt.destroy(uuid)
         await self._end_process(uuid)
-        if self._ready is not None and self._ready.done() and self.libvirt.alive():
+        if await self.libvirt.alive():
             await self._forgotten(uuid)
         process = self._running.pop(uuid, None)
         if process is not None:
@@ -428,23 +433,27 @@ class QemuHypervisor(BasicHypervisor):
         connection = await self.connection()
         actions = [
             {"type": "blockdev-snapshot-internal-sync", "data": {"device": node, "name": name}}
-            for node in await self._nodes(vm)
+            for node in (await self._nodes(vm)).values()
         ]
         await connection.monitor(vm["uuid"], "transaction", actions=actions)
 
-    async def _nodes(self, vm: Vm) -> list[str]:
-        """QEMU's names of a running VM's disks."""
+    async def _nodes(self, vm: Vm) -> dict[str, str]:
+        """QEMU's names of a running VM's disks, by their paths in the record."""
         connection = await self.connection()
         directory = self._store.path(vm["uuid"])
-        files = {self.daemon.seen(qemu_disks.file_of(directory, disk)) for disk in vm["disks"]}
-        found = [
-            str(entry["inserted"]["node-name"])
-            for entry in await connection.monitor(vm["uuid"], "query-block")
-            if entry.get("inserted", {}).get("image", {}).get("filename") in files
-        ]
-        if len(found) != len(files):
-            raise DriverError(f"VM {vm['uuid']}: QEMU has other disks than its record")
-        return found
+        known: dict[str, str] = {}
+        for entry in await connection.monitor(vm["uuid"], "query-block"):
+            inserted: dict[str, Any] = entry.get("inserted") or {}
+            # A plain name, or the options as JSON: an image in the chain is not its top.
+            known[_file_name(str(inserted.get("file", "")))] = str(inserted.get("node-name"))
+        files = {
+            str(disk["path"]): self.daemon.seen(qemu_disks.file_of(directory, disk))
+            for disk in vm["disks"]
+        }
+        missing = [path for path, file in files.items() if file not in known]
+        if missing:
+            raise DriverError(f"VM {vm['uuid']}: QEMU does not have its disks {', '.join(missing)}")
+        return {path: known[file] for path, file in files.items()}
 
     async def rollback(self, vm: Vm, name: str) -> None:
         """Take the disks of a stopped VM back."""
@@ -457,10 +466,14 @@ class QemuHypervisor(BasicHypervisor):
             await qemu_disks.drop_snapshot(directory, vm["disks"], name)
             return
         connection = await self.connection()
-        for disk, node in zip(vm["disks"], await self._nodes(vm), strict=True):
+        nodes = await self._nodes(vm)
+        for disk in vm["disks"]:
             if name in await qemu_disks.snapshot_names(qemu_disks.file_of(directory, disk)):
                 await connection.monitor(
-                    vm["uuid"], "blockdev-snapshot-delete-internal-sync", device=node, name=name
+                    vm["uuid"],
+                    "blockdev-snapshot-delete-internal-sync",
+                    device=nodes[disk["path"]],
+                    name=name,
                 )
 
     # Looking inside
@@ -548,3 +561,13 @@ class QemuHypervisor(BasicHypervisor):
 
 def _text(data: object) -> str:
     return base64.b64decode(str(data)).decode("utf-8", "replace") if data else ""
+
+
+def _file_name(described: str) -> str:
+    """The file in QEMU's description of an opened image: a name, or ``json:`` and its options."""
+    if not described.startswith("json:"):
+        return described
+    options: Any = json.loads(described[5:])
+    while isinstance(options, dict) and "filename" not in options:
+        options = cast("dict[str, Any]", options).get("file")
+    return str(cast("dict[str, Any]", options)["filename"]) if options else ""

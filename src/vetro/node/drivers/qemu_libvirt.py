@@ -65,14 +65,15 @@ class Libvirt:
             raise DriverError("libvirtd does not run on this node; see the agent's log")
         return self._connection
 
-    def alive(self) -> bool:
-        """Whether the daemon still answers on this connection."""
+    async def alive(self) -> bool:
+        """Whether the daemon answers on this connection: asked, not remembered."""
         if self._connection is None:
             return False
         try:
-            return bool(self._connection.isAlive())
-        except self.library.libvirtError:
+            await self.call(lambda connection: connection.getLibVersion())
+        except DriverError:
             return False
+        return True
 
     async def close(self) -> None:
         """Leave the daemon."""
