@@ -18,7 +18,7 @@ import re
 import shutil
 import tarfile
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,8 +36,6 @@ from vetro.node.images import (
 )
 from vetro.node.vm_guest import prepare_root
 from vetro.node.vm_kernel import ARGUMENTS, ROOT_LABEL, Kernel, find_kernel, initial_files
-
-VM_TYPES = ("vm", "zvol", "qcow2")
 
 # In the image beside what the user names: terminal and module tools, growth of the file system,
 # and the agent through which the node runs commands.
@@ -66,11 +64,6 @@ class VmImage:
     kernel: Path | None = None
     initrd: Path | None = None
     arguments: str = ""
-
-
-def is_vm_image(manifest: Mapping[str, Any] | None) -> bool:
-    """Whether a manifest is of an image for virtual machines."""
-    return (manifest or {}).get("type") in VM_TYPES
 
 
 async def install(archive: Path, directory: Path, uuid: str, group: int = 0) -> None:

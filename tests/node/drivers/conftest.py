@@ -170,7 +170,7 @@ async def open_machines(
     images = ImageStore(
         directory / "images", describe=describe, fetch=fetch, id_base=None, vm_group=QEMU_UID
     )
-    images.open()
+    await images.open()
     store = MachineStore(directory / "vms")
     store.open()
     network = NetworkApplier(prefix, directory / "network.json")
