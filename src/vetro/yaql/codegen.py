@@ -220,7 +220,7 @@ class ExpressionCodegen:
 
     def position(self, node: ast.Node) -> int:
         """The offset that failures of `node` are reported at: the name or operator in question."""
-        if isinstance(node, (ast.Property, ast.MethodCall)):
+        if isinstance(node, (ast.Property, ast.MethodCall, ast.Index)):
             return node.target.end
         return node.at if isinstance(node, ast.Binary) else node.start
 

@@ -8,7 +8,7 @@ and ask the library last, where a host may have registered a meaning for its own
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, cast
 
@@ -27,7 +27,6 @@ from .values import (
     HOST,
     INTEGER,
     ITERABLE,
-    KIND_NAMES,
     LIST,
     MAPPING,
     MAPPING_TYPES,
@@ -38,6 +37,7 @@ from .values import (
     STRING,
     TIMESPAN,
     FrozenDict,
+    describe,
     equal,
     finalize,
     hashable,
@@ -54,9 +54,7 @@ def _registered(rt: Evaluation, name: str, *operands: Any) -> Any:
     if rt.library.has(name, False):
         site = function_site(rt.library, name, ("",) * len(operands), 0)
         return finalize(site(rt, *operands), rt)
-    kinds = ", ".join(
-        f"{KIND_NAMES[kind_of[type(operand)]]} {preview(operand)}" for operand in operands
-    )
+    kinds = ", ".join(map(describe, operands))
     raise NoMatchingFunctionException(
         f'No function "{name}" matches supplied arguments: {kinds}',
         hint=_operand_hint(name, [kind_of[type(operand)] for operand in operands]),
@@ -353,8 +351,8 @@ def legacy_index(
     return _registered(rt, "#indexer", target, each(outer))
 
 
-def property_of(rt: Evaluation, target: Any, name: str) -> Any:
-    """`target.name`"""
+def property_of(rt: Evaluation, target: Any, name: str, position: int | None = None) -> Any:
+    """`target.name`; `position` is where it is written."""
     kind = kind_of[type(target)]
     if kind == MAPPING:
         if rt.library.is_legacy:
@@ -365,15 +363,24 @@ def property_of(rt: Evaluation, target: Any, name: str) -> Any:
     if kind & ITERABLE:
         if kind & (LIST | SET):
             rt.charge(len(target))
-        if rt.library.is_legacy:
-            return (property_of(rt, item, name) for item in target)
-        return (
-            item[name]
-            if type(item) in MAPPING_TYPES and name in item
-            else property_of(rt, item, name)
-            for item in target
-        )
+        return _property_of_each(rt, target, name, position)
     return special_property(rt, target, name, kind)
+
+
+def _property_of_each(
+    rt: Evaluation, items: Iterable[Any], name: str, position: int | None
+) -> Iterator[Any]:
+    try:
+        for item in items:
+            if type(item) in MAPPING_TYPES and name in item:
+                yield item[name]
+            else:
+                yield property_of(rt, item, name)
+    except YaqlException as error:
+        # By now the expression may have returned: nothing else knows the place.
+        if error.position is None:
+            error.position = position
+        raise
 
 
 def special_property(rt: Evaluation, target: Any, name: str, kind: int) -> Any:

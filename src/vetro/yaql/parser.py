@@ -146,7 +146,7 @@ class _Parser:
             if value in _LITERAL_WORDS:
                 self.fail(f"`{value}` cannot be called", token)
             self.advance()
-            arguments = self.arguments(")", start)
+            arguments = self.arguments(")", end - 1)
             return Call(value, arguments, start, self.tokens[self.at - 1][3])
         if kind == SYMBOL:
             if value == "(":
@@ -207,9 +207,8 @@ class _Parser:
                 self.fail_at(self.token)
             return Property(target, value, safe, target.start, end)
         if kind == CALL and value not in self.grammar.words and value not in _LITERAL_WORDS:
-            start = self.token[2]
             self.advance()
-            arguments = self.arguments(")", start)
+            arguments = self.arguments(")", end - 1)
             end = self.tokens[self.at - 1][3]
             return MethodCall(target, value, arguments, safe, target.start, end)
         if self.depth >= MAX_NESTING:
@@ -229,6 +228,8 @@ class _Parser:
         named = False
         while True:
             token = self.token
+            if token[0] == END:
+                self.fail_at(token, unclosed=(_opening(closing), opened))
             if token[0] == SYMBOL and token[1] == ",":
                 found.append(Omitted(token[2]))
                 self.advance()
@@ -268,7 +269,7 @@ class _Parser:
         hint = None
         if found == "=" and self.text[start - 1 : start] == "=":
             hint = "equality is written ="
-        elif kind not in {SYMBOL, END}:
+        elif kind not in {SYMBOL, END} and token[1] not in self.grammar.words:
             hint = "an operator or a comma is missing before it"
         self.fail(f"`{found}` is not expected", token, hint)
 

@@ -31,7 +31,7 @@ from .values import (
 )
 
 
-def property_site(name: str) -> Callable[[Evaluation, Any], Any]:
+def property_site(name: str, position: int | None = None) -> Callable[[Evaluation, Any], Any]:
     """`target.name` for one name; mappings first, since most targets are."""
     property_of = operators.property_of
 
@@ -44,7 +44,7 @@ def property_site(name: str) -> Callable[[Evaluation, Any], Any]:
                 return None
             raise missing_key(target, name)
         if kind & ITERABLE or kind != HOST:
-            return property_of(rt, target, name)
+            return property_of(rt, target, name, position)
         return operators.special_property(rt, target, name, kind)
 
     return read
@@ -126,7 +126,23 @@ def no_mapping(rt: Evaluation, name: str) -> NoReturn:
 
 def no_evaluation(rt: Evaluation, what: str) -> NoReturn:
     """Grammatical, but without a meaning."""
-    raise NoMatchingFunctionException(f'No function "{what}" matches supplied arguments')
+    raise NoMatchingFunctionException(
+        f'No function "{what}" matches supplied arguments', hint=_FORMS.get(what)
+    )
+
+
+_FORMS = {
+    "#operator_.": "after a dot stands a name or a call",
+    "#indexer": "write [index], or [key, default] of a mapping",
+    "#list": "=> stands in braces: {key => value}",
+    "#map": "write {key => value, …}",
+    "let": "write let(value, name => value)",
+    "with": "write with(value, value)",
+    "def": "write def(name, expression)",
+    "switch": "write switch(condition => value, …)",
+    "coalesce": "write coalesce(value, value)",
+}
+"""How to write what was written otherwise."""
 
 
 def unresolved_type(rt: Evaluation, name: str) -> NoReturn:

@@ -23,7 +23,7 @@ from .errors import (
 from .evaluation import Evaluation
 from .library import Library
 from .signatures import Overload, Parameter
-from .values import CONTEXT, FUNCTION, HOST, KIND_NAMES, kind_of, preview
+from .values import CONTEXT, HOST, describe, kind_of, preview
 
 Shape: TypeAlias = tuple[str, ...]
 Site: TypeAlias = Callable[..., Any]
@@ -244,8 +244,11 @@ def _choose(
     raise _no_match(layers, name, method, shape, arguments, position)
 
 
-def bind(overload: Overload, shape: Shape) -> list[Parameter] | str:
-    """The parameter of each argument that is passed, or why the call does not fit."""
+def bind(overload: Overload, shape: Shape, method: bool = False) -> list[Parameter] | str:
+    """The parameter of each argument that is passed, or why the call does not fit.
+
+    `method`: the first of `shape` is the receiver.
+    """
     bound: list[Parameter] = []
     given: set[str] = set()
     index = 0
@@ -266,7 +269,8 @@ def bind(overload: Overload, shape: Shape) -> list[Parameter] | str:
         elif overload.rest is not None:
             parameter = overload.rest
         else:
-            return f"it takes at most {len(positional)} arguments"
+            most = len(positional) - method
+            return f"it takes at most {most} argument{'' if most == 1 else 's'}"
         if item != "-":
             bound.append(parameter)
         elif parameter.required:
@@ -365,15 +369,13 @@ def _no_match(
     reasons: list[str] = []
     for overloads in layers:
         for overload in overloads:
-            bound = bind(overload, shape)
+            bound = bind(overload, shape, method)
             if isinstance(bound, str):
                 reasons.append(f"{overload}: {bound}")
                 continue
             for parameter, argument in zip(bound, arguments, strict=True):
                 if not parameter.accepts(argument):
-                    kind = KIND_NAMES[kind_of[type(argument)]]
-                    shown = "" if kind_of[type(argument)] == FUNCTION else f" {preview(argument)}"
-                    reasons.append(f"{overload}: {parameter.name} is {kind}{shown}")
+                    reasons.append(f"{overload}: {parameter.name} is {describe(argument)}")
                     break
     detail = "; ".join(reasons[:6]) + ("; …" if len(reasons) > 6 else "")
     if method:

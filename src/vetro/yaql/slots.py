@@ -98,7 +98,7 @@ def bind_slot(slot: Slot, library: Library) -> Any:
             return function_site(library, name, ("",), slot.position)
         return known_unary
     if kind == "property":
-        return runtime.property_site(data[0])
+        return runtime.property_site(data[0], slot.position)
     if kind == "function":
         return function_site(library, data[0], data[1], slot.position)
     if kind == "method":

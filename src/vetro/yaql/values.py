@@ -429,6 +429,14 @@ def _suggest_key(mapping: Mapping[Any, Any], key: Any) -> str | None:
     return f"it has {known}{', …' if len(mapping) > 8 else ''}"
 
 
+def describe(value: Any) -> str:
+    """`integer 5`, `list [1, 2]`, `null`: kind and preview, for messages about types."""
+    kind = kind_of[type(value)]
+    if kind & (NULL | FUNCTION):
+        return KIND_NAMES[kind]
+    return f"{KIND_NAMES[kind]} {preview(value)}"
+
+
 def preview(value: Any, width: int = 60) -> str:
     """A short text of a value for messages; never runs host code, never consumes a sequence."""
     text = _preview(value, 0)

@@ -29,6 +29,8 @@ def metered(rt: Evaluation, source: Iterable[Any]) -> Iterator[Any]:
 
 
 def _range(rt: Evaluation, start: int, stop: int, step: int) -> Any:
+    if step == 0:
+        raise ValueError("range cannot go in steps of 0")
     found = range(start, stop, step)
     if not found:
         return iter(())

@@ -33,6 +33,8 @@ def random(rt: Evaluation) -> float:
 
 @registry.function("random")
 def random_between(rt: Evaluation, from_: Integer, to_: Integer) -> int:
+    if from_ > to_:
+        raise ValueError(f"random: there is no number from {from_} to {to_}")
     return rt.random().randint(from_, to_)
 
 

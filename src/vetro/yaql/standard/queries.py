@@ -358,8 +358,11 @@ def slice_(rt: Evaluation, collection: Items, length: Integer) -> Iterator[Any]:
     if length <= 0:
         raise ValueError(f"slice cannot cut pieces of {length} elements")
     _pay(rt, collection)
-    items = iter(collection)
-    while piece := list(islice(items, min(length, rt.max_items + 1))):
+    return _slices(iter(collection), min(length, rt.max_items + 1))
+
+
+def _slices(items: Iterator[Any], length: int) -> Iterator[Any]:
+    while piece := list(islice(items, length)):
         yield piece
 
 
