@@ -36,6 +36,7 @@ demo: setup
 
 test: setup
 	@tools/system-packages.sh test
+	@tools/vm-python.sh $(VENV)
 	@tools/with-postgres.sh $(BIN)/python tools/run_tests.py
 
 test-fast: $(VENV)/.installed
