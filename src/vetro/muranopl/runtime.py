@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import yaml
 
@@ -20,7 +20,6 @@ from vetro.yaql.parser import parse
 
 from . import declarations, locking, metadata
 from .builtin import CORE, BuiltinCore
-from .coverage import LineCoverage
 from .declarations import ClassDeclaration, Finding, MetaDeclaration
 from .effects import DirectEffects, EffectsPort, Json
 from .errors import (
@@ -47,6 +46,9 @@ from .sources import PackageResolver, PackageSource
 from .types import Method, MuranoPackage, MuranoType
 from .versions import Version, VersionSpec, version_spec
 from .yamltree import load_documents
+
+if TYPE_CHECKING:
+    from .coverage import LineCoverage
 
 _EXTENSIONS = "io.murano.extensions."
 

@@ -273,6 +273,55 @@ class Scheduler:
         await self._drive(root)
         return cast(T, _outcome(root))
 
+    def step(self) -> bool:
+        """Run one ready thread until it waits; False when only the outside can bring it on."""
+        self._enter()
+        try:
+            if self.abort is not None:
+                self._abort_waiting()
+            while not self._ready:
+                if self._turns:
+                    self._ready.append(heapq.heappop(self._turns)[2])
+                elif self._completed or self._to_await or self._tasks or self._timers:
+                    return False
+                elif self._sleepers:
+                    self._wake_sleepers()
+                elif self.abort is None or not self._abort_blocked():
+                    self._report_deadlock()
+            self._switch_into(self._ready.popleft())
+        finally:
+            self._leave()
+        return True
+
+    async def complete_one(self) -> None:
+        """Wait for the outside until one thread can go on."""
+        import asyncio
+
+        self._loop = asyncio.get_running_loop()
+        self._wakeup = asyncio.Event()
+        try:
+            while True:
+                self._start_awaiting()
+                if self._completed:
+                    self._deliver(self._completed.popleft())
+                    return
+                if self._wake_timer():
+                    return
+                await self._pause()
+                if self._ready:
+                    return
+        finally:
+            self._loop = None
+            self._wakeup = None
+
+    def waiting(self) -> dict[ThreadKey, str]:
+        """What each thread that has begun and does not run now waits for."""
+        return {
+            thread.key: thread.waiting_for or "its turn"
+            for thread in sorted(self._alive, key=lambda item: item.key)
+            if thread is not self.current
+        }
+
     def request_abort(self, error: RunAborted) -> None:
         """Tell every thread to end with this error. May be called from any OS thread."""
         if self.abort is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -23,7 +23,7 @@ from .limits import Limits
 from .loading import Transaction, load_missing
 from .objects import CastView, MuranoObject
 from .run import Run, raise_python_limit
-from .scheduler import in_green_thread
+from .scheduler import GreenThread, in_green_thread
 from .serializing import Serializer
 from .types import MuranoType
 from .values import freeze, thaw
@@ -307,6 +307,59 @@ class Session:
             {key: freeze(item) for key, item in kwargs.items()},
         )
         return thaw(result)
+
+    def begin_call(
+        self,
+        target: MuranoObject | MuranoType | str,
+        method: str,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+    ) -> GreenThread:
+        """A call that the host steps through itself (`stepping.Steps`)."""
+        self._begin()
+        return self.run.scheduler.spawn(lambda: self._call(target, method, args, kwargs))
+
+    def end_call(self, thread: GreenThread) -> Any:
+        """The value of such a call once it has ended. Raises MuranoError."""
+        self.run.scheduler.reset_abort()
+        if thread.error is None:
+            return thread.finished
+        if isinstance(thread.error, Exception):
+            raise self._translate(thread.error) from thread.error.__cause__
+        raise thread.error
+
+    def evaluate(
+        self, text: str, this: MuranoObject | MuranoType | None = None, /, **variables: Any
+    ) -> Any:
+        """The value of an expression as code of the object's class would have it, as plain data.
+
+        `$` and `$this` are the object (or the class); `variables` are `$name`. Raises MuranoError.
+        """
+        from . import evaluating
+
+        scope = evaluating.scope_of(self.runtime, this)
+        return thaw(self._run(lambda: evaluating.evaluate(self.run, text, this, variables, scope)))
+
+    def execute(
+        self,
+        statements: str,
+        this: MuranoObject | MuranoType | None = None,
+        variables: MutableMapping[str, Any] | None = None,
+        *,
+        scope: MuranoType | None = None,
+    ) -> Any:
+        """Run statements (YAML, as in a `Body`) as code of the object's class, or of `scope`.
+
+        What `Return` gives, or the value of an expression that stands last. Variables that are
+        assigned are kept in `variables` (program values, not plain data). Raises MuranoError.
+        """
+        from . import evaluating
+
+        kept: MutableMapping[str, Any] = {} if variables is None else variables
+        seen_from = scope or evaluating.scope_of(self.runtime, this)
+        return thaw(
+            self._run(lambda: evaluating.execute(self.run, statements, this, kept, seen_from))
+        )
 
     def act(self, object_id: str, method: str, args: Mapping[str, Json] | None = None) -> Any:
         """Call an action by object id, as from outside: it must be Public (section 23)."""
