@@ -152,6 +152,8 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
                     "CN Agent IP": "127.0.0.1",
                     "CN Agent Port": node_port,
                     "VM Brands": ["lx"],
+                    "Live Image": "20260101T000000Z",
+                    "Network Interfaces": {"eth0": {"Link Status": "up", "NIC Names": ["admin"]}},
                 }
             },
         )
@@ -162,7 +164,20 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
             {
                 "vms": {},
                 "meminfo": {"total_bytes": 8 << 30, "availrmem_bytes": 8 << 30},
-                "diskinfo": {"pool_size_bytes": 100 << 30},
+                "diskinfo": {
+                    "pool_size_bytes": 100 << 30,
+                    "pool_alloc_bytes": 0,
+                    "system_used_bytes": 0,
+                    "installed_images_used_bytes": 0,
+                    "zone_quota_bytes": 0,
+                    "zone_quota_used_bytes": 0,
+                    "cores_quota_bytes": 0,
+                    "cores_quota_used_bytes": 0,
+                    "kvm_quota_bytes": 0,
+                    "kvm_quota_used_bytes": 0,
+                    "kvm_zvol_used_bytes": 0,
+                    "kvm_zvol_volsize_bytes": 0,
+                },
             },
         )
         image = await client.call("POST", "/images", {"name": "debian", "type": "lxc-rootfs"})

@@ -13,6 +13,7 @@ from vetro.compute.fabric_face import fabric_handlers
 from vetro.compute.faults import invalid_argument
 from vetro.compute.keys import NodeAware
 from vetro.compute.lane import HeartbeatLane
+from vetro.compute.placement_face import placement_handlers
 from vetro.compute.service import ComputeService
 from vetro.http import (
     COMPUTE_CONVENTIONS,
@@ -53,14 +54,6 @@ def compute_face(
     """The face at ``prefix``."""
     endpoints = all_endpoints()
 
-    # Placement
-
-    @post("/allocate", status_code=200)
-    async def allocate(request: AnyRequest) -> Body:
-        """Choose a server for a VM."""
-        only_operator(request)
-        return await service.machines.allocate(await body_of(request))
-
     @put("/images/{uuid:str}/file")
     async def image_file(request: AnyRequest, uuid: FromPath[str]) -> Body:
         """The image's file, as the request's body."""
@@ -80,7 +73,7 @@ def compute_face(
         title="Vetro compute node API",
         handlers=[
             *(handler_of(service, endpoint) for endpoint in endpoints),
-            allocate,
+            *placement_handlers(service, body_of, only_operator),
             image_file,
             *fabric_handlers(service, body_of),
         ],

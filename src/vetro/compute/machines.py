@@ -1,4 +1,4 @@
-"""Placement and life of VMs (compute-node-api.md §8, allocation.md §1)."""
+"""Life of VMs (compute-node-api.md §8); ``placement`` finds their servers."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from typing import Any, cast
 import structlog
 from sqlalchemy import Row, delete, insert, select, update
 
-from vetro.compute.allocation import allocate, request_of
+from vetro.compute.allocation import request_of
 from vetro.compute.exclusion import exclude
 from vetro.compute.faults import (
     internal_error,
     invalid_argument,
     invalid_parameters,
-    no_server,
     not_found,
     task_failed,
 )
@@ -69,51 +68,6 @@ class Machines:
         work.after("machine_destroy", self._destroyed)
         for task in _CHANGING:
             work.after(task, self._changed)
-
-    async def allocate(self, body: Body) -> Body:
-        """Choose a server; with ``reserve`` hold the room under the VM's uuid. Errors: 409, 500.
-
-        Choice and reservation are one transaction: two callers never get the same room.
-        """
-        vm = body.get("vm")
-        if not isinstance(vm, dict):
-            raise invalid_parameters({"vm": "value is not an object. (was: [object Undefined])"})
-        wanted = cast("Body", vm)
-        request = request_of(wanted, cast("Body | None", body.get("package")))
-        if isinstance(request, tuple):
-            raise invalid_parameters({request[0]: request[1]})
-        uuid = str(wanted.get("uuid") or uuids.uuid4())
-        async with self.database.transaction() as tx:
-            if not self.database.is_sqlite:
-                from sqlalchemy import text
-
-                await tx.execute(text("SELECT pg_advisory_xact_lock(7239152311)"))
-            known = (await tx.execute(select(vms).where(vms.c.uuid == uuid))).first()
-            if known is not None:
-                rows = await self.servers.views(tx, [known.server_uuid])
-                return {"server": rows[0] if rows else None, "steps": [], "vm_uuid": uuid}
-            candidates = await self.servers.views(tx, body.get("servers"))
-            outcome = allocate(candidates, request)
-            steps = [step.as_json() for step in outcome.steps]
-            if outcome.chosen is None:
-                raise no_server(outcome.explanation(), steps)
-            if body.get("reserve"):
-                await tx.execute(
-                    insert(vms).values(
-                        uuid=uuid,
-                        server_uuid=outcome.chosen,
-                        owner_uuid=request.owner_uuid,
-                        alias=wanted.get("alias"),
-                        state="allocated",
-                        memory_mib=request.memory,
-                        quota_gib=-(-request.disk // 1024),
-                        cpu_cap=request.cpu,
-                        vm={},
-                        created=self.database.clock.now(),
-                    )
-                )
-            chosen = next(one for one in candidates if one["uuid"] == outcome.chosen)
-        return {"server": chosen, "steps": steps, "vm_uuid": uuid}
 
     async def find(self, uuid: str, server_uuid: str | None = None) -> Row[Any] | None:
         """A VM's record."""

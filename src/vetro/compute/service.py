@@ -29,6 +29,7 @@ from vetro.compute.netstate import NetworkReconciler
 from vetro.compute.nics import NicRegistry
 from vetro.compute.nodetasks import NodeTasks
 from vetro.compute.operations import MIGRATE, Operations
+from vetro.compute.placement import Placement, PlacementSettings
 from vetro.compute.records import Record
 from vetro.compute.samples import Samples
 from vetro.compute.servers import ServerStore
@@ -70,6 +71,7 @@ class ComputeSettings:
     platforms: dict[str, str] = field(default_factory=dict[str, str])
     metadata: Record = field(default_factory=dict[str, Any])
     agent_tls: ssl.SSLContext | None = None
+    placement: PlacementSettings = field(default_factory=PlacementSettings)
 
 
 class ComputeService:
@@ -104,6 +106,9 @@ class ComputeService:
         self.images = ImageStore(database, settings.image_dir)
         self.nics = NicRegistry(database)
         self.metadata = Metadata(database, settings.metadata)
+        self.placement = Placement(
+            database, self.servers, settings.placement, metadata=self.metadata.read
+        )
         self.boot = BootParameters(
             database,
             self.servers,
@@ -124,7 +129,7 @@ class ComputeService:
 
     async def with_capacity(self, records: list[Record]) -> list[Record]:
         """Records with ``unreserved_*``, ``score`` and the ratios that were used (§3)."""
-        return records
+        return await self.placement.with_capacity(records)
 
     async def until_closing(
         self, request: Request[Any, Any, Any], waiting: Coroutine[Any, Any, T]

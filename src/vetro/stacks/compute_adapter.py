@@ -34,6 +34,7 @@ _PAUSES = (0.1, 0.3, 1.0, 2.0, 4.0)
 _TICKET_SPACE = uuids.UUID("c8f7f2ee-3f0a-4b52-8d40-6a7f1a5b9d02")
 _TICKET_HOURS = 1
 _IMAGE_SECONDS = 30.0
+_REASONS = 5
 _BRANDS = {"lxc-rootfs": "lx", "zvol": "kvm", "qcow2": "kvm"}
 
 
@@ -338,7 +339,14 @@ class ServicePort:
         wanted = _vm(spec)
         if spec.locality:
             wanted["locality"] = dict(spec.locality)
-        answer = await self._call("POST", "/allocate", {"vm": wanted, "reserve": True})
+        body: dict[str, Json] = {
+            "vm": {**wanted, "ram": spec.memory},
+            "image": {"uuid": spec.image.uuid, "type": spec.image.manifest.get("type")},
+            "nic_tags": [],
+            "reserve": True,
+            "explain": False,  # the steps of a good answer are not looked at
+        }
+        answer = await self._call("POST", "/allocate", body)
         server = answer.get("server")
         if server is None:
             raise ResourceFailure(f"The host chosen for {spec.name} is gone")
@@ -618,13 +626,26 @@ def _floating(found: Mapping[str, Json]) -> FloatingIpInfo:
 
 def _failure(error: ComputeError) -> ResourceFailure:
     if error.code == "NoAllocatableServersError":
-        return PlacementFailure(error.message, details=error.body.get("steps"))
+        steps: list[Any] = error.body.get("steps") or []
+        return PlacementFailure(f"{error.message}{_reasons(steps)}", details=steps)
     message = error.message
     fields = error.body.get("errors")
     if isinstance(fields, list):
         parts: list[Any] = [*fields]
         message += ": " + "; ".join(f"{one.get('field')}: {one.get('message')}" for one in parts)
     return ResourceFailure(message, details={"status": error.status, "code": error.code})
+
+
+def _reasons(steps: Sequence[Mapping[str, Json]]) -> str:
+    """Why servers were left out, of a few of them: each server's own reason."""
+    found: dict[str, str] = {}
+    for step in steps:
+        reasons: Mapping[str, str] = step.get("reasons") or {}
+        found.update({name: text for name, text in reasons.items() if name not in ("*", "skip")})
+    shown = [f"{name}: {text}" for name, text in list(found.items())[:_REASONS]]
+    if len(found) > _REASONS:
+        shown.append(f"and {len(found) - _REASONS} more servers")
+    return f" ({'; '.join(shown)})" if shown else ""
 
 
 def _status(error: ResourceFailure) -> int | None:

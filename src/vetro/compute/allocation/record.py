@@ -1,0 +1,266 @@
+"""One server as the allocator keeps it: what its filters ask, read from the record once.
+
+``facets`` are the request-independent facts that filters decide on, each a small hashable value;
+servers of one kind have equal facets, so a filter is asked once for each distinct value and not once
+for each server. A record never changes: a changed server gets a new one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any, cast
+
+from vetro.compute.allocation.serverschema import invalid_server
+from vetro.compute.allocation.wording import is_number, json_text, truthy
+
+MIB = 2**20
+GIB = 2**30
+POOL_SHARE = 0.94
+NOWHEN = math.nan
+#: What is kept from a VM that a ticket announces (allocation.md §8).
+HVM_BRANDS = ("kvm", "bhyve")
+
+Vm = Mapping[str, Any]
+
+
+def number(value: Any) -> float | int:
+    """A number, or 0 for what is none."""
+    return value if is_number(value) and math.isfinite(value) else 0
+
+
+def mapping(value: Any) -> Mapping[str, Any]:
+    """An object, or an empty one for what is none."""
+    return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}
+
+
+@lru_cache(maxsize=4096)
+def stamp_time(stamp: Any) -> float:
+    """A platform stamp ``YYYYMMDDTHHMMSSZ`` as milliseconds UTC; NaN for anything else."""
+    try:
+        parsed = datetime.strptime(stamp, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+    except (TypeError, ValueError):
+        return NOWHEN
+    return parsed.timestamp() * 1000
+
+
+@lru_cache(maxsize=4096)
+def iso_time(text: Any) -> float:
+    """An ISO moment as milliseconds UTC; NaN for anything else, empty text included."""
+    try:
+        parsed = datetime.fromisoformat(text)
+    except (TypeError, ValueError):
+        return NOWHEN
+    if parsed.tzinfo is None:
+        parsed = parsed.replace(tzinfo=UTC)
+    return parsed.timestamp() * 1000
+
+
+class Record:
+    """What filters and scorers need of one server."""
+
+    __slots__ = (
+        "_claims",
+        "brands",
+        "capped",
+        "facets",
+        "free_disk",
+        "last_boot",
+        "next_reboot",
+        "owners",
+        "platform_time",
+        "server",
+        "uncapped",
+        "uuid",
+        "vm_count",
+        "vm_facets",
+        "vms",
+    )
+
+    def __init__(
+        self, server: Mapping[str, Any], *, facets: tuple[Hashable, ...] | None = None
+    ) -> None:
+        """``facets`` are given when they are known: tickets change VMs and disk sums only."""
+        self.server = server
+        self.uuid = str(server.get("uuid"))
+        given = mapping(server.get("vms"))
+        self.vms: dict[str, Vm] = {
+            uuid: cast("Vm", vm) for uuid, vm in given.items() if isinstance(vm, dict)
+        }
+        sysinfo = mapping(server.get("sysinfo"))
+        self.facets: tuple[Hashable, ...] = (
+            tuple(read(server, sysinfo) for read in FACETS.values()) if facets is None else facets
+        )
+        self.free_disk = max(
+            0,
+            math.ceil(
+                (
+                    number(server.get("disk_pool_size_bytes")) * POOL_SHARE
+                    - number(server.get("disk_pool_alloc_bytes"))
+                )
+                / MIB
+            ),
+        )
+        platform: Any = sysinfo.get("Live Image") or server.get("current_platform")
+        self.platform_time = stamp_time(platform if isinstance(platform, str) else None)
+        reboot, boot = server.get("next_reboot"), server.get("last_boot")
+        self.next_reboot = iso_time(reboot if isinstance(reboot, str) else None)
+        self.last_boot = iso_time(boot if isinstance(boot, str) else None)
+        self._claims: dict[str, Any] = {}
+        self._summarise_vms()
+
+    def _summarise_vms(self) -> None:
+        self.vm_count = len(self.vms)
+        self.owners: Counter[str] = Counter()
+        self.capped: str | None = None
+        self.uncapped: str | None = None
+        self.brands: dict[str, str] = {}
+        for uuid, vm in self.vms.items():
+            owner = vm.get("owner_uuid")
+            if isinstance(owner, str):
+                self.owners[owner] += 1
+            if truthy(vm.get("cpu_cap")):
+                self.capped = self.capped or uuid
+            else:
+                self.uncapped = self.uncapped or uuid
+            if vm.get("brand") in HVM_BRANDS:
+                self.brands.setdefault(str(vm["brand"]), uuid)
+        self.vm_facets: tuple[Hashable, ...] = (
+            (self.capped is not None, self.uncapped is not None),
+            ("kvm" in self.brands, "bhyve" in self.brands),
+        )
+
+    @property
+    def sysinfo(self) -> Mapping[str, Any]:
+        """The node's description of itself."""
+        return mapping(self.server.get("sysinfo"))
+
+    def claimed(self, expression: str, predicate: Callable[[Mapping[str, Any]], bool]) -> Any:
+        """The answer of an owner filter's expression, or its ``ExpressionError``; kept."""
+        from vetro.compute.allocation.errors import ExpressionError
+
+        if expression not in self._claims:
+            try:
+                self._claims[expression] = predicate(self.server)
+            except ExpressionError as error:
+                self._claims[expression] = error
+        return self._claims[expression]
+
+    def first_time(self, what: str) -> bool:
+        """True once for each ``what``: a record is complained of once, not with every request."""
+        first = what not in self._claims
+        self._claims[what] = True
+        return first
+
+
+# --- facets --------------------------------------------------------------------------------
+
+Facet = Callable[[Mapping[str, Any], Mapping[str, Any]], Hashable]
+
+
+def _flag(name: str) -> Facet:
+    return lambda server, _sysinfo: truthy(server.get(name))
+
+
+def _status(server: Mapping[str, Any], _sysinfo: Mapping[str, Any]) -> Hashable:
+    value = server.get("status")
+    return "undefined" if value is None else str(value)
+
+
+def _system(_server: Mapping[str, Any], sysinfo: Mapping[str, Any]) -> Hashable:
+    """System type and published VM brands."""
+    brands = sysinfo.get("VM Brands")
+    published = (
+        tuple(str(brand) for brand in cast("list[Any]", brands))
+        if isinstance(brands, list)
+        else None
+    )
+    kind = sysinfo.get("System Type")
+    return (kind if isinstance(kind, str) else None, published)
+
+
+def _nics(_server: Mapping[str, Any], sysinfo: Mapping[str, Any]) -> Hashable:
+    """NIC tags with the status of their interfaces; None without interfaces."""
+    if not isinstance(sysinfo.get("Network Interfaces"), dict):
+        return None
+    tags: dict[tuple[str, str], None] = {}
+    for group, names in (
+        ("Network Interfaces", "NIC Names"),
+        ("Virtual Network Interfaces", "Overlay Nic Tags"),
+    ):
+        for value in mapping(sysinfo.get(group)).values():
+            nic = mapping(value)
+            listed = nic.get(names)
+            status = str(nic.get("Link Status"))
+            for tag in cast("list[Any]", listed) if isinstance(listed, list) else ():
+                tags[(str(tag), status)] = None
+    return tuple(tags)
+
+
+def _platform(_server: Mapping[str, Any], sysinfo: Mapping[str, Any]) -> Hashable:
+    """Version, platform stamp, whether it is a Linux node."""
+    version = sysinfo.get("SDC Version")
+    stamp = sysinfo.get("Live Image")
+    return (
+        version if isinstance(version, str) and version else "6.5",
+        stamp if isinstance(stamp, str) else "",
+        sysinfo.get("System Type") == "Linux",
+    )
+
+
+def _traits(server: Mapping[str, Any], _sysinfo: Mapping[str, Any]) -> Hashable:
+    """The traits as JSON; empty text when there are none at all."""
+    traits = server.get("traits")
+    return json_text(traits) if isinstance(traits, dict) else ""
+
+
+def _ratios(server: Mapping[str, Any], _sysinfo: Mapping[str, Any]) -> Hashable:
+    """The server's own ratios (cpu, ram, disk, io, net); None when it has none."""
+    ratios = server.get("overprovision_ratios")
+    if not isinstance(ratios, dict):
+        return None
+    given = cast("Mapping[str, Any]", ratios)
+    return tuple(
+        float(given[name]) if is_number(given.get(name)) else None
+        for name in ("cpu", "ram", "disk", "io", "net")
+    )
+
+
+def _hvm(_server: Mapping[str, Any], sysinfo: Mapping[str, Any]) -> Hashable:
+    """Bhyve capable, its most vcpus, cores, whether brands may be mixed."""
+    most = sysinfo.get("Bhyve Max Vcpus")
+    return (
+        sysinfo.get("Bhyve Capable") is True,
+        most if is_number(most) else 16,
+        cores_of(sysinfo),
+        sysinfo.get("HVM API") is True,
+    )
+
+
+def cores_of(sysinfo: Mapping[str, Any]) -> float | int:
+    """Online cores, or all of them when the node does not tell."""
+    online = sysinfo.get("CPU Online Count")
+    return online if is_number(online) else number(sysinfo.get("CPU Total Cores"))
+
+
+#: What filters decide on, by name; the order is that of ``Record.facets``.
+FACETS: dict[str, Facet] = {
+    "setup": _flag("setup"),
+    "status": _status,
+    "reserved": _flag("reserved"),
+    "reservoir": _flag("reservoir"),
+    "headnode": _flag("headnode"),
+    "system": _system,
+    "invalid": lambda server, _sysinfo: invalid_server(server),
+    "encrypted": lambda _server, sysinfo: truthy(sysinfo.get("Zpool Encrypted")),
+    "nics": _nics,
+    "platform": _platform,
+    "traits": _traits,
+    "ratios": _ratios,
+    "hvm": _hvm,
+}
+#: Those that VMs decide (and tickets change); the order is that of ``Record.vm_facets``.
+VM_FACETS = ("caps", "hvm_brands")

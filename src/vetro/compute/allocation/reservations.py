@@ -1,0 +1,87 @@
+"""Room held by open provisioning tickets (allocation.md §8).
+
+A ticket with scope ``vm`` and action ``provision`` announces a VM that is not there yet. Until it
+is, the server counts as if it were: memory, CPU, disk, owners and locality see it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
+
+from vetro.compute.allocation.defaults import Defaults
+from vetro.compute.allocation.record import GIB, Record, Vm, mapping, number
+from vetro.compute.allocation.wording import truthy
+
+Ticket = Mapping[str, Any]
+
+
+def overheads(defaults: Defaults) -> dict[str, float]:
+    """Memory a hypervisor takes beside a VM's own (MiB), by brand."""
+    return {
+        "kvm": defaults.kvm_memory_overhead_mib,
+        "bhyve": defaults.bhyve_memory_overhead_mib,
+    }
+
+
+def open_tickets(tickets: Iterable[Ticket]) -> dict[str, tuple[Ticket, ...]]:
+    """The provisioning tickets that are open, by server; oldest first as given."""
+    found: dict[str, tuple[Ticket, ...]] = {}
+    for ticket in tickets:
+        if (
+            ticket.get("scope", "vm") == "vm"
+            and ticket.get("action", "provision") == "provision"
+            and ticket.get("status", "active") in ("active", "queued")
+        ):
+            server = str(ticket.get("server_uuid"))
+            found[server] = (*found.get(server, ()), ticket)
+    return found
+
+
+def refuses(tickets: Sequence[Ticket]) -> bool:
+    """Whether a ticket does not say what it is for: then the server cannot be judged."""
+    return any(not truthy(ticket.get("extra")) for ticket in tickets)
+
+
+def ticketed_record(
+    record: Record, tickets: Sequence[Ticket], overhead: Mapping[str, float]
+) -> Record:
+    """The server as it will be when its tickets' VMs are there."""
+    vms: dict[str, Vm] = dict(record.vms)
+    quota_bytes = zvol_bytes = 0.0
+    for ticket in tickets:
+        extra = mapping(ticket.get("extra"))
+        uuid = str(ticket.get("id"))
+        if uuid in vms or not truthy(ticket.get("extra")):
+            continue
+        brand = extra.get("brand")
+        quota = number(extra.get("quota"))
+        memory = number(extra.get("max_physical_memory")) + overhead.get(str(brand), 0)
+        volumes = cast("list[Any]", extra.get("disks") or [])
+        zvol = math.ceil(sum(number(mapping(one).get("size")) for one in volumes) / 1024)
+        quota_bytes += quota * GIB
+        if brand == "kvm":
+            zvol_bytes += zvol * GIB
+        elif brand == "bhyve":
+            quota_bytes += zvol * GIB
+            quota += zvol
+        vms[uuid] = {
+            "uuid": uuid,
+            "owner_uuid": extra.get("owner_uuid"),
+            "max_physical_memory": memory,
+            "cpu_cap": extra.get("cpu_cap"),
+            "quota": quota,
+            "brand": brand,
+            "zone_state": "running",
+            "state": "running",
+        }
+    server = record.server
+    changed: dict[str, Any] = {**server, "vms": vms}
+    if quota_bytes:
+        changed["disk_zone_quota_bytes"] = number(server.get("disk_zone_quota_bytes")) + quota_bytes
+    if zvol_bytes:
+        changed["disk_kvm_zvol_volsize_bytes"] = (
+            number(server.get("disk_kvm_zvol_volsize_bytes")) + zvol_bytes
+        )
+    return Record(changed, facets=record.facets)

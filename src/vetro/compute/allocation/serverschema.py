@@ -1,0 +1,256 @@
+"""The shape a server record must have to be placed on (allocation.md §3.2).
+
+One message a server: the first thing that is wrong, in the order of the specification's table. The
+check runs once for each change of a record, not once for each request.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+from collections.abc import Mapping
+from typing import Any, cast
+
+from vetro.compute.allocation.wording import (
+    UUID_LOWER,
+    is_number,
+    number_text,
+    wrong_type,
+)
+
+UUID_PATTERN = "^" + UUID_LOWER.pattern.removesuffix(r"\Z") + "$"
+LINK_STATUSES = ("up", "down", "unknown")
+RATIOS = ("ram", "disk", "cpu", "io", "net")
+
+#: Required integers and their least values.
+INTEGERS: tuple[tuple[str, int], ...] = (
+    ("memory_available_bytes", 0),
+    ("memory_total_bytes", 1),
+    ("disk_pool_size_bytes", 1),
+    ("disk_pool_alloc_bytes", 0),
+    ("disk_system_used_bytes", 0),
+    ("disk_installed_images_used_bytes", 0),
+    ("disk_cores_quota_used_bytes", 0),
+    ("disk_zone_quota_bytes", 0),
+    ("disk_kvm_quota_bytes", 0),
+    ("disk_kvm_zvol_volsize_bytes", 0),
+)
+SYSINFO_BOOLEANS = ("Bhyve Capable", "HVM API")
+SYSINFO_INTEGERS: tuple[tuple[str, int], ...] = (
+    ("Bhyve Max Vcpus", 0),
+    ("CPU Total Cores", 1),
+    ("CPU Socket Count", 1),
+    ("CPU Core Count", 1),
+    ("CPU Online Count", 1),
+    ("CPU Count", 1),
+)
+MISSING = object()
+
+
+def invalid_server(server: Mapping[str, Any]) -> str | None:
+    """What is wrong with a server record; None when it is valid."""
+    wrong = _uuid(server)
+    if wrong is not None:
+        return wrong
+    for name, least in INTEGERS:
+        wrong = _integer(name, server.get(name, MISSING), least)
+        if wrong is not None:
+            return wrong
+    for name in ("reserved", "setup"):
+        wrong = _boolean(name, server.get(name, MISSING))
+        if wrong is not None:
+            return wrong
+    return (
+        _number("reservation_ratio", server.get("reservation_ratio", MISSING), 0, 1)
+        or _sysinfo(server.get("sysinfo", MISSING))
+        or _ratios(server.get("overprovision_ratios", MISSING))
+        or _vms(server.get("vms", MISSING))
+    )
+
+
+def _missing(path: str) -> str:
+    return f'property "{path}": is missing and it is required'
+
+
+def _uuid(server: Mapping[str, Any]) -> str | None:
+    value: Any = server.get("uuid", MISSING)
+    if value is MISSING:
+        return _missing("uuid")
+    if not isinstance(value, str):
+        return wrong_type("uuid", value, "string")
+    if UUID_LOWER.match(value) is None:
+        return f'property "uuid": does not match the regex pattern {UUID_PATTERN}'
+    return None
+
+
+def _integer(path: str, value: Any, least: int, *, required: bool = True) -> str | None:
+    if value is MISSING:
+        return _missing(path) if required else None
+    if isinstance(value, int) and not isinstance(value, bool):
+        if value >= least:
+            return None
+    elif not isinstance(value, float) or not value.is_integer():
+        return wrong_type(path, value, "integer")
+    if value < least:
+        return f'property "{path}": must have a minimum value of {least}'
+    return None
+
+
+def _number(path: str, value: Any, least: float, most: float | None = None) -> str | None:
+    if value is MISSING:
+        return _missing(path)
+    if not is_number(value) or math.isnan(value):
+        return wrong_type(path, value, "number")
+    if value < least:
+        return f'property "{path}": must have a minimum value of {number_text(least)}'
+    if most is not None and value > most:
+        return f'property "{path}": must have a maximum value of {number_text(most)}'
+    return None
+
+
+def _boolean(path: str, value: Any, *, required: bool = True) -> str | None:
+    if value is True or value is False:
+        return None
+    if value is MISSING:
+        return _missing(path) if required else None
+    return wrong_type(path, value, "boolean")
+
+
+def _text(path: str, value: Any, least: int = 1, *, required: bool = True) -> str | None:
+    if value is MISSING:
+        return _missing(path) if required else None
+    if not isinstance(value, str):
+        return wrong_type(path, value, "string")
+    if len(value) < least:
+        return f'property "{path}": must be at least {least} characters long'
+    return None
+
+
+def _sysinfo(value: Any) -> str | None:
+    if value is MISSING:
+        return _missing("sysinfo")
+    if not isinstance(value, dict):
+        return wrong_type("sysinfo", value, "object")
+    given = cast("dict[str, Any]", value)
+    wrong = _text("sysinfo.Live Image", given.get("Live Image", MISSING)) or _interfaces(
+        given.get("Network Interfaces", MISSING)
+    )
+    if wrong is not None:
+        return wrong
+    for name in SYSINFO_BOOLEANS:
+        if name in given:
+            wrong = wrong or _boolean(f"sysinfo.{name}", given[name], required=False)
+    for name, least in SYSINFO_INTEGERS:
+        if name in given:
+            wrong = wrong or _integer(f"sysinfo.{name}", given[name], least, required=False)
+    if wrong is not None:
+        return wrong
+    return (
+        _text("sysinfo.Admin NIC Tag", given.get("Admin NIC Tag", MISSING), 0, required=False)
+        or _address(given.get("Admin IP", MISSING))
+        or _text("sysinfo.SDC Version", given.get("SDC Version", MISSING), required=False)
+    )
+
+
+def _address(value: Any) -> str | None:
+    if value is MISSING:
+        return None
+    if not isinstance(value, str):
+        return wrong_type("sysinfo.Admin IP", value, "string")
+    if value == "dhcp":
+        return None  # what a node says that asks for its address (compute-node-api.md §3.3)
+    try:
+        ipaddress.IPv4Address(value)
+    except ValueError:
+        return 'property "sysinfo.Admin IP": is not a valid ip address'
+    return None
+
+
+def _interfaces(value: Any) -> str | None:
+    path = "sysinfo.Network Interfaces"
+    if value is MISSING:
+        return _missing(path)
+    if not isinstance(value, dict):
+        return wrong_type(path, value, "object")
+    for name, nic in cast("dict[str, Any]", value).items():
+        at = f"{path}.{name}"
+        if not isinstance(nic, dict):
+            return wrong_type(at, nic, "object")
+        given = cast("dict[str, Any]", nic)
+        status: Any = given.get("Link Status", MISSING)
+        if status is MISSING:
+            return _missing(f"{at}.Link Status")
+        if not isinstance(status, str):
+            return wrong_type(f"{at}.Link Status", status, "string")
+        if status not in LINK_STATUSES:
+            choices = ", ".join(LINK_STATUSES)
+            return (
+                f'property "{at}.Link Status": does not have a value in the enumeration {choices}'
+            )
+        names: Any = given.get("NIC Names", MISSING)
+        if names is MISSING:
+            return _missing(f"{at}.NIC Names")
+        if not isinstance(names, list):
+            return wrong_type(f"{at}.NIC Names", names, "array")
+        for position, tag in enumerate(cast("list[Any]", names)):
+            wrong = _text(f"{at}.NIC Names[{position}]", tag)
+            if wrong is not None:
+                return wrong
+    return None
+
+
+def _ratios(value: Any) -> str | None:
+    if value is MISSING:
+        return None
+    if not isinstance(value, dict):
+        return wrong_type("overprovision_ratios", value, "object")
+    given = cast("dict[str, Any]", value)
+    for name in RATIOS:
+        if name in given:
+            wrong = _number(f"overprovision_ratios.{name}", given[name], 0)
+            if wrong is not None:
+                return wrong
+    for name in given:
+        if name not in RATIOS:
+            return f'property "overprovision_ratios.{name}": unsupported property'
+    return None
+
+
+def _vms(value: Any) -> str | None:
+    if value is MISSING:
+        return None
+    if not isinstance(value, dict):
+        return wrong_type("vms", value, "object")
+    for uuid, vm in cast("dict[str, Any]", value).items():
+        if not isinstance(vm, dict):
+            return wrong_type(f"vms.{uuid}", vm, "object")
+        given = cast("dict[str, Any]", vm)
+        memory, state, owner = (
+            given.get("max_physical_memory"),
+            given.get("state"),
+            given.get("owner_uuid"),
+        )
+        quota, cap = given.get("quota", 0), given.get("cpu_cap", 1)
+        if (
+            type(memory) is int
+            and memory >= 1
+            and type(state) is str
+            and state
+            and type(owner) is str
+            and type(quota) is int
+            and quota >= 0
+            and type(cap) is int
+            and cap >= 1
+        ):
+            continue  # the common case, without building a path for each property
+        at = f"vms.{uuid}"
+        wrong = (
+            _text(f"{at}.owner_uuid", given.get("owner_uuid", MISSING), 0)
+            or _integer(f"{at}.max_physical_memory", given.get("max_physical_memory", MISSING), 1)
+            or _text(f"{at}.state", given.get("state", MISSING))
+            or (("quota" in given and _number(f"{at}.quota", given["quota"], 0)) or None)
+            or _integer(f"{at}.cpu_cap", given.get("cpu_cap", MISSING), 1, required=False)
+        )
+        if wrong is not None:
+            return wrong
+    return None

@@ -1,0 +1,178 @@
+"""What an allocation did: its steps, rendered when somebody asks.
+
+A step holds which servers were left as a mask and why others went as a function over columns that
+never change; five thousand reasons cost nothing until they are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vetro.compute.allocation.columns import Floats, Indices, Mask
+from vetro.compute.allocation.wording import fixed2
+
+Uuids = NDArray[np.object_]
+
+
+class Reasons(Protocol):
+    """Why a step did what it did."""
+
+    def texts(self, uuids: Uuids) -> dict[str, str]:
+        """Server uuid to text; ``*`` for all, ``skip`` for a step that did nothing."""
+        ...
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Reasons that are few and known at once."""
+
+    known: Mapping[str, str]
+
+    def texts(self, uuids: Uuids) -> dict[str, str]:
+        """They are."""
+        return dict(self.known)
+
+
+def skip(text: str) -> Texts:
+    """Why a step did nothing."""
+    return Texts({"skip": text})
+
+
+def for_all(text: str) -> Texts:
+    """One reason for all servers."""
+    return Texts({"*": text})
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """A reason for each server that a step dropped (``at``: their positions in list order)."""
+
+    at: Callable[[], Indices]
+    text_of: Callable[[int], str | None]
+
+    def texts(self, uuids: Uuids) -> dict[str, str]:
+        """Servers whose text is empty are left out."""
+        found: dict[str, str] = {}
+        for index in self.at().tolist():
+            text = self.text_of(index)
+            if text:
+                found[str(uuids[index])] = text
+        return found
+
+
+@dataclass(frozen=True)
+class Increases:
+    """What a scorer added: ``added[i]`` to the server at ``at[i]``, and the total after."""
+
+    at: Indices
+    added: Floats
+    totals: Floats
+    suffix_of: Callable[[int], str] | None = None
+
+    def texts(self, uuids: Uuids) -> dict[str, str]:
+        """One text for each server that was touched."""
+        found: dict[str, str] = {}
+        totals = self.totals[self.at].tolist()
+        for index, more, total in zip(self.at.tolist(), self.added.tolist(), totals, strict=True):
+            suffix = "" if self.suffix_of is None else self.suffix_of(index)
+            found[str(uuids[index])] = (
+                f"increased score by {fixed2(more)} to {fixed2(total)}{suffix}"
+            )
+        return found
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step: its title, the servers left after it, the reasons."""
+
+    title: str
+    alive: Mask
+    order: Indices
+    count: int
+    uuids: Uuids
+    reasons: Reasons | None = None
+    plugin: str = ""
+
+    def remaining(self) -> list[str]:
+        """The uuids left, in list order."""
+        left = self.order[self.alive[self.order]]
+        found: list[str] = self.uuids[left].tolist()
+        return found
+
+    def texts(self) -> dict[str, str]:
+        """The reasons; empty when there are none."""
+        return {} if self.reasons is None else self.reasons.texts(self.uuids)
+
+    def as_json(self) -> dict[str, Any]:
+        """The step as the API and ``vetro allocate`` show it."""
+        value: dict[str, Any] = {"step": self.title, "remaining": self.remaining()}
+        reasons = self.texts()
+        if reasons:
+            value["reasons"] = reasons
+        return value
+
+
+VOLUMES_PLUGIN = "hard-filter-volumes-from"
+
+
+@dataclass
+class Outcome:
+    """The chosen server's uuid and the steps that led there; ``code`` is the error's when none was."""
+
+    chosen: str | None
+    steps: list[Step]
+    #: Of the servers left at the end: uuid to score, in list order.
+    _scores: Callable[[], dict[str, float]] = field(default=dict[str, float])
+    #: What a capacity run left behind for the chosen one: its computed properties.
+    properties: Callable[[], dict[str, Any]] = field(default=dict[str, Any])
+
+    def scores(self) -> dict[str, float]:
+        """The scores of the servers left at the end."""
+        return self._scores()
+
+    def steps_json(self) -> list[dict[str, Any]]:
+        """All steps rendered."""
+        return [step.as_json() for step in self.steps]
+
+    @property
+    def code(self) -> str | None:
+        """The API's error code; None when a server was chosen."""
+        if self.chosen is not None:
+            return None
+        if self.steps[-1].plugin == VOLUMES_PLUGIN:
+            return "VolumeServerNoResourcesError"
+        return "NoAllocatableServersError"
+
+    @property
+    def error(self) -> str | None:
+        """Why no server was chosen (§1.1); None when one was."""
+        if self.chosen is not None:
+            return None
+        last = self.steps[-1]
+        if last.plugin == VOLUMES_PLUGIN:
+            return "No compute resources available on the host containing the mounted volume"
+        reason = last.texts().get("*")
+        if reason is None:
+            reason = last.title[:1].lower() + last.title[1:]
+            if reason.startswith("servers "):
+                reason = f"no {reason}"
+        return f"No compute resources available: {reason}"
+
+    def explanation(self, limit: int = 20) -> str:
+        """In words: the error and each server's last reason, of at most ``limit`` servers."""
+        if self.chosen is not None:
+            return f"server {self.chosen} was chosen"
+        reasons: dict[str, str] = {}
+        for step in self.steps:
+            for uuid, text in step.texts().items():
+                if uuid not in ("*", "skip"):
+                    reasons[uuid] = text
+        parts = [f"{uuid}: {text}" for uuid, text in list(reasons.items())[:limit]]
+        if len(reasons) > limit:
+            parts.append(f"and {len(reasons) - limit} more")
+        return f"{self.error} ({'; '.join(parts)})" if parts else str(self.error)

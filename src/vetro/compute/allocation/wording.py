@@ -1,0 +1,113 @@
+"""How values read in step reasons and error texts.
+
+Reasons are compared as text with those of the allocator this one replaces, so numbers, JSON and
+truth follow the conventions of the language it was written in: 50 and not 50.0, compact JSON, an
+empty object is true.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from decimal import ROUND_HALF_UP, Decimal
+from typing import Any, TypeGuard, cast
+
+UUID_LOWER = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\Z")
+UUID_ANY = re.compile(UUID_LOWER.pattern, re.IGNORECASE)
+CENT = Decimal("0.01")
+
+
+def truthy(value: Any) -> bool:
+    """Whether a JSON value counts as given: not null, false, 0, NaN or empty text."""
+    if value is None or value is False or value == "":
+        return False
+    if isinstance(value, (int, float)):
+        return value != 0 and not math.isnan(value)
+    return True
+
+
+def is_number(value: Any) -> TypeGuard[float | int]:
+    """Whether a JSON value is a number (a boolean is not)."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def is_uuid(value: Any) -> TypeGuard[str]:
+    """Whether it is a UUID in lower case."""
+    return isinstance(value, str) and UUID_LOWER.match(value) is not None
+
+
+def number_text(value: float | int | None) -> str:
+    """The shortest decimal that reads back as ``value``; ``null`` for none."""
+    if value is None:
+        return "null"
+    if isinstance(value, int):
+        return str(value)
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if value.is_integer() and abs(value) < 1e21:
+        return str(int(value))
+    text = repr(value)
+    if "e-" in text:
+        # Down to a millionth numbers are written out.
+        digits, _, exponent = text.partition("e-")
+        if int(exponent) <= 6:
+            return format(Decimal(text), "f")
+        return f"{digits}e-{int(exponent)}"
+    return text
+
+
+def fixed2(value: float) -> str:
+    """Two decimals; the exact binary value is rounded, half away from zero (0.125 is 0.13)."""
+    return str(Decimal(value).quantize(CENT, ROUND_HALF_UP))
+
+
+def rounded2(value: float) -> float:
+    """``value`` at two decimals."""
+    return float(fixed2(value))
+
+
+def plain(value: Any) -> Any:
+    """The JSON value with whole floats as integers."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e21:
+        return int(value)
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list):
+        return [plain(item) for item in cast("list[Any]", value)]
+    return value
+
+
+def json_text(value: Any) -> str:
+    """Compact JSON, keys in their order."""
+    return json.dumps(plain(value), separators=(",", ":"), ensure_ascii=False)
+
+
+def kind_of(value: Any) -> str:
+    """The type name of a JSON value as the messages use it (null and arrays are objects)."""
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, (int, float)):
+        return "number"
+    return "string" if isinstance(value, str) else "object"
+
+
+def value_text(value: Any) -> str:
+    """A JSON value inside a message: text as it is, arrays joined by commas."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        return number_text(value)
+    if isinstance(value, list):
+        return ",".join(
+            "" if item is None else value_text(item) for item in cast("list[Any]", value)
+        )
+    return "[object Object]" if isinstance(value, dict) else str(value)
+
+
+def wrong_type(path: str, value: Any, wanted: str) -> str:
+    """The message for a value of the wrong type at ``path`` (the root has an empty path)."""
+    shown = f"{value_text(value).lower()} - " if path else ""
+    return f'property "{path}": {shown}{kind_of(value)} value found, but a {wanted} is required'

@@ -1,0 +1,84 @@
+"""HTTP of placement: POST /allocate, GET and POST /capacity (allocation.md §1)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol, cast
+
+from litestar import Request, get, post
+
+from vetro.compute.allocation import check_types
+from vetro.compute.allocation.wording import UUID_ANY
+from vetro.compute.faults import invalid_parameters
+from vetro.compute.placement import Placement, checked, no_place
+
+AnyRequest = Request[Any, Any, Any]
+Body = dict[str, Any]
+ReadBody = Callable[[AnyRequest], Awaitable[Body]]
+
+
+class HasPlacement(Protocol):
+    """What these handlers need of the service."""
+
+    placement: Placement
+
+
+def placement_handlers(
+    service: HasPlacement, body_of: ReadBody, only_operator: Callable[[AnyRequest], None]
+) -> list[Any]:
+    """The route handlers; ``body_of`` merges a request's parameters."""
+
+    @post("/allocate", status_code=200)
+    async def allocate(request: AnyRequest) -> Body:
+        """SelectServer: choose a server for a VM.
+
+        Ours: ``reserve`` (or ``reserve_seconds``) holds the room under the VM's uuid, ``explain``
+        false leaves the steps out of a good answer (with thousands of servers they are megabytes).
+        """
+        only_operator(request)
+        body = await body_of(request)
+        errors = check_types(body)
+        if errors:
+            raise invalid_parameters(errors)
+        checked(body, reserve=False)
+        placed = await service.placement.allocate(body)
+        if placed.outcome.chosen is None:
+            raise no_place(placed.outcome)
+        explain = body.get("explain") not in (False, "false")
+        return {
+            "server": placed.server,
+            "steps": placed.outcome.steps_json() if explain else [],
+            "imgapiPeers": [],
+            "vm_uuid": placed.vm_uuid,
+        }
+
+    async def capacities(request: AnyRequest) -> Body:
+        only_operator(request)
+        body = await body_of(request)
+        given: Any = body.get("servers")
+        if request.method == "GET" and isinstance(given, str):
+            given = [one for one in given.split(",") if one]
+        if given is not None and not isinstance(given, list):
+            raise invalid_parameters({"servers": "value was not an array"})
+        wanted = cast("list[Any] | None", given)
+        if wanted is not None and not all(
+            isinstance(one, str) and UUID_ANY.match(one) for one in wanted
+        ):
+            raise invalid_parameters({"servers": "invalid server UUID"})
+        found = await service.placement.capacity(wanted)
+        answer: Body = {"capacities": found.capacities, "errors": found.errors}
+        if found.warnings:
+            answer["warnings"] = found.warnings
+        return answer
+
+    @post("/capacity", status_code=200)
+    async def capacity(request: AnyRequest) -> Body:
+        """ServerCapacity: what is left on each server."""
+        return await capacities(request)
+
+    @get("/capacity")
+    async def show_capacity(request: AnyRequest) -> Body:
+        """The same; ``servers`` is a list with commas."""
+        return await capacities(request)
+
+    return [allocate, capacity, show_capacity]
