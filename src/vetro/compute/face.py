@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from litestar import Request, post, put
+from litestar import Request, put
 from litestar.params import FromPath
 
 from vetro.compute.calls import Access, handler_of

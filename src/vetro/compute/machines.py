@@ -10,7 +10,6 @@ from typing import Any, cast
 import structlog
 from sqlalchemy import Row, delete, insert, select, update
 
-from vetro.compute.allocation import request_of
 from vetro.compute.exclusion import exclude
 from vetro.compute.faults import (
     internal_error,
