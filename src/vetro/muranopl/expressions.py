@@ -546,13 +546,19 @@ class MuranoCodegen(ExpressionCodegen):
             return Code(f"{slot}(S, {target.text}, {outer}{arguments.joined()})")
         known = self.class_scope.constant(sites.direct_classes(self.class_scope, name))
         read, test = self.twice(target)
-        passed = "".join(
-            f", a_{word}={self.settle(code).text}" if word else f", {self.settle(code).text}"
-            for word, code in zip(arguments.shape, arguments.codes, strict=True)
-        )
+        tests = [f"(type({test}) in {known})"]
+        passed = given = ""
+        for word, code in zip(arguments.shape, arguments.codes, strict=True):
+            value = self.settle(code)
+            if not (value.simple or value.literal):
+                # Computed once, in the condition: the text would stand in both branches.
+                place = self.temporary()
+                tests.append(f"(({place} := {value.text}) is {place})")
+                value = Code(place, value.kinds, simple=True)
+            passed += f", a_{word}={value.text}" if word else f", {value.text}"
+            given += f", {value.text}"
         return Code(
-            f"({read}.m_{name}(S{passed}) if type({test}) in {known} "
-            f"else {slot}(S, {read}, {outer}{arguments.joined()}))"
+            f"({read}.m_{name}(S{passed}) if {' & '.join(tests)} else {slot}(S, {read}, {outer}{given}))"
         )
 
     def _eager(self, nodes: tuple[ast.Argument, ...], scope: Scope | None) -> str | None:

@@ -190,7 +190,9 @@ class BodyWriter:
     def repeat(self, statement: st.Repeat) -> None:
         count = self.structure(statement.count)
         turn = self.fresh("turn")
-        self.line(f"for {turn} in range({self.writer.constant(repeat_count)}({count})):")
+        if not count.isdecimal():
+            count = f"{self.writer.constant(repeat_count)}({count})"
+        self.line(f"for {turn} in range({count}):")
         with self._loop():
             self.write(statement.body)
 
@@ -206,8 +208,9 @@ class BodyWriter:
         }
         chosen = self.fresh("case")
         value = self.structure(statement.value)
-        names = self.writer.constant(table), self.writer.constant(match_key)
-        self.line(f"{chosen} = {names[0]}.get({names[1]}({value}), -1)")
+        table_name = self.writer.constant(table)
+        self.line(f"{chosen} = {value}")
+        self.line(f"{chosen} = {table_name}.get(({chosen}.__class__ is bool, {chosen}), -1)")
         keyword = "if"
         for index, (_, body) in enumerate(statement.cases):
             self.line(f"{keyword} {chosen} == {index}:")

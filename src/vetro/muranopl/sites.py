@@ -133,6 +133,8 @@ def _read_static(run: Run, type_: MuranoType, name: str) -> Any:
 
 # -- operators -----------------------------------------------------------------------------------
 
+_SHORT = 4096
+"""Characters that a concatenation may have without being counted."""
 FINAL_OPERATORS = frozenset(("+", "-", "*", "/", "mod"))
 """Operators whose results are settled by their slots."""
 
@@ -142,7 +144,14 @@ def operator_site(operator: Callable[..., Any], symbol: str) -> Callable[..., An
     if symbol not in FINAL_OPERATORS:
         return operator
 
+    joins = symbol == "+"
+
     def settled(run: Run, left: Any, right: Any) -> Any:
+        if joins and left.__class__ is str and right.__class__ is str:
+            length = len(left) + len(right)
+            if length > _SHORT:
+                run.check_string(length)
+            return left + right
         value = operator(run, left, right)
         return value if type(value) in FINAL_TYPES else finalize(value, run)
 
@@ -165,6 +174,8 @@ def method_site(scope: ClassScope, library: Library, slot: Slot) -> Callable[...
     name, shape, lazy = slot.data
     type_ = scope.type
     direct = direct_classes(scope, name)
+    cache: dict[Any, Callable[..., Any]] = {}
+    of_values = yaql_method_site(library, name, shape, lazy, slot.position, cache)
     plain = yaql_method_site(library, name, shape, lazy, slot.position)
     legacy = library.is_legacy
     extensions: list[Extension] | None = None
@@ -193,9 +204,34 @@ def method_site(scope: ClassScope, library: Library, slot: Slot) -> Callable[...
                 if library.has(name, True):
                     return plain(run, receiver, outer, *arguments)
                 return run.missing_method(receiver, receiver_type(receiver), name)
-        return plain(run.legacy if legacy else run, receiver, outer, *arguments)
+            return plain(run.legacy if legacy else run, receiver, outer, *arguments)
+        # Nothing but the library has a say for values of this class, here and from now on.
+        return of_values(run.legacy if legacy else run, receiver, outer, *arguments)
 
-    return call
+    if legacy:
+        return call
+    known = cache.get
+
+    def call_none(run: Run, receiver: Any, outer: Any) -> Any:
+        chosen = known(type(receiver))
+        if chosen is not None:
+            return chosen(run, receiver)
+        return call(run, receiver, outer)
+
+    def call_one(run: Run, receiver: Any, outer: Any, one: Any) -> Any:
+        chosen = known((type(receiver), type(one)))
+        if chosen is not None:
+            return chosen(run, receiver, one)
+        return call(run, receiver, outer, one)
+
+    def call_two(run: Run, receiver: Any, outer: Any, one: Any, two: Any) -> Any:
+        chosen = known((type(receiver), type(one), type(two)))
+        if chosen is not None:
+            return chosen(run, receiver, one, two)
+        return call(run, receiver, outer, one, two)
+
+    count = len([item for item in shape if item != "-"])
+    return (call_none, call_one, call_two)[count] if count < 3 else call
 
 
 def _CAST() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -78,7 +79,14 @@ def names_of(error: BaseException) -> tuple[str, ...]:
     if binding_failure(error) is not None:
         names.update(dict.fromkeys(yaql_errors.NoMatchingMethodException("").legacy_names))
         names["yaql.language.exceptions.NoMatchingMethodException"] = None
-    for cls in type(error).__mro__:
+    of_class = _names_of_class(type(error))
+    return (*names, *of_class) if names else of_class
+
+
+@functools.cache
+def _names_of_class(python_class: type[BaseException]) -> tuple[str, ...]:
+    names: dict[str, None] = {}
+    for cls in python_class.__mro__:
         if cls is object or cls is BaseException:
             continue
         names.update(dict.fromkeys(cls.__dict__.get("murano_names", ())))
@@ -130,11 +138,14 @@ def match_handler(
     error: Exception, table: Sequence[Sequence[str] | None]
 ) -> tuple[int, str | None] | None:
     """The first handler for an error, and the name that matched; None lets it pass."""
-    if isinstance(error, (RunAborted, yaql_errors.LimitException)):
-        return None
-    if isinstance(error, RecursionError):
-        raise LimitExceeded("calls are nested too deep", limit="depth") from error
-    names = names_of(error)
+    if error.__class__ is MuranoError:
+        names = error.names
+    else:
+        if isinstance(error, (RunAborted, yaql_errors.LimitException)):
+            return None
+        if isinstance(error, RecursionError):
+            raise LimitExceeded("calls are nested too deep", limit="depth") from error
+        names = names_of(error)
     for index, wanted in enumerate(table):
         if wanted is None:
             return index, names[0]

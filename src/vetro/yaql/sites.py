@@ -42,16 +42,24 @@ def function_site(library: Library, name: str, shape: Shape, position: int) -> S
 
 
 def method_site(
-    library: Library, name: str, shape: Shape, lazy: tuple[int, ...], position: int
+    library: Library,
+    name: str,
+    shape: Shape,
+    lazy: tuple[int, ...],
+    position: int,
+    cache: dict[Any, Site] | None = None,
 ) -> Site:
     """`receiver.name(arguments)`: called as `site(rt, receiver, outer, *arguments)`.
 
     `lazy` lists which arguments are callables; `outer` is the `$` around the call. Receivers of the
-    host get their arguments evaluated with it.
+    host get their arguments evaluated with it. `cache`: where the choices are remembered, for a
+    host that looks there itself: by the class of the receiver, or a tuple of the classes of
+    receiver and arguments.
     """
     layers = library.layers(name, True)
     full_shape = ("", *shape)
-    cache: dict[Any, Site] = {}
+    if cache is None:
+        cache = {}
     known = cache.get
 
     def choose(rt: Evaluation, key: Any, receiver: Any, outer: Any, *arguments: Any) -> Any:
