@@ -10,35 +10,35 @@ class AttributeStore:
     """Values by (object id, class name, attribute name). Values are JSON-like."""
 
     def __init__(self) -> None:
-        self._values: dict[tuple[str, str, str], Any] = {}
+        self._values: dict[str, dict[tuple[str, str], Any]] = {}
 
     def load(self, rows: Iterable[list[Any]]) -> None:
         """Take `[[objectId, className, name, value], …]`."""
         for object_id, class_name, name, value in rows:
-            self._values[(str(object_id), str(class_name), str(name))] = value
+            self.set(str(object_id), str(class_name), str(name), value)
 
     def get(self, object_id: str, class_name: str, name: str, default: Any = None) -> Any:
         """The value; `default` when it is missing or null."""
-        value = self._values.get((object_id, class_name, name))
+        of_object = self._values.get(object_id)
+        value = None if of_object is None else of_object.get((class_name, name))
         return default if value is None else value
 
     def set(self, object_id: str, class_name: str, name: str, value: Any) -> None:
         """Store a value; None removes it."""
-        key = (object_id, class_name, name)
-        if value is None:
-            self._values.pop(key, None)
-        else:
-            self._values[key] = value
+        if value is not None:
+            self._values.setdefault(object_id, {})[class_name, name] = value
+        elif object_id in self._values:
+            self._values[object_id].pop((class_name, name), None)
 
     def forget(self, object_id: str) -> None:
         """Drop everything kept for an object."""
-        for key in [key for key in self._values if key[0] == object_id]:
-            del self._values[key]
+        self._values.pop(object_id, None)
 
     def dump(self, object_ids: Collection[str]) -> list[list[Any]]:
         """Rows of the given objects, ordered."""
         return [
-            [*key, value]
-            for key, value in sorted(self._values.items(), key=lambda item: item[0])
-            if key[0] in object_ids
+            [object_id, *key, value]
+            for object_id, values in sorted(self._values.items())
+            if object_id in object_ids
+            for key, value in sorted(values.items(), key=lambda item: item[0])
         ]

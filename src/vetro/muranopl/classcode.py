@@ -243,7 +243,7 @@ class ClassCode:
 
     def guard(self, contract: Contract, name: str) -> str | None:
         """Source of a condition under which a value passes a contract unchanged."""
-        tools = Guard(self.scope.constant, self.scope.fresh)
+        tools = Guard(self.scope.constant, self.scope.fresh, self.type.runtime.final_types)
         return contract.guard(name, tools)
 
 
@@ -294,6 +294,7 @@ def assemble(type_: MuranoType) -> Assembly:
         if name not in shadowed:
             initialisers.append(PropertyInitialiser(type_, declaration, chain))
     python_class = type(type_.name, (MuranoObject,), attributes)
+    type_.runtime.final_types.add(python_class)
     gone = {"type": type_, "__module__": "vetro.muranopl.objects"}
     return Assembly(
         python_class,
@@ -381,7 +382,7 @@ def _fill_function(type_: MuranoType, initialisers: list[PropertyInitialiser]) -
     missing = scope.constant(MISSING)
     for item in initialisers:
         slow = scope.constant(item)
-        condition = item.guard(Guard(scope.constant, scope.fresh))
+        condition = item.guard(Guard(scope.constant, scope.fresh, type_.runtime.final_types))
         if condition is None:
             unit.write(f"B = {slow}(this, S, given, X, B)", 1)
             continue

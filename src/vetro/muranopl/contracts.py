@@ -28,7 +28,7 @@ from .errors import (
     Position,
 )
 from .objects import CastView, MuranoObject
-from .values import FINAL_TYPES, Map, empty_map, freeze, is_iterator, make_map, materialise, preview
+from .values import Map, empty_map, freeze, is_iterator, make_map, materialise, preview
 
 if TYPE_CHECKING:
     from .loading import Transaction
@@ -70,9 +70,13 @@ class Setting:
 class Guard:
     """Collects what a guard's source needs: constants by name, and fresh names."""
 
-    def __init__(self, constant: Callable[[Any], str], fresh: Callable[[], str]) -> None:
+    def __init__(
+        self, constant: Callable[[Any], str], fresh: Callable[[], str], plain: set[Any]
+    ) -> None:
         self.constant = constant
         self.fresh = fresh
+        self.plain = plain
+        """Classes of values that are settled as they are."""
 
 
 class Violation(ContractViolationException):
@@ -141,7 +145,7 @@ class Anything(Contract):
         return _settled(value, setting)
 
     def guard(self, name: str, tools: Guard) -> str | None:
-        return f"{name}.__class__ in {tools.constant(PLAIN)}"
+        return f"{name}.__class__ in {tools.constant(tools.plain)}"
 
     @property
     def tolerates_growth(self) -> bool:
@@ -599,7 +603,7 @@ class Chain(Contract):
         if len(kinds) > 1:
             return None
         if not kinds:
-            parts.insert(0, f"{name}.__class__ in {tools.constant(PLAIN)}")
+            parts.insert(0, f"{name}.__class__ in {tools.constant(tools.plain)}")
             if not self.nullable:
                 parts.insert(1, f"{name} is not None")
         condition = " and ".join(parts)
@@ -696,5 +700,3 @@ class _Missing:
 
 
 MISSING: Any = _Missing()
-PLAIN = FINAL_TYPES
-"""Classes of values that are settled as they are."""

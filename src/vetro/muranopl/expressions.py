@@ -92,6 +92,8 @@ class ClassScope:
         self._functions: set[str] = set()
         self.static = False
         """True while something is compiled whose `$this` is the class, not an object."""
+        self.direct_properties: dict[str, set[type[Any]]] = {}
+        """The same for properties that the class's code may read at once."""
         self.direct: dict[str, set[type[Any]]] = {}
         """By method name: Python classes whose method may be called at once."""
 
@@ -190,6 +192,7 @@ class ClassScope:
         unit.method = ""
         namespace = self.namespace
         namespace.update(PRELUDE)
+        namespace["y_FINAL"] = self.type.runtime.final_types
         namespace["range"] = range
         namespace["all"] = all
         namespace["isinstance"] = isinstance
@@ -207,7 +210,9 @@ class ClassScope:
         exec(code, namespace)  # noqa: S102 - the text was generated here from a checked tree
 
     def _bind_property(self, slot: Slot) -> Any:
-        return sites.property_site(self.type, slot.data[0], self.library)
+        name = slot.data[0]
+        direct = self.direct_properties.setdefault(name, set())
+        return sites.property_site(self.type, name, self.library, direct)
 
     def _bind_operator(self, slot: Slot) -> Any:
         return sites.operator_site(bind_slot(slot, self.library), slot.data[0])
@@ -501,7 +506,23 @@ class MuranoCodegen(ExpressionCodegen):
             own = self._own_property(name)
             if own is not None:
                 return own
-        return super().property_access(target, name, node)
+        if (
+            target.literal
+            or not target.kinds & HOST
+            or not name.isascii()
+            or self.library.is_legacy
+        ):
+            return super().property_access(target, name, node)
+        # Maps and objects whose class has shown where the property is; the rest by the site.
+        slot = self.slot("property", (name,), node)
+        known = self.class_scope.constant(
+            self.class_scope.direct_properties.setdefault(name, set())
+        )
+        read, test = self.twice(target)
+        return Code(
+            f"({read}[{name!r}] if type({test}) is y_Frozen else {read}.p_{name} "
+            f"if type({read}) in {known} else {slot}(S, {read}))"
+        )
 
     def _own_property(self, name: str) -> Code | None:
         type_ = self.type

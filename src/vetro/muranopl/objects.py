@@ -249,7 +249,8 @@ def unwrap(value: Any) -> Any:
 
 def as_object(value: Any, what: str) -> MuranoObject:
     """The object a value is. Raises MuranoError (ValueError for programs)."""
-    value = unwrap(value)
     if isinstance(value, MuranoObject):
         return value
+    if isinstance(value, CastView):
+        return value.target
     raise MuranoError(f"{what} takes an object, not {value!r}", names=("ValueError",))

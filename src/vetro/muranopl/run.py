@@ -95,6 +95,7 @@ class Run(Evaluation):
             ),
         )
         self.main = self
+        self.final_types = session.runtime.final_types
         self.session = session
         self.max_room = limits.depth
         self.room = limits.depth
@@ -520,6 +521,7 @@ class LegacyRun(Evaluation):
 
     def __init__(self, main: Run) -> None:
         super().__init__(main.session.runtime.library("legacy"), main.limits)
+        self.final_types = main.final_types
         self.main = main
         self.fuel = 0
 

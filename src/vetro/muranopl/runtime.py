@@ -39,11 +39,12 @@ from .manifest import parse_format
 from .names import Namespaces
 from .native import NativeClass, inspect_class, inspect_function
 from .nativecalls import NativeCall
-from .objects import LazyValues, MuranoObject
+from .objects import CastView, LazyValues, MuranoObject
 from .scheduler import current_thread, in_green_thread
 from .session import Session, SessionInfo
 from .sources import PackageResolver, PackageSource
 from .types import Method, MuranoPackage, MuranoType
+from .values import FINAL_TYPES
 from .versions import Version, VersionSpec, version_spec
 from .yamltree import load_documents
 
@@ -80,6 +81,8 @@ class Runtime:
         """What a linter would say about the classes compiled so far."""
         self.fixed_packages: dict[str, set[Version]] = {}
         """Versions this environment already uses (section 5); they are preferred."""
+        self.final_types: set[Any] = set(FINAL_TYPES) | {CastView, MuranoType}
+        """Python classes whose instances programs may keep as they are."""
         self._packages: dict[str, dict[Version, MuranoPackage]] = {}
         self._used: set[MuranoPackage] = set()
         self._natives: dict[str, _NativeRegistration] = {}
@@ -504,7 +507,9 @@ class Runtime:
     def exception_class(self) -> type[MuranoObject]:
         """The Python class of caught exceptions: trace and cause are made when read."""
         base = self.exception_type.python_class
-        return type(base.__name__, (LazyValues, base), {})
+        made = type(base.__name__, (LazyValues, base), {})
+        self.final_types.add(made)
+        return made
 
     @property
     def stack_trace_type(self) -> MuranoType:

@@ -72,8 +72,14 @@ def is_instance(run: Run, scope: MuranoType, value: Any, wanted: Any) -> bool:
 # -- properties ----------------------------------------------------------------------------------
 
 
-def property_site(scope: MuranoType, name: str, library: Library) -> Callable[[Run, Any], Any]:
-    """`target.name` in the code of a class."""
+def property_site(
+    scope: MuranoType, name: str, library: Library, direct: set[type[Any]]
+) -> Callable[[Run, Any], Any]:
+    """`target.name` in the code of a class.
+
+    `direct`: where it notes the Python classes whose `p_NAME` is what the code reads.
+    """
+    plain_slot = "p_" + name
     known: dict[type[Any], str] = {}
     plain = yaql_property_site(name)
     legacy = library.is_legacy
@@ -83,7 +89,10 @@ def property_site(scope: MuranoType, name: str, library: Library) -> Callable[[R
         if slot is not None:
             return getattr(target, slot)
         if isinstance(target, (MuranoObject, CastView, MuranoType)):
-            return read_member(run, target, name, scope, known)
+            value = read_member(run, target, name, scope, known)
+            if known.get(target.__class__) == plain_slot:
+                direct.add(target.__class__)
+            return value
         return plain(run.legacy if legacy else run, target)
 
     return read
@@ -428,10 +437,15 @@ def scoped_method_site(scope: MuranoType, name: str, scoped: ScopedFunction) -> 
     known = scope.scoped_sites.get(name)
     if known is not None:
         return known
+    plain: set[type[Any]] = set()
+    """Python classes of receivers that have no such method of their own."""
+    function = scoped.function
 
     def call(
         run: Run, type_: MuranoType, this: Any, receiver: Any, *args: Any, **kwargs: Any
     ) -> Any:
+        if type(receiver) in plain:
+            return function(run, type_, this, receiver, *args, **kwargs)
         own = isinstance(receiver, (MuranoObject, CastView, MuranoType))
         if own and find_bound(receiver, name, type_, run) is not None:
             values = [
@@ -448,7 +462,9 @@ def scoped_method_site(scope: MuranoType, name: str, scoped: ScopedFunction) -> 
                     (*("" for _ in args), *kwargs), (*args, *kwargs.values()), run
                 )
                 return extension.call(run, receiver, positional, named)
-        return scoped.function(run, type_, this, receiver, *args, **kwargs)
+        if isinstance(receiver, MuranoObject) and not extensions_of(type_, name):
+            plain.add(type(receiver))
+        return function(run, type_, this, receiver, *args, **kwargs)
 
     scope.scoped_sites[name] = call
     return call

@@ -10,7 +10,7 @@ a guard is one subtraction, and a runaway evaluation ends within some thousand s
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,7 @@ from .errors import (
     StepLimitExceeded,
     TimeLimitExceeded,
 )
-from .values import preview
+from .values import FINAL_TYPES, preview
 
 if TYPE_CHECKING:
     import datetime
@@ -74,6 +74,7 @@ class Evaluation:
         "_deadline",
         "_remaining",
         "depth",
+        "final_types",
         "fuel",
         "library",
         "limits",
@@ -97,6 +98,8 @@ class Evaluation:
         self.max_bits = limits.integer_bits
         self.variables = variables
         self.depth = 0
+        self.final_types: Set[type] = FINAL_TYPES
+        """Classes whose instances need no conversion; a host may know further ones."""
         self.fuel = min(_TANK, limits.steps)
         self._remaining = limits.steps - self.fuel
         self._clock = clock

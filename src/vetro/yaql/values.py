@@ -254,7 +254,8 @@ def finalize(value: Any, evaluation: Evaluation) -> Any:
 
 def _finalize(value: Any, evaluation: Evaluation, depth: int) -> Any:
     cls = type(value)  # pyright: ignore[reportUnknownVariableType]
-    if cls in FINAL_TYPES:
+    final_types = evaluation.final_types
+    if cls in final_types:
         return value
     if depth > _MAX_DEPTH:
         raise DepthLimitExceeded(f"data nested more than {_MAX_DEPTH} levels deep")
@@ -266,13 +267,13 @@ def _finalize(value: Any, evaluation: Evaluation, depth: int) -> Any:
             items = collect(value, evaluation)
         evaluation.charge(len(items))
         classes = set(map(type, items))
-        if FINAL_TYPES.issuperset(classes):
+        if final_types.issuperset(classes):
             return tuple(items)
         depth += 1
         if len(classes) == 1 and dict in classes:
             # Rows of a table: most hold plain values, and then a copy is all it takes.
             evaluation.charge(sum(map(len, items)))
-            is_final = FINAL_TYPES.issuperset
+            is_final = final_types.issuperset
             return tuple(
                 [
                     FrozenDict(item)
@@ -285,7 +286,7 @@ def _finalize(value: Any, evaluation: Evaluation, depth: int) -> Any:
     if kind == MAPPING:
         # Keys are hashable, and what is hashable is final.
         evaluation.charge(len(value))
-        if FINAL_TYPES.issuperset(map(type, value.values())):
+        if final_types.issuperset(map(type, value.values())):
             return FrozenDict(value)
         depth += 1
         return FrozenDict({key: _finalize(item, evaluation, depth) for key, item in value.items()})
