@@ -153,7 +153,9 @@ class ClassCode:
         unit.write("finally:", 1)
         unit.write("S.room = room + 1", 2)
         if lock.kind != "none":
-            unit.write("if L is not None: S.leave_call(L)", 2)
+            unit.write("if L is not None:", 2)
+            unit.write("T = S.held.pop(L)", 3)
+            unit.write("if L in S.contested: S.leave_call(L, T)", 3)
         unit.method = ""
         self.scope.static = False
         return name
@@ -184,7 +186,12 @@ class ClassCode:
         title = scope.constant(f"{self.type.name}::{method.name}")
         if lock.kind == "this":
             key = f"(this, {scope.constant(method)})"
-            lines.line(f"if room < S.floor: L = S.enter_call({key}, {title})")
+            lines.line("if room < S.floor:")
+            lines.line(f"    K = {key}")
+            lines.line(f"    if room < 0 or K in S.held: L = S.enter_call(K, {title})")
+            lines.line("    else:")
+            lines.line("        S.held[K] = S.thread")
+            lines.line("        L = K")
         else:
             lines.line(f"if room < 0: S.enter_call(None, {title})")
         lines.line("S.fuel = fuel = S.fuel - 1")

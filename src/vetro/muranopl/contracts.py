@@ -128,6 +128,11 @@ class Contract(ABC):
         return None
 
     @property
+    def plain_class(self) -> type[Any] | None:
+        """The class all of whose instances pass unchanged, when there is one."""
+        return None
+
+    @property
     def is_stable(self) -> bool:
         """True when what passed once passes always, whatever the program does meanwhile."""
         return False
@@ -566,6 +571,13 @@ class Chain(Contract):
             or (isinstance(step, Check) and step.is_closed)
             for step in self.steps
         )
+
+    @property
+    def plain_class(self) -> type[Any] | None:
+        scalars = (AsInt, AsString, AsBool)
+        kinds = {type(step) for step in self.steps if isinstance(step, scalars)}
+        others = [step for step in self.steps if not isinstance(step, (*scalars, NotNull))]
+        return self.scalar if len(kinds) == 1 and not others else None
 
     @property
     def scalar(self) -> type[Any] | None:

@@ -85,6 +85,13 @@ class MuranoError(Exception):
     """
 
     own_names: ClassVar[tuple[str, ...]] = ()
+    cause: BaseException | None = None
+    from_program: bool = False
+    native: BaseException | None = None
+    position: Position | None = None
+    hint: str | None = None
+    _trace: list[StackFrame] | None = None
+    _trace_source: Callable[[], list[StackFrame]] | None = None
 
     def __init__(
         self,
@@ -101,14 +108,18 @@ class MuranoError(Exception):
         super().__init__(message)
         self.message = message
         self.names: tuple[str, ...] = tuple(names) if names is not None else self._class_names()
-        self.extra: dict[str, Any] = dict(extra or {})
-        self.cause = cause
-        self.from_program = from_program
-        self.native = native
-        self.position = position
-        self.hint = hint
-        self._trace: list[StackFrame] | None = None
-        self._trace_source: Callable[[], list[StackFrame]] | None = None
+        self.extra: dict[str, Any] = dict(extra) if extra else {}
+        # Most stay as the class has them: programs throw often, and an attribute takes its time.
+        if cause is not None:
+            self.cause = cause
+        if from_program:
+            self.from_program = True
+        if native is not None:
+            self.native = native
+        if position is not None:
+            self.position = position
+        if hint is not None:
+            self.hint = hint
 
     @classmethod
     def _class_names(cls) -> tuple[str, ...]:

@@ -419,7 +419,6 @@ class MuranoCodegen(ExpressionCodegen):
         elif (
             isinstance(node, ast.Call)
             and node.name == "dict"
-            and node.arguments
             and not self.library.is_overridden("dict", False)
         ):
             items = node.arguments

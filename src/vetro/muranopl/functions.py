@@ -199,6 +199,10 @@ def call_named(
     receiver: Any = MISSING,
 ) -> Any:
     """`call(name, args, kwargs, receiver)`"""
+    if kwargs is None or not kwargs:
+        function = sites.plain_method(receiver, name)
+        if function is not None:
+            return function(run, *(cast("Sequence[Any]", args) or ()))
     positional = list(cast(Sequence[Any], args or ()))
     given = cast(Mapping[Any, Any], kwargs or {})
     named = {str(key): value for key, value in given.items()}

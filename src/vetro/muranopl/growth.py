@@ -311,7 +311,15 @@ def grow_property(
 class GrowingProperty:
     """How the values of a property may grow without its contract seeing all of them again."""
 
-    __slots__ = ("declaration", "element", "entry", "is_writable", "never", "tolerates_all")
+    __slots__ = (
+        "declaration",
+        "element",
+        "element_class",
+        "entry",
+        "is_writable",
+        "never",
+        "tolerates_all",
+    )
 
     def __init__(self, declaration: Property, contract: Contract | None) -> None:
         self.declaration = declaration
@@ -319,6 +327,7 @@ class GrowingProperty:
         self.tolerates_all = contract is not None and contract.tolerates_growth
         self.element = None if contract is None else contract.element_contract
         self.entry = None if contract is None else contract.entry_contracts
+        self.element_class = None if self.element is None else self.element.plain_class
         self.never = not self.tolerates_all and self.element is None and self.entry is None
 
 
@@ -408,6 +417,8 @@ def _checked(
     element = growing.element
     if element is None:
         return None
+    if operation == "append" and arguments[0].__class__ is growing.element_class:
+        return arguments if len(arguments) == 1 else None
     if operation == "extend":
         if arguments[0].__class__ is not tuple:
             return None

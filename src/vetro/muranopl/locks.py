@@ -2,6 +2,9 @@
 
 Only taken while more than one green thread is alive: a lone thread has nobody to exclude, and an
 ancestor that took none is waiting for its children, who may enter what it is in (section 28).
+
+A lock that is free is taken and given back by generated code itself, which puts the thread into
+`held` under the lock's key and removes it again. The other cases come here.
 """
 
 from __future__ import annotations
@@ -12,76 +15,74 @@ from collections.abc import Hashable
 from .scheduler import GreenThread, Scheduler
 
 
-class _Lock:
-    __slots__ = ("count", "owner", "waiters")
+class _Contest:
+    """What there is to know of a lock that was entered again, or that somebody waits for."""
+
+    __slots__ = ("count", "waiters")
 
     def __init__(self) -> None:
-        self.owner: GreenThread | None = None
-        self.count = 0
+        self.count = 1
         self.waiters: deque[GreenThread] = deque()
 
 
 class LockTable:
-    """Re-entrant locks by key; a key without holder takes no memory.
-
-    A key that one thread holds once, which is nearly always so, maps to that thread alone; a
-    `_Lock` stands there when it is entered again or waited for.
-    """
+    """Re-entrant locks by key; a key without holder takes no memory."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
-        self._held: dict[Hashable, GreenThread | _Lock] = {}
+        self.held: dict[Hashable, GreenThread | None] = {}
+        """Who holds which lock."""
+        self.contested: dict[Hashable, _Contest] = {}
 
     def acquire(self, key: Hashable, what: str) -> bool:
         """Wait for the lock. False when an ancestor holds it, so that nothing is to be released."""
         me = self._scheduler.current
         assert me is not None
-        held = self._held
-        known = held.get(key)
-        if known is None:
-            held[key] = me
+        owner = self.held.get(key)
+        if owner is None:
+            self.held[key] = me
             return True
-        if isinstance(known, GreenThread):
-            lock = held[key] = _Lock()
-            lock.owner = known
-            lock.count = 1
-        else:
-            lock = known
-        if lock.owner is None or lock.owner is me:
-            lock.owner = me
-            lock.count += 1
-            return True
-        if _is_ancestor(lock.owner, me):
+        if owner is not me and _is_ancestor(owner, me):
             return False
-        lock.waiters.append(me)
+        contest = self.contested.get(key)
+        if contest is None:
+            contest = self.contested[key] = _Contest()
+        if owner is me:
+            contest.count += 1
+            return True
+        contest.waiters.append(me)
         try:
-            self._scheduler.block(f"{what}, which thread {_path(lock.owner)} is in")
+            self._scheduler.block(f"{what}, which thread {_path(owner)} is in")
         except BaseException:
-            if me in lock.waiters:
-                lock.waiters.remove(me)
-            elif lock.owner is me:
-                self._pass_on(key, lock)
+            if me in contest.waiters:
+                contest.waiters.remove(me)
+            elif self.held.get(key) is me:
+                del self.held[key]
+                self.settle(key, me)
             raise
         return True
 
     def release(self, key: Hashable) -> None:
-        """Give the lock to whoever waits longest."""
-        lock = self._held[key]
-        if isinstance(lock, GreenThread):
-            del self._held[key]
-            return
-        lock.count -= 1
-        if lock.count == 0:
-            self._pass_on(key, lock)
+        """Give back what `acquire` took."""
+        owner = self.held.pop(key)
+        if key in self.contested:
+            self.settle(key, owner)
 
-    def _pass_on(self, key: Hashable, lock: _Lock) -> None:
-        if lock.waiters:
-            following = lock.waiters.popleft()
-            lock.owner = following
-            lock.count = 1
+    def settle(self, key: Hashable, owner: GreenThread | None) -> None:
+        """After a contested lock was given back: the same thread again, or who waits longest."""
+        contest = self.contested.get(key)
+        if contest is None:
+            return
+        contest.count -= 1
+        if contest.count:
+            self.held[key] = owner
+        elif contest.waiters:
+            following = contest.waiters.popleft()
+            contest.count = 1
+            self.held[key] = following
             self._scheduler.make_ready(following)
-        else:
-            del self._held[key]
+        if contest.count <= 1 and not contest.waiters:
+            del self.contested[key]
 
 
 def _is_ancestor(candidate: GreenThread, thread: GreenThread) -> bool:

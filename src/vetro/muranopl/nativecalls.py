@@ -197,7 +197,7 @@ def instance_function(
             return call(run, this, this.native_part(owner), args, _names(named))
         finally:
             if held is not None:
-                run.leave_call(held)
+                run.locks.release(held)
 
     return locked
 

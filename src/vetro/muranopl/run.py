@@ -69,7 +69,9 @@ class Run(Evaluation):
         "attributes",
         "batch",
         "building",
+        "contested",
         "floor",
+        "held",
         "locks",
         "main",
         "max_room",
@@ -80,6 +82,7 @@ class Run(Evaluation):
         "scheduler",
         "session",
         "statics",
+        "thread",
         "transaction",
     )
 
@@ -110,6 +113,10 @@ class Run(Evaluation):
         self.names_made = 0
         self.scheduler = Scheduler(max_threads=limits.green_threads, switched=self._switched)
         self.locks = LockTable(self.scheduler)
+        self.held = self.locks.held
+        self.contested = self.locks.contested
+        self.thread: GreenThread | None = None
+        """The thread that runs now."""
         self.statics: dict[Property, Any] = {}
         self.objects: dict[str, MuranoObject] = {}
         self.attributes = AttributeStore()
@@ -160,15 +167,16 @@ class Run(Evaluation):
             return None
         return key if self.locks.acquire(key, what) else None
 
-    def leave_call(self, key: Hashable) -> None:
-        """Give back what `enter_call` took."""
-        self.locks.release(key)
+    def leave_call(self, key: Hashable, owner: GreenThread | None) -> None:
+        """Pass on a lock that others want; `owner` had it and is out of `held`."""
+        self.locks.settle(key, owner)
 
     def _switched(self, old: GreenThread | None, new: GreenThread | None) -> None:
         if old is not None:
             old.depth = self.max_room - self.room
         if new is not None:
             self.room = self.max_room - new.depth
+            self.thread = new
         self.floor = _FAR if self.scheduler.alive > 1 else 0
 
     @property

@@ -275,6 +275,19 @@ def invoke_bound(
     return getattr(receiver, "m_" + name)(run, *positional, **named)
 
 
+def plain_method(receiver: Any, name: Any) -> Callable[..., Any] | None:
+    """The bound method of an object that is found by its class alone; None to look closer."""
+    if not isinstance(receiver, MuranoObject) or receiver.destroyed or not isinstance(name, str):
+        return None
+    known = receiver.type.plain_methods
+    attribute = known.get(name)
+    if attribute is None:
+        found = receiver.type.method_declarations(name)
+        is_plain = len(found) == 1 and found[0].usage in ("Runtime", "Static")
+        attribute = known[name] = "m_" + name if is_plain else ""
+    return getattr(receiver, attribute) if attribute else None
+
+
 def receiver_type(receiver: Any) -> MuranoType:
     """The type at which method look-up starts."""
     return receiver if isinstance(receiver, MuranoType) else receiver.type

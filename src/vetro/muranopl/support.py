@@ -135,11 +135,11 @@ def message_of(error: BaseException) -> str:
 
 
 def match_handler(
-    error: Exception, table: Sequence[Sequence[str] | None]
+    error: Any, table: Sequence[Sequence[str] | None]
 ) -> tuple[int, str | None] | None:
     """The first handler for an error, and the name that matched; None lets it pass."""
     if error.__class__ is MuranoError:
-        names = error.names
+        names: tuple[str, ...] = error.names
     else:
         if isinstance(error, (RunAborted, yaql_errors.LimitException)):
             return None

@@ -120,6 +120,10 @@ def assign_into(
 
     The caller's variable must hold the only reference that it knows of: see `_alone`.
     """
+    if root.__class__ is Map and operation == "set" and len(path) == 1:
+        made = root if getrefcount(root) <= _ROOT else Map(root)
+        _put(made, path[0], value)
+        return made
     if root.__class__ is Grown:
         if operation == "set" and root.set(path, value):
             return root

@@ -227,6 +227,8 @@ class MuranoType:
         self.named_types: dict[str, Any] = {}
         self.extensions: dict[str, list[Any]] = {}
         self.growing_properties: dict[str, GrowingProperty] = {}
+        self.plain_methods: dict[str, str] = {}
+        """Python attributes of methods that only the class of the receiver decides about."""
         self.scoped_sites: dict[str, Callable[..., Any]] = {}
         self._imports: list[MuranoType] | None = None
         self._property_choice: dict[str, list[Property]] = {}

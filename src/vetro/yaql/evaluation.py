@@ -10,7 +10,7 @@ a guard is one subtraction, and a runaway evaluation ends within some thousand s
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -98,7 +98,7 @@ class Evaluation:
         self.max_bits = limits.integer_bits
         self.variables = variables
         self.depth = 0
-        self.final_types: Set[type] = FINAL_TYPES
+        self.final_types: set[type] = FINAL_TYPES
         """Classes whose instances need no conversion; a host may know further ones."""
         self.fuel = min(_TANK, limits.steps)
         self._remaining = limits.steps - self.fuel
