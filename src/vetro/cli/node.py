@@ -18,7 +18,7 @@ from vetro.cli.output import fail
 @click.option("--mailbox-url", help="Where guests reach their mailboxes (shown in sysinfo).")
 @click.option("--prefix", help="First letters of every interface this agent makes [vt].")
 @click.option("--data-dir", help="Where instances and images are kept.")
-@click.option("--driver", help="How instances are run: lxc, qemu, process or simulated.")
+@click.option("--driver", help="How instances are run: lxc, qemu, lxc+qemu, process or simulated.")
 @click.option("--config", "config", type=click.Path(path_type=Path), help="A vetro.toml.")
 @click.pass_context
 def node(

@@ -13,7 +13,11 @@ from vetro.cli.output import fail
 @click.option("--host", help="Address to listen on [127.0.0.1].")
 @click.option("--port", type=int, help="Port to listen on [8082].")
 @click.option("--data-dir", help="Where everything is kept.")
-@click.option("--driver", type=click.Choice(["lxc", "process", "simulated"]), help="Instances.")
+@click.option(
+    "--driver",
+    type=click.Choice(["lxc", "qemu", "lxc+qemu", "process", "simulated"]),
+    help="Instances.",
+)
 @click.option("--config", "config", type=click.Path(path_type=Path), help="A vetro.toml.")
 @click.pass_context
 def up(

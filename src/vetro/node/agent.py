@@ -41,6 +41,9 @@ log = structlog.get_logger(__name__)
 
 GRACE_SECONDS = 10.0
 
+# These have networks of the node's making.
+_REAL_DRIVERS = ("lxc", "qemu", "lxc+qemu")
+
 
 class NodeAgent:
     """One node. ``await run()`` until cancelled or ``stop()``; VMs go on without the agent.
@@ -99,7 +102,7 @@ class NodeAgent:
         await images.open()
         network = (
             NetworkApplier(settings.prefix, settings.data_dir / "network.json")
-            if "network" in hypervisor.features and settings.driver == "lxc"
+            if settings.driver in _REAL_DRIVERS
             else None
         )
         driver = ManagedDriver(hypervisor, store, images, self._vm_facts)
@@ -168,24 +171,8 @@ class NodeAgent:
                 f"The guest agent {archive} is missing: 'make guest' builds it"
             )
         directory = settings.data_dir / "images"
-        if settings.driver == "lxc":
-            from vetro.node.drivers.lxc import LxcHypervisor
-            from vetro.node.drivers.lxc_host import inspect
-
-            host = inspect(
-                settings.prefix, settings.data_dir, allow_privileged=settings.allow_privileged
-            )
-            images = ImageStore(
-                directory,
-                describe=client.image,
-                fetch=client.image_file,
-                fetch_from=client.image_from_node,
-                id_base=host.id_base,
-                trees=pool.trees,
-                layered=pool.layered,
-                keep_files=settings.share_images,
-            )
-            return LxcHypervisor(host, store, images, archive, pool), images
+        if settings.driver in _REAL_DRIVERS:
+            return self._real_hypervisor(store, client, pool)
         images = ImageStore(directory, describe=client.image, fetch=client.image_file, id_base=None)
         if settings.driver == "process":
             from vetro.node.drivers.process import ProcessHypervisor
@@ -194,6 +181,57 @@ class NodeAgent:
         from vetro.node.drivers.simulated import SimulatedHypervisor
 
         return SimulatedHypervisor(store), images
+
+    def _real_hypervisor(
+        self, store: MachineStore, client: ServiceClient, pool: Pool
+    ) -> tuple[Hypervisor, ImageStore]:
+        """Containers, virtual machines, or both; what a node does not have is not imported."""
+        settings = self.settings
+        names = settings.driver.split("+")
+        host = None
+        vm_group = None
+        if "lxc" in names:
+            from vetro.node.drivers.lxc_host import inspect
+
+            host = inspect(
+                settings.prefix, settings.data_dir, allow_privileged=settings.allow_privileged
+            )
+        if "qemu" in names:
+            from vetro.node.drivers.qemu_daemon import QEMU_UID as vm_group
+        images = ImageStore(
+            settings.data_dir / "images",
+            describe=client.image,
+            fetch=client.image_file,
+            fetch_from=client.image_from_node,
+            id_base=host.id_base if host is not None else None,
+            trees=pool.trees,
+            layered=pool.layered,
+            keep_files=settings.share_images,
+            vm_group=vm_group,
+        )
+        hypervisors: list[Hypervisor] = []
+        if host is not None:
+            from vetro.node.drivers.lxc import LxcHypervisor
+
+            hypervisors.append(LxcHypervisor(host, store, images, settings.guest_archive, pool))
+        if "qemu" in names:
+            from vetro.node.drivers.qemu import QemuHypervisor
+
+            hypervisors.append(
+                QemuHypervisor(
+                    settings.data_dir / "qemu",
+                    store,
+                    images,
+                    prefix=settings.prefix,
+                    guest_archive=settings.guest_archive,
+                    vnc_host=settings.admin_ip or _admin_address(settings.listen_host),
+                )
+            )
+        if len(hypervisors) == 1:
+            return hypervisors[0], images
+        from vetro.node.drivers.by_brand import HypervisorByBrand
+
+        return HypervisorByBrand(store, hypervisors), images
 
     def _vm_facts(self) -> dict[str, Any]:
         return {

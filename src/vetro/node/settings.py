@@ -8,7 +8,7 @@ from pathlib import Path
 
 from vetro.node.errors import ConfigurationError
 
-DRIVERS = ("lxc", "process", "simulated")
+DRIVERS = ("lxc", "qemu", "lxc+qemu", "process", "simulated")
 # Interface names have at most 15 characters: prefix, one letter, eight hex digits, and room.
 _PREFIX = re.compile(r"[a-z][a-z0-9]{0,5}")
 
@@ -20,7 +20,8 @@ class NodeSettings:
     compute_url: base URL of the compute service, without a slash at the end.
     node_key: shared secret; the agent sends it to the service and demands it on its task API.
     data_dir: everything the agent keeps (images, VMs, task history); made when missing.
-    driver: ``lxc``, ``process`` (no isolation) or ``simulated``.
+    driver: ``lxc`` (containers), ``qemu`` (virtual machines), ``lxc+qemu`` (both), ``process`` (no
+        isolation) or ``simulated``.
     listen_host, port: the task API; port 0 takes a free one.
     prefix: first letters of every interface, table and mount of this agent.
     guest_archive: ``vetro-guest.pyz``; without it instances get no guest agent.

@@ -69,7 +69,8 @@ def gather(facts: NodeFacts, root: Path = Path("/")) -> dict[str, Any]:
     if facts.headnode:
         boot["headnode"] = "true"
     interfaces, virtual, bonds = network_interfaces(root, facts)
-    kvm = (root / "dev/kvm").exists()
+    # Without KVM virtual machines are emulated: slower, but they are served.
+    kvm = (root / "dev/kvm").exists() or "kvm" in facts.brands
     dmi = root / "sys/class/dmi/id"
     info: dict[str, Any] = {
         "UUID": facts.uuid,

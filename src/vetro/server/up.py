@@ -39,7 +39,7 @@ def run_up(settings: Settings) -> int:
         driver, reason = choose_driver(settings.node.driver)
         guests: socket.socket | None = None
         mailbox_url = f"http://127.0.0.1:{port}"
-        if driver == "lxc":
+        if driver not in ("process", "simulated"):
             # Guests reach the node at the external network's first address, and only /agents there.
             gateway = str(ipaddress.IPv4Network(settings.network.external_cidr)[1])
             guests = sockets.enter_context(listen(gateway, port, before_address_exists=True))

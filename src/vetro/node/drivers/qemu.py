@@ -16,6 +16,7 @@ import base64
 import contextlib
 import json
 import os
+import secrets
 import shutil
 import signal as signals
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -203,6 +204,9 @@ class QemuHypervisor(BasicHypervisor):
     def describe(self, vm: Vm) -> Vm:
         """With its disks; the parts of a domain are checked."""
         described = {**vm, "disks": qemu_disks.check(vm)}
+        if int(vm.get("vnc_port") or 0) >= 0 and not vm.get("vnc_password"):
+            # VNC without one is a terminal for everybody on the network.
+            described["vnc_password"] = secrets.token_urlsafe(6)
         qemu_domain.check(described)
         for nic in described["nics"]:
             qemu_seed.nic_addresses(nic)

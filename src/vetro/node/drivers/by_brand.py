@@ -1,0 +1,151 @@
+"""Containers and virtual machines on one node: each VM goes to the hypervisor that serves its brand."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from vetro.node.drivers.protocol import (
+    Changed,
+    DiskUse,
+    ExecRequest,
+    ExecResult,
+    HostCommand,
+    Hypervisor,
+    RunState,
+)
+from vetro.node.guest_root import GuestRoot
+from vetro.node.machines import MachineStore, Vm
+
+
+class HypervisorByBrand:
+    """Several hypervisors as one. The first one's name is the node's; brands must not overlap."""
+
+    def __init__(self, store: MachineStore, hypervisors: Sequence[Hypervisor]) -> None:
+        self._store = store
+        self._hypervisors = list(hypervisors)
+        self._by_brand = {
+            brand: hypervisor for hypervisor in hypervisors for brand in hypervisor.brands
+        }
+        self.name = hypervisors[0].name
+        self.brands: Sequence[str] = tuple(self._by_brand)
+        self.features: Sequence[str] = tuple(
+            dict.fromkeys(name for hypervisor in hypervisors for name in hypervisor.features)
+        )
+
+    def serving(self, vm: Mapping[str, Any]) -> Hypervisor:
+        """The hypervisor of a VM."""
+        return self._by_brand.get(str(vm.get("brand")), self._hypervisors[0])
+
+    def _of(self, uuid: str) -> Hypervisor:
+        return self.serving(self._store.get(uuid) or {})
+
+    async def open(self, vms: Sequence[Vm], ended: Changed) -> None:
+        """Open all of them, each with its VMs."""
+        opened: list[Hypervisor] = []
+        try:
+            for hypervisor in self._hypervisors:
+                await hypervisor.open([vm for vm in vms if self.serving(vm) is hypervisor], ended)
+                opened.append(hypervisor)
+        except BaseException:
+            for hypervisor in opened:
+                await hypervisor.close()
+            raise
+
+    async def close(self) -> None:
+        """Close all of them."""
+        async with contextlib.AsyncExitStack() as stack:
+            for hypervisor in self._hypervisors:
+                stack.push_async_callback(hypervisor.close)
+
+    def describe(self, vm: Vm) -> Vm:
+        """As its hypervisor will make it."""
+        return self.serving(vm).describe(vm)
+
+    async def make(self, vm: Vm) -> None:
+        """Make what the VM needs."""
+        await self.serving(vm).make(vm)
+
+    async def remove(self, uuid: str) -> None:
+        """Remove it; one whose record was never written may belong to any of them."""
+        record = self._store.get(uuid) or {}
+        if "brand" in record:
+            await self.serving(record).remove(uuid)
+            return
+        for hypervisor in self._hypervisors:
+            await hypervisor.remove(uuid)
+
+    async def start(self, vm: Vm) -> None:
+        """Start it."""
+        await self.serving(vm).start(vm)
+
+    async def stop(self, uuid: str, *, force: bool, timeout: float) -> None:
+        """Stop it."""
+        await self._of(uuid).stop(uuid, force=force, timeout=timeout)
+
+    async def kill(self, uuid: str, signal: int) -> None:
+        """Signal its first process."""
+        await self._of(uuid).kill(uuid, signal)
+
+    async def state(self, uuid: str) -> RunState:
+        """What its hypervisor says."""
+        return await self._of(uuid).state(uuid)
+
+    async def configure(self, vm: Vm) -> bool:
+        """Bring it to ``vm``."""
+        return await self.serving(vm).configure(vm)
+
+    async def remake_root(self, vm: Vm) -> None:
+        """A fresh root from the image."""
+        await self.serving(vm).remake_root(vm)
+
+    async def processes(self, uuid: str) -> dict[str, Any]:
+        """Its processes."""
+        return await self._of(uuid).processes(uuid)
+
+    async def execute(
+        self, uuid: str, command: Sequence[str], environment: Mapping[str, str], timeout: float
+    ) -> ExecResult:
+        """Run a command inside."""
+        return await self._of(uuid).execute(uuid, command, environment, timeout)
+
+    async def usage(self, uuid: str) -> DiskUse:
+        """Bytes on disk."""
+        return await self._of(uuid).usage(uuid)
+
+    async def snapshot(self, vm: Vm, name: str) -> None:
+        """Keep its disks."""
+        await self.serving(vm).snapshot(vm, name)
+
+    async def rollback(self, vm: Vm, name: str) -> None:
+        """Take its disks back."""
+        await self.serving(vm).rollback(vm, name)
+
+    async def drop_snapshot(self, vm: Vm, name: str) -> None:
+        """Remove a snapshot."""
+        await self.serving(vm).drop_snapshot(vm, name)
+
+    async def exec_command(self, uuid: str, request: ExecRequest) -> HostCommand:
+        """How to start a command inside."""
+        return await self._of(uuid).exec_command(uuid, request)
+
+    async def stats(self, uuid: str) -> dict[str, Any]:
+        """Its use of the machine."""
+        return await self._of(uuid).stats(uuid)
+
+    async def files(self, vm: Vm) -> GuestRoot:
+        """Its root file system."""
+        return await self.serving(vm).files(vm)
+
+    async def info(self, vm: Vm, types: Sequence[str]) -> dict[str, Any]:
+        """What its hypervisor knows."""
+        return await self.serving(vm).info(vm, types)
+
+    async def screenshot(self, vm: Vm) -> bytes:
+        """A picture of its screen."""
+        return await self.serving(vm).screenshot(vm)
+
+    async def migrate_live(self, vm: Vm, action: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        """A step of moving it."""
+        return await self.serving(vm).migrate_live(vm, action, params)
