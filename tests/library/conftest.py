@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,22 @@ Namespaces:
   res: io.murano.resources
   sys: io.murano.system
   conf: io.murano.configuration
+  py: ''
+"""
+
+PROBE = """
+Name: Probe
+Extends: std:Application
+Properties:
+{properties}
+Methods:
+  go:
+    Scope: Public
+    Body:
+      - $env: $this.find(std:Environment)
+      - $region: $env.regions.get('')
+      - $stack: $env.stack
+{body}
 """
 
 
@@ -38,6 +55,11 @@ class Laboratory:
         self.make = make
         self.packages: list[Any] = []
         self.effects: list[DirectEffects] = []
+        self.model: Model | None = None
+        self.resources: dict[str, str | bytes] = {}
+        """Resources of the package that probes are in."""
+        self.libraries: list[Any] = []
+        """Packages beside it, which it requires."""
 
     def add_class(self, text: str, resources: dict[str, str | bytes] | None = None) -> None:
         """A package `test` with these classes (the namespaces of `APP` come before them)."""
@@ -50,15 +72,16 @@ class Laboratory:
                 {f"test.{name}": "all.yaml" for name in names},
                 resources={
                     key: value.encode() if isinstance(value, str) else value
-                    for key, value in (resources or {}).items()
+                    for key, value in (resources or self.resources).items()
                 },
+                requirements={one.full_name: None for one in self.libraries},
             )
         )
 
     def session(self, environment_id: str = "env") -> Session:
         """A session on the cloud."""
         runtime = self.make()
-        for package in self.packages:
+        for package in [*self.libraries, *self.packages]:
             runtime.add_package(package)
         effects = DirectEffects(seed=len(self.effects))
         self.effects.append(effects)
@@ -90,6 +113,30 @@ class Laboratory:
         self.reply = await self.run(model, {"object_id": object_id, "method": method, "args": args})
         assert not self.reply.is_exception, self.reply.details
         return self.reply.result
+
+    async def probe(
+        self, body: str, model: Model | None = None, *, fails: bool = False, **properties: Any
+    ) -> Any:
+        """Run statements in an environment; what they return, or the message of their failure.
+
+        `$env`, `$stack`, `$region` are there; `properties` are models by name, as `$.name`. The
+        model goes on to the next probe unless one is given.
+        """
+        lines = "\n".join("      " + line for line in textwrap.dedent(body).strip().splitlines())
+        declared = "\n".join(f"  {name}: {{Contract: $.class(std:Object)}}" for name in properties)
+        self.packages = []
+        self.add_class(PROBE.format(body=lines, properties=declared or "  unused: {Contract: $}"))
+        if model is None:
+            model = self.model or self.environment(networks={})
+        root = model["Objects"]
+        root["applications"] = [
+            one for one in root["applications"] if one["?"]["id"] != "probe"
+        ] + [self.application("probe", "test.Probe", **properties)]
+        reply = await self.run(model, {"object_id": "probe", "method": "go", "args": {}})
+        self.reply = reply
+        assert reply.is_exception is fails, reply.details
+        self.model = reply.model
+        return reply.message if fails else reply.result
 
     async def failure(self, model: Model, object_id: str = "env", method: str = "deploy") -> str:
         """Run an action that fails; the message."""

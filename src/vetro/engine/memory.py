@@ -118,6 +118,10 @@ class MemoryReports:
     reports: list[tuple[str | None, str, str]] = field(
         default_factory=list[tuple[str | None, str, str]]
     )
+    full: list[tuple[str | None, str, str, str | None]] = field(
+        default_factory=list[tuple[str | None, str, str, str | None]]
+    )
+    """The same with their details."""
     tracked: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     untracked: list[str] = field(default_factory=list[str])
 
@@ -126,6 +130,7 @@ class MemoryReports:
     ) -> None:
         """Keep a report."""
         self.reports.append((entity_id, level, text))
+        self.full.append((entity_id, level, text, details))
 
     async def track(self, values: dict[str, Any]) -> None:
         """Keep what is tracked."""

@@ -1,0 +1,227 @@
+"""`Agent` and `AgentListener`: plans to guests and results from them (core-library.md §4.2, §4.3)."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import padding, rsa
+
+from vetro.engine.signing import PlanSigner, SigningKeyError
+
+PLAN = "{FormatVersion => '2.0.0', Name => n, Body => b, Scripts => {}}"
+
+
+def answering(**result: Any) -> Any:
+    """A guest that gives this result to every plan."""
+    return lambda queue, plan: {"FormatVersion": "2.0.0", **result}
+
+
+async def ask(lab: Any, body: str, **options: Any) -> Any:
+    """Run statements with `$agent`."""
+    vm = lab.instance(
+        networks={"useEnvironmentNetwork": False, "useFlatNetwork": False, "customNetworks": []}
+    )
+    return await lab.probe("- $agent: $.vm.agent\n" + body, vm=vm, **options)
+
+
+async def test_a_result_is_returned(lab: Any) -> None:
+    """The body of a good result is the call's value; an empty one is null."""
+    lab.cloud.transport.guest = answering(ErrorCode=0, Body={"exitCode": 0})
+    assert await ask(lab, f"- Return: $agent.callRaw({PLAN})") == {"exitCode": 0}
+    lab.cloud.transport.guest = answering(Body=None)
+    assert await ask(lab, f"- Return: $agent.callRaw({PLAN})") is None
+
+
+async def test_an_error_is_an_exception_with_its_map(lab: Any) -> None:
+    """The old name catches it; `extra` has what the guest said."""
+    lab.cloud.transport.guest = answering(
+        ErrorCode=100, Time="t", Body={"Message": "m", "AdditionalInfo": "a", "more": 1}
+    )
+    text = f"""
+- Try:
+    - $agent.callRaw({PLAN})
+  Catch:
+    With: 'murano.engine.system.agent.AgentException'
+    As: e
+    Do:
+      - Return: $e.extra
+"""
+    assert await ask(lab, text) == {
+        "message": "m", "details": "a", "errorCode": 100, "time": "t", "extra": {"more": 1},
+    }  # fmt: skip
+
+
+async def test_a_guest_that_never_answers_is_named(lab: Any) -> None:
+    """The exception has the exact text, the report says queue, plan and last contact."""
+    lab.cloud.transport.guest = lambda queue, plan: None
+    text = f"""
+- Try:
+    - $agent.callRaw({PLAN}, 7)
+  Catch:
+    With: 'murano.common.exceptions.TimeoutException'
+    As: e
+    Do:
+      - Return: [$e.message, $e.extra]
+"""
+    message, extra = await ask(lab, text)
+    assert message == "The murano-agent did not respond within 7 seconds"
+    assert extra == {"instance": "web", "queue": "eenv-hvm", "plan": "n", "lastContact": None}
+    (report,) = lab.texts("warning")
+    for part in ("web", "eenv-hvm", "plan n", "7 seconds", "never called"):
+        assert part in report
+    assert lab.cloud.transport.discarded
+
+
+async def test_readiness_is_asked_without_failing(lab: Any) -> None:
+    """`isReady` tells, `waitReady` raises; being not ready yet is no warning."""
+    assert await ask(lab, "- Return: $agent.isReady()") is True
+    lab.cloud.transport.guest = lambda queue, plan: None
+    assert await ask(lab, "- Return: $agent.isReady(1)") is False
+    assert lab.texts() == []
+    assert "within 2 seconds" in await ask(lab, "- $agent.waitReady(2)", fails=True)
+    (queue, plan) = lab.cloud.transport.plans[0]
+    assert queue == "eenv-hvm"
+    assert (plan["FormatVersion"], plan["Body"], plan["Scripts"]) == ("2.0.0", "return", {})
+
+
+async def test_the_time_to_wait_has_a_default(lab: Any) -> None:
+    """Null is the engine's setting, in seconds."""
+    lab.cloud.options["agent_timeout"] = 55.0
+    await ask(lab, f"- $agent.callRaw({PLAN})\n- $agent.callRaw({PLAN}, 3)")
+    assert [seconds for _, seconds in lab.cloud.transport.waited] == [55.0, 3.0]
+
+
+async def test_sending_does_not_wait(lab: Any) -> None:
+    """The plan is on its way; no result is asked for."""
+    lab.cloud.transport.guest = lambda queue, plan: None
+    assert await ask(lab, f"- Return: $agent.sendRaw({PLAN})") is None
+    assert len(lab.cloud.transport.plans) == 1
+    assert lab.cloud.transport.waited == []
+
+
+async def test_plans_are_signed(lab: Any, tmp_path: Path) -> None:
+    """Over the queue's name and the exact body, by the key that `signingKey` shows."""
+    lab.cloud.signer = PlanSigner.load_or_create(tmp_path / "key.pem")
+    shown = await ask(lab, f"- $agent.callRaw({PLAN})\n- Return: $agent.signingKey('# ')")
+    lines = shown.splitlines()
+    assert all(line.startswith("# ") for line in lines)
+    assert lines[0] == "# -----BEGIN RSA PUBLIC KEY-----"
+    key = serialization.load_pem_public_key("\n".join(line[2:] for line in lines).encode())
+    assert isinstance(key, rsa.RSAPublicKey)
+    ((id_, signature),) = lab.cloud.transport.signatures.items()
+    body = lab.cloud.transport.bodies[id_]
+    key.verify(signature, b"eenv-hvm" + body, padding.PKCS1v15(), hashes.SHA256())
+
+
+async def test_without_a_key_nothing_is_signed(lab: Any) -> None:
+    """The key's text is empty then."""
+    assert await ask(lab, f"- $agent.callRaw({PLAN})\n- Return: $agent.signingKey()") == ""
+    assert list(lab.cloud.transport.signatures.values()) == [None]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        f"$agent.callRaw({PLAN})",
+        f"$agent.sendRaw({PLAN})",
+        f"$agent.call({PLAN}, new(sys:Resources))",
+        f"$agent.send({PLAN}, new(sys:Resources))",
+        "$agent.waitReady()",
+        "$agent.isReady()",
+        "$region.agentListener.subscribe('1', null)",
+        "$region.agentListener.unsubscribe('1')",
+    ],
+)
+async def test_agents_that_are_switched_off(lab: Any, call: str) -> None:
+    """Every call raises the policy's exception; names and starting still work."""
+    lab.cloud.options["disable_murano_agent"] = True
+    text = f"""
+- $region.agentListener.start()
+- $region.agentListener.stop()
+- Try:
+    - {call}
+  Catch:
+    With: 'murano.common.exceptions.PolicyViolationException'
+    As: e
+    Do:
+      - Return: [$e.message, $agent.enabled, $agent.queueName(), $agent.signingKey()]
+"""
+    assert await ask(lab, text) == [
+        "Use of murano-agent is disallowed by the server configuration", False, "eenv-hvm", "",
+    ]  # fmt: skip
+
+
+async def test_plans_are_built_from_resources(lab: Any) -> None:
+    """Scripts and files come from the package of the class that made the resources object."""
+    text = """
+- $agent.call({FormatVersion => '2.0.0', Name => n, Parameters => {}, Body => x, Scripts => {
+    run => {Type => Application, EntryPoint => 'run.sh', Files => ['<data.bin>', {alias => 'other.txt'}]}}},
+    new(sys:Resources))
+"""
+    lab.resources = {
+        "scripts/run.sh": "#!/bin/sh\r\necho 1\r\n",
+        "scripts/data.bin": b"\x00\xff",
+        "scripts/other.txt": "other",
+    }
+    await ask(lab, text)
+    ((_, plan),) = lab.cloud.transport.plans
+    files = {body["Name"]: body for body in plan["Files"].values()}
+    assert files["run.sh"] == {"Name": "run.sh", "BodyType": "Text", "Body": "#!/bin/sh\necho 1\n"}
+    assert files["data.bin"]["Body"] == base64.b64encode(b"\x00\xff").decode() + "\n"
+    assert files["alias"]["Body"] == "other"
+    assert plan["Files"][plan["Scripts"]["run"]["EntryPoint"]]["Name"] == "run.sh"
+    assert len(plan["ID"]) == 32
+    assert plan["Action"] == "Execute"
+
+
+async def test_stamps_rise(lab: Any) -> None:
+    """Every plan has a larger stamp than the ones before, however fast they come."""
+    built = "{FormatVersion => '2.0.0', Body => b, Scripts => {}}"
+    await ask(
+        lab, f"- $r: new(sys:Resources)\n- $agent.call({built}, $r)\n- $agent.call({built}, $r)"
+    )
+    first, second = [plan["Stamp"] for _, plan in lab.cloud.transport.plans]
+    assert second > first
+
+
+async def test_a_listener_starts_once_and_stops_with_the_session(lab: Any) -> None:
+    """Its queue is named after the region's stack."""
+    text = """
+- $listener: $region.agentListener
+- $before: $listener.isStarted
+- $listener.start()
+- $listener.start()
+- Return: [$before, $listener.isStarted, $listener.queueName(), $env.agentListener = $listener]
+"""
+    assert await lab.probe(text) == [False, True, "-execution-results--env", True]
+
+
+async def test_removing_the_machine_removes_its_mailbox(lab: Any) -> None:
+    """Credential and queue end with the guest."""
+    await ask(lab, "- $agent.mailboxToken()")
+    assert lab.cloud.transport.credentials
+    await lab.destroy(lab.model)
+    assert lab.cloud.transport.credentials == {}
+    assert lab.cloud.transport.queues == set()
+
+
+def test_two_processes_agree_on_one_signing_key(tmp_path: Path) -> None:
+    """Whoever comes second uses the first one's key, and nothing is left beside it (mode 0600)."""
+    path = tmp_path / "key.pem"
+    keys = {PlanSigner.load_or_create(path).public_key() for _ in range(2)}
+    assert len(keys) == 1
+    assert [one.name for one in tmp_path.iterdir()] == ["key.pem"]
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("content", ["", "no key"])
+def test_a_key_that_is_none_is_named(tmp_path: Path, content: str) -> None:
+    """Signing is never switched off without a word."""
+    path = tmp_path / "key.pem"
+    path.write_text(content)
+    with pytest.raises(SigningKeyError, match="key.pem"):
+        PlanSigner.load_or_create(path)
