@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from vetro.yaql import ast
 
@@ -29,6 +29,7 @@ from .errors import MuranoError
 from .expressions import ClassScope
 from .metadata import constant_values, items_of
 from .methodcode import constant_value, is_constant
+from .sites import named_type
 from .traces import CodeUnit
 from .types import Argument, Method, MuranoType, Property
 from .values import thaw
@@ -186,7 +187,7 @@ def _chain_schema(chain: Chain, owner: MuranoType) -> dict[str, Json]:
         elif isinstance(step, Owned):
             schema["owned"] = step.wanted
         elif isinstance(step, Check) and step.ast is not None:
-            _merge_check(schema, step.ast)
+            _merge_check(schema, step.ast, owner)
     if type_name is not None:
         schema["type"] = type_name if required else [type_name, "null"]
     return schema
@@ -207,12 +208,12 @@ _BOUNDS = {
 _MIRRORED = {">": "<", ">=": "<=", "<": ">", "<=": ">="}
 
 
-def _merge_check(schema: dict[str, Json], node: ast.Expression) -> None:
+def _merge_check(schema: dict[str, Json], node: ast.Expression, owner: MuranoType) -> None:
     """Add what a predicate says; predicates of other forms say nothing here."""
     if isinstance(node, ast.Binary):
         if node.operator == "and":
-            _merge_check(schema, node.left)
-            _merge_check(schema, node.right)
+            _merge_check(schema, node.left, owner)
+            _merge_check(schema, node.right, owner)
             return
         operator, subject, other = node.operator, node.left, node.right
         if operator in _BOUNDS and _is_value(other):
@@ -220,23 +221,64 @@ def _merge_check(schema: dict[str, Json], node: ast.Expression) -> None:
         if operator in _BOUNDS and _is_value(subject):
             number = _number(other)
             if number is not None:
-                bound, exclusive, strict = _BOUNDS[operator]
-                schema[bound] = number
-                schema[exclusive] = strict
+                _tighten(schema, number, *_BOUNDS[operator])
             return
         if operator == "in" and _is_value(subject):
             values = _constants(other)
+            if values is None:
+                values = _static_values(other, owner)
             if values is not None:
-                schema["enum"] = values
+                known = schema.get("enum")
+                schema["enum"] = values if known is None else [v for v in known if v in values]
             return
+    pattern: ast.Node | None = None
+    if isinstance(node, ast.MethodCall) and _is_value(node.target) and len(node.arguments) == 1:
+        pattern = node.arguments[0]
+    elif isinstance(node, ast.Call) and len(node.arguments) == 2 and _is_value(node.arguments[0]):
+        pattern = node.arguments[1]  # the function of formats 1.0 and 1.1
     if (
-        isinstance(node, ast.MethodCall)
+        isinstance(node, (ast.Call, ast.MethodCall))
         and node.name == "matches"
-        and _is_value(node.target)
-        and len(node.arguments) == 1
-        and isinstance(node.arguments[0], ast.Constant)
+        and isinstance(pattern, ast.Constant)
     ):
-        schema["pattern"] = node.arguments[0].value
+        schema["pattern"] = pattern.value
+
+
+def _tighten(
+    schema: dict[str, Json], number: int | float, bound: str, exclusive: str, strict: bool
+) -> None:
+    """Add a bound unless one that is known already allows less."""
+    known = schema.get(bound)
+    if known is not None:
+        looser = number < known if bound == "minimum" else number > known
+        if looser or (number == known and schema[exclusive]):
+            return
+    schema[bound] = number
+    schema[exclusive] = strict
+
+
+def _static_values(node: ast.Node, owner: MuranoType) -> list[Json] | None:
+    """The list that a static method of a class gives: `$this.allowed()`, `:Cls.allowed()`."""
+    if not isinstance(node, ast.MethodCall):
+        return None
+    values = [item.value for item in node.arguments if isinstance(item, ast.Constant)]
+    if len(values) != len(node.arguments):
+        return None
+    type_ = owner
+    target = node.target
+    try:
+        if isinstance(target, ast.TypeLiteral):
+            type_ = named_type(owner, f"{target.prefix or ''}:{target.name}")()
+        elif not (isinstance(target, ast.Variable) and target.name == "this"):
+            return None
+        method = type_.find_method(node.name)
+        if method is None or not method.is_static:
+            return None
+        with owner.runtime.session() as session:
+            found: Any = session.to_plain(session.call(type_, node.name, *values))
+    except MuranoError:
+        return None  # a schema says less rather than nothing
+    return cast("list[Json]", found) if isinstance(found, list) else None
 
 
 def _is_value(node: ast.Node) -> bool:
