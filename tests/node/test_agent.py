@@ -148,7 +148,7 @@ async def test_a_port_in_use_is_named(service: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"driver": "vmware"}, "choose one of lxc, process, simulated"),
+        ({"driver": "vmware"}, "choose one of lxc, qemu, lxc\\+qemu, process, simulated"),
         ({"prefix": "Too-Long-A-Prefix"}, "cannot begin interface names"),
         ({"data_dir": Path("relative")}, "must be absolute"),
         ({"compute_url": "ftp://x"}, "not an HTTP URL"),
