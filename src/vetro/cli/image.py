@@ -67,16 +67,28 @@ def find_image(connection: Connection, wanted: str) -> dict[str, Any]:
     help="Where built images are kept.",
 )
 @click.option("--no-import", is_flag=True, help="Only build; do not upload.")
+@click.option(
+    "--type",
+    "type_",
+    type=click.Choice(["lxc-rootfs", "vm"]),
+    default="lxc-rootfs",
+    show_default=True,
+    help="For containers, or for virtual machines (with a kernel).",
+)
 @json_option
-def build(name: str, packages: str, suite: str, cache_dir: Path | None, no_import: bool) -> None:
+def build(
+    name: str, packages: str, suite: str, cache_dir: Path | None, no_import: bool, type_: str
+) -> None:
     """Build a root file system as image NAME; the same inputs are built only once."""
     from vetro.node.images import ImageBuildError, build_image
+    from vetro.node.vm_images import build_vm_image
 
     names = [part.strip() for part in packages.split(",") if part.strip()]
     cache = cache_dir or data_directory() / "image-cache"
     say(f"Building {name} ({suite}{', ' + ', '.join(names) if names else ''}) …")
     try:
-        built = asyncio.run(build_image(name, names, suite=suite, cache_dir=cache))
+        make = build_vm_image if type_ == "vm" else build_image
+        built = asyncio.run(make(name, names, suite=suite, cache_dir=cache))
     except ImageBuildError as error:
         fail(str(error), "The bootstrap tool's own words stand above; check names and network.")
     if no_import:

@@ -35,7 +35,7 @@ _TICKET_SPACE = uuids.UUID("c8f7f2ee-3f0a-4b52-8d40-6a7f1a5b9d02")
 _TICKET_HOURS = 1
 _IMAGE_SECONDS = 30.0
 _REASONS = 5
-_BRANDS = {"lxc-rootfs": "lx", "zvol": "kvm", "qcow2": "kvm"}
+_BRANDS = {"lxc-rootfs": "lx", "vm": "kvm", "zvol": "kvm", "qcow2": "kvm"}
 
 
 class ServicePort:

@@ -230,7 +230,9 @@ class QemuHypervisor(BasicHypervisor):
                 await self._images.ensure(uuid)
                 image = vm_images.load(self._images.directory / uuid, uuid)
                 images[uuid] = (image.disk, image.virtual_size)
-        await qemu_disks.bring_to(self._store.path(vm["uuid"]), vm["disks"], images)
+        # Whoever gave no size of a disk gave that of the whole VM, in GiB.
+        default = int(vm.get("quota") or 0) * 1024 or qemu_disks.DEFAULT_SIZE
+        await qemu_disks.bring_to(self._store.path(vm["uuid"]), vm["disks"], images, default)
 
     async def remake_root(self, vm: Vm) -> None:
         """A fresh first disk from the image; the others stay. Its snapshots go with it."""

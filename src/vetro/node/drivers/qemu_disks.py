@@ -59,11 +59,15 @@ def file_of(directory: Path, disk: Mapping[str, Any]) -> Path:
 
 
 async def bring_to(
-    directory: Path, disks: Sequence[dict[str, Any]], images: Mapping[str, tuple[Path, int]]
+    directory: Path,
+    disks: Sequence[dict[str, Any]],
+    images: Mapping[str, tuple[Path, int]],
+    default_size: int = DEFAULT_SIZE,
 ) -> None:
     """Make the files of a stopped VM what ``disks`` says: made, grown or removed.
 
-    ``images``: uuid → its disk and its size in bytes. A missing ``size`` (MiB) is filled in.
+    ``images``: uuid → its disk and its size in bytes. A missing ``size`` (MiB) is filled in:
+    ``default_size``, or what the image needs.
     Errors: ``DriverError``.
     """
     place = directory / "disks"
@@ -75,7 +79,7 @@ async def bring_to(
     for disk in disks:
         path = file_of(directory, disk)
         if not path.exists():
-            await _make(path, disk, images)
+            await _make(path, disk, images, default_size)
         else:
             present = await virtual_size(path)
             if disk.get("size") and disk["size"] * _MIB > present:
@@ -85,14 +89,16 @@ async def bring_to(
         path.chmod(0o600)
 
 
-async def _make(path: Path, disk: dict[str, Any], images: Mapping[str, tuple[Path, int]]) -> None:
+async def _make(
+    path: Path, disk: dict[str, Any], images: Mapping[str, tuple[Path, int]], default_size: int
+) -> None:
     temporary = path.with_name(f".{path.name}.new")
     temporary.unlink(missing_ok=True)
     image = disk.get("image_uuid")
     if image:
         source, size = images[image]
         least = -(-size // _MIB)
-        asked = disk.get("size") or max(least, DEFAULT_SIZE)
+        asked = disk.get("size") or max(least, default_size)
         if asked < least:
             raise DriverError(
                 f"Invalid VM payload: disk {disk['path']} of {asked} MiB cannot hold image {image}"
