@@ -67,7 +67,7 @@ def test_a_node_without_room_is_explained(vetro: Installation) -> None:
     vetro.run("env", "add", "room", "HelloScript", *arguments)
     assert vetro.http("POST", f"/compute/servers/{server}", {"reserved": True})[0] == 204
     text = " ".join(vetro.run("env", "deploy", "room", code=1).split())
-    assert "No allocatable servers found" in text
+    assert "No compute resources available" in text
     assert "Server is reserved" in text
     assert vetro.http("POST", f"/compute/servers/{server}", {"reserved": False})[0] == 204
     assert "The script printed: fits" in vetro.run("env", "deploy", "room")

@@ -86,6 +86,8 @@ class Placed:
     server: Body | None
     #: The VM was there before: nothing was chosen.
     known: bool = False
+    #: Servers that are not considered for any VM, and why: said only when nothing was chosen.
+    left_out: dict[str, str] = field(default_factory=dict[str, str])
 
 
 class Placement:
@@ -308,10 +310,22 @@ class Placement:
 
     def _placed(self, outcome: Outcome, uuid: str) -> Placed:
         if outcome.chosen is None:
-            return Placed(outcome, uuid, None)
+            return Placed(outcome, uuid, None, left_out=self._left_out())
         record = self.index.fleet.records[self.index.fleet.position[outcome.chosen]]
         server = {name: value for name, value in record.server.items() if name != "vms"}
         return Placed(outcome, uuid, {**server, **outcome.properties()})
+
+    def _left_out(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for record in self.index.fleet.records:
+            server = record.server
+            if not server.get("setup"):
+                found[record.uuid] = "Server has not been set up"
+            elif server.get("reserved"):
+                found[record.uuid] = "Server is reserved"
+            elif server.get("headnode") and self.defaults.filter_headnode:
+                found[record.uuid] = "Server is a headnode"
+        return found
 
     def _log(self, body: Body, outcome: Outcome) -> None:
         vm = cast("Body", body["vm"])
@@ -379,11 +393,12 @@ def checked(body: Body, *, reserve: bool) -> Json:
         raise invalid_parameters({error.field: str(error)}) from error
 
 
-def no_place(outcome: Outcome) -> Fault:
-    """409 with the reason and the steps (§1.1)."""
+def no_place(placed: Placed) -> Fault:
+    """409 with the reason and the steps (§1.1); ours: who was not considered at all, and why."""
+    outcome = placed.outcome
     return Fault(
         str(outcome.error),
         status=409,
         type_=str(outcome.code),
-        extra={"steps": outcome.steps_json()},
+        extra={"steps": outcome.steps_json(), "not_considered": placed.left_out},
     )

@@ -43,7 +43,7 @@ def placement_handlers(
         checked(body, reserve=False)
         placed = await service.placement.allocate(body)
         if placed.outcome.chosen is None:
-            raise no_place(placed.outcome)
+            raise no_place(placed)
         explain = body.get("explain") not in (False, "false")
         return {
             "server": placed.server,

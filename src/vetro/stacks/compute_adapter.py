@@ -627,7 +627,8 @@ def _floating(found: Mapping[str, Json]) -> FloatingIpInfo:
 def _failure(error: ComputeError) -> ResourceFailure:
     if error.code == "NoAllocatableServersError":
         steps: list[Any] = error.body.get("steps") or []
-        return PlacementFailure(f"{error.message}{_reasons(steps)}", details=steps)
+        absent: dict[str, str] = error.body.get("not_considered") or {}
+        return PlacementFailure(f"{error.message}{_reasons(steps, absent)}", details=steps)
     message = error.message
     fields = error.body.get("errors")
     if isinstance(fields, list):
@@ -636,9 +637,9 @@ def _failure(error: ComputeError) -> ResourceFailure:
     return ResourceFailure(message, details={"status": error.status, "code": error.code})
 
 
-def _reasons(steps: Sequence[Mapping[str, Json]]) -> str:
+def _reasons(steps: Sequence[Mapping[str, Json]], absent: Mapping[str, str]) -> str:
     """Why servers were left out, of a few of them: each server's own reason."""
-    found: dict[str, str] = {}
+    found: dict[str, str] = dict(absent)
     for step in steps:
         reasons: Mapping[str, str] = step.get("reasons") or {}
         found.update({name: text for name, text in reasons.items() if name not in ("*", "skip")})
