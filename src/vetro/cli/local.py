@@ -10,7 +10,6 @@ loaded only for packages that mention `io.murano`; their back ends are the in-me
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -121,9 +120,9 @@ class World:
         """A session; with the class library it has a cloud in memory of its own."""
         services: Any = None
         if self.has_library:
-            from vetro.engine.memory import MemoryCloud
+            from vetro.cli.local_cloud import memory_cloud
 
-            cloud = MemoryCloud(Path(tempfile.gettempdir()))
+            cloud = memory_cloud()
             self.clouds.append(cloud)
             services = cloud.services()
         return self.runtime.session(effects=effects, limits=limits, services=services)

@@ -1,0 +1,23 @@
+"""The sample packages bring test classes, which pass and leave no statement untried."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+LIBRARY = Path(__file__).parents[2] / "library"
+SAMPLES = sorted(
+    path.parent for path in LIBRARY.glob("*/manifest.yaml") if path.parent.name != "io.murano"
+)
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda path: path.name)
+def test_a_sample_passes_its_own_tests(invoke, sample):
+    """`vetro test` of the package as it ships."""
+    code, text = invoke("test", sample, "--json", "--coverage", "--jobs", "1")
+    document = json.loads(text)
+    failures = [item["trace"] for item in document["tests"] if item["outcome"] != "passed"]
+    assert failures == []
+    assert code == 0
+    assert len(document["tests"]) >= 3
+    assert document["coverage"]["percent"] == 100.0, document["coverage"]
