@@ -10,6 +10,7 @@ from litestar import Request, Response, delete, get, patch, post
 from litestar.params import FromPath
 from litestar.response import File
 
+from vetro.catalog import bodies
 from vetro.catalog.search import parse_query
 from vetro.catalog.store import Catalog, UploadMetadata
 from vetro.http import (
@@ -77,14 +78,14 @@ def _package_parts(parts: list[Part]) -> tuple[Path, UploadMetadata]:
 def package_handlers(catalog: Catalog, *, package_size_limit: int) -> list[Any]:
     """The handlers of packages; ``package_size_limit`` in bytes."""
 
-    @get("/v1/catalog/packages")
+    @get("/v1/catalog/packages", operation_class=bodies.SEARCH)
     async def search(request: AnyRequest) -> dict[str, Any]:
         """Packages that match, a page at a time."""
         query = parse_query([(k, str(v)) for k, v in request.query_params.multi_items()])
         views, marker = await catalog.search(principal_of(request), query)
         return {"packages": views, **({"next_marker": marker} if marker else {})}
 
-    @post("/v1/catalog/packages", status_code=200)
+    @post("/v1/catalog/packages", status_code=200, operation_class=bodies.UPLOAD)
     async def upload(request: AnyRequest) -> dict[str, Any]:
         """Check and add a package archive."""
         path, metadata = await receive_package(request, catalog.blobs.directory, package_size_limit)
@@ -95,7 +96,7 @@ def package_handlers(catalog: Catalog, *, package_size_limit: int) -> list[Any]:
         """One package."""
         return await catalog.show(principal_of(request), package_id)
 
-    @patch("/v1/catalog/packages/{package_id:str}")
+    @patch("/v1/catalog/packages/{package_id:str}", operation_class=bodies.PATCH)
     async def change(request: AnyRequest, package_id: FromPath[str]) -> dict[str, Any]:
         """Change what may be changed of a package."""
         body = await read_json(request, (PATCH_TYPE,))
@@ -134,12 +135,12 @@ def package_handlers(catalog: Catalog, *, package_size_limit: int) -> list[Any]:
 def category_handlers(catalog: Catalog) -> list[Any]:
     """The handlers of categories."""
 
-    @get("/v1/catalog/categories")
+    @get("/v1/catalog/categories", operation_class=bodies.CATEGORIES)
     async def listing(request: AnyRequest) -> dict[str, Any]:
         """Categories, sorted and paged."""
         return _page(await catalog.list_categories(), dict(request.query_params.items()))
 
-    @post("/v1/catalog/categories", status_code=200)
+    @post("/v1/catalog/categories", status_code=200, operation_class=bodies.ADD_CATEGORY)
     async def add(request: AnyRequest) -> dict[str, Any]:
         """Create a category."""
         body = await read_json(request)

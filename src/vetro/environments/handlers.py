@@ -12,6 +12,7 @@ from litestar.params import FromPath
 from sqlalchemy import select
 
 from vetro.catalog import empty
+from vetro.environments import bodies
 from vetro.environments.model import (
     check_services,
     delete_path,
@@ -54,7 +55,7 @@ def json_response(value: Any) -> Response[Any]:
 def environment_handlers(store: EnvironmentStore, work: TaskStore) -> list[Any]:
     """The handlers of environments and sessions."""
 
-    @get("/v1/environments")
+    @get("/v1/environments", operation_class=bodies.LIST)
     async def listing(request: AnyRequest) -> dict[str, Any]:
         """Environments of the project."""
         rows = await store.listing(
@@ -64,24 +65,24 @@ def environment_handlers(store: EnvironmentStore, work: TaskStore) -> list[Any]:
         )
         return {"environments": rows}
 
-    @post("/v1/environments", status_code=200)
+    @post("/v1/environments", status_code=200, operation_class=bodies.CREATE)
     async def create(request: AnyRequest) -> dict[str, Any]:
         """Create an environment."""
         body = await read_json(request, limit_bytes=MODEL_LIMIT)
         return await store.create(principal_of(request), body)
 
-    @get("/v1/environments/{environment_id:str}")
+    @get("/v1/environments/{environment_id:str}", operation_class=bodies.READ)
     async def show(request: AnyRequest, environment_id: FromPath[str]) -> dict[str, Any]:
         """An environment with its applications."""
         return await store.show(principal_of(request), environment_id, session_of(request))
 
-    @put("/v1/environments/{environment_id:str}")
+    @put("/v1/environments/{environment_id:str}", operation_class=bodies.RENAME)
     async def rename(request: AnyRequest, environment_id: FromPath[str]) -> dict[str, Any]:
         """Rename an environment."""
         body = await read_json(request)
         return await store.rename(principal_of(request), environment_id, body)
 
-    @delete("/v1/environments/{environment_id:str}", status_code=200)
+    @delete("/v1/environments/{environment_id:str}", status_code=200, operation_class=bodies.REMOVE)
     async def remove(request: AnyRequest, environment_id: FromPath[str]) -> Response[Any]:
         """Destroy an environment, or with ``abandon=true`` only forget it."""
         abandon = str(request.query_params.get("abandon", "")).lower() == "true"
@@ -145,7 +146,7 @@ def service_handlers(database: Database, store: EnvironmentStore) -> list[Any]:
 
     base = "/v1/environments/{environment_id:str}/services"
 
-    @get([base, base + "/{path:path}"])
+    @get([base, base + "/{path:path}"], operation_class=bodies.READ)
     async def read(
         request: AnyRequest, environment_id: FromPath[str], path: FromPath[str] = ""
     ) -> Response[Any]:
@@ -156,7 +157,7 @@ def service_handlers(database: Database, store: EnvironmentStore) -> list[Any]:
             return json_response(with_status(objects.get("services", []), status))
         return json_response(get_path(objects.get("services", []), parts))
 
-    @post([base, base + "/{path:path}"], status_code=200)
+    @post([base, base + "/{path:path}"], status_code=200, operation_class=bodies.ADD_SERVICES)
     async def append(
         request: AnyRequest, environment_id: FromPath[str], path: FromPath[str] = ""
     ) -> Response[Any]:
@@ -182,7 +183,7 @@ def service_handlers(database: Database, store: EnvironmentStore) -> list[Any]:
 
         return json_response(await change(request, environment_id, add))
 
-    @put([base, base + "/{path:path}"])
+    @put([base, base + "/{path:path}"], operation_class=bodies.PUT_SERVICES)
     async def replace(
         request: AnyRequest, environment_id: FromPath[str], path: FromPath[str] = ""
     ) -> Response[Any]:
@@ -206,7 +207,7 @@ def service_handlers(database: Database, store: EnvironmentStore) -> list[Any]:
 
         return json_response(await change(request, environment_id, set_value))
 
-    @delete([base, base + "/{path:path}"], status_code=200)
+    @delete([base, base + "/{path:path}"], status_code=200, operation_class=bodies.READ)
     async def remove(
         request: AnyRequest, environment_id: FromPath[str], path: FromPath[str] = ""
     ) -> Response[Any]:
@@ -224,7 +225,7 @@ def service_handlers(database: Database, store: EnvironmentStore) -> list[Any]:
 
     model_path = "/v1/environments/{environment_id:str}/model"
 
-    @get([model_path, model_path + "/{path:path}"])
+    @get([model_path, model_path + "/{path:path}"], operation_class=bodies.READ)
     async def read_model(
         request: AnyRequest, environment_id: FromPath[str], path: FromPath[str] = ""
     ) -> Response[Any]:
@@ -232,7 +233,7 @@ def service_handlers(database: Database, store: EnvironmentStore) -> list[Any]:
         objects, _ = await read_objects(request, environment_id)
         return json_response(get_path(objects, segments(path)))
 
-    @patch(model_path)
+    @patch(model_path, operation_class=bodies.PATCH_MODEL)
     async def change_model(request: AnyRequest, environment_id: FromPath[str]) -> Response[Any]:
         """Patch the object model."""
         body = await read_json(request, (MODEL_PATCH,), limit_bytes=MODEL_LIMIT)
@@ -265,7 +266,7 @@ def deployment_handlers(database: Database, store: EnvironmentStore, work: TaskS
         """Deployments of an environment, newest first."""
         return {"deployments": await work.deployments(principal_of(request), environment_id)}
 
-    @get(base + "/deployments/{deployment_id:str}")
+    @get(base + "/deployments/{deployment_id:str}", operation_class=bodies.REPORTS)
     async def reports(
         request: AnyRequest, environment_id: FromPath[str], deployment_id: FromPath[str]
     ) -> dict[str, Any]:
@@ -287,7 +288,11 @@ def deployment_handlers(database: Database, store: EnvironmentStore, work: TaskS
             found = [one for one in found if one.entity_id in entities]
         return {"reports": [work.report_view(one) for one in found]}
 
-    @get(base + "/deployments/{deployment_id:str}/events", opt=ANY_ACCEPT)
+    @get(
+        base + "/deployments/{deployment_id:str}/events",
+        opt=ANY_ACCEPT,
+        operation_class=bodies.EVENTS,
+    )
     async def events(
         request: AnyRequest, environment_id: FromPath[str], deployment_id: FromPath[str]
     ) -> Any:
@@ -327,7 +332,7 @@ def deployment_handlers(database: Database, store: EnvironmentStore, work: TaskS
 
         return event_stream(request, source())
 
-    @get(base + "/lastStatus")
+    @get(base + "/lastStatus", operation_class=bodies.READ)
     async def last_status(request: AnyRequest, environment_id: FromPath[str]) -> dict[str, Any]:
         """The newest report of each application."""
         async with database.read() as tx:
@@ -348,7 +353,7 @@ def deployment_handlers(database: Database, store: EnvironmentStore, work: TaskS
             result[service["?"]["id"]] = work.report_view(best) if best is not None else None
         return {"lastStatuses": result}
 
-    @post(base + "/actions/{action_id:str}", status_code=200)
+    @post(base + "/actions/{action_id:str}", status_code=200, operation_class=bodies.ACTION)
     async def call_action(
         request: AnyRequest, environment_id: FromPath[str], action_id: FromPath[str]
     ) -> dict[str, Any]:

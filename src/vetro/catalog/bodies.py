@@ -1,0 +1,43 @@
+"""What the calls of the catalog take, for the OpenAPI document (catalog-api.md §6.2, §6.3)."""
+
+from __future__ import annotations
+
+from vetro.http import an_object, describes
+
+_TEXT = {"type": "string"}
+_SEARCH = (
+    *("catalog", "include_disabled", "owned", "id", "category", "tag", "fqn", "name"),
+    *("class_name", "type", "version", "search", "order_by", "sort_dir", "limit", "marker"),
+)
+
+SEARCH = describes(query=dict.fromkeys(_SEARCH, _TEXT))
+UPLOAD = describes(
+    body=an_object(
+        {"file": {"type": "string", "format": "binary"}, "__metadata__": _TEXT}, ["file"]
+    ),
+    content_type="multipart/form-data",
+)
+PATCH = describes(
+    body={
+        "type": "array",
+        "items": an_object(
+            {
+                "op": {"type": "string", "enum": ["add", "replace", "remove"]},
+                "path": {
+                    "type": "string",
+                    "enum": [
+                        *("/categories", "/tags", "/is_public"),
+                        *("/enabled", "/description", "/name"),
+                    ],
+                },
+                "value": {},
+            },
+            ["op", "path"],
+        ),
+    },
+    content_type="application/murano-packages-json-patch",
+)
+CATEGORIES = describes(query=dict.fromkeys(("sort_keys", "sort_dir", "limit", "marker"), _TEXT))
+ADD_CATEGORY = describes(
+    body=an_object({"name": {"type": "string", "minLength": 1, "maxLength": 80}}, ["name"])
+)

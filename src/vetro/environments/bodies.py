@@ -1,0 +1,49 @@
+"""What the calls of environments take, for the OpenAPI document (catalog-api.md §5)."""
+
+from __future__ import annotations
+
+from vetro.http import an_object, describes
+
+_TEXT = {"type": "string"}
+_NAME = {"type": "string", "minLength": 1, "maxLength": 255}
+_SESSION = {"X-Configuration-Session": _TEXT}
+_MAYBE_TEXT = {"type": ["string", "null"]}
+_SERVICE = an_object({"?": an_object({"type": _TEXT, "id": _TEXT}, ["type"])}, ["?"])
+
+LIST = describes(query={"all_tenants": _TEXT, "tenant": _TEXT})
+CREATE = describes(
+    body=an_object(
+        {
+            "name": _NAME,
+            "description_text": _TEXT,
+            "region": _MAYBE_TEXT,
+            "defaultNetworks": {"type": ["object", "null"]},
+        },
+        ["name"],
+    )
+)
+RENAME = describes(body=an_object({"name": _NAME}, ["name"]))
+REMOVE = describes(query={"abandon": _TEXT})
+READ = describes(headers=_SESSION)
+ADD_SERVICES = describes(
+    body={"oneOf": [_SERVICE, {"type": "array", "items": _SERVICE}]}, headers=_SESSION
+)
+PUT_SERVICES = describes(body={}, headers=_SESSION)
+PATCH_MODEL = describes(
+    body={
+        "type": "array",
+        "items": an_object(
+            {
+                "op": {"type": "string", "enum": ["add", "replace", "remove"]},
+                "path": _TEXT,
+                "value": {},
+            },
+            ["op", "path"],
+        ),
+    },
+    content_type="application/env-model-json-patch",
+    headers=_SESSION,
+)
+REPORTS = describes(query={"service_id": _TEXT})
+EVENTS = describes(headers={"Last-Event-ID": _TEXT})
+ACTION = describes(body={"type": ["object", "null"]}, required=False)
