@@ -264,12 +264,20 @@ def handler_of(service: ComputeService, endpoint: Endpoint) -> HTTPRouteHandler:
         status_code=200,
         opt=ANY_ACCEPT if endpoint.any_accept else None,
         operation_class=_described(endpoint),
-        operation_id=lambda _handler, method, _path: f"{endpoint.name}_{method}".replace(
-            f"_{verbs[0]}", ""
-        ),
+        operation_id=_operation_id(endpoint),
         summary=endpoint.name,
         deprecated=endpoint.deprecated,
     )(handle)
+
+
+def _operation_id(endpoint: Endpoint) -> Callable[[Any, Any, Any], str]:
+    first = endpoint.verbs.split()[0]
+
+    def name(_handler: Any, method: Any, _path: Any) -> str:
+        verb = str(getattr(method, "value", method))
+        return endpoint.name if verb == first else f"{endpoint.name}By{verb.title()}"
+
+    return name
 
 
 def _schema(param: Param) -> Schema:
@@ -333,11 +341,12 @@ def _described(endpoint: Endpoint) -> type[Operation]:
                 description=f"for {endpoint.access.value} only", content=error
             )
 
-    return type(
-        f"{endpoint.name}Operation",
-        (Operation,),
-        {"__post_init__": describe, "__doc__": endpoint.name},
-    )
+    class Described(Operation):
+        def __init__(self, *args: Any, **given: Any) -> None:
+            super().__init__(*args, **given)
+            describe(self)
+
+    return Described
 
 
 _ERROR = Schema(

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import uuid
 from typing import Any, cast
+from urllib.parse import unquote
 
 from litestar.types import Receive, Scope, Send
 
@@ -24,6 +25,21 @@ _PATH = re.compile(
 )
 _TEMPLATE = "/servers/{server_uuid:str}/events/heartbeat"
 _EMPTY = (b"", b"{}")
+
+
+def dataset_path(scope: dict[str, Any]) -> str:
+    """The path with the slashes of a dataset's name still encoded: it is one segment (§8.1).
+
+    ``pool%2Fname`` reaches the application decoded, as two segments; the raw path tells.
+    """
+    path: str = scope["path"]
+    raw = scope.get("raw_path") or b""
+    marker = "/datasets/"
+    _, found, rest = raw.decode("latin-1").partition(marker)
+    if not found:
+        return path
+    segments = [unquote(segment).replace("/", "%2F") for segment in rest.split("/")]
+    return path.partition(marker)[0] + marker + "/".join(segments)
 
 
 class HeartbeatLane(Envelope):
@@ -50,6 +66,8 @@ class HeartbeatLane(Envelope):
                 if request_id is not None:
                     await self._answer(given, match[1].lower(), request_id, receive, send)
                     return
+        if given["type"] == "http" and "/datasets/" in given["path"]:
+            scope = cast("Scope", {**given, "path": dataset_path(given)})
         await self._inner(scope, receive, send)
 
     def _welcome(self, headers: list[tuple[bytes, bytes]], server_uuid: str) -> bytes | None:

@@ -115,6 +115,11 @@ def _anything(_name: str, _value: Json) -> list[str]:
 OBJECT = Rule("object", _object, {"type": "object"})
 STRING = Rule("string", _string, {"type": "string"})
 TRIM = Rule("trim", _trim, {"type": "string"})
+TRIM_OR_NULL = Rule(
+    "trim or null",
+    lambda name, value: [] if value is None else _trim(name, value),
+    {"type": ["string", "null"]},
+)
 ARRAY = Rule("array", _array, {"type": "array", "items": {}})
 NUMBER = Rule("number", _number, {"type": "number"})
 NATURAL = Rule("natural", _natural, {"type": "number", "minimum": 0})

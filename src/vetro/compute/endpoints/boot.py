@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from vetro.compute.calls import Answer, Call, Endpoint
-from vetro.compute.parameters import FILTER, OBJECT, TRIM, Param, body, boolean_of, query
+from vetro.compute.parameters import (
+    FILTER,
+    OBJECT,
+    TRIM,
+    TRIM_OR_NULL,
+    Param,
+    Rule,
+    body,
+    boolean_of,
+    query,
+)
 from vetro.compute.records import Json, Record
 
 NAMES = ("platform", "kernel_args", "kernel_flags", "boot_modules", "serial", "default_console")
@@ -50,16 +60,16 @@ async def platforms(call: Call) -> Json:
     return await call.service.boot.platforms(with_os=boolean_of(call.get("os")) or False)
 
 
-def _params(*aliases: str) -> tuple[Param, ...]:
+def _params(text: Rule, *aliases: str) -> tuple[Param, ...]:
     return (
-        *body(TRIM, "platform", "default_console", "serial"),
+        *body(text, "platform", "default_console", "serial"),
         Param("kernel_args", OBJECT, aliases=aliases),
         Param("kernel_flags", OBJECT, aliases=("kernel_values",)),
         Param("boot_modules"),
     )
 
 
-_SET, _UPDATE = _params("boot_params"), _params("params", "boot_params")
+_SET, _UPDATE = _params(TRIM, "boot_params"), _params(TRIM_OR_NULL, "params", "boot_params")
 
 ENDPOINTS = [
     Endpoint("BootParamsGetDefault", "GET", "/boot/default", get_default),

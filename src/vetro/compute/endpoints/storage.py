@@ -51,27 +51,32 @@ async def create_dataset(call: Call) -> Json:
     await _do(call, "zfs_create_dataset", "cannot create dataset", params)
 
 
+def _dataset(call: Call) -> str:
+    """The dataset of the path: its slashes come encoded."""
+    return str(call.request.path_params["dataset"]).replace("%2F", "/")
+
+
 async def destroy_dataset(call: Call) -> Json:
     """Destroy a dataset or a snapshot."""
-    params = {"dataset": call.get("dataset")}
+    params = {"dataset": _dataset(call)}
     await _do(call, "zfs_destroy_dataset", "cannot destroy dataset", params)
 
 
 async def create_snapshot(call: Call) -> Json:
     """Make a snapshot of a dataset."""
-    params = {"dataset": f"{call.get('dataset')}@{call.get('name')}"}
+    params = {"dataset": f"{_dataset(call)}@{call.get('name')}"}
     await _do(call, "zfs_snapshot_dataset", "cannot create snapshot", params)
 
 
 async def rollback(call: Call) -> Json:
     """Take a dataset back to a snapshot."""
-    params = {"dataset": f"{call.get('dataset')}@{call.get('name')}"}
+    params = {"dataset": f"{_dataset(call)}@{call.get('name')}"}
     await _do(call, "zfs_rollback_dataset", "cannot roll back", params)
 
 
 async def list_snapshots(call: Call) -> Json:
     """A dataset's snapshots."""
-    params = {"dataset": call.get("dataset")}
+    params = {"dataset": _dataset(call)}
     told = await _do(call, "zfs_list_snapshots", "cannot list snapshots", params)
     return _plain(told, "snapshots", "datasets")
 
@@ -89,13 +94,13 @@ async def all_properties(call: Call) -> Json:
 
 async def properties(call: Call) -> Json:
     """Properties of one dataset."""
-    params = {"dataset": call.get("dataset"), **_wanted(call)}
+    params = {"dataset": _dataset(call), **_wanted(call)}
     return await _do(call, "zfs_get_properties", "cannot get properties", params)
 
 
 async def set_properties(call: Call) -> Json:
     """Set properties of a dataset."""
-    params = {"dataset": call.get("dataset"), "properties": call.get("properties")}
+    params = {"dataset": _dataset(call), "properties": call.get("properties")}
     await _do(call, "zfs_set_properties", "cannot set properties", params)
 
 
