@@ -35,7 +35,11 @@ def default_data_dir() -> Path:
 
 @dataclass(frozen=True)
 class ServerSection:
-    """How the process listens and where it keeps its state."""
+    """How the process listens and where it keeps its state.
+
+    ``allowed_origins``: web origins whose pages may use the API (``*``: any). ``trust_proxy``: believe
+    ``Forwarded`` and ``X-Forwarded-*``; only for a service that is reached through its proxy alone.
+    """
 
     host: str = "127.0.0.1"
     port: int = 8082
@@ -45,6 +49,8 @@ class ServerSection:
     log_format: str = "console"
     drain_seconds: float = 20.0
     debug: bool = False
+    allowed_origins: list[str] = field(default_factory=list[str])
+    trust_proxy: bool = False
 
 
 @dataclass(frozen=True)

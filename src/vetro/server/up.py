@@ -124,7 +124,7 @@ class _Up:
 
     async def serve(self, main: socket.socket, guests: socket.socket | None) -> None:
         """Assemble, serve, and run until a signal."""
-        from vetro.http import assemble, serve
+        from vetro.http import Cors, assemble, serve
 
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
@@ -133,9 +133,15 @@ class _Up:
         async with AsyncExitStack() as stack:
             rooms = await stack.enter_async_context(self._rooms(port_of(main)))
             faces, agents, database = rooms
+            origins = self.settings.server.allowed_origins
             serving = asyncio.create_task(
                 serve(
-                    assemble([*faces, agents], readiness=self._readiness),
+                    assemble(
+                        [*faces, agents],
+                        readiness=self._readiness,
+                        cors=Cors(origins) if origins else None,
+                        trust_proxy=self.settings.server.trust_proxy,
+                    ),
                     [main],
                     stop,
                     drain_seconds=self.settings.server.drain_seconds,
