@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -95,7 +96,8 @@ class Laboratory:
         """One task; the model is not changed."""
         session = self.session()
         reply = await session.run_task_async({"action": action, "model": copy.deepcopy(model)})
-        reply.model = stored_model(reply, model.get("Objects") is None)
+        # As it comes back from the database: nothing in it is shared.
+        reply.model = json.loads(json.dumps(stored_model(reply, model.get("Objects") is None)))
         return reply
 
     async def deploy(self, model: Model, *, fails: bool = False) -> Model:

@@ -44,6 +44,7 @@ class EngineSettings:
     external_network: str = "ext-net"
     router_name: str = "murano-default-router"
     create_router: bool = True
+    rabbitmq_ca_certs: str = ""
     log_level: str = "info"
     log_format: str = "console"
 
@@ -84,7 +85,7 @@ class EngineSettings:
                 "virtual_host": "/",
                 "ssl": False,
                 "ssl_version": "",
-                "ca_certs": "",
+                "ca_certs": self.rabbitmq_ca_certs,
                 "insecure": False,
             },
             "engine": {
