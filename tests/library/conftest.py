@@ -59,6 +59,8 @@ class Laboratory:
         self.model: Model | None = None
         self.resources: dict[str, str | bytes] = {}
         """Resources of the package that probes are in."""
+        self.extra = ""
+        """Classes beside the probe's."""
         self.libraries: list[Any] = []
         """Packages beside it, which it requires."""
 
@@ -127,10 +129,15 @@ class Laboratory:
         lines = "\n".join("      " + line for line in textwrap.dedent(body).strip().splitlines())
         declared = "\n".join(f"  {name}: {{Contract: $.class(std:Object)}}" for name in properties)
         self.packages = []
-        self.add_class(PROBE.format(body=lines, properties=declared or "  unused: {Contract: $}"))
+        text = PROBE.format(body=lines, properties=declared or "  unused: {Contract: $}")
+        self.add_class(text.strip() + "\n---\n" + self.extra.strip() if self.extra else text)
         if model is None:
             model = self.model or self.environment(networks={})
         root = model["Objects"]
+        for one in root["applications"]:
+            # `...` is what the last probe had.
+            kept = {name: one[name] for name, value in properties.items() if value is ...}
+            properties = {**properties, **kept}
         root["applications"] = [
             one for one in root["applications"] if one["?"]["id"] != "probe"
         ] + [self.application("probe", "test.Probe", **properties)]

@@ -191,6 +191,15 @@ class HeatStack:
             self._template = merged
             self._change()
 
+    def in_hot(self, ctx: CallContext) -> Json:
+        """Resources and outputs of the template in today's spelling, whatever its own is."""
+        template = respell(self._current(ctx), {"heat_template_version": VERSION})
+        found = {
+            "resources": section(template, "resources"),
+            "outputs": section(template, "outputs"),
+        }
+        return copy.deepcopy(found)
+
     def has_resource(self, ctx: CallContext, name: str) -> bool:
         """Whether the template has a resource of this name."""
         return name in section(self._current(ctx), "resources")
