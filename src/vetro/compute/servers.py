@@ -83,7 +83,8 @@ class ServerStore:
         master_key: str = "",
     ) -> None:
         self.database = database
-        self.heartbeats = heartbeats or Heartbeats(database, "alone")
+        # Not "or": a memory that is still empty is falsy.
+        self.heartbeats = heartbeats if heartbeats is not None else Heartbeats(database, "alone")
         self._datacenter = datacenter
         self._master_key = master_key
 
