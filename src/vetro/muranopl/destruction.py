@@ -57,7 +57,7 @@ class Collector:
         frames.extend(scheduler.suspended_frames())
         for frame in frames:
             while frame is not None:
-                if unit_of(frame.f_code.co_filename) is not None:
+                if unit_of(frame) is not None:
                     yield from frame.f_locals.values()
                 frame = frame.f_back
 

@@ -38,7 +38,7 @@ from .growth import Grown, grow_property
 from .objects import MuranoObject
 from .support import iterable_value
 from .targets import Key, Target, assign_into, assign_member, parse_target
-from .traces import CodeUnit
+from .traces import UNIT, CodeUnit
 from .types import MuranoType
 from .yamltree import Node, Scalar
 
@@ -206,7 +206,12 @@ class ClassScope:
             for number, slot in enumerate(self.emitter.slots):
                 name = f"s{number}"
                 namespace[name] = sites.in_legacy(namespace[name], slot.kind)
-        code = compile(unit.text, unit.filename, "exec", dont_inherit=True)
+        namespace[UNIT] = unit
+        cache = self.type.runtime.code_cache
+        if cache is None:
+            code = compile(unit.text, unit.filename, "exec", dont_inherit=True)
+        else:
+            code = cache.code(unit.text, unit.filename)
         exec(code, namespace)  # noqa: S102 - the text was generated here from a checked tree
 
     def _bind_property(self, slot: Slot) -> Any:
@@ -327,6 +332,8 @@ class FunctionWriter:
         fresh = self.scope.fresh()
         path = self.path_source(target.path)
         position = self._operation(target) or ", 'set', None"
+        if name in self.grown:
+            position = position.replace(", 'append',", ", 'grow',")
         return [
             f"{fresh} = {value}",
             f"{local} = {self.constant(assign_into)}(S, {self.constant(self.scope.type)}, {name!r}, "

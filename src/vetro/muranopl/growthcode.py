@@ -106,6 +106,8 @@ def write_growth(writer: FunctionWriter, target: Scalar, value: Node) -> list[st
         writer.scope.type, growth.name
     ):
         return None
+    if not growth.target.is_this and growth.target.variable not in writer.grown:
+        return None
     if growth.target.is_this:
         return _property_lines(writer, growth, target)
     return _variable_lines(writer, growth, target)

@@ -55,12 +55,12 @@ def choose(start: C, parents: Callable[[C], Sequence[C]], declares: Callable[[C]
     A chain that is a tail of another one loses: an override on one branch of a diamond hides what
     the other branch merely inherits.
     """
+    order = breadth_first(start, parents)
+    declaring = [item for item in order if declares(item)]
+    if len(declaring) <= 1 or declaring[0] == start:
+        return declaring[:1]
     chains = [chain for chain in declaration_chains(start, parents, declares) if chain]
-    if len(chains) == 1:
-        return [chains[0][0]]
-    if declares(start):
-        return [start]
-    return _heads(chains, breadth_first(start, parents))
+    return _heads(chains, order)
 
 
 def _heads(chains: Iterable[Chain[C]], order: Sequence[C]) -> list[C]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Protocol
 
 from . import statements as st
@@ -99,7 +100,7 @@ class BodyWriter:
         self._fresh += 1
         return f"{prefix}_{self._fresh}"
 
-    def at(self, position: Position, instruction: str) -> None:
+    def at(self, position: Position, instruction: str | Callable[[], str]) -> None:
         self.unit.at(position, instruction)
 
     # -- values --------------------------------------------------------------------------------
@@ -120,7 +121,7 @@ class BodyWriter:
         if not body:
             self.line("pass")
         for statement in body:
-            self.at(statement.position, describe(statement))
+            self.at(statement.position, partial(describe, statement))
             if self.probe is not None:
                 self.line(self.probe(statement.position))
             _WRITERS[type(statement)](self, statement)
@@ -308,7 +309,7 @@ class BodyWriter:
         self.line("try:")
         with self.block():
             self.write(statement.body)
-        self.at(statement.position, describe(statement))
+        self.at(statement.position, partial(describe, statement))
         self.line(f"except Exception as {error}:")
         with self.block():
             table = tuple(

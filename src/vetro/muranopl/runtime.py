@@ -20,6 +20,7 @@ from vetro.yaql.parser import parse
 
 from . import declarations, locking, metadata
 from .builtin import CORE, BuiltinCore
+from .codecache import CodeCache
 from .declarations import ClassDeclaration, Finding, MetaDeclaration
 from .effects import DirectEffects, EffectsPort, Json
 from .errors import (
@@ -62,7 +63,8 @@ class Runtime:
     declares and keeps the rest.
 
     `class_configs`: a directory of class config files (section 6), or a map from class name to
-    its map of values. `resolver` finds packages that were not added.
+    its map of values. `resolver` finds packages that were not added. `code_cache`: a directory in
+    which compiled classes are kept from run to run (`codecache`).
     """
 
     def __init__(
@@ -71,10 +73,12 @@ class Runtime:
         class_configs: Path | Mapping[str, Mapping[str, Json]] | None = None,
         resolver: PackageResolver | None = None,
         yaml_limits: YamlLimits | None = None,
+        code_cache: Path | CodeCache | None = None,
     ) -> None:
         self.resolver = resolver
         self.class_configs = class_configs
         self.yaml_limits = yaml_limits or YamlLimits()
+        self.code_cache = CodeCache(code_cache) if isinstance(code_cache, Path) else code_cache
         self.coverage: LineCoverage | None = None
         """Where classes compiled from now on note which statements run."""
         self.findings: list[Finding] = []
@@ -377,9 +381,15 @@ class Runtime:
             raise NoClassFound(
                 f'the file "{file}" of class "{name}" is not in package {package.name}'
             ) from error
-        documents = load_documents(
-            text, shown, parse_expression=parse_expression, limits=self.yaml_limits
-        )
+        cache = self.code_cache
+        source_key = f"{self.yaml_limits} {shown}"
+        documents = None if cache is None else cache.documents(text, source_key)
+        if documents is None:
+            documents = load_documents(
+                text, shown, parse_expression=parse_expression, limits=self.yaml_limits
+            )
+            if cache is not None:
+                cache.keep_documents(text, source_key, documents)
         for declaration in declarations.declare(documents, name):
             assert declaration.name is not None
             if declaration.name in package.declared:

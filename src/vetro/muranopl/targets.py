@@ -127,7 +127,7 @@ def assign_into(
     if root.__class__ is Grown:
         if operation == "set" and root.set(path, value):
             return root
-        if operation == "append" and root.extend(path, (value,), run.max_items):
+        if operation == "grow" and root.extend(path, (value,), run.max_items):
             return root
         root = root.settled()
     if root is None and (path or operation == "set"):
@@ -135,10 +135,12 @@ def assign_into(
     if isinstance(root, (MuranoObject, CastView, MuranoType)):
         assign_member(run, scope, root, path, value, operation, position)
         return root
-    if operation == "append" and root.__class__ in (Map, tuple):
-        grown = Grown(root)
-        if grown.extend(tuple(path), (value,), run.max_items):
-            return grown
+    if operation == "grow":
+        if root.__class__ in (Map, tuple):
+            grown = Grown(root)
+            if grown.extend(tuple(path), (value,), run.max_items):
+                return grown
+        operation = "append"
     return _rebuilt(
         run, scope, root, path, 0, value, operation, position, getrefcount(root) <= _ROOT
     )

@@ -8,29 +8,29 @@ somebody asks for one (muranopl.md section 11).
 from __future__ import annotations
 
 import sys
-import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from .errors import Position, StackFrame
 
 if TYPE_CHECKING:
     from .types import MuranoType
 
-_UNITS: weakref.WeakValueDictionary[str, CodeUnit] = weakref.WeakValueDictionary()
-_serial = 0
+_PREFIX = "<muranopl "
+UNIT = "y_unit"
+"""The global of a generated module that holds its unit: code is shared, modules are not."""
 
 
 @dataclass(slots=True)
 class _Line:
     method: str
     position: Position | None
-    instruction: str
+    instruction: str | Callable[[], str]
 
 
-@dataclass(slots=True, weakref_slot=True, eq=False)
+@dataclass(slots=True, eq=False)
 class CodeUnit:
     """One compiled piece of generated source and what its lines stand for."""
 
@@ -38,47 +38,53 @@ class CodeUnit:
     filename: str
     lines: list[str] = field(default_factory=list[str])
     table: dict[int, _Line] = field(default_factory=dict[int, _Line])
-    method: str = ""
-    _position: Position | None = None
-    _instruction: str = ""
+    _method: str = ""
+    _line: _Line | None = None
 
     @classmethod
     def create(cls, owner: MuranoType | None, title: str) -> CodeUnit:
-        """A new unit, known to `frames` as long as somebody holds it."""
-        global _serial
-        _serial += 1
-        unit = cls(owner, f"<muranopl {title} #{_serial}>")
-        _UNITS[unit.filename] = unit
-        return unit
+        """A new unit; the name of its file is the same in every process."""
+        return cls(owner, f"{_PREFIX}{title}>")
 
-    def at(self, position: Position | None, instruction: str = "") -> None:
+    @property
+    def method(self) -> str:
+        """The method whose lines are written now."""
+        return self._method
+
+    @method.setter
+    def method(self, name: str) -> None:
+        self._method = name
+        if self._line is not None:
+            self._line = _Line(name, self._line.position, self._line.instruction)
+
+    def at(self, position: Position | None, instruction: str | Callable[[], str] = "") -> None:
         """The lines written from now on stand for this place."""
-        self._position = position
-        self._instruction = instruction
+        self._line = None if position is None else _Line(self._method, position, instruction)
 
     def write(self, line: str, indent: int = 0) -> None:
         """Append a line of Python."""
         self.lines.append("    " * indent + line)
-        if self._position is not None:
-            self.table[len(self.lines)] = _Line(self.method, self._position, self._instruction)
+        if self._line is not None:
+            self.table[len(self.lines)] = self._line
 
     @property
     def text(self) -> str:
         return "\n".join(self.lines) + "\n"
 
 
-def unit_of(filename: str) -> CodeUnit | None:
-    """The unit whose code has the file name."""
-    return _UNITS.get(filename) if filename.startswith("<muranopl ") else None
+def unit_of(frame: FrameType) -> CodeUnit | None:
+    """The unit whose code runs in a frame."""
+    if frame.f_code.co_filename.startswith(_PREFIX):
+        return cast("CodeUnit | None", frame.f_globals.get(UNIT))
+    return None
 
 
 def calling_type(depth: int = 1) -> MuranoType | None:
     """The class whose code is nearest on the Python stack of the running green thread."""
     frame: FrameType | None = sys._getframe(depth)  # pyright: ignore[reportPrivateUsage]
     while frame is not None:
-        name = frame.f_code.co_filename
-        if name.startswith("<muranopl "):
-            unit = _UNITS.get(name)
+        if frame.f_code.co_filename.startswith(_PREFIX):
+            unit = unit_of(frame)
             if unit is not None and unit.owner is not None:
                 return unit.owner
         frame = frame.f_back
@@ -90,25 +96,28 @@ def _frame(unit: CodeUnit, lineno: int) -> StackFrame | None:
     if line is None or not line.method:
         return None
     name = unit.owner.name if unit.owner is not None else "?"
-    return StackFrame(name, line.method, line.position, line.instruction)
+    instruction = line.instruction if isinstance(line.instruction, str) else line.instruction()
+    return StackFrame(name, line.method, line.position, instruction)
 
 
-_Place = tuple[str, int, str]
-"""File name, line, name of the Python function."""
+_Place = tuple[CodeUnit, int, str]
+"""Unit, line, name of the Python function."""
 
 
 def _from_traceback(traceback: TracebackType | None) -> Iterator[_Place]:
     while traceback is not None:
-        code = traceback.tb_frame.f_code
-        yield code.co_filename, traceback.tb_lineno, code.co_name
+        unit = unit_of(traceback.tb_frame)
+        if unit is not None:
+            yield unit, traceback.tb_lineno, traceback.tb_frame.f_code.co_name
         traceback = traceback.tb_next
 
 
 def _from_stack(frame: FrameType | None) -> list[_Place]:
     places: list[_Place] = []
     while frame is not None:
-        code = frame.f_code
-        places.append((code.co_filename, frame.f_lineno, code.co_name))
+        unit = unit_of(frame)
+        if unit is not None:
+            places.append((unit, frame.f_lineno, frame.f_code.co_name))
         frame = frame.f_back
     places.reverse()
     return places
@@ -120,10 +129,7 @@ def to_frames(places: Iterator[_Place] | list[_Place]) -> list[StackFrame]:
     The lambdas of a statement belong to the frame of its method.
     """
     frames: list[StackFrame] = []
-    for filename, lineno, function in places:
-        unit = unit_of(filename)
-        if unit is None:
-            continue
+    for unit, lineno, function in places:
         frame = _frame(unit, lineno)
         if frame is None:
             continue

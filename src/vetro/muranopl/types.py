@@ -331,7 +331,11 @@ class MuranoType:
         """The declarations the name means here: none, one, or several unrelated ones."""
         known = self._property_choice.get(name)
         if known is None:
-            owners = inheritance.choose(self, _parents, lambda t: name in t.properties)
+            owners = [item for item in self.ancestors if name in item.properties]
+            if len(owners) > 1 and owners[0] is not self:
+                owners = inheritance.choose(self, _parents, lambda t: name in t.properties)
+            else:
+                del owners[1:]
             known = self._property_choice[name] = [owner.properties[name] for owner in owners]
         return known
 
@@ -339,7 +343,11 @@ class MuranoType:
         """The definitions the name means here: none, one, or several unrelated ones."""
         known = self._method_choice.get(name)
         if known is None:
-            owners = inheritance.choose(self, _parents, lambda t: name in t.methods)
+            owners = [item for item in self.ancestors if name in item.methods]
+            if len(owners) > 1 and owners[0] is not self:
+                owners = inheritance.choose(self, _parents, lambda t: name in t.methods)
+            else:
+                del owners[1:]
             known = self._method_choice[name] = [owner.methods[name] for owner in owners]
         return known
 
