@@ -9,6 +9,7 @@ loaded only for packages that mention `io.murano`; their back ends are the in-me
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -94,6 +95,19 @@ def library_directory() -> Path:
     return inside if inside.is_dir() else root.parents[1] / "library"
 
 
+def code_cache_directory() -> Path | None:
+    """Where compiled classes are kept from run to run: `VETRO_CODE_CACHE` (empty: nowhere), else
+    `vetro/code` in the user's cache directory."""
+    given = os.environ.get("VETRO_CODE_CACHE")
+    if given is not None:
+        return Path(given) if given else None
+    base = os.environ.get("XDG_CACHE_HOME")
+    try:
+        return (Path(base) if base else Path.home() / ".cache") / "vetro" / "code"
+    except RuntimeError:  # a user without home
+        return None
+
+
 def mentions_core(package: Package) -> bool:
     """Whether a package's classes or requirements name the class library."""
     if package.full_name == _CORE or _CORE in package.requirements:
@@ -161,12 +175,12 @@ def open_world(
     beside = [path.resolve().parent for path in paths]
     resolver = SearchPath([*libraries, *beside, library_directory()])
     needed = any(mentions_core(package) for package in opened) if library is None else library
-    runtime = Runtime(resolver=resolver)
+    runtime = Runtime(resolver=resolver, code_cache=code_cache_directory())
     runtime.coverage = coverage
     if needed:
         from vetro.engine.running import bare_runtime
 
-        runtime = bare_runtime()
+        runtime = bare_runtime(code_cache_directory())
         runtime.resolver = resolver
         runtime.coverage = coverage
     if testing:

@@ -44,16 +44,16 @@ def installed_packages(directories: Iterable[Path]) -> list[Package]:
     return found
 
 
-def bare_runtime() -> Runtime:
+def bare_runtime(code_cache: Path | None = None) -> Runtime:
     """A runtime that knows the system classes, and no package."""
-    runtime = Runtime()
+    runtime = Runtime(code_cache=code_cache)
     register(runtime)
     return runtime
 
 
-def preload() -> Runtime:
+def preload(code_cache: Path | None = None) -> Runtime:
     """A runtime with the core library compiled: what a worker starts from."""
-    runtime = bare_runtime()
+    runtime = bare_runtime(code_cache)
     runtime.add_package(open_package(library_path() / "io.murano"))
     runtime.compile_all()
     return runtime

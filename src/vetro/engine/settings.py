@@ -34,6 +34,7 @@ class EngineSettings:
     stack_backend: str = "native"
     task_seconds: float = 0.0
     signing_key: Path | None = None
+    code_cache: Path | None = None
     disable_murano_agent: bool = False
     packages_directories: list[Path] = field(default_factory=list[Path])
     home_region: str = ""
@@ -62,10 +63,15 @@ class EngineSettings:
     def from_json(cls, value: dict[str, Any]) -> Self:
         """The settings that ``as_json`` wrote."""
         given = dict(value)
-        for key in ("data_dir", "package_dir", "signing_key"):
-            given[key] = Path(value[key]) if value[key] is not None else None
+        for key in ("data_dir", "package_dir", "signing_key", "code_cache"):
+            given[key] = Path(value[key]) if value.get(key) is not None else None
         given["packages_directories"] = [Path(one) for one in value["packages_directories"]]
         return cls(**given)
+
+    @property
+    def code_cache_directory(self) -> Path:
+        """Where compiled classes are kept from run to run."""
+        return self.code_cache or self.data_dir / "code-cache"
 
     @property
     def signing_key_file(self) -> Path:

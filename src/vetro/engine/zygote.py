@@ -158,7 +158,7 @@ def _zygote(control: socket.socket, settings: EngineSettings) -> None:
     from vetro.http import configure_logging
 
     configure_logging(settings.log_level, settings.log_format)
-    runtime = preload()
+    runtime = preload(settings.code_cache_directory)
     gc.collect()
     gc.freeze()
     while True:

@@ -100,6 +100,8 @@ class EngineSection:
     agent_timeout: float = 3600.0
     disable_murano_agent: bool = False
     packages_directories: list[str] = field(default_factory=list[str])
+    code_cache: str = ""
+    """Where compiled classes are kept; empty: `code-cache` in the data directory."""
     home_region: str = ""
 
 

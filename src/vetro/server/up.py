@@ -58,6 +58,7 @@ def run_up(settings: Settings) -> int:
             agent_timeout=settings.engine.agent_timeout,
             disable_murano_agent=settings.engine.disable_murano_agent,
             packages_directories=[Path(one) for one in settings.engine.packages_directories],
+            code_cache=Path(settings.engine.code_cache) if settings.engine.code_cache else None,
             home_region=settings.engine.home_region,
             env_ip_template=settings.network.env_ip_template,
             max_environments=settings.network.max_environments,
