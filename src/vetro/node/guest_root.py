@@ -28,7 +28,7 @@ class GuestRoot:
 
     def write(self, name: str, data: bytes, mode: int = 0o644) -> None:
         """Put a file at the absolute ``name``: a link in its place is replaced, not followed."""
-        directory, base = self._open_parent(name, create=True)
+        directory, base = self.open_parent(name, create=True)
         try:
             temporary = f".{base}.vetro"
             with contextlib.suppress(FileNotFoundError):
@@ -50,7 +50,7 @@ class GuestRoot:
 
     def link(self, name: str, target: str) -> None:
         """Put a symbolic link to ``target`` at ``name``."""
-        directory, base = self._open_parent(name, create=True)
+        directory, base = self.open_parent(name, create=True)
         try:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(base, dir_fd=directory)
@@ -82,7 +82,7 @@ class GuestRoot:
     def resolve(self, name: str) -> str | None:
         """The absolute name inside the root that ``name`` stands for; ``None`` if there is none."""
         try:
-            directory, base = self._open_parent(name, create=False)
+            directory, base = self.open_parent(name, create=False)
         except FileNotFoundError:
             return None
         try:
@@ -99,7 +99,7 @@ class GuestRoot:
 
     def _open(self, name: str) -> int:
         for _ in range(_MAX_LINKS):
-            directory, base = self._open_parent(name, create=False)
+            directory, base = self.open_parent(name, create=False)
             try:
                 return os.open(
                     base,
@@ -114,7 +114,7 @@ class GuestRoot:
                 os.close(directory)
         raise NodeError(f"{name}: too many symbolic links in {self.path}")
 
-    def _open_parent(self, name: str, *, create: bool) -> tuple[int, str]:
+    def open_parent(self, name: str, *, create: bool) -> tuple[int, str]:
         """The opened directory of ``name``, and its last component. The caller closes it."""
         pending = [part for part in name.split("/") if part not in ("", ".")]
         if not pending or pending[-1] == "..":

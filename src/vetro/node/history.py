@@ -75,11 +75,11 @@ class Entry:
             body["details"] = dict(details)
         self.outcome = (status, body)
 
-    def finish(self, value: Mapping[str, Any]) -> None:
-        """End well."""
+    def finish(self, value: Any) -> None:
+        """End well, with an object or (lists of datasets) an array."""
         self.event("finish")
         self._end("finished")
-        self.outcome = (200, dict(value))
+        self.outcome = (200, value)
 
     def _end(self, status: str) -> None:
         self.status = status

@@ -184,6 +184,14 @@ def prepare_layer(upper: Path, target: Path) -> None:
                 (inside / OPAQUE).touch()
 
 
+def give_away(tree: Path, owner: int) -> None:
+    """Marks made by us belong to the container's root, or the packing process could not read them."""
+    for directory, _names, files in os.walk(tree, followlinks=False):
+        for name in files:
+            if name.startswith(WHITEOUT):
+                os.chown(Path(directory, name), owner, owner, follow_symlinks=False)
+
+
 def is_whiteout(path: Path) -> bool:
     """Whether an overlay marks this name as gone."""
     status = path.lstat()

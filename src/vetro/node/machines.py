@@ -322,14 +322,14 @@ def updated(vm: Vm, changes: Mapping[str, Any]) -> Vm:
     if ignored:
         log.warning("VM properties cannot be updated", uuid=vm["uuid"], properties=sorted(ignored))
     # Callers wait for a change of last_modified, also when every value is equal.
-    result["last_modified"] = max(timestamp(), _after(vm["last_modified"]))
+    result["last_modified"] = later(vm["last_modified"])
     return result
 
 
-def _after(stamp: str) -> str:
-    """The millisecond after ``stamp``: last_modified rises even when the clock went back."""
+def later(stamp: str) -> str:
+    """Now, or the millisecond after ``stamp``: last_modified rises even when the clock went back."""
     moment = datetime.fromisoformat(stamp)
-    return timestamp(datetime.fromtimestamp(moment.timestamp() + 0.001, UTC))
+    return max(timestamp(), timestamp(datetime.fromtimestamp(moment.timestamp() + 0.001, UTC)))
 
 
 def _update_nics(result: Vm, changes: Mapping[str, Any]) -> None:

@@ -15,7 +15,9 @@ from typing import Any
 
 import structlog
 
+from vetro.compute.wire import Fence
 from vetro.node.errors import DriverError, ImageError, NodeError, TaskFailure
+from vetro.node.fences import Fences
 from vetro.node.history import RESTARTED, Entry, History, implied_key
 
 log = structlog.get_logger(__name__)
@@ -35,6 +37,8 @@ def default_concurrency() -> dict[str, int]:
         "machine_images": 64,
         "image_query": 64,
         "machine_query": 64,
+        "docker_tasks": 16,
+        "docker_build_task": 4,
         "zfs_tasks": cpus,
         "zfs_query": cpus,
         "nop": 64,
@@ -54,14 +58,15 @@ class TaskContext:
         self.entry.event("progress", {"value": percent})
 
 
-Handler = Callable[[TaskContext], Awaitable[Mapping[str, Any]]]
+Handler = Callable[[TaskContext], Awaitable[Any]]
 
 
 @dataclass(frozen=True)
 class TaskKind:
     """How a task is run. ``query``: changes nothing, is not kept on disk and takes no VM lock.
 
-    ``label`` begins the text of a driver's error (``VM.load error: …``).
+    ``label`` begins the text of a driver's error (``VM.load error: …``). ``target`` says of which VM
+    the lock is taken when it is not ``params.uuid``. ``secret``: parameters are kept nowhere.
     """
 
     name: str
@@ -70,6 +75,8 @@ class TaskKind:
     query: bool = False
     label: str = ""
     aliases: tuple[str, ...] = field(default=())
+    target: Callable[[Mapping[str, Any]], str] | None = None
+    secret: bool = False
 
 
 class TaskRunner:
@@ -81,8 +88,10 @@ class TaskRunner:
         *,
         limit_seconds: float = 3600,
         concurrency: Mapping[str, int] | None = None,
+        fences: Fences | None = None,
     ) -> None:
         self.history = history
+        self._fences = fences
         self._limit = limit_seconds
         limits = {**default_concurrency(), **(concurrency or {})}
         self._queues = {name: asyncio.Semaphore(count) for name, count in limits.items()}
@@ -101,19 +110,38 @@ class TaskRunner:
         return task in self._kinds
 
     async def submit(
-        self, task: str, params: Mapping[str, Any], *, key: str = "", request_id: str = ""
+        self,
+        task: str,
+        params: Mapping[str, Any],
+        *,
+        key: str = "",
+        request_id: str = "",
+        fence: Fence | None = None,
     ) -> tuple[int, Any]:
         """Run a task to its end; ``(HTTP status, body)``.
 
         A request that repeats ``key`` (or ``request_id`` with the same task and parameters) gets the
-        first run's result. A caller that goes away does not stop the task.
+        first run's result. A caller that goes away does not stop the task. ``fence``: the ticket the
+        task is done under; one that was overtaken is refused (409) before anything begins.
         """
         kind = self._kinds[task]
         if not key and request_id and not kind.query:
             key = implied_key(request_id, task, params)
         entry = self.history.find(key)
         if entry is None:
-            entry = self.history.add(task, params, key, persistent=not kind.query)
+            if fence is not None and self._fences is not None:
+                newer = self._fences.overtaken_by(fence)
+                if newer is not None:
+                    text = (
+                        f"The ticket {fence.number} of {fence.scope} {fence.id} is over:"
+                        f" {newer} has come since"
+                    )
+                    details = {"restCode": "FenceOvertaken", "fence": newer}
+                    body = {"code": "FenceOvertaken", "message": text, "error": text,
+                            "details": details}  # fmt: skip
+                    return 409, body
+            shown = {} if kind.secret else params
+            entry = self.history.add(task, shown, key, persistent=not kind.query)
             work = asyncio.create_task(self._run(kind, entry, params), name=f"task {task}")
             self._running[entry.number] = work
             work.add_done_callback(lambda _: self._running.pop(entry.number, None))
@@ -124,8 +152,9 @@ class TaskRunner:
         return entry.outcome
 
     async def _run(self, kind: TaskKind, entry: Entry, params: Mapping[str, Any]) -> None:
-        target = "" if kind.query else str(params.get("uuid") or "")
         try:
+            target = self._target(kind, params)
+            # The lock first: a task that waits for its VM holds no place in its queue.
             async with _VmLock(self._locks, target), self._queues[kind.queue]:
                 entry.event("start")
                 async with asyncio.timeout(self._limit):
@@ -153,6 +182,27 @@ class TaskRunner:
             entry.fail(500, text, {"restCode": "InternalError"}, died=True)
         finally:
             self._keep(entry)
+
+    @staticmethod
+    def _target(kind: TaskKind, params: Mapping[str, Any]) -> str:
+        if kind.query:
+            return ""
+        if kind.target is not None:
+            return kind.target(params)
+        return str(params.get("uuid") or params.get("vm_uuid") or "").lower()
+
+    async def drained(self, seconds: float, *, beside: Entry | None = None) -> bool:
+        """Wait until no task runs (``beside`` one); False when some still do after ``seconds``."""
+        own = beside.number if beside is not None else 0
+        deadline = asyncio.get_running_loop().time() + seconds
+        while True:
+            others = [work for number, work in self._running.items() if number != own]
+            if not others:
+                return True
+            left = deadline - asyncio.get_running_loop().time()
+            if left <= 0:
+                return False
+            await asyncio.wait(others, timeout=left)
 
     def _keep(self, entry: Entry) -> None:
         try:

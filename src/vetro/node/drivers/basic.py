@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from vetro.node.drivers.protocol import ExecRequest, HostCommand
@@ -39,6 +40,9 @@ class BasicHypervisor:
         """The guest's files are its own."""
         raise not_implemented("Access to a VM's files", self.name)
 
+    async def limit_storage(self, vm: Vm, quota_gib: int) -> None:
+        """Nothing is limited."""
+
     async def info(self, vm: Vm, types: Sequence[str]) -> dict[str, Any]:
         """Nothing beside ``status``, which every driver has."""
         return {}
@@ -46,6 +50,18 @@ class BasicHypervisor:
     async def screenshot(self, vm: Vm) -> bytes:
         """There is no screen."""
         raise not_implemented("A screenshot of a VM", self.name)
+
+    async def export(
+        self,
+        vm: Vm,
+        target: Path,
+        *,
+        compression: str,
+        incremental: bool,
+        max_origin_depth: int,
+    ) -> dict[str, Any]:
+        """No images are made."""
+        raise not_implemented("An image of a VM", self.name)
 
     async def migrate_live(self, vm: Vm, action: str, params: Mapping[str, Any]) -> dict[str, Any]:
         """Running VMs stay where they are."""

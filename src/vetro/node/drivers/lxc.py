@@ -52,9 +52,10 @@ from vetro.node.drivers.protocol import (
 )
 from vetro.node.drivers.stats import group_stats
 from vetro.node.errors import CommandFailed, DriverError, NodeError
-from vetro.node.files import write_bytes
+from vetro.node.files import remove_tree, write_bytes
 from vetro.node.guest_root import GuestRoot
 from vetro.node.idmapped import IdMapping
+from vetro.node.image_archive import give_away, pack, prepare_layer
 from vetro.node.image_store import ImageStore
 from vetro.node.machines import CONTAINER_BRANDS, MachineStore, Vm, timestamp
 from vetro.node.mounts import mount_points, unmount
@@ -549,6 +550,43 @@ class LxcHypervisor(BasicHypervisor):
         if not os.path.ismount(self._root(vm["uuid"])):
             await self._mount(vm)
         return self._guest_root(vm)
+
+    async def limit_storage(self, vm: Vm, quota_gib: int) -> None:
+        """The quota of the container's storage."""
+        await self._pool.resize_root(self._store.path(vm["uuid"]), quota_gib * _GIB)
+
+    async def export(
+        self,
+        vm: Vm,
+        target: Path,
+        *,
+        compression: str,
+        incremental: bool,
+        max_origin_depth: int,
+    ) -> dict[str, Any]:
+        """A tar of the root, or of what differs from the image where the pool keeps that apart."""
+        root = await self.files(vm)
+        origin = str(vm["image_uuid"])
+        depth = len(self._images.layers(origin)) if self._pool.layered else 0
+        if not incremental or not self._pool.layered or depth >= max_origin_depth:
+            await pack(
+                root.path, target,
+                compression=compression, id_base=root.shift, id_count=self._host.id_count,
+            )  # fmt: skip
+            return {"type": "lxc-rootfs", "os": "linux"}
+        layer = self._store.path(vm["uuid"]) / "layer"
+        await asyncio.to_thread(remove_tree, layer)
+        try:
+            upper = self._store.path(vm["uuid"]) / "upper"
+            await asyncio.to_thread(prepare_layer, upper, layer)
+            await asyncio.to_thread(give_away, layer, root.shift)
+            await pack(
+                layer, target,
+                compression=compression, id_base=root.shift, id_count=self._host.id_count,
+            )  # fmt: skip
+        finally:
+            await asyncio.to_thread(remove_tree, layer)
+        return {"type": "lxc-rootfs", "os": "linux", "origin": origin}
 
     async def usage(self, uuid: str) -> DiskUse:
         """Bytes of the container and its snapshots, without the image's."""

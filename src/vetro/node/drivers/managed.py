@@ -12,6 +12,7 @@ import contextlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import structlog
@@ -35,7 +36,7 @@ from vetro.node.errors import (
 )
 from vetro.node.guest_root import GuestRoot
 from vetro.node.image_store import ImageStore
-from vetro.node.machines import MachineStore, Vm, check_uuid, new_vm, timestamp, updated
+from vetro.node.machines import MachineStore, Vm, check_uuid, later, new_vm, timestamp, updated
 
 log = structlog.get_logger(__name__)
 
@@ -117,8 +118,12 @@ class ManagedDriver:
         """Call ``changed(uuid)`` on every change of state or configuration."""
         self._watchers.append(changed)
 
+    def unwatch(self, changed: Changed) -> None:
+        """Stop calling it."""
+        self._watchers.remove(changed)
+
     def _changed(self, uuid: str) -> None:
-        for watcher in self._watchers:
+        for watcher in list(self._watchers):
             watcher(uuid)
 
     def _ended(self, uuid: str) -> None:
@@ -285,13 +290,33 @@ class ManagedDriver:
         running = (await self._hypervisor.state(uuid)).zone_state == "running"
         if running:
             await self._hypervisor.stop(uuid, force=True, timeout=0)
-        vm = {**vm, "image_uuid": image_uuid, "last_modified": timestamp()}
+        vm = {**vm, "image_uuid": image_uuid, "last_modified": later(vm["last_modified"])}
         await self._hypervisor.remake_root(vm)
         self._store.save(vm)
         if running:
             await self._hypervisor.start(vm)
         self._changed(uuid)
         return await self._present(vm)
+
+    async def amend(self, uuid: str, fields: Mapping[str, Any]) -> Vm:
+        """Change the record alone; nothing of the VM itself changes."""
+        vm = {**self._usable(uuid), **fields}
+        vm["last_modified"] = later(vm["last_modified"])
+        self._store.save(vm)
+        self._changed(uuid)
+        return await self._present(vm)
+
+    async def limit_storage(self, uuid: str, *, limited: bool) -> None:
+        """Take the quota off the VM's storage, or put it on again; the record keeps it."""
+        vm = self._usable(uuid)
+        await self._hypervisor.limit_storage(vm, int(vm.get("quota") or 0) if limited else 0)
+
+    async def migrate_live(
+        self, uuid: str, action: str, params: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """``machine_migrate`` of a VM that moves while it runs."""
+        vm = self._usable(uuid) if self.exists(uuid) else {"uuid": uuid}
+        return await self._hypervisor.migrate_live(vm, action, params)
 
     async def create_snapshot(self, uuid: str, name: str | None) -> Vm:
         """Keep the disks as they are now. Errors: ``SnapshotExists``, ``InvalidPayload``."""
@@ -410,6 +435,24 @@ class ManagedDriver:
         vm = self._usable(uuid)
         await self._need_running(uuid)
         return await self._hypervisor.screenshot(vm)
+
+    async def export(
+        self,
+        uuid: str,
+        target: Path,
+        *,
+        compression: str,
+        incremental: bool,
+        max_origin_depth: int,
+    ) -> dict[str, Any]:
+        """Write a stopped VM's image to ``target``; what its manifest says beside."""
+        return await self._hypervisor.export(
+            self._usable(uuid),
+            target,
+            compression=compression,
+            incremental=incremental,
+            max_origin_depth=max_origin_depth,
+        )
 
     async def usage(self, uuid: str) -> DiskUse:
         """Bytes on disk; none for one that is just being removed."""

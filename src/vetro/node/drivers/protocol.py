@@ -181,12 +181,42 @@ class Driver(Protocol):
         """A picture of the screen (PNG)."""
         ...
 
+    async def export(
+        self,
+        uuid: str,
+        target: Path,
+        *,
+        compression: str,
+        incremental: bool,
+        max_origin_depth: int,
+    ) -> dict[str, Any]:
+        """Write a stopped VM's image to ``target``; what its manifest says beside (type, origin)."""
+        ...
+
     async def usage(self, uuid: str) -> DiskUse:
         """Bytes on disk."""
         ...
 
+    async def amend(self, uuid: str, fields: Mapping[str, Any]) -> Vm:
+        """Change the record alone (a migration's business); nothing of the VM itself changes."""
+        ...
+
+    async def limit_storage(self, uuid: str, *, limited: bool) -> None:
+        """Take the quota off the VM's storage, or put it on again; the record keeps it."""
+        ...
+
+    async def migrate_live(
+        self, uuid: str, action: str, params: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """``machine_migrate`` of a VM that moves while it runs."""
+        ...
+
     def watch(self, changed: Changed) -> None:
         """Call ``changed(uuid)`` on every change of state or configuration."""
+        ...
+
+    def unwatch(self, changed: Changed) -> None:
+        """Stop calling it."""
         ...
 
     def capabilities(self) -> dict[str, Any]:
@@ -291,12 +321,31 @@ class Hypervisor(Protocol):
         """The root file system of a VM, running or not."""
         ...
 
+    async def limit_storage(self, vm: Vm, quota_gib: int) -> None:
+        """Limit what the VM may write; 0 is no limit."""
+        ...
+
     async def info(self, vm: Vm, types: Sequence[str]) -> dict[str, Any]:
         """What is known of a running VM by type (``vnc`` is ``{host, port, display}``)."""
         ...
 
     async def screenshot(self, vm: Vm) -> bytes:
         """A picture of the screen (PNG)."""
+        ...
+
+    async def export(
+        self,
+        vm: Vm,
+        target: Path,
+        *,
+        compression: str,
+        incremental: bool,
+        max_origin_depth: int,
+    ) -> dict[str, Any]:
+        """Write a stopped VM's image to ``target``; what its manifest says beside (type, origin).
+
+        ``incremental`` is a wish: without an ``origin`` in the answer the image stands alone.
+        """
         ...
 
     async def migrate_live(self, vm: Vm, action: str, params: Mapping[str, Any]) -> dict[str, Any]:

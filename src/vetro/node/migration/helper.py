@@ -1,0 +1,147 @@
+"""The process that moves a tree: ``send`` connects to another node's ``receive``.
+
+Its command line carries ``vetro-migration`` and the VM's uuid, so that nobody ends a stranger by a pid.
+The token comes on standard input; the first line of standard output is ``{"host", "port"}``: where a
+receiver waits for the tree, and where a sender tells its progress (a line of JSON for each change, at
+last ``{"type": "end", "ok": …}``). Exit status 0 means that the trees are equal.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import hmac
+import json
+import select
+import socket
+import sys
+import time
+from typing import Any
+
+from vetro.node.migration import tree
+
+_WAIT_SECONDS = 600.0
+_PROGRESS_SECONDS = 0.5
+_LINGER_SECONDS = 30.0
+
+
+class ProgressServer:
+    """Tells everybody who connects how far it is."""
+
+    def __init__(self, host: str) -> None:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._listener = socket.create_server((host, 0), family=family, backlog=8)
+        self._listener.setblocking(False)
+        self._clients: list[socket.socket] = []
+        self._last: dict[str, Any] = {"type": "progress", "transferred_bytes": 0, "total_bytes": 0}
+        self._told = 0.0
+        self.port = int(self._listener.getsockname()[1])
+
+    def progress(self, transferred: int, total: int) -> None:
+        """So much has travelled."""
+        self._last = {
+            "type": "progress", "transferred_bytes": transferred, "total_bytes": total,
+        }  # fmt: skip
+        if time.monotonic() - self._told >= _PROGRESS_SECONDS:
+            self._tell()
+
+    def end(self, *, ok: bool, message: str) -> None:
+        """Tell the end to all; a client that comes within the next moments hears it as well."""
+        self._last = {**self._last, "type": "end", "ok": ok, "message": message[:5000]}
+        self._tell()
+        deadline = time.monotonic() + _LINGER_SECONDS
+        while not self._clients and (left := deadline - time.monotonic()) > 0:
+            select.select([self._listener], [], [], left)
+            self._tell()
+
+    def _tell(self) -> None:
+        self._told = time.monotonic()
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                client, _ = self._listener.accept()
+                client.settimeout(2)
+                self._clients.append(client)
+        line = json.dumps(self._last).encode() + b"\n"
+        for client in list(self._clients):
+            try:
+                client.sendall(line)
+            except OSError:
+                self._clients.remove(client)
+
+
+def receive(arguments: argparse.Namespace, token: str) -> None:
+    """Wait for one sender with the token, and take its tree."""
+    family = socket.AF_INET6 if ":" in arguments.host else socket.AF_INET
+    with socket.create_server((arguments.host, 0), family=family, backlog=4) as listener:
+        _announce(arguments.host, int(listener.getsockname()[1]))
+        listener.settimeout(_WAIT_SECONDS)
+        while True:
+            connection, _ = listener.accept()
+            connection.settimeout(_WAIT_SECONDS)
+            with connection, connection.makefile("rwb", buffering=1 << 20) as stream:
+                greeting = stream.readline(4096)
+                if not hmac.compare_digest(greeting.strip(), f"{token} {arguments.vm}".encode()):
+                    continue
+                tree.write_line(stream, {"ready": True})
+                stream.flush()
+                tree.receive(arguments.root, arguments.shift, stream)
+                return
+
+
+def send(arguments: argparse.Namespace, token: str) -> None:
+    """Connect to a receiver and give it the tree."""
+    progress = ProgressServer(arguments.host)
+    _announce(arguments.host, progress.port)
+    try:
+        host, _, port = arguments.connect.rpartition(":")
+        with (
+            socket.create_connection((host.strip("[]"), int(port)), timeout=60) as connection,
+            connection.makefile("rwb", buffering=1 << 20) as stream,
+        ):
+            connection.settimeout(_WAIT_SECONDS)
+            stream.write(f"{token} {arguments.vm}\n".encode())
+            stream.flush()
+            if not tree.read_line(stream).get("ready"):
+                raise tree.TreeError("the other node does not know this transfer")
+            sent = tree.send(arguments.root, arguments.shift, stream, progress.progress)
+        _result(ok=True, sent=sent, message="")
+        progress.end(ok=True, message=f"{sent} bytes")
+    except (OSError, tree.TreeError) as error:
+        _result(ok=False, sent=0, message=str(error))
+        progress.end(ok=False, message=str(error))
+        raise
+
+
+def _announce(host: str, port: int) -> None:
+    print(json.dumps({"host": host, "port": port}), flush=True)
+
+
+def _result(*, ok: bool, sent: int, message: str) -> None:
+    # The agent that started us may be gone: then nobody reads this.
+    with contextlib.suppress(OSError):
+        print(json.dumps({"ok": ok, "sent": sent, "message": message}), flush=True)
+
+
+def main() -> int:
+    """Run one transfer."""
+    parser = argparse.ArgumentParser(prog="vetro-migration")
+    parser.add_argument("role", choices=["send", "receive"])
+    parser.add_argument("--marker", required=True)
+    parser.add_argument("--vm", required=True)
+    parser.add_argument("--root", required=True)
+    parser.add_argument("--shift", type=int, required=True)
+    parser.add_argument("--host", required=True)
+    parser.add_argument("--connect", default="")
+    arguments = parser.parse_args()
+    token = sys.stdin.readline().strip()
+    try:
+        (send if arguments.role == "send" else receive)(arguments, token)
+    except (OSError, tree.TreeError) as error:
+        with contextlib.suppress(OSError):
+            print(f"vetro-migration: {error}", file=sys.stderr, flush=True)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,10 @@
+"""The tasks a node serves (compute-node-agent.md §5), by what they are about.
+
+``machines`` (life cycle), ``media`` (snapshots, images of VMs, screens), ``docker`` (streams into and
+out of containers), ``migration``, ``images``, ``server`` (the node itself), ``agents``, ``datasets``
+(``zfs_*``). Each module has a class whose ``kinds()`` are registered with the runner.
+"""
+
+from vetro.node.tasks.node import NodeParts, register_all
+
+__all__ = ["NodeParts", "register_all"]

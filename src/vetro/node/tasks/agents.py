@@ -1,0 +1,183 @@
+"""Agents on the node beside this one: installed from images, removed, reported.
+
+An agent is a directory below ``<data>/agents`` with ``image.json`` (its manifest). Its archive may hold
+``postinstall`` and ``preuninstall``, run with the directory as the working directory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import os
+import re
+import tarfile
+import tempfile
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from vetro.node.commands import run
+from vetro.node.errors import CommandFailed, NodeError, TaskFailure
+from vetro.node.files import read_json, remove_tree, write_json
+from vetro.node.image_store import Describe, Fetch, sha256_of
+from vetro.node.machines import check_uuid
+from vetro.node.queues import TaskContext, TaskKind
+from vetro.node.tasks.parameters import array, flag
+
+SELF = "cn-agent"
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+
+
+class AgentTasks:
+    """Handlers of one node. ``report`` tells the service which agents there are."""
+
+    def __init__(
+        self, directory: Path, describe: Describe, fetch: Fetch, report: Callable[[], Awaitable[None]]
+    ) -> None:
+        self._directory = directory
+        self._describe = describe
+        self._fetch = fetch
+        self._report = report
+
+    def kinds(self) -> list[TaskKind]:
+        """The tasks."""
+        queue = "agents_tasks"
+        return [
+            TaskKind("agent_install", queue, self.install),
+            TaskKind("agents_uninstall", queue, self.uninstall),
+            TaskKind("refresh_agents", queue, self.refresh),
+            TaskKind("shutdown_cn_agent_update", queue, self.shutdown_update),
+        ]
+
+    async def refresh(self, _context: TaskContext) -> Mapping[str, Any]:
+        """Report the node's agents again; ``{}``."""
+        await self._report()
+        return {}
+
+    async def shutdown_update(self, _context: TaskContext) -> Mapping[str, Any]:
+        """There is no helper instance to end (docs/decisions/0041); ``{}``."""
+        return {}
+
+    async def install(self, context: TaskContext) -> Mapping[str, Any]:
+        """Fetch an agent's image and put it in place of its old version; ``{}``.
+
+        A failure brings the old version back. Errors begin with ``AgentInstall error:``.
+        """
+        try:
+            await self._install(context)
+        except (NodeError, OSError, tarfile.TarError) as error:
+            details = {"restCode": getattr(error, "rest_code", "") or "AgentInstallError"}
+            raise TaskFailure(f"AgentInstall error: {error}", details) from error
+        await self._report()
+        return {}
+
+    async def _install(self, context: TaskContext) -> None:
+        uuid = check_uuid(context.params.get("image_uuid"), "image_uuid")
+        manifest = await self._describe(uuid)
+        if manifest is None:
+            raise TaskFailure(f"image {uuid} does not exist", {"restCode": "ImageNotFound"})
+        name = str(context.params.get("package_name") or manifest.get("name") or "")
+        if not _NAME.fullmatch(name):
+            raise TaskFailure(f"'{name}' is not the name of an agent")
+        if name == SELF:
+            raise TaskFailure(
+                "this agent is part of vetro and is updated with it: install the new version"
+                " and start the agent again; VMs go on meanwhile",
+                {"restCode": "NotImplemented"},
+            )
+        self._directory.mkdir(mode=0o755, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".new-", dir=self._directory) as scratch:
+            archive, tree = Path(scratch, "file"), Path(scratch, "tree")
+            await self._fetch(uuid, archive)
+            await asyncio.to_thread(_check, archive, manifest)
+            context.progress("fetch", 40)
+            await asyncio.to_thread(_extract, archive, tree)
+            write_json(tree / "image.json", {**manifest, "uuid": uuid, "name": name})
+            await self._replace(tree, self._directory / name)
+        context.progress("install", 100)
+
+    async def _replace(self, tree: Path, target: Path) -> None:
+        backup = target.with_name(f".old-{target.name}")
+        await asyncio.to_thread(remove_tree, backup)
+        with contextlib.suppress(FileNotFoundError):
+            os.rename(target, backup)
+        try:
+            os.rename(tree, target)
+            await _script(target, "postinstall")
+        except BaseException:
+            await asyncio.to_thread(remove_tree, target)
+            with contextlib.suppress(FileNotFoundError):
+                os.rename(backup, target)
+            raise
+        await asyncio.to_thread(remove_tree, backup)
+
+    async def uninstall(self, context: TaskContext) -> Mapping[str, Any]:
+        """Remove agents; those that are not there are removed already; ``{}``."""
+        errors: list[str] = []
+        for value in array(context.params, "agents"):
+            name = str(value)
+            if name == SELF and not flag(context.params, "force"):
+                errors.append("cn-agent cannot remove itself (force: true insists)")
+            elif name == SELF:
+                errors.append("cn-agent is part of vetro: stop the service 'vetro node' instead")
+            elif not _NAME.fullmatch(name):
+                errors.append(f"'{name}' is not the name of an agent")
+            else:
+                try:
+                    target = self._directory / name
+                    if target.is_dir():
+                        await _script(target, "preuninstall")
+                        await asyncio.to_thread(remove_tree, target)
+                except (NodeError, OSError) as error:
+                    errors.append(f"{name}: {error}")
+        await self._report()
+        if errors:
+            raise TaskFailure(f"AgentsUninstallTask error: {'; '.join(errors)}")
+        return {}
+
+
+def installed(directory: Path) -> list[dict[str, Any]]:
+    """What the service is told of the agents below ``directory``."""
+    found: list[dict[str, Any]] = []
+    for entry in sorted(directory.iterdir()) if directory.is_dir() else []:
+        manifest = read_json(entry / "image.json") if _NAME.fullmatch(entry.name) else None
+        if manifest:
+            found.append(
+                {
+                    "name": entry.name,
+                    "version": str(manifest.get("version") or ""),
+                    "image_uuid": manifest["uuid"],
+                }
+            )
+    return found
+
+
+def _check(archive: Path, manifest: Mapping[str, Any]) -> None:
+    files = manifest.get("files") or [{}]
+    wanted = {"sha256": sha256_of(manifest), "sha1": str(files[0].get("sha1") or "")}
+    for algorithm, digest in wanted.items():
+        if digest:
+            with archive.open("rb") as file:
+                found = hashlib.file_digest(file, algorithm).hexdigest()
+            if found != digest:
+                raise TaskFailure(
+                    f"the file arrived damaged: its {algorithm} is {found}, not {digest}",
+                    {"restCode": "ImageCorrupt"},
+                )
+
+
+def _extract(archive: Path, tree: Path) -> None:
+    tree.mkdir(mode=0o755)
+    with tarfile.open(archive) as tar:
+        tar.extractall(tree, filter="data")
+
+
+async def _script(directory: Path, name: str) -> None:
+    script = directory / name
+    if script.is_file():
+        script.chmod(0o755)
+        try:
+            await run(str(script), cwd=directory, timeout=600)
+        except CommandFailed as error:
+            raise TaskFailure(f"{name} ended with {error.status}: {error.output[-2000:]}") from error

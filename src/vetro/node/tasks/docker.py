@@ -1,0 +1,378 @@
+"""Streams into and out of containers: commands, files, statistics, image builds.
+
+Each task answers where a temporary server listens (``vetro.node.streams``). Commands talk in lines of
+JSON: from the client ``{"type": "stdin", "data": base64}``, ``{"type": "stdin_end"}``,
+``{"type": "resize", "columns": n, "rows": n}``; to the client ``stdout`` and ``stderr`` likewise, and
+at last ``{"type": "end", "code": n}``. Files travel as a tar, statistics as a line of JSON a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import contextlib
+import fcntl
+import os
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import termios
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+import structlog
+
+from vetro.node.drivers import Driver, ExecRequest, HostCommand
+from vetro.node.errors import DriverError, NodeError, not_implemented, not_running
+from vetro.node.guest_archive import check_directory, path_stat, receive, send
+from vetro.node.machines import as_object
+from vetro.node.queues import TaskContext, TaskKind
+from vetro.node.streams import Streams
+from vetro.node.tasks.builds import Builder
+from vetro.node.tasks.parameters import array, flag, invalid, text, vm_uuid
+
+log = structlog.get_logger(__name__)
+
+_CONSOLE_SECONDS = 60.0
+_CHUNK = 65536
+
+
+class DockerTasks:
+    """Handlers over one driver. ``console_of(uuid)``: the file a VM's console is written to."""
+
+    def __init__(self, driver: Driver, streams: Streams, vms: Path, builder: Builder) -> None:
+        self._driver = driver
+        self._streams = streams
+        self._vms = vms
+        self._builder = builder
+
+    def kinds(self) -> list[TaskKind]:
+        """The tasks."""
+        queue = "docker_tasks"
+        return [
+            TaskKind("docker_exec", queue, self.execute, query=True, label="VM.exec"),
+            TaskKind("docker_copy", queue, self.copy, query=True, label="VM.copy"),
+            TaskKind("docker_stats", queue, self.stats, query=True, label="VM.stats"),
+            TaskKind("docker_build", "docker_build_task", self.build, query=True, secret=True,
+                     label="docker_build"),
+        ]  # fmt: skip
+
+    # Commands
+
+    async def execute(self, context: TaskContext) -> Mapping[str, Any]:
+        """Run a command; ``{host, port, address, token}``, or ``{}`` when ``Detach``."""
+        uuid = vm_uuid(context.params)
+        command = as_object(context.params.get("command"), "command")
+        if flag(command, "Logs") or flag(command, "AttachConsole"):
+            follow = flag(command, "AttachConsole")
+            if follow:
+                await self._until_running(uuid)
+            else:
+                await self._driver.load(uuid)
+            console = self._vms / uuid / "console.log"
+            return await self._streams.serve(lambda client: _console(client, console, follow=follow))
+        words = [str(word) for word in array(command, "Cmd")]
+        if not words:
+            raise invalid("command.Cmd must be an array of words")
+        request = ExecRequest(
+            words,
+            environment=_environment(array(command, "Env")),
+            user=str(command.get("User") or ""),
+            directory=str(command.get("WorkingDir") or ""),
+            tty=flag(command, "Tty"),
+        )
+        host = await self._driver.exec_command(uuid, request)
+        if flag(command, "Detach"):
+            subprocess.Popen(  # noqa: ASYNC220  # started and left alone: nothing is waited for
+                list(host.argv), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL, start_new_session=True, cwd=host.directory,
+                env=None if host.environment is None else dict(host.environment),
+            )  # fmt: skip
+            return {}
+        session = _run_terminal if request.tty else _run_pipes
+        return await self._streams.serve(lambda client: session(client, host))
+
+    async def _until_running(self, uuid: str) -> None:
+        """A console may be attached before its VM runs; it is waited for at most a minute."""
+        changed = asyncio.Event()
+
+        def notice(which: str) -> None:
+            if which == uuid:
+                changed.set()
+
+        self._driver.watch(notice)
+        try:
+            async with asyncio.timeout(_CONSOLE_SECONDS):
+                while (await self._driver.load(uuid))["state"] != "running":
+                    changed.clear()
+                    # A guest may come up without the driver's doing.
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(0.2):
+                            await changed.wait()
+        except TimeoutError:
+            raise not_running(uuid) from None
+        finally:
+            self._driver.unwatch(notice)
+
+    # Files
+
+    async def copy(self, context: TaskContext) -> Mapping[str, Any]:
+        """Read, write or describe a path; ``{host, port, address, token, containerPathStat}``.
+
+        Reading: the client gets a tar. Writing: it sends one and closes its side; the answer is one
+        line of JSON, ``{"type": "end", "entries": n}`` or ``{"type": "error", …}``.
+        """
+        payload = {**context.params, **as_object(context.params.get("payload"), "payload")}
+        uuid, path, mode = vm_uuid(context.params), text(payload, "path"), text(payload, "mode")
+        if mode not in ("read", "write", "stat"):
+            raise invalid(f"mode must be read, write or stat, not '{mode}'")
+        root = await self._driver.files(uuid)
+        if mode == "write":
+            await asyncio.to_thread(check_directory, root, path)
+        described = await asyncio.to_thread(path_stat, root, path)
+        if mode == "stat":
+            return {"containerPathStat": described}
+        keep = flag(payload, "no_overwrite_dir")
+
+        async def reading(client: socket.socket) -> None:
+            await asyncio.to_thread(_blocking, client, lambda file: send(root, path, file))
+
+        async def writing(client: socket.socket) -> None:
+            answer: dict[str, Any] = {}
+
+            def store(file: Any) -> None:
+                try:
+                    count = receive(root, path, file, no_overwrite=keep)
+                    answer.update(type="end", entries=count)
+                except (DriverError, OSError) as error:
+                    code = error.rest_code if isinstance(error, DriverError) else "InternalError"
+                    answer.update(type="error", error=str(error), details={"restCode": code})
+
+            await asyncio.to_thread(_blocking, client, store)
+            client.setblocking(False)
+            await asyncio.get_running_loop().sock_sendall(
+                client, msgspec.json.encode(answer) + b"\n"
+            )
+
+        where = await self._streams.serve(reading if mode == "read" else writing)
+        return {**where, "containerPathStat": described}
+
+    # Statistics
+
+    async def stats(self, context: TaskContext) -> Mapping[str, Any]:
+        """Statistics a line a second, or one line with ``payload.stream`` false."""
+        uuid = vm_uuid(context.params)
+        payload = as_object(context.params.get("payload"), "payload")
+        await self._driver.stats(uuid)
+        once = payload.get("stream") in (False, "false")
+
+        async def serve(client: socket.socket) -> None:
+            loop = asyncio.get_running_loop()
+            while True:
+                try:
+                    line = msgspec.json.encode(await self._driver.stats(uuid))
+                except NodeError:
+                    # It does not run any more.
+                    return
+                await loop.sock_sendall(client, line + b"\n")
+                if once:
+                    return
+                await asyncio.sleep(1)
+
+        return await self._streams.serve(serve)
+
+    async def build(self, context: TaskContext) -> Mapping[str, Any]:
+        """Build an image from a context the client sends; needs buildah."""
+        if shutil.which("buildah") is None:
+            raise not_implemented(
+                "docker_build (it needs buildah, which is not installed on this node)",
+                self._driver.name,
+            )
+        payload = as_object(context.params.get("payload"), "payload")
+
+        async def serve(client: socket.socket) -> None:
+            await self._builder.build(client, payload)
+
+        return await self._streams.serve(serve)
+
+
+def _environment(given: list[object]) -> dict[str, str]:
+    """``["NAME=value", …]`` as an object."""
+    pairs = (str(item).partition("=") for item in given)
+    return {name: value for name, separator, value in pairs if separator and name}
+
+
+def _blocking(client: socket.socket, work: Any) -> None:
+    client.settimeout(600)
+    with client.makefile("rwb", buffering=1 << 16) as file:
+        work(file)
+        with contextlib.suppress(OSError):
+            file.flush()
+
+
+def _message(kind: str, **fields: Any) -> bytes:
+    return msgspec.json.encode({"type": kind, **fields}) + b"\n"
+
+
+def _output(kind: str, data: bytes) -> bytes:
+    return _message(kind, data=base64.b64encode(data).decode())
+
+
+async def _messages(reader: asyncio.StreamReader) -> Any:
+    """What the client sends, until it closes its side."""
+    while line := await reader.readline():
+        try:
+            value = msgspec.json.decode(line)
+        except msgspec.DecodeError:
+            log.info("A client sent a line that is not JSON")
+            continue
+        if isinstance(value, dict):
+            yield cast("dict[str, Any]", value)
+
+
+def _data(message: Mapping[str, Any]) -> bytes:
+    try:
+        return base64.b64decode(str(message.get("data") or ""), validate=True)
+    except binascii.Error:
+        return str(message.get("data")).encode()
+
+
+async def _run_pipes(client: socket.socket, command: HostCommand) -> None:
+    reader, writer = await asyncio.open_connection(sock=client, limit=1 << 20)
+    process = await asyncio.create_subprocess_exec(
+        *command.argv,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,
+        cwd=command.directory,
+        env=None if command.environment is None else dict(command.environment),
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    stdin = process.stdin
+
+    async def forward(kind: str, stream: asyncio.StreamReader) -> None:
+        while data := await stream.read(_CHUNK):
+            writer.write(_output(kind, data))
+            await writer.drain()
+
+    async def feed() -> None:
+        with contextlib.suppress(ConnectionError):
+            async for message in _messages(reader):
+                if message.get("type") == "stdin":
+                    stdin.write(_data(message))
+                    await stdin.drain()
+                elif message.get("type") == "stdin_end":
+                    break
+            stdin.close()
+
+    await _until_end(
+        process, writer, feed, [forward("stdout", process.stdout), forward("stderr", process.stderr)]
+    )
+
+
+async def _run_terminal(client: socket.socket, command: HostCommand) -> None:
+    reader, writer = await asyncio.open_connection(sock=client, limit=1 << 20)
+    master, slave = os.openpty()
+    try:
+        process = await asyncio.create_subprocess_exec(
+            "setsid", "--ctty", "--wait", *command.argv,
+            stdin=slave, stdout=slave, stderr=slave, cwd=command.directory,
+            env=None if command.environment is None else dict(command.environment),
+        )  # fmt: skip
+    except BaseException:
+        os.close(master)
+        raise
+    finally:
+        os.close(slave)
+    loop = asyncio.get_running_loop()
+    screen = asyncio.StreamReader()
+    # The transport owns the descriptor from here.
+    transport, _ = await loop.connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(screen), os.fdopen(os.dup(master), "rb", 0)
+    )
+
+    async def forward() -> None:
+        # A terminal whose last process is gone answers with an error instead of an end.
+        with contextlib.suppress(OSError):
+            while data := await screen.read(_CHUNK):
+                writer.write(_output("stdout", data))
+                await writer.drain()
+
+    async def feed() -> None:
+        async for message in _messages(reader):
+            if message.get("type") == "stdin":
+                os.write(master, _data(message))
+            elif message.get("type") == "resize":
+                size = struct.pack(
+                    "HHHH", int(message.get("rows") or 24), int(message.get("columns") or 80), 0, 0
+                )
+                fcntl.ioctl(master, termios.TIOCSWINSZ, size)
+
+    try:
+        await _until_end(process, writer, feed, [forward()])
+    finally:
+        transport.close()
+        os.close(master)
+
+
+async def _until_end(
+    process: asyncio.subprocess.Process, writer: asyncio.StreamWriter, feed: Any, outputs: list[Any]
+) -> None:
+    """Run to the command's end; a client that goes away ends the command."""
+    feeding = asyncio.create_task(feed())
+    copying = asyncio.gather(*outputs)
+    try:
+        status = await process.wait()
+        await copying
+        writer.write(_message("end", code=status if status >= 0 else 128 - status))
+        await writer.drain()
+    except (ConnectionError, asyncio.CancelledError) as error:
+        copying.cancel()
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(signal.SIGKILL)
+            await process.wait()
+        if isinstance(error, asyncio.CancelledError):
+            raise
+    finally:
+        feeding.cancel()
+        await asyncio.gather(feeding, return_exceptions=True)
+        writer.close()
+
+
+async def _console(client: socket.socket, file: Path, *, follow: bool) -> None:
+    """What the console printed; with ``follow`` also what it prints from now on."""
+    loop = asyncio.get_running_loop()
+    gone = asyncio.create_task(_closed(loop, client))
+    position = 0
+    try:
+        while True:
+            if file.exists():
+                with file.open("rb") as stream:
+                    stream.seek(position)
+                    while data := stream.read(_CHUNK):
+                        position += len(data)
+                        await loop.sock_sendall(client, _output("stdout", data))
+            if not follow:
+                await loop.sock_sendall(client, _message("end", code=0))
+                return
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(0.2):
+                    await asyncio.shield(gone)
+                    return
+    finally:
+        gone.cancel()
+        await asyncio.gather(gone, return_exceptions=True)
+
+
+async def _closed(loop: asyncio.AbstractEventLoop, client: socket.socket) -> None:
+    while await loop.sock_recv(client, _CHUNK):
+        continue

@@ -1,0 +1,101 @@
+"""Images on the node, and its networks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from vetro.node.drivers import Driver
+from vetro.node.errors import TaskFailure
+from vetro.node.image_store import ImageStore
+from vetro.node.machines import check_uuid
+from vetro.node.network import NetworkApplier
+from vetro.node.queues import TaskContext, TaskKind
+from vetro.node.tasks.parameters import array, seconds
+
+
+class ImageTasks:
+    """Handlers over the image store and the networks (``None``: this driver has none of its own)."""
+
+    def __init__(self, driver: Driver, images: ImageStore, network: NetworkApplier | None) -> None:
+        self._driver = driver
+        self._images = images
+        self._network = network
+
+    def kinds(self) -> list[TaskKind]:
+        """The tasks."""
+        return [
+            TaskKind("image_ensure_present", "image_import_tasks", self.ensure),
+            TaskKind("image_get", "image_query", self.get, query=True, label="Image.get"),
+            TaskKind("image_list", "image_query", self.list, query=True),
+            TaskKind("image_delete", "image_import_tasks", self.delete),
+            TaskKind("image_collect", "image_import_tasks", self.collect),
+            TaskKind("network_apply", "network_tasks", self.network_apply),
+        ]
+
+    async def ensure(self, context: TaskContext) -> Mapping[str, Any]:
+        """Fetch and unpack an image with its origins when it is not here; ``{}``.
+
+        ``imgapiPeers``: other nodes to ask first, as URLs or ``{ip, port}``.
+        """
+        peers = [peer_url(one) for one in array(context.params, "imgapiPeers")]
+        await self._images.ensure(
+            str(context.params.get("image_uuid")), [peer for peer in peers if peer]
+        )
+        return {}
+
+    async def get(self, context: TaskContext) -> Mapping[str, Any]:
+        """The manifest of an image on this node."""
+        return self._images.manifest(
+            str(context.params.get("uuid") or context.params.get("image_uuid"))
+        )
+
+    async def list(self, _context: TaskContext) -> Mapping[str, Any]:
+        """``{images: [manifest]}``."""
+        return {"images": self._images.list()}
+
+    async def delete(self, context: TaskContext) -> Mapping[str, Any]:
+        """Remove an image no VM here is made from; ``{}``."""
+        uuid = check_uuid(context.params.get("uuid") or context.params.get("image_uuid"))
+        users = [vm["uuid"] for vm in await self._vms() if vm.get("image_uuid") == uuid]
+        if users:
+            raise TaskFailure(
+                f"Image {uuid} is used by VM {', '.join(users[:5])}", {"restCode": "ImageInUse"}
+            )
+        await self._images.delete(uuid)
+        return {}
+
+    async def collect(self, context: TaskContext) -> Mapping[str, Any]:
+        """Remove images no VM uses that nobody asked for in ``older_than`` seconds; ``{images}``."""
+        age = seconds(context.params.get("older_than"), 0, "older_than")
+        return {"images": await self.collect_unused(age)}
+
+    async def collect_unused(self, older_than_seconds: float) -> list[str]:
+        """The same for the agent itself."""
+        used = {str(vm.get("image_uuid")) for vm in await self._vms()}
+        return await self._images.collect(used, older_than_seconds)
+
+    async def _vms(self) -> list[dict[str, Any]]:
+        return await self._driver.list(include_dni=True)
+
+    async def network_apply(self, context: TaskContext) -> Mapping[str, Any]:
+        """Bring the node's networks to the wanted state; ``{version, applied, kept}``."""
+        if self._network is None:
+            # Instances of this driver have the machine's own network.
+            return {"version": context.params.get("version", 0), "applied": False, "kept": []}
+        return await self._network.apply(context.params)
+
+
+def peer_url(value: object) -> str:
+    """The URL of another node's agent; '' for what names none."""
+    if isinstance(value, str):
+        return value if value.startswith(("http://", "https://")) else ""
+    if isinstance(value, dict):
+        fields: dict[object, object] = value  # pyright: ignore[reportUnknownVariableType]  # JSON
+        if fields.get("url"):
+            return peer_url(str(fields["url"]))
+        address = fields.get("ip") or fields.get("host")
+        if address:
+            host = f"[{address}]" if ":" in str(address) else str(address)
+            return f"http://{host}:{fields.get('port') or 5309}"
+    return ""

@@ -1,0 +1,184 @@
+"""``machine_migrate``: the steps of moving a VM, each idempotent, in the order a service chooses.
+
+A move without much standstill: ``setup-filesystem`` on the target, ``receive`` there and ``sync`` here
+while the VM runs; then stop it, ``receive`` and ``sync`` once more for what changed meanwhile; then
+``set-do-not-inventory`` and ``set-autoboot`` on the target, start it there, destroy it here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from vetro.node.drivers import Driver
+from vetro.node.errors import TaskFailure
+from vetro.node.machines import as_object, check_uuid
+from vetro.node.migration import Migrations
+from vetro.node.queues import TaskContext, TaskKind
+from vetro.node.tasks.parameters import flag, invalid
+
+_SYNC_SNAPSHOT = re.compile(r"vm-migration-\d+")
+_ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]+):\d{1,5}")
+
+Action = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
+
+
+class MigrationTasks:
+    """Handlers over one driver and its transfers."""
+
+    def __init__(self, driver: Driver, migrations: Migrations) -> None:
+        self._driver = driver
+        self._migrations = migrations
+        self._actions: dict[str, Action] = {
+            "sync": self._sync,
+            "receive": self._receive,
+            "estimate": self._estimate,
+            "get-filesystem-details": self._details,
+            "set-create-timestamp": self._set_create_timestamp,
+            "remove-zfs-quota": self._remove_quota,
+            "restore-zfs-quota": self._restore_quota,
+            "remove-sync-snapshots": self._remove_snapshots,
+            "setup-filesystem": self._setup,
+            "set-do-not-inventory": self._flag("do_not_inventory"),
+            "set-autoboot": self._flag("autoboot"),
+            "set-indestructible-zoneroot": self._flag("indestructible_zoneroot"),
+            "set-indestructible-delegated": self._flag("indestructible_delegated"),
+            "kill_migration_process": self._kill,
+        }
+
+    def kinds(self) -> list[TaskKind]:
+        """The task."""
+        return [TaskKind("machine_migrate", "machine_tasks", self.migrate, label="vmadm.migrate",
+                         target=_target)]  # fmt: skip
+
+    async def migrate(self, context: TaskContext) -> Mapping[str, Any]:
+        """One step. Parameters may stand in ``migrationTask`` and in its ``record``."""
+        params = _flat(context.params)
+        action = str(params.get("action") or "")
+        if action not in self._actions:
+            raise TaskFailure(f"Unexpected payload.action: {action}", {"restCode": "InvalidPayload"})
+        uuid = check_uuid(params.get("vm_uuid") or params.get("uuid"), "vm_uuid")
+        features = self._driver.capabilities()["features"]
+        if action in ("sync", "receive", "setup-filesystem") and "live-migration" in features:
+            brand = (await self._driver.load(uuid))["brand"] if self._driver.exists(uuid) else (
+                as_object(params.get("vm"), "vm").get("brand")
+            )  # fmt: skip
+            if brand in ("kvm", "bhyve"):
+                return await self._driver.migrate_live(uuid, action, params)
+        return await self._actions[action](uuid, params)
+
+    async def _sync(self, uuid: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Send the files to ``host``, ``port`` with ``token``; ``{pid, host, port}`` of the progress.
+
+        With ``wait`` the answer comes at the end of the transfer, with ``transferred`` bytes.
+        """
+        host, port = str(params.get("host") or ""), str(params.get("port") or "")
+        shown = f"[{host}]" if ":" in host else host
+        if not _ADDRESS.fullmatch(f"{shown}:{port}"):
+            raise invalid("host and port must say where the other node waits (action 'receive')")
+        root = await self._driver.files(uuid)
+        where = await self._migrations.start(
+            "send", uuid, root, connect=f"{shown}:{port}", token=str(params.get("token") or "")
+        )
+        answer = {key: where[key] for key in ("pid", "host", "port")}
+        if flag(params, "wait"):
+            answer |= await self._migrations.outcome(int(where["pid"]))
+        return answer
+
+    async def _receive(self, uuid: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Wait for the files; ``{pid, host, port, token}``."""
+        vm = await self._driver.load(uuid)
+        if vm["state"] != "stopped":
+            raise TaskFailure(
+                f"VM {uuid} is {vm['state']} on this node: only a stopped one can be received",
+                {"restCode": "VmAlreadyRunning"},
+            )
+        return await self._migrations.start("receive", uuid, await self._driver.files(uuid))
+
+    async def _estimate(self, uuid: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {"size": (await self._driver.usage(uuid)).used}
+
+    async def _details(self, uuid: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        quota = int((await self._driver.load(uuid)).get("quota") or 0) * 2**30
+        return {"quotaStr": str(quota), "reservationStr": "0"}
+
+    async def _set_create_timestamp(
+        self, uuid: str, params: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        vm = as_object(params.get("vm"), "vm")
+        stamp = params.get("create_timestamp") or vm.get("create_timestamp")
+        if not re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", str(stamp)):
+            raise invalid("create_timestamp must be an ISO time in UTC")
+        return {"vm": await self._driver.amend(uuid, {"create_timestamp": str(stamp)})}
+
+    async def _remove_quota(self, uuid: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        await self._driver.limit_storage(uuid, limited=False)
+        return {}
+
+    async def _restore_quota(self, uuid: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        await self._driver.limit_storage(uuid, limited=True)
+        return {}
+
+    async def _remove_snapshots(self, uuid: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        vm = await self._driver.load(uuid)
+        for entry in vm.get("snapshots", []):
+            if _SYNC_SNAPSHOT.fullmatch(entry["name"]):
+                await self._driver.delete_snapshot(uuid, entry["name"])
+        return {}
+
+    async def _setup(self, uuid: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Make the VM here, stopped and hidden, with an untouched root; ``{vm}``. Repeatable."""
+        if self._driver.exists(uuid):
+            vm = await self._driver.load(uuid)
+            if vm["state"] == "stopped" and vm.get("do_not_inventory"):
+                return {"vm": vm}
+            raise TaskFailure(
+                f"Machine {uuid} exists.", {"restCode": "VmAlreadyExists", "state": vm["state"]}
+            )
+        given = as_object(params.get("vm"), "vm")
+        if not given:
+            raise invalid("vm must be the VM object of the source")
+        payload = {key: value for key, value in given.items() if key not in _OF_THE_SOURCE}
+        payload |= {"uuid": uuid, "autoboot": False, "do_not_inventory": True}
+        vm = await self._driver.create(payload, lambda _step, _percent: None)
+        return {"vm": vm}
+
+    def _flag(self, name: str) -> Action:
+        async def change(uuid: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+            value = params.get("value", True)
+            if value not in (True, False, "true", "false"):
+                raise invalid("value must be true or false")
+            return {"vm": await self._driver.amend(uuid, {name: value in (True, "true")})}
+
+        return change
+
+    async def _kill(self, uuid: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        pid = params.get("pid")
+        if isinstance(pid, bool) or not str(pid).isdigit():
+            raise invalid("pid must be the number of a process")
+        return {"killed": await self._migrations.kill(int(str(pid)), uuid)}
+
+
+# What a VM object says of the node it was on.
+_OF_THE_SOURCE = frozenset(
+    {
+        "state", "zone_state", "pid", "boot_timestamp", "exit_timestamp", "exit_status", "snapshots",
+        "zonepath", "zfs_filesystem", "zonename", "zoneid", "server_uuid", "datacenter_name", "zpool",
+        "id_base", "last_modified", "create_timestamp", "v", "type",
+    }
+)  # fmt: skip
+
+
+def _flat(params: Mapping[str, Any]) -> dict[str, Any]:
+    task = as_object(params.get("migrationTask"), "migrationTask")
+    record = as_object(task.get("record"), "migrationTask.record")
+    return {**record, **params, **{key: value for key, value in task.items() if key != "record"}}
+
+
+def _target(params: Mapping[str, Any]) -> str:
+    """The VM whose other tasks wait: not for a kill, which is to end one of them."""
+    flat = _flat(params)
+    if flat.get("action") == "kill_migration_process":
+        return ""
+    return str(flat.get("vm_uuid") or flat.get("uuid") or "")

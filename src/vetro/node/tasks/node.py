@@ -1,0 +1,87 @@
+"""All tasks of one node, registered with its runner."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from vetro.node.datasets import Datasets
+from vetro.node.drivers import Driver
+from vetro.node.image_store import Describe, Fetch, ImageStore
+from vetro.node.migration import Migrations
+from vetro.node.network import NetworkApplier
+from vetro.node.networking import NicTags
+from vetro.node.queues import TaskRunner
+from vetro.node.storage import Pool
+from vetro.node.streams import Streams
+from vetro.node.tasks.agents import AgentTasks
+from vetro.node.tasks.builds import Builder
+from vetro.node.tasks.datasets import DatasetTasks
+from vetro.node.tasks.docker import DockerTasks
+from vetro.node.tasks.images import ImageTasks
+from vetro.node.tasks.machines import MachineTasks
+from vetro.node.tasks.media import MediaTasks, Publish
+from vetro.node.tasks.migration import MigrationTasks
+from vetro.node.tasks.server import ServerTasks
+
+
+@dataclass(frozen=True)
+class NodeParts:
+    """What the tasks of a node work on."""
+
+    driver: Driver
+    images: ImageStore
+    network: NetworkApplier | None
+    pool: Pool
+    pool_name: str
+    tags: NicTags
+    streams: Streams
+    migrations: Migrations
+    sysinfo: Callable[[], Awaitable[dict[str, Any]]]
+    changed: Callable[[], None]
+    refresh_agents: Callable[[], Awaitable[None]]
+    describe: Describe
+    fetch: Fetch
+    publish: Publish
+    data_dir: Path
+    server_uuid: str
+    reboot_command: Sequence[str]
+
+
+def register_all(runner: TaskRunner, parts: NodeParts) -> ImageTasks:
+    """Serve every task; the image tasks, which the agent uses to collect unused images."""
+    scratch = parts.data_dir / "scratch"
+    images = ImageTasks(parts.driver, parts.images, parts.network)
+    groups = (
+        MachineTasks(parts.driver),
+        MediaTasks(parts.driver, parts.publish, scratch),
+        DockerTasks(
+            parts.driver, parts.streams, parts.data_dir / "vms", Builder(scratch, parts.publish)
+        ),
+        MigrationTasks(parts.driver, parts.migrations),
+        images,
+        ServerTasks(
+            parts.driver,
+            parts.images,
+            runner,
+            parts.pool,
+            parts.tags,
+            sysinfo=parts.sysinfo,
+            changed=parts.changed,
+            data_dir=parts.data_dir,
+            server_uuid=parts.server_uuid,
+            reboot_command=parts.reboot_command,
+        ),
+        AgentTasks(parts.data_dir / "agents", parts.describe, parts.fetch, parts.refresh_agents),
+        DatasetTasks(
+            Datasets(
+                parts.pool_name, parts.data_dir / "datasets", parts.pool, parts.driver, parts.images
+            )
+        ),
+    )
+    for group in groups:
+        for kind in group.kinds():
+            runner.register(kind)
+    return images

@@ -1,0 +1,273 @@
+"""The node itself: sysinfo, setup, reboot, tags, scripts."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import subprocess
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import structlog
+
+from vetro.node.drivers import Driver
+from vetro.node.errors import TaskFailure
+from vetro.node.files import read_json, write_json
+from vetro.node.image_store import ImageStore
+from vetro.node.machines import as_object, timestamp
+from vetro.node.networking import NicTags
+from vetro.node.queues import TaskContext, TaskKind, TaskRunner
+from vetro.node.storage import Pool
+from vetro.node.tasks.parameters import array, flag, invalid, objects, seconds, text
+from vetro.node.tasks.scripts import run_script
+
+log = structlog.get_logger(__name__)
+
+# By convention the end of a script that wants the machine started again.
+REBOOT_STATUS = 113
+_DRAIN_SECONDS = 900.0
+_HOSTNAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
+# Layouts that mean several disks: those pools are made before the agent starts.
+_LAYOUTS = ("single", "mirror", "raidz1", "raidz2", "raidz3")
+
+
+class ServerTasks:
+    """Handlers of one node. ``reboot_command``: run detached, so that it survives the agent."""
+
+    def __init__(
+        self,
+        driver: Driver,
+        images: ImageStore,
+        runner: TaskRunner,
+        pool: Pool,
+        tags: NicTags,
+        *,
+        sysinfo: Callable[[], Awaitable[dict[str, Any]]],
+        changed: Callable[[], None],
+        data_dir: Path,
+        server_uuid: str,
+        reboot_command: Sequence[str],
+    ) -> None:
+        self._driver = driver
+        self._images = images
+        self._runner = runner
+        self._pool = pool
+        self._tags = tags
+        self._sysinfo = sysinfo
+        self._changed = changed
+        self._data_dir = data_dir
+        self._server_uuid = server_uuid
+        self._reboot_command = reboot_command
+
+    def kinds(self) -> list[TaskKind]:
+        """The tasks."""
+        work = "server_tasks"
+        return [
+            TaskKind("command_execute", work, self.command_execute),
+            TaskKind("server_sysinfo", work, self.sysinfo, query=True),
+            TaskKind("server_overprovision_ratio", work, self.overprovision_ratio),
+            TaskKind("server_reboot", work, self.reboot),
+            TaskKind("server_setup", work, self.setup),
+            TaskKind("server_factory_reset", work, self.factory_reset),
+            TaskKind("recovery_config", work, self.recovery_config),
+            TaskKind("server_update_nics", "server_nic_tasks", self.update_nics),
+            TaskKind("nop", "nop", self.nop, query=True, aliases=("test_subtask",)),
+            TaskKind("sleep", "nop", self.sleep, query=True, aliases=("test_sleep",)),
+        ]
+
+    async def sysinfo(self, _context: TaskContext) -> Mapping[str, Any]:
+        """``{sysinfo}``, read now."""
+        return {"sysinfo": await self._sysinfo()}
+
+    async def overprovision_ratio(self, context: TaskContext) -> Mapping[str, Any]:
+        """Keep the ratios the service decided on."""
+        value = context.params.get("value")
+        if not value:
+            raise TaskFailure("no value given", {"restCode": "InvalidPayload"})
+        self._configure(overprovision_ratio=unquote(str(value)))
+        return {}
+
+    def _configure(self, **values: str) -> None:
+        """Site facts, in ``node.json``."""
+        file = self._data_dir / "node.json"
+        write_json(file, {**(read_json(file) or {}), **values})
+
+    async def nop(self, context: TaskContext) -> Mapping[str, Any]:
+        """Sleep ``sleep`` seconds, then fail with ``error`` when given."""
+        await asyncio.sleep(seconds(context.params.get("sleep"), 0, "sleep"))
+        if context.params.get("error"):
+            raise TaskFailure(str(context.params["error"]))
+        return {}
+
+    async def sleep(self, context: TaskContext) -> Mapping[str, Any]:
+        """Sleep ``timeout`` milliseconds."""
+        await asyncio.sleep(seconds(context.params.get("timeout"), 5000, "timeout") / 1000)
+        return {}
+
+    async def command_execute(self, context: TaskContext) -> Mapping[str, Any]:
+        """Run a script on the node; its failure is a success of the task."""
+        script = context.params.get("script")
+        if not isinstance(script, str) or not script:
+            raise TaskFailure("no script given", {"restCode": "InvalidPayload"})
+        arguments = [str(item) for item in array(context.params, "args")]
+        environment = {
+            name: str(value) for name, value in as_object(context.params.get("env"), "env").items()
+        }
+        limit = seconds(context.params.get("timeout"), 0, "timeout") / 1000
+        result = await run_script(script, arguments, environment, limit)
+        if result["exitCode"] == REBOOT_STATUS:
+            self._start_reboot("a script asked for it")
+        return result
+
+    async def reboot(self, context: TaskContext) -> Mapping[str, Any]:
+        """Start the machine again, soon; ``{}`` at once.
+
+        With ``drain`` no new task is taken, and those that run may end first (at most 15 minutes).
+        """
+        if flag(context.params, "drain"):
+            self._runner.paused = True
+            if not await self._runner.drained(_DRAIN_SECONDS, beside=context.entry):
+                self._runner.paused = False
+                raise TaskFailure(
+                    f"Tasks still run after {_DRAIN_SECONDS:g} s: the server was not rebooted",
+                    {"restCode": "NotDrained"},
+                )
+        self._start_reboot("the service asked for it")
+        return {}
+
+    def _start_reboot(self, reason: str) -> None:
+        log.warning("Rebooting this machine", reason=reason)
+        try:
+            subprocess.Popen(
+                # The answer to the request goes out before the machine goes down.
+                ["/bin/sh", "-c", 'sleep 2; exec "$0" "$@"', *self._reboot_command],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+                cwd="/",
+            )
+        except OSError as error:
+            raise TaskFailure(f"The reboot could not be started: {error}") from error
+
+    async def setup(self, context: TaskContext) -> Mapping[str, Any]:
+        """Make the node ready for VMs; ``{sysinfo}``. Repeating it is harmless.
+
+        The storage pool is there before the agent starts (setting ``node.pool_kind``): disks are
+        never formatted from here (docs/decisions/0041). Errors: when VMs are there already.
+        """
+        params = context.params
+        if (read_json(self._data_dir / "setup.json") or {}).get("complete") is True:
+            return {"sysinfo": await self._sysinfo()}
+        vms = await self._driver.list(include_dni=True)
+        if vms:
+            raise TaskFailure(
+                f"This server has VMs ({vms[0]['uuid']} and {len(vms) - 1} more): it is not set up"
+                " again",
+                {"restCode": "ServerHasVms"},
+            )
+        await self._check_pool(params)
+        context.progress("pool", 40)
+        hostname = params.get("hostname")
+        if hostname:
+            if not _HOSTNAME.fullmatch(str(hostname)):
+                raise invalid(f"hostname: '{hostname}' is not a host name")
+            # The name by which the node is known; the machine's own is its operator's.
+            self._configure(hostname=str(hostname))
+        nics = objects(params, "nics")
+        if nics:
+            self._tags.update(nics)
+        context.progress("configuration", 80)
+        write_json(self._data_dir / "setup.json", {"complete": True, "at": timestamp()})
+        self._changed()
+        return {"sysinfo": await self._sysinfo()}
+
+    async def _check_pool(self, params: Mapping[str, Any]) -> None:
+        layout = params.get("disk_layout")
+        if layout is not None and layout not in _LAYOUTS:
+            raise invalid(
+                "disk_layout must be one of: " + ", ".join(f"'{name}'" for name in _LAYOUTS)
+            )
+        stats = await self._pool.trees.stats()
+        have = f"a {self._pool.trees.kind} pool ({stats.profile})"
+        if layout not in (None, "single") and not stats.profile.startswith(str(layout)):
+            raise TaskFailure(
+                f"This node has {have}, not '{layout}': make the pool you want, start the agent"
+                " with it (node.pool_kind) and set the server up again",
+                {"restCode": "PoolMismatch"},
+            )
+        if flag(params, "encryption_enabled") and not stats.encrypted:
+            raise TaskFailure(
+                f"This node has {have}, which is not encrypted", {"restCode": "PoolMismatch"}
+            )
+
+    async def factory_reset(self, context: TaskContext) -> Mapping[str, Any]:
+        """Forget everything of this node and start it again; ``{}``.
+
+        ``confirm`` must be the server's uuid. Errors: while it has VMs.
+        """
+        if str(context.params.get("confirm") or "").lower() != self._server_uuid:
+            raise TaskFailure(
+                f"confirm must be this server's uuid, {self._server_uuid}",
+                {"restCode": "InvalidPayload"},
+            )
+        vms = await self._driver.list(include_dni=True)
+        if vms:
+            raise TaskFailure(
+                f"This server still has {len(vms)} VMs: destroy or move them first",
+                {"restCode": "ServerHasVms"},
+            )
+        while await self._images.collect((), 0):
+            continue
+        for name in ("node.json", "networking.json", "id-ranges.json", "fences.json"):
+            (self._data_dir / name).unlink(missing_ok=True)
+        write_json(self._data_dir / "setup.json", {"complete": False, "at": timestamp()})
+        self._changed()
+        self._start_reboot("factory reset")
+        return {}
+
+    async def recovery_config(self, context: TaskContext) -> Mapping[str, Any]:
+        """Stage or activate a recovery configuration of an encrypted pool; ``{}``."""
+        params = context.params
+        action = params.get("action")
+        needed = {
+            "stage": ("pivtoken", "recovery_uuid", "template", "token"),
+            "activate": ("pivtoken", "recovery_uuid"),
+        }.get(str(action))
+        if needed is None:
+            raise invalid("action must be 'stage' or 'activate'")
+        missing = [name for name in needed if not params.get(name)]
+        if missing:
+            raise TaskFailure(
+                f"Missing required request parameters: {', '.join(missing)}",
+                {"restCode": "InvalidPayload"},
+            )
+        stats = await self._pool.trees.stats()
+        if not stats.encrypted:
+            raise TaskFailure(
+                f"The {self._pool.trees.kind} pool of this node is not encrypted",
+                {"restCode": "NotImplemented"},
+            )
+        directory = self._data_dir / "recovery"
+        directory.mkdir(mode=0o700, exist_ok=True)
+        uuid = re.sub(r"[^0-9a-f-]", "", text(params, "recovery_uuid").lower())
+        staged = directory / f"{uuid}.staged.json"
+        if action == "stage":
+            write_json(staged, {name: params[name] for name in needed})
+        else:
+            if not staged.exists():
+                raise TaskFailure(
+                    f"No recovery configuration {uuid} is staged", {"restCode": "NotStaged"}
+                )
+            os.replace(staged, directory / "active.json")
+        return {}
+
+    async def update_nics(self, context: TaskContext) -> Mapping[str, Any]:
+        """Change which tags the machine's interfaces carry; ``{sysinfo}``, fresh."""
+        self._tags.update(objects(context.params, "nics"))
+        self._changed()
+        return {"sysinfo": await self._sysinfo()}
+
