@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import tarfile
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
@@ -20,14 +20,23 @@ from typing import Any
 import msgspec
 import pytest
 
+from vetro.http.client import HttpClient
+from vetro.node.api import TaskApi
 from vetro.node.drivers import ManagedDriver
 from vetro.node.drivers.lxc import LxcHypervisor
 from vetro.node.drivers.lxc_host import inspect
 from vetro.node.drivers.simulated import SimulatedHypervisor
+from vetro.node.fences import Fences
+from vetro.node.history import History
 from vetro.node.image_store import ImageStore
 from vetro.node.machines import MachineStore
+from vetro.node.migration import Migrations
 from vetro.node.network import NetworkApplier
+from vetro.node.networking import NicTags
+from vetro.node.queues import TaskRunner
 from vetro.node.storage import open_pool
+from vetro.node.streams import Streams
+from vetro.node.tasks import NodeParts, register_all
 
 IMAGE = "11111111-1111-4111-8111-111111111111"
 OTHER_IMAGE = "22222222-2222-4222-8222-222222222222"
@@ -308,6 +317,98 @@ async def containers(tmp_path: Path, node_names: tuple[str, str]) -> AsyncIterat
     assert traces(prefix, tmp_path) == []
 
 
+SERVER = "99999999-1111-4111-8111-111111111111"
+
+
+@dataclass
+class Node:
+    """The tasks of a node over some driver, reached in process through the task API."""
+
+    client: HttpClient
+    runner: TaskRunner
+    driver: Any
+    simulation: Any
+    parts: NodeParts
+    published: list[tuple[dict[str, Any], bytes]]
+    refreshed: list[bool]
+
+    async def task(self, name: str, headers: Mapping[str, str] | None = None, **params: Any) -> Any:
+        """``(status, body)`` of a task."""
+        answer = await self.client.request(
+            "POST", "/tasks", json={"task": name, "params": params}, headers=headers
+        )
+        return answer.status, answer.json()
+
+    async def good(self, name: str, **params: Any) -> Any:
+        """The result of a task that must succeed."""
+        status, body = await self.task(name, **params)
+        assert status == 200, body
+        return body
+
+    async def create(self, kit: SimpleNamespace, **more: Any) -> str:
+        """A running VM's uuid."""
+        body = await self.good("machine_create", image_uuid=kit.image, brand="lx", **more)
+        return str(body["vm"]["uuid"])
+
+
+@contextlib.asynccontextmanager
+async def node_over(driver: Any, images: ImageStore, directory: Path) -> AsyncIterator[Node]:
+    """All tasks over a driver, with the key ``secret``; what is published stays in memory."""
+    history = History(directory / "tasks")
+    history.open()
+    runner = TaskRunner(history, fences=Fences(directory / "fences.json"))
+    published: list[tuple[dict[str, Any], bytes]] = []
+    refreshed: list[bool] = []
+    tags = NicTags(directory / "networking.json", directory / "sys-net")
+
+    async def sysinfo() -> dict[str, Any]:
+        return {"UUID": SERVER}
+
+    async def refresh() -> None:
+        refreshed.append(True)
+
+    async def publish(manifest: Mapping[str, Any], file: Path, _url: str) -> None:
+        published.append((dict(manifest), file.read_bytes()))
+
+    streams, migrations = Streams("127.0.0.1"), Migrations("127.0.0.1")
+    parts = NodeParts(
+        driver=driver,
+        images=images,
+        network=None,
+        pool=await open_pool("auto", directory),
+        pool_name="zones",
+        tags=tags,
+        streams=streams,
+        migrations=migrations,
+        sysinfo=sysinfo,
+        changed=lambda: None,
+        refresh_agents=refresh,
+        describe=images._describe,  # the store's own stand-in for the service
+        fetch=images._fetch,
+        publish=publish,
+        data_dir=directory,
+        server_uuid=SERVER,
+        reboot_command=["touch", str(directory / "rebooted")],
+    )
+    register_all(runner, parts)
+    api = TaskApi(runner, SERVER, "secret", "1.0", images)
+    async with HttpClient(
+        app=api, base_url="http://node", headers={"Authorization": "Bearer secret"}
+    ) as client:
+        yield Node(client, runner, driver, None, parts, published, refreshed)
+    await streams.close()
+    await migrations.close()
+    await runner.close(0)
+
+
+@pytest.fixture
+async def node(simulation: Simulation, tmp_path: Path) -> AsyncIterator[Node]:
+    """All tasks over the simulated driver."""
+    async with node_over(simulation.driver, simulation.images, tmp_path) as made:
+        made.simulation = simulation
+        yield made
+
+
 @pytest.fixture
 def kit() -> SimpleNamespace:
     """The functions above: test modules cannot import this one."""
@@ -319,6 +420,8 @@ def kit() -> SimpleNamespace:
         busybox_tar=busybox_tar,
         traces=traces,
         loop_mount=loop_mount,
+        node_over=node_over,
+        server=SERVER,
     )
 
 

@@ -60,7 +60,8 @@ class Service:
         self.asked.append(uuid)
         path.write_bytes(self.files[uuid])
 
-    async def fetch_from(self, url: str, uuid: str, path: Path) -> None:
+    async def fetch_from(self, url: str, uuid: str, sha256: str, path: Path) -> None:
+        assert sha256 == self.manifests[uuid]["sha256"]
         self.asked.append(f"{url}/{uuid}")
         if url not in self.peers:
             raise ImageError("no such node")

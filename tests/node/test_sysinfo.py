@@ -108,7 +108,7 @@ def facts(data_dir: Path) -> NodeFacts:
 
 def test_the_whole_object_has_what_the_service_reads(machine: Path, tmp_path: Path) -> None:
     """Identity, memory, processors, agent address and setup state, in the documented types."""
-    info = gather(facts(tmp_path), machine)
+    info = gather(facts(tmp_path), root=machine)
     assert info["UUID"] == "u"
     assert info["Hostname"] == "node-1"
     assert info["System Type"] == "Linux"
@@ -124,7 +124,7 @@ def test_the_whole_object_has_what_the_service_reads(machine: Path, tmp_path: Pa
 
 def test_guests_interfaces_never_appear(machine: Path, tmp_path: Path) -> None:
     """Physical, virtual and bonded interfaces are told apart; ours and guests' are left out."""
-    info = gather(facts(tmp_path), machine)
+    info = gather(facts(tmp_path), root=machine)
     assert set(info["Network Interfaces"]) == {"eth0"}
     assert info["Network Interfaces"]["eth0"] == {
         "MAC Address": "02:00:00:00:00:01",
@@ -213,6 +213,6 @@ def test_a_machine_without_a_usable_uuid_gets_one(machine: Path, tmp_path: Path,
 
 def test_free_space_alone_is_not_worth_a_message(machine: Path, tmp_path: Path) -> None:
     """Volatile keys do not count as a change; others do."""
-    info = gather(facts(tmp_path), machine)
+    info = gather(facts(tmp_path), root=machine)
     assert significant(info) == significant({**info, "Zpool Size in GiB": 1})
     assert significant(info) != significant({**info, "Hostname": "other"})

@@ -3,68 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from vetro.http.client import HttpClient
-from vetro.node.api import TaskApi
 from vetro.node.errors import DriverError
 from vetro.node.history import RESTARTED, History, masked
 from vetro.node.queues import TaskContext, TaskKind, TaskRunner
-from vetro.node.tasks import NodeTasks, run_script, signal_number
+from vetro.node.tasks.parameters import signal_number
+from vetro.node.tasks.scripts import run_script
 
 SERVER = "99999999-1111-4111-8111-111111111111"
-
-
-class Node:
-    """A task API over a simulated driver, reached in process."""
-
-    def __init__(self, client: HttpClient, runner: TaskRunner, simulation: Any) -> None:
-        self.client = client
-        self.runner = runner
-        self.simulation = simulation
-
-    async def task(self, name: str, headers: Mapping[str, str] | None = None, **params: Any) -> Any:
-        """``(status, body)`` of a task."""
-        answer = await self.client.request(
-            "POST", "/tasks", json={"task": name, "params": params}, headers=headers
-        )
-        return answer.status, answer.json()
-
-    async def create(self, kit: SimpleNamespace, **more: Any) -> str:
-        """A running VM's uuid."""
-        status, body = await self.task("machine_create", image_uuid=kit.image, brand="lx", **more)
-        assert status == 200, body
-        return str(body["vm"]["uuid"])
-
-
-@pytest.fixture
-async def node(simulation: Any, tmp_path: Path) -> AsyncIterator[Node]:
-    """A node's tasks, with the key ``secret``."""
-    history = History(tmp_path / "tasks")
-    history.open()
-    runner = TaskRunner(history)
-
-    async def sysinfo() -> dict[str, Any]:
-        return {"UUID": SERVER}
-
-    async def refresh() -> None:
-        return
-
-    NodeTasks(
-        simulation.driver, simulation.images, None,
-        sysinfo=sysinfo, refresh_agents=refresh, data_dir=tmp_path,
-    ).register(runner)  # fmt: skip
-    api = TaskApi(runner, SERVER, "secret", "1.0")
-    async with HttpClient(
-        app=api, base_url="http://node", headers={"Authorization": "Bearer secret"}
-    ) as client:
-        yield Node(client, runner, simulation)
-    await runner.close(0)
 
 
 class Gate:
@@ -102,13 +54,13 @@ def runner_with(gate: Gate, tmp_path: Path, **options: Any) -> TaskRunner:
     return runner
 
 
-async def test_a_task_answers_when_it_has_ended(node: Node) -> None:
+async def test_a_task_answers_when_it_has_ended(node: Any) -> None:
     """200 with the result, `{}` when there is none."""
     assert await node.task("nop") == (200, {})
     assert await node.task("server_sysinfo") == (200, {"sysinfo": {"UUID": SERVER}})
 
 
-async def test_a_failing_task_answers_500_with_text_and_details(node: Node) -> None:
+async def test_a_failing_task_answers_500_with_text_and_details(node: Any) -> None:
     """The text is the driver's with the call before it; details carry the restCode."""
     assert await node.task("nop", error="boom") == (500, {"error": "boom"})
     status, body = await node.task("machine_load", uuid=SERVER)
@@ -127,19 +79,19 @@ async def test_a_failing_task_answers_500_with_text_and_details(node: Node) -> N
         ([], 409, "InvalidArgument", "The body must be an object"),
     ],
 )
-async def test_bad_requests(node: Node, body: object, status: int, code: str, message: str) -> None:
+async def test_bad_requests(node: Any, body: object, status: int, code: str, message: str) -> None:
     """The documented codes and texts."""
     answer = await node.client.request("POST", "/tasks", json=body)
     assert (answer.status, answer.json()) == (status, {"code": code, "message": message})
 
 
-async def test_a_body_that_is_not_json(node: Node) -> None:
+async def test_a_body_that_is_not_json(node: Any) -> None:
     """400, not a crash."""
     answer = await node.client.request("POST", "/tasks", content=b"{")
     assert (answer.status, answer.json()["code"]) == (400, "InvalidContent")
 
 
-async def test_the_task_may_be_named_in_the_query(node: Node) -> None:
+async def test_the_task_may_be_named_in_the_query(node: Any) -> None:
     """As older callers do."""
     answer = await node.client.request("POST", "/tasks?task=nop", json={"params": {}})
     assert answer.status == 200
@@ -148,14 +100,14 @@ async def test_the_task_may_be_named_in_the_query(node: Node) -> None:
 @pytest.mark.parametrize(
     ("method", "path", "status"), [("GET", "/nothing", 404), ("GET", "/tasks", 405)]
 )
-async def test_unknown_paths_and_methods(node: Node, method: str, path: str, status: int) -> None:
+async def test_unknown_paths_and_methods(node: Any, method: str, path: str, status: int) -> None:
     """404 and 405 with a body."""
     answer = await node.client.request(method, path)
     assert answer.status == status
     assert answer.json()["message"]
 
 
-async def test_nobody_gets_in_without_the_key(node: Node) -> None:
+async def test_nobody_gets_in_without_the_key(node: Any) -> None:
     """The task API is root on the node: every route but /ping wants the bearer key."""
     for value in ("", "Bearer wrong", "Basic secret", "Bearer"):
         answer = await node.client.request(
@@ -166,7 +118,7 @@ async def test_nobody_gets_in_without_the_key(node: Node) -> None:
     assert ping.json() == {"ready": True, "paused": False, "version": "1.0"}
 
 
-async def test_a_request_for_another_server_is_refused(node: Node) -> None:
+async def test_a_request_for_another_server_is_refused(node: Any) -> None:
     """The service may have an old address: the task must not run here."""
     status, body = await node.task("nop", headers={"x-server-uuid": SERVER.replace("9", "8")})
     assert status == 404
@@ -174,7 +126,7 @@ async def test_a_request_for_another_server_is_refused(node: Node) -> None:
     assert (await node.task("nop", headers={"x-server-uuid": SERVER}))[0] == 200
 
 
-async def test_a_paused_node_takes_no_tasks(node: Node) -> None:
+async def test_a_paused_node_takes_no_tasks(node: Any) -> None:
     """503 until it is resumed; history and ping go on."""
     assert (await node.client.request("POST", "/pause")).status == 204
     assert (await node.client.request("POST", "/pause")).status == 204
@@ -186,7 +138,7 @@ async def test_a_paused_node_takes_no_tasks(node: Node) -> None:
     assert (await node.task("nop"))[0] == 200
 
 
-async def test_the_life_of_a_vm(node: Node, kit: SimpleNamespace) -> None:
+async def test_the_life_of_a_vm(node: Any, kit: SimpleNamespace) -> None:
     """Create, load, stop, start, reboot, kill, update, list, destroy by their task names."""
     uuid = await node.create(kit, alias="web")
     assert (await node.task("machine_load", uuid=uuid))[1]["state"] == "running"
@@ -204,7 +156,7 @@ async def test_the_life_of_a_vm(node: Node, kit: SimpleNamespace) -> None:
     assert (await node.task("machine_load", uuid=uuid))[0] == 500
 
 
-async def test_create_twice_is_refused(node: Node, kit: SimpleNamespace) -> None:
+async def test_create_twice_is_refused(node: Any, kit: SimpleNamespace) -> None:
     """The second create of a uuid says that it exists."""
     uuid = await node.create(kit)
     status, body = await node.task("machine_create", uuid=uuid, image_uuid=kit.image, brand="lx")
@@ -213,7 +165,7 @@ async def test_create_twice_is_refused(node: Node, kit: SimpleNamespace) -> None
     assert body["details"]["restCode"] == "VmAlreadyExists"
 
 
-async def test_create_without_its_image_fails_and_leaves_nothing(node: Node) -> None:
+async def test_create_without_its_image_fails_and_leaves_nothing(node: Any) -> None:
     """The image service does not know it: the error names it, no VM remains."""
     status, body = await node.task("machine_create", image_uuid=SERVER, brand="lx")
     assert status == 500
@@ -225,7 +177,7 @@ async def test_create_without_its_image_fails_and_leaves_nothing(node: Node) -> 
 
 
 async def test_idempotent_requests_take_the_wanted_state_for_success(
-    node: Node, kit: SimpleNamespace
+    node: Any, kit: SimpleNamespace
 ) -> None:
     """Starting a running VM is an error, unless the caller says it does not mind."""
     uuid = await node.create(kit)
@@ -238,7 +190,7 @@ async def test_idempotent_requests_take_the_wanted_state_for_success(
     assert (await node.task("machine_kill", uuid=uuid, idempotent=True))[0] == 200
 
 
-async def test_boot_applies_an_update_first(node: Node, kit: SimpleNamespace) -> None:
+async def test_boot_applies_an_update_first(node: Any, kit: SimpleNamespace) -> None:
     """`update` of machine_boot changes metadata before the start."""
     uuid = await node.create(kit, autoboot=False)
     _, body = await node.task(
@@ -248,7 +200,7 @@ async def test_boot_applies_an_update_first(node: Node, kit: SimpleNamespace) ->
     assert body["vm"]["state"] == "running"
 
 
-async def test_hidden_vms_are_shown_only_on_request(node: Node, kit: SimpleNamespace) -> None:
+async def test_hidden_vms_are_shown_only_on_request(node: Any, kit: SimpleNamespace) -> None:
     """`do_not_inventory` hides from list and load unless include_dni."""
     uuid = await node.create(kit, do_not_inventory=True)
     assert (await node.task("machine_load", uuid=uuid))[0] == 500
@@ -256,7 +208,7 @@ async def test_hidden_vms_are_shown_only_on_request(node: Node, kit: SimpleNames
     assert (await node.task("machine_list"))[1] == {"vms": []}
 
 
-async def test_an_indestructible_vm_is_not_destroyed(node: Node, kit: SimpleNamespace) -> None:
+async def test_an_indestructible_vm_is_not_destroyed(node: Any, kit: SimpleNamespace) -> None:
     """Until the flag is cleared by an update."""
     uuid = await node.create(kit, indestructible_zoneroot=True)
     assert (await node.task("machine_destroy", uuid=uuid))[1]["details"]["restCode"] == (
@@ -266,7 +218,7 @@ async def test_an_indestructible_vm_is_not_destroyed(node: Node, kit: SimpleName
     assert (await node.task("machine_destroy", uuid=uuid))[0] == 200
 
 
-async def test_images_in_use_are_not_deleted(node: Node, kit: SimpleNamespace) -> None:
+async def test_images_in_use_are_not_deleted(node: Any, kit: SimpleNamespace) -> None:
     """The error names the VM; afterwards it goes."""
     uuid = await node.create(kit)
     assert (await node.task("image_get", uuid=kit.image))[1]["name"] == "tiny"
@@ -280,13 +232,14 @@ async def test_images_in_use_are_not_deleted(node: Node, kit: SimpleNamespace) -
     assert (await node.task("image_list"))[1] == {"images": []}
 
 
-async def test_known_tasks_this_driver_lacks_say_so(node: Node) -> None:
+async def test_known_tasks_this_driver_lacks_say_so(node: Any, kit: SimpleNamespace) -> None:
     """Not "unknown": the caller can tell a missing feature from a misspelt name."""
-    status, body = await node.task("machine_migrate", uuid=SERVER)
+    uuid = await node.create(kit)
+    status, body = await node.task("machine_screenshot", uuid=uuid)
     assert (status, body["details"]["restCode"]) == (500, "NotImplemented")
 
 
-async def test_bad_parameters_of_tasks(node: Node, kit: SimpleNamespace) -> None:
+async def test_bad_parameters_of_tasks(node: Any, kit: SimpleNamespace) -> None:
     """Wrong types end in a text, never in a broken task."""
     uuid = await node.create(kit)
     for name, params in {
@@ -303,7 +256,7 @@ async def test_bad_parameters_of_tasks(node: Node, kit: SimpleNamespace) -> None
         assert body["details"]["restCode"] in ("InvalidPayload", "NotImplemented"), name
 
 
-async def test_scripts_run_with_arguments_and_their_own_environment(node: Node) -> None:
+async def test_scripts_run_with_arguments_and_their_own_environment(node: Any) -> None:
     """A failing script is a success of the task."""
     _, body = await node.task(
         "command_execute",
@@ -383,7 +336,7 @@ async def test_a_caller_that_goes_away_does_not_stop_the_task(tmp_path: Path) ->
     assert gate.most == 1
 
 
-async def test_repeated_requests_run_once(node: Node, kit: SimpleNamespace) -> None:
+async def test_repeated_requests_run_once(node: Any, kit: SimpleNamespace) -> None:
     """The same key, or the same request id with the same task and parameters."""
     headers = {"Idempotency-Key": "one"}
     params = {"image_uuid": kit.image, "brand": "lx"}
@@ -422,7 +375,7 @@ async def test_an_unforeseen_error_ends_the_task_not_the_agent(tmp_path: Path) -
     assert "oops" in body["error"]
 
 
-async def test_history_shows_events_in_order(node: Node, kit: SimpleNamespace) -> None:
+async def test_history_shows_events_in_order(node: Any, kit: SimpleNamespace) -> None:
     """Validated, started, progress, finished; times and counts as documented."""
     await node.create(kit)
     [entry] = (await node.client.request("GET", "/history")).json()
@@ -513,9 +466,7 @@ def test_secrets_do_not_reach_the_history() -> None:
 
 
 @pytest.mark.parametrize("method", ["make", "start"])
-async def test_a_failed_create_is_rolled_back(
-    node: Node, kit: SimpleNamespace, method: str
-) -> None:
+async def test_a_failed_create_is_rolled_back(node: Any, kit: SimpleNamespace, method: str) -> None:
     """Wherever it fails, nothing is left, and the same uuid can be used again."""
     node.simulation.hypervisor.faults[method] = DriverError(
         "no room", rest_code="ResourceExhausted"
@@ -527,7 +478,7 @@ async def test_a_failed_create_is_rolled_back(
 
 
 async def test_a_create_that_cannot_be_rolled_back_is_failed(
-    node: Node, kit: SimpleNamespace
+    node: Any, kit: SimpleNamespace
 ) -> None:
     """It is shown as failed, refuses everything, and can be destroyed when the cause is gone."""
     faults = node.simulation.hypervisor.faults
@@ -542,7 +493,7 @@ async def test_a_create_that_cannot_be_rolled_back_is_failed(
 
 
 async def test_an_interrupted_destroy_is_finished_by_the_next_agent(
-    node: Node, kit: SimpleNamespace, tmp_path: Path
+    node: Any, kit: SimpleNamespace, tmp_path: Path
 ) -> None:
     """A VM whose removal failed half way is gone after a restart."""
     uuid = await node.create(kit)
@@ -554,7 +505,7 @@ async def test_an_interrupted_destroy_is_finished_by_the_next_agent(
 
 
 async def test_autoboot_starts_what_should_run(
-    node: Node, kit: SimpleNamespace, tmp_path: Path
+    node: Any, kit: SimpleNamespace, tmp_path: Path
 ) -> None:
     """After a restart of the machine: VMs with autoboot run, others do not."""
     wanted, unwanted = await node.create(kit), await node.create(kit, autoboot=False)

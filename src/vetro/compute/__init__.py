@@ -9,13 +9,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vetro.storage import MigrationSet
-
 if TYPE_CHECKING:
     from vetro.compute.face import NodeAware, compute_face
     from vetro.compute.service import ComputeService, ComputeSettings
+    from vetro.storage import MigrationSet
 
-MIGRATIONS = MigrationSet("compute", Path(__file__).parent / "migrations")
+    MIGRATIONS: MigrationSet
 
 _WHERE = {
     "ComputeService": "vetro.compute.service",
@@ -26,7 +25,11 @@ _WHERE = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import the service when it is used: clients and the allocator do not need it."""
+    """Import the service when it is used: clients, nodes and the allocator do not need it."""
+    if name == "MIGRATIONS":
+        from vetro.storage import MigrationSet
+
+        return MigrationSet("compute", Path(__file__).parent / "migrations")
     if name not in _WHERE:
         raise AttributeError(f"module 'vetro.compute' has no attribute {name!r}")
     import importlib

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import ipaddress
 import socket
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Coroutine, Generator
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +17,22 @@ from vetro import __version__
 from vetro.node.api import TaskApi
 from vetro.node.drivers import Driver, Hypervisor, ManagedDriver
 from vetro.node.errors import ConfigurationError, NodeError
+from vetro.node.fences import Fences
 from vetro.node.history import History
-from vetro.node.hotplug import link_changes
+from vetro.node.hotplug import file_changes, link_changes
 from vetro.node.image_store import ImageStore
 from vetro.node.machines import MachineStore
+from vetro.node.migration import Migrations
 from vetro.node.network import NetworkApplier
-from vetro.node.outbound import Reporter, ServiceClient
+from vetro.node.networking import NicTags
+from vetro.node.outbound import Reporter
+from vetro.node.pull import Puller
 from vetro.node.queues import TaskRunner
+from vetro.node.service_client import ServiceClient
 from vetro.node.settings import NodeSettings
 from vetro.node.status import StatusReader
 from vetro.node.storage import Pool, open_pool
+from vetro.node.streams import Streams
 from vetro.node.sysinfo import (
     PROTOCOL_VERSION,
     NodeFacts,
@@ -35,11 +41,14 @@ from vetro.node.sysinfo import (
     server_uuid,
     significant,
 )
-from vetro.node.tasks import NodeTasks
+from vetro.node.tasks import NodeParts, register_all
+from vetro.node.tasks.agents import installed
+from vetro.node.tasks.images import ImageTasks
 
 log = structlog.get_logger(__name__)
 
 GRACE_SECONDS = 10.0
+_COLLECT_SECONDS = 3600.0
 
 # These have networks of the node's making.
 _REAL_DRIVERS = ("lxc", "qemu", "lxc+qemu")
@@ -59,6 +68,7 @@ class NodeAgent:
         self.server_uuid = ""
         self.port = 0
         self._stop = asyncio.Event()
+        self._lanes: list[tuple[str, Coroutine[Any, Any, None]]] = []
 
     def stop(self) -> None:
         """End ``run`` gracefully: running tasks get some seconds to end."""
@@ -82,8 +92,8 @@ class NodeAgent:
             settings.compute_url, self.server_uuid, settings.node_key, __version__
         )
         try:
-            async with self._parts(client) as (runner, reporter, api):
-                await self._serve(api, runner, reporter, listener)
+            async with self._parts(client) as (runner, api):
+                await self._serve(api, runner, listener)
         finally:
             listener.close()
             await client.close()
@@ -91,7 +101,7 @@ class NodeAgent:
     @contextlib.asynccontextmanager
     async def _parts(
         self, client: ServiceClient
-    ) -> AsyncGenerator[tuple[TaskRunner, Reporter, TaskApi], None]:
+    ) -> AsyncGenerator[tuple[TaskRunner, TaskApi], None]:
         settings = self.settings
         history = History(settings.data_dir / "tasks")
         history.open()
@@ -100,26 +110,36 @@ class NodeAgent:
         pool = await open_pool(settings.pool_kind, settings.data_dir, settings.pool_source)
         hypervisor, images = self._hypervisor(store, client, pool)
         await images.open()
+        tags = NicTags(settings.data_dir / "networking.json")
+        admin_ip = settings.admin_ip or _admin_address(settings.listen_host)
         network = (
-            NetworkApplier(settings.prefix, settings.data_dir / "network.json")
+            NetworkApplier(
+                settings.prefix, settings.data_dir / "network.json", admin_ip, tags.interface
+            )
             if settings.driver in _REAL_DRIVERS
             else None
         )
         driver = ManagedDriver(hypervisor, store, images, self._vm_facts)
-        facts = self._facts(driver, hypervisor)
+        facts = self._facts(driver, hypervisor, admin_ip, tags)
 
         async def sysinfo() -> dict[str, Any]:
-            return await asyncio.to_thread(gather, facts)
+            stats = await pool.trees.stats()
+            return await asyncio.to_thread(gather, facts, stats)
 
-        status = StatusReader(driver, settings.data_dir, settings.pool)
+        def agents() -> list[dict[str, Any]]:
+            own = {
+                "name": "cn-agent", "version": PROTOCOL_VERSION, "package_version": __version__
+            }  # fmt: skip
+            return [own, *installed(settings.data_dir / "agents")]
+
+        status = StatusReader(driver, settings.data_dir, settings.pool, pool.trees)
         reporter = Reporter(
             client,
             sysinfo=sysinfo,
             significant=significant,
             status=status.sample,
-            agents=[
-                {"name": "cn-agent", "version": PROTOCOL_VERSION, "package_version": __version__}
-            ],
+            changes=status.changes,
+            agents=agents,
             heartbeat_seconds=settings.heartbeat_seconds,
             registered=self.registered,
             on_lost=network.forget_version if network is not None else lambda: None,
@@ -128,15 +148,32 @@ class NodeAgent:
             history,
             limit_seconds=settings.task_limit_seconds,
             concurrency=settings.concurrency,
+            fences=Fences(settings.data_dir / "fences.json"),
+            log_directory=settings.task_log_dir,
         )
-        NodeTasks(
-            driver,
-            images,
-            network,
-            sysinfo=sysinfo,
-            refresh_agents=reporter.send_agents,
-            data_dir=settings.data_dir,
-        ).register(runner)
+        streams, migrations = Streams(admin_ip), Migrations(admin_ip)
+        image_tasks = register_all(
+            runner,
+            NodeParts(
+                driver=driver,
+                images=images,
+                network=network,
+                pool=pool,
+                pool_name=settings.pool,
+                tags=tags,
+                streams=streams,
+                migrations=migrations,
+                sysinfo=sysinfo,
+                changed=reporter.machine_changed,
+                refresh_agents=reporter.send_agents,
+                describe=client.image,
+                fetch=client.image_file,
+                publish=client.publish_image,
+                data_dir=settings.data_dir,
+                server_uuid=self.server_uuid,
+                reboot_command=settings.reboot_command,
+            ),
+        )
         driver.watch(reporter.mark_dirty)
 
         # Networks first: instances that start with the agent need their bridges.
@@ -146,20 +183,47 @@ class NodeAgent:
             except NodeError as error:
                 log.error("The networks could not be restored", error=str(error))
         await driver.open()
+        self._lanes = [
+            ("reports", reporter.run()),
+            ("hot-plug", link_changes(reporter.machine_changed)),
+            (
+                "files",
+                file_changes(
+                    [tags.file, settings.data_dir / "setup.json"], reporter.machine_changed
+                ),
+            ),
+            ("images", self._collect_images(image_tasks)),
+        ]
+        if settings.pull:
+            self._lanes.append(("pull", Puller(client, runner).run()))
         try:
             if settings.autoboot:
                 await driver.autoboot()
             yield (
                 runner,
-                reporter,
-                TaskApi(runner, self.server_uuid, settings.node_key, __version__),
+                TaskApi(runner, self.server_uuid, settings.node_key, __version__, images),
             )
         finally:
+            for _name, lane in self._lanes:
+                # Those that were never started: an agent that failed before.
+                lane.close()
+            await streams.close()
+            await migrations.close()
             await runner.close(GRACE_SECONDS if self._stop.is_set() else 0)
             if network is not None and not list(store):
                 # No instance needs them: an agent that ends leaves an idle machine as it was.
                 await network.withdraw()
             await driver.close()
+
+    async def _collect_images(self, tasks: ImageTasks) -> None:
+        """Remove images nobody used for long, now and then."""
+        keep = self.settings.image_keep_seconds
+        while keep > 0:
+            await asyncio.sleep(min(_COLLECT_SECONDS, keep))
+            try:
+                await tasks.collect_unused(keep)
+            except NodeError as error:
+                log.error("Unused images could not be removed", error=str(error))
 
     def _hypervisor(
         self, store: MachineStore, client: ServiceClient, pool: Pool
@@ -240,13 +304,16 @@ class NodeAgent:
             "zpool": self.settings.pool,
         }
 
-    def _facts(self, driver: Driver, hypervisor: Hypervisor) -> NodeFacts:
+    def _facts(
+        self, driver: Driver, hypervisor: Hypervisor, admin_ip: str, tags: NicTags
+    ) -> NodeFacts:
         settings = self.settings
         return NodeFacts(
             uuid=self.server_uuid,
             datacenter_name=settings.datacenter_name,
             dns_domain=settings.dns_domain,
-            admin_ip=settings.admin_ip or _admin_address(settings.listen_host),
+            admin_ip=admin_ip,
+            tags=tags,
             port=self.port,
             pool=settings.pool,
             prefix=settings.prefix,
@@ -258,9 +325,7 @@ class NodeAgent:
             data_dir=settings.data_dir,
         )
 
-    async def _serve(
-        self, api: TaskApi, runner: TaskRunner, reporter: Reporter, listener: socket.socket
-    ) -> None:
+    async def _serve(self, api: TaskApi, runner: TaskRunner, listener: socket.socket) -> None:
         server = _Server(
             uvicorn.Config(
                 api,  # pyright: ignore[reportArgumentType]  # uvicorn types scopes more narrowly
@@ -273,8 +338,7 @@ class NodeAgent:
         )
         work = {
             asyncio.create_task(server.serve(sockets=[listener]), name="task API"),
-            asyncio.create_task(reporter.run(), name="reports"),
-            asyncio.create_task(link_changes(reporter.machine_changed), name="hot-plug"),
+            *(asyncio.create_task(lane, name=name) for name, lane in self._lanes),
         }
         stopping = asyncio.create_task(self._stop.wait(), name="stop")
         log.info("The node serves tasks", server=self.server_uuid, port=self.port)

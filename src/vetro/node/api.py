@@ -6,7 +6,9 @@ small in memory.
 
 from __future__ import annotations
 
+import asyncio
 import hmac
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, cast
 from urllib.parse import parse_qs
@@ -14,6 +16,9 @@ from urllib.parse import parse_qs
 import msgspec
 import structlog
 
+from vetro.compute.wire import Fence
+from vetro.node.errors import ImageError, NodeError
+from vetro.node.image_store import ImageStore, sha256_of
 from vetro.node.queues import TaskRunner
 
 log = structlog.get_logger(__name__)
@@ -23,6 +28,8 @@ Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 BODY_LIMIT = 16 * 2**20
+_CHUNK = 1 << 20
+_IMAGE = re.compile(r"/images/([0-9a-f-]{36})/file")
 
 
 class ApiError(Exception):
@@ -37,8 +44,16 @@ class ApiError(Exception):
 class TaskApi:
     """The ASGI application. ``key``: the bearer token callers must have; '' lets everybody in."""
 
-    def __init__(self, runner: TaskRunner, server_uuid: str, key: str, version: str) -> None:
+    def __init__(
+        self,
+        runner: TaskRunner,
+        server_uuid: str,
+        key: str,
+        version: str,
+        images: ImageStore | None = None,
+    ) -> None:
         self._runner = runner
+        self._images = images
         self._uuid = server_uuid
         self._key = key
         self._version = version
@@ -53,6 +68,10 @@ class TaskApi:
             for name, value in scope["headers"]
         }
         try:
+            image = _IMAGE.fullmatch(scope["path"])
+            if image is not None and scope["method"] == "GET":
+                await self._send_image(image[1], headers, send)
+                return
             status, body = await self._answer(scope, headers, receive)
         except ApiError as error:
             status, body = error.status, {"code": error.code, "message": str(error)}
@@ -69,6 +88,30 @@ class TaskApi:
             }
         )
         await send({"type": "http.response.body", "body": content})
+
+    async def _send_image(self, uuid: str, headers: Mapping[str, str], send: Send) -> None:
+        """An image's file, to a node that knows its digest (or has our key)."""
+        try:
+            if self._images is None:
+                raise ImageError("no images")
+            manifest = self._images.manifest(uuid)
+            path = self._images.file(uuid)
+        except NodeError as error:
+            raise ApiError(404, "ResourceNotFound", f"image {uuid} is not here") from error
+        wanted = sha256_of(manifest)
+        given = headers.get("x-image-sha256", "")
+        if not wanted or not hmac.compare_digest(given.encode(), wanted.encode()):
+            self._check_caller(headers)
+        with path.open("rb") as file:
+            size = path.stat().st_size
+            start = [
+                (b"content-type", b"application/octet-stream"),
+                (b"content-length", str(size).encode()),
+            ]
+            await send({"type": "http.response.start", "status": 200, "headers": start})
+            while data := await asyncio.to_thread(file.read, _CHUNK):
+                await send({"type": "http.response.body", "body": data, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
 
     async def _answer(
         self, scope: Scope, headers: Mapping[str, str], receive: Receive
@@ -129,9 +172,14 @@ class TaskApi:
             raise ApiError(409, "InvalidArgument", "'params' must be an object")
         if not self._runner.knows(str(task)):
             raise ApiError(404, "ResourceNotFound", f"Unknown task, '{task}'")
+        try:
+            fence = msgspec.convert(body.get("fence"), Fence | None)
+        except msgspec.ValidationError as error:
+            raise ApiError(409, "InvalidArgument", f"'fence': {error}") from error
         return await self._runner.submit(
             str(task),
             cast("dict[str, Any]", params),
+            fence=fence,
             key=headers.get("idempotency-key", ""),
             request_id=headers.get("x-request-id", ""),
         )

@@ -138,9 +138,7 @@ class Datasets:
             }
         ]
 
-    async def properties(
-        self, dataset: str, wanted: Sequence[str]
-    ) -> dict[str, dict[str, str]]:
+    async def properties(self, dataset: str, wanted: Sequence[str]) -> dict[str, dict[str, str]]:
         """``{dataset: {property: text}}`` of one dataset, or of all when ``dataset`` is empty."""
         result: dict[str, dict[str, str]] = {}
         records = {record["name"]: record for record in self._records()}
@@ -244,9 +242,7 @@ class Datasets:
             return
         record = self._record(self._own(name))
         if snapshot in record["snapshots"]:
-            raise TaskFailure(
-                f"dataset '{dataset}' exists already", {"restCode": "SnapshotExists"}
-            )
+            raise TaskFailure(f"dataset '{dataset}' exists already", {"restCode": "SnapshotExists"})
         place = self._place(name)
         await self._pool.trees.drop(place / f"at-{snapshot}")
         await self._pool.trees.clone(place / "tree", place / f"at-{snapshot}", read_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import posixpath
@@ -60,9 +61,7 @@ def _lstat(root: GuestRoot, path: str) -> tuple[os.stat_result, str]:
 
 
 def _missing(path: str) -> DriverError:
-    return DriverError(
-        f"The guest has no file {path}", code="ENOENT", rest_code="FileNotFound"
-    )
+    return DriverError(f"The guest has no file {path}", code="ENOENT", rest_code="FileNotFound")
 
 
 def send(root: GuestRoot, path: str, out: IO[bytes]) -> None:
@@ -222,10 +221,8 @@ def _make(
     root: GuestRoot, directory: int, base: str, tar: tarfile.TarFile, member: tarfile.TarInfo
 ) -> None:
     temporary = f".{base}.vetro"[:255]
-    try:
+    with contextlib.suppress(FileNotFoundError):
         os.unlink(temporary, dir_fd=directory)
-    except FileNotFoundError:
-        pass
     if member.issym():
         os.symlink(member.linkname, temporary, dir_fd=directory)
     elif member.islnk():

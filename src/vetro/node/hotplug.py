@@ -1,17 +1,19 @@
-"""Noticing that the machine's interfaces change, by the kernel's own messages."""
+"""Noticing that the machine changes: its interfaces by the kernel's own messages, and files."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 # linux/rtnetlink.h: groups of messages about links and IPv4 addresses.
 _RTMGRP_LINK = 1
 _RTMGRP_IPV4_IFADDR = 0x10
 # Interfaces come and go in bursts when instances start: look once after each burst.
 _QUIET_SECONDS = 2.0
+_FILE_SECONDS = 5.0
 
 
 async def link_changes(changed: Callable[[], None]) -> None:
@@ -41,3 +43,25 @@ async def _receive(loop: asyncio.AbstractEventLoop, messages: socket.socket) -> 
     except OSError:
         # ENOBUFS, as above.
         return
+
+
+async def file_changes(files: Sequence[Path], changed: Callable[[], None]) -> None:
+    """Call ``changed`` once, and after every change of one of ``files``, until cancelled.
+
+    A file may be missing, go, and come back.
+    """
+    before: list[tuple[int, int] | None] | None = None
+    while True:
+        now = [_mark(file) for file in files]
+        if now != before:
+            before = now
+            changed()
+        await asyncio.sleep(_FILE_SECONDS)
+
+
+def _mark(file: Path) -> tuple[int, int] | None:
+    try:
+        status = file.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_ino

@@ -34,7 +34,7 @@ from vetro.node.storage.room import storage_error
 log = structlog.get_logger(__name__)
 
 Fetch = Callable[[str, Path], Awaitable[None]]
-FetchFrom = Callable[[str, str, Path], Awaitable[None]]
+FetchFrom = Callable[[str, str, str, Path], Awaitable[None]]
 Describe = Callable[[str], Awaitable[dict[str, Any] | None]]
 
 #: Types of images that are a VM's disk and not a root file system.
@@ -46,7 +46,7 @@ class ImageStore:
     """The images of one node.
 
     ``describe(uuid)`` gives the manifest from the service (``None``: no such image) and
-    ``fetch(uuid, path)`` its file; ``fetch_from(url, uuid, path)`` the file from another node.
+    ``fetch(uuid, path)`` its file; ``fetch_from(url, uuid, sha256, path)`` the file from another node.
     ``id_base`` and ``id_count`` are the images' id range; ``None``: this node does not unpack (drivers
     without root file systems). ``trees``: where the trees are made, and ``layered`` whether an image
     with an origin holds its changes only. ``keep_files``: keep what was fetched, for other nodes.
@@ -255,7 +255,7 @@ class ImageStore:
         for peer in peers if wanted and self._fetch_from is not None else ():
             assert self._fetch_from is not None
             try:
-                await self._fetch_from(peer, uuid, archive)
+                await self._fetch_from(peer, uuid, wanted, archive)
                 await _check_digest(archive, uuid, wanted)
             except NodeError as error:
                 log.info("Another node did not give an image", image=uuid, node=peer,

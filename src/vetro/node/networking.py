@@ -66,7 +66,8 @@ class NicTags:
         Interfaces without ``nic_tags_provided`` and tags on interfaces that are not listed stay.
         Errors: ``TaskFailure`` ``nic tag list error: …``; nothing has changed then.
         """
-        known = {_address(path) for path in self._sys_net.iterdir()} if self._sys_net.is_dir() else set()
+        paths = list(self._sys_net.iterdir()) if self._sys_net.is_dir() else []
+        known = {_address(path) for path in paths}
         config = self.read()
         tags = [dict(tag) for tag in cast("list[dict[str, Any]]", config["nictags"])]
         for nic in nics:

@@ -8,78 +8,21 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any
 
 import structlog
 
-from vetro.http.client import HttpClient, TransportError
-from vetro.http.faults import Fault
-from vetro.node.errors import ImageError
+from vetro.http.client import TransportError
+from vetro.node.service_client import ServiceClient
 
 log = structlog.get_logger(__name__)
 
 _FIRST_DELAY, _LAST_DELAY, _FACTOR, _JITTER = 0.5, 120.0, 1.6, 0.2
 STATUS_SPACING_SECONDS = 5.0
+CHANGES_SECONDS = 0.2
 STATUS_EVERY_SECONDS = 60.0
 SYSINFO_EVERY_SECONDS = 300.0
-
-
-class ServiceClient:
-    """The compute service as a node sees it."""
-
-    def __init__(self, base_url: str, server_uuid: str, node_key: str, version: str) -> None:
-        headers = {"User-Agent": f"cn-agent/{version} (linux) server/{server_uuid}"}
-        if node_key:
-            headers["Authorization"] = f"Bearer {node_key}"
-        self._base = base_url.rstrip("/")
-        self._server = f"{self._base}/servers/{server_uuid}"
-        self._http = HttpClient(timeout_seconds=5.0, headers=headers)
-
-    async def close(self) -> None:
-        """Close the connections."""
-        await self._http.close()
-
-    async def post(self, path: str, body: Mapping[str, Any]) -> int:
-        """POST below ``/servers/<own uuid>``; the status. Errors: ``TransportError``."""
-        response = await self._http.request("POST", f"{self._server}{path}", json=body)
-        if response.status >= 400:
-            log.warning(
-                "The compute service refused a message",
-                path=path or "/",
-                status=response.status,
-                answer=response.text[:300],
-            )
-        return response.status
-
-    async def image(self, uuid: str) -> dict[str, Any] | None:
-        """An image's manifest; ``None`` when the service has no such image."""
-        try:
-            response = await self._http.request(
-                "GET", f"{self._base}/images/{uuid}", timeout_seconds=30
-            )
-        except TransportError as error:
-            raise ImageError(f"Image {uuid}: the image service does not answer: {error}") from error
-        if response.status == 404:
-            return None
-        if response.status != 200:
-            raise ImageError(f"Image {uuid}: {response.status} {response.text[:300]}")
-        return response.json()
-
-    async def image_file(self, uuid: str, target: Path) -> None:
-        """Download an image's file."""
-        try:
-            await self._http.download(f"{self._base}/images/{uuid}/file", target)
-        except (TransportError, Fault) as error:
-            raise ImageError(f"Image {uuid} could not be fetched: {error}") from error
-
-    async def image_from_node(self, url: str, uuid: str, target: Path) -> None:
-        """Download an image's file from another node's agent."""
-        try:
-            await self._http.download(f"{url.rstrip('/')}/images/{uuid}/file", target)
-        except (TransportError, Fault) as error:
-            raise ImageError(f"Image {uuid} could not be fetched from {url}: {error}") from error
 
 
 class Reporter:
@@ -92,7 +35,8 @@ class Reporter:
         sysinfo: Callable[[], Awaitable[dict[str, Any]]],
         significant: Callable[[Mapping[str, Any]], dict[str, Any]],
         status: Callable[[], Awaitable[dict[str, Any]]],
-        agents: list[dict[str, Any]],
+        changes: Callable[[Collection[str]], Awaitable[dict[str, Any]]],
+        agents: Callable[[], list[dict[str, Any]]],
         heartbeat_seconds: float,
         on_lost: Callable[[], None],
         registered: asyncio.Event,
@@ -105,7 +49,10 @@ class Reporter:
         self._sysinfo = sysinfo
         self._significant = significant
         self._status = status
+        self._changes = changes
         self._agents = agents
+        self._changed: set[str] = set()
+        self._vms_changed = asyncio.Event()
         self._heartbeat_seconds = heartbeat_seconds
         self._sent: dict[str, Any] | None = None
         self._check_sysinfo = asyncio.Event()
@@ -114,9 +61,12 @@ class Reporter:
         self._on_lost = on_lost
         self.registered = registered
 
-    def mark_dirty(self, _uuid: str = "") -> None:
-        """A VM changed: a status sample is due."""
+    def mark_dirty(self, uuid: str = "") -> None:
+        """A VM changed: it is told at once, and a whole status sample is due."""
         self._status_dirty.set()
+        if uuid:
+            self._changed.add(uuid)
+            self._vms_changed.set()
 
     def machine_changed(self) -> None:
         """The machine may have changed: look again, and tell if it did."""
@@ -125,7 +75,7 @@ class Reporter:
     async def send_agents(self) -> None:
         """Tell the service which agents this node has."""
         try:
-            await self._client.post("", {"agents": self._agents})
+            await self._client.post("", {"agents": self._agents()})
         except TransportError as error:
             log.warning("The agents were not reported", error=str(error))
 
@@ -135,6 +85,7 @@ class Reporter:
             lanes.create_task(self._sysinfo_lane(), name="sysinfo")
             lanes.create_task(self._heartbeat_lane(), name="heartbeat")
             lanes.create_task(self._status_lane(), name="status")
+            lanes.create_task(self._changes_lane(), name="changes")
 
     async def _sysinfo_lane(self) -> None:
         while True:
@@ -176,6 +127,23 @@ class Reporter:
             except TransportError as error:
                 log.warning("A heartbeat was not delivered", error=str(error))
             await asyncio.sleep(self._heartbeat_seconds)
+
+    async def _changes_lane(self) -> None:
+        """Tell single VMs' changes between the whole samples; those repair what is lost here."""
+        await self.registered.wait()
+        while True:
+            await self._vms_changed.wait()
+            await asyncio.sleep(CHANGES_SECONDS)
+            self._vms_changed.clear()
+            changed, self._changed = self._changed, set()
+            try:
+                sample = await self._changes(changed)
+                if sample["vms"]:
+                    await self._client.post("/events/vms", sample)
+            except TransportError as error:
+                log.info("Changes of VMs were not delivered", error=str(error))
+            except Exception:
+                log.exception("The changes of VMs could not be read")
 
     async def _status_lane(self) -> None:
         await self.registered.wait()

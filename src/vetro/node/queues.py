@@ -9,15 +9,19 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import structlog
 
 from vetro.compute.wire import Fence
 from vetro.node.errors import DriverError, ImageError, NodeError, TaskFailure
 from vetro.node.fences import Fences
+from vetro.node.files import write_bytes
 from vetro.node.history import RESTARTED, Entry, History, implied_key
 
 log = structlog.get_logger(__name__)
@@ -89,8 +93,10 @@ class TaskRunner:
         limit_seconds: float = 3600,
         concurrency: Mapping[str, int] | None = None,
         fences: Fences | None = None,
+        log_directory: Path | None = None,
     ) -> None:
         self.history = history
+        self._log_directory = log_directory
         self._fences = fences
         self._limit = limit_seconds
         limits = {**default_concurrency(), **(concurrency or {})}
@@ -98,7 +104,24 @@ class TaskRunner:
         self._kinds: dict[str, TaskKind] = {}
         self._locks: dict[str, tuple[asyncio.Lock, list[int]]] = {}
         self._running: dict[int, asyncio.Task[None]] = {}
-        self.paused = False
+        self._accepting = asyncio.Event()
+        self._accepting.set()
+
+    @property
+    def paused(self) -> bool:
+        """Whether new tasks are refused."""
+        return not self._accepting.is_set()
+
+    @paused.setter
+    def paused(self, value: bool) -> None:
+        if value:
+            self._accepting.clear()
+        else:
+            self._accepting.set()
+
+    async def accepting(self) -> None:
+        """Wait until new tasks are taken."""
+        await self._accepting.wait()
 
     def register(self, kind: TaskKind) -> None:
         """Serve a kind of task under its name and aliases."""
@@ -140,7 +163,7 @@ class TaskRunner:
                     body = {"code": "FenceOvertaken", "message": text, "error": text,
                             "details": details}  # fmt: skip
                     return 409, body
-            shown = {} if kind.secret else params
+            shown: Mapping[str, Any] = {} if kind.secret else params
             entry = self.history.add(task, shown, key, persistent=not kind.query)
             work = asyncio.create_task(self._run(kind, entry, params), name=f"task {task}")
             self._running[entry.number] = work
@@ -182,6 +205,7 @@ class TaskRunner:
             entry.fail(500, text, {"restCode": "InternalError"}, died=True)
         finally:
             self._keep(entry)
+            self._log(entry)
 
     @staticmethod
     def _target(kind: TaskKind, params: Mapping[str, Any]) -> str:
@@ -210,6 +234,18 @@ class TaskRunner:
         except OSError as error:
             # On a full disk: the caller still gets the result.
             log.error("A task's entry cannot be kept", task=entry.task, error=str(error))
+
+    def _log(self, entry: Entry) -> None:
+        """A file for the task, for those who look at a node by hand."""
+        if self._log_directory is None or not entry.persistent:
+            return
+        name = f"{int(time.time() * 1000)}-{entry.pid}-{entry.task}.log"
+        lines = [msgspec.json.encode(message) for message in entry.messages]
+        try:
+            self._log_directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+            write_bytes(self._log_directory / name, b"".join(line + b"\n" for line in lines))
+        except OSError as error:
+            log.error("A task's log cannot be written", task=entry.task, error=str(error))
 
     async def close(self, grace_seconds: float) -> None:
         """Let running tasks end for ``grace_seconds``, then stop them: they fail as interrupted."""

@@ -34,6 +34,9 @@ class NodeSettings:
         thin pool.
     share_images: keep image files so that other nodes can fetch them from here.
     image_keep_seconds: an image no VM uses goes after that time; 0 keeps all.
+    pull: ask the service for tasks instead of waiting to be called: for nodes behind NAT.
+    task_log_dir: a file for each task that ended, named ``<ms>-<pid>-<task>.log``; ``None``: none.
+    reboot_command: what starts the machine again.
     allow_privileged: containers may ask for the machine's own root (payload ``privileged``).
     """
 
@@ -60,6 +63,9 @@ class NodeSettings:
     share_images: bool = True
     image_keep_seconds: float = 14 * 86400.0
     allow_privileged: bool = False
+    pull: bool = False
+    task_log_dir: Path | None = None
+    reboot_command: tuple[str, ...] = ("shutdown", "-r", "now")
     concurrency: dict[str, int] = field(default_factory=dict[str, int])
 
     def __post_init__(self) -> None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 from vetro.node.drivers import DiskUse, Driver
+from vetro.node.errors import DriverError
 from vetro.node.files import tree_bytes
 from vetro.node.machines import SUMMARY, timestamp
-from vetro.node.sysinfo import boot_time, memory, pool_size
+from vetro.node.storage.pool import Trees
+from vetro.node.sysinfo import boot_time, memory
 
 _GIB = 2**30
 # Counting files is the expensive part of a sample: it is done this often, in seconds.
@@ -21,7 +22,8 @@ _USAGE_AGE = 300.0
 class StatusReader:
     """Takes samples; remembers disk usage for a while."""
 
-    def __init__(self, driver: Driver, data_dir: Path, pool: str) -> None:
+    def __init__(self, driver: Driver, data_dir: Path, pool: str, trees: Trees) -> None:
+        self._trees = trees
         self._driver = driver
         self._data_dir = data_dir
         self._pool = pool
@@ -33,16 +35,28 @@ class StatusReader:
         vms = await self._driver.list(include_dni=True)
         usage = {vm["uuid"]: await self._used(vm["uuid"]) for vm in vms}
         self._usage = {key: value for key, value in self._usage.items() if key in usage}
-        size, free = await asyncio.to_thread(pool_size, self._data_dir)
+        stats = await self._trees.stats()
+        size, free = stats.size, stats.free
         meminfo = Path("/proc/meminfo").read_text(encoding="utf-8")
         return {
             "vms": {vm["uuid"]: summary(vm) for vm in vms if not vm.get("do_not_inventory")},
             "zpoolStatus": {self._pool: {"bytes_available": free, "bytes_used": size - free}},
             "meminfo": memory(meminfo),
             "diskinfo": diskinfo(vms, usage, await self._images_used(), size, free),
-            "boot_time": boot_time(Path("/proc/stat").read_text(encoding="utf-8")),
+            "boot_time": str(boot_time(Path("/proc/stat").read_text(encoding="utf-8"))),
             "timestamp": timestamp(),
         }
+
+    async def changes(self, uuids: Collection[str]) -> dict[str, Any]:
+        """A sample of these VMs alone; those that are gone or hidden are not in it."""
+        vms: dict[str, Any] = {}
+        for uuid in uuids:
+            try:
+                vm = await self._driver.load(uuid, include_dni=False)
+            except DriverError:
+                continue
+            vms[uuid] = summary(vm)
+        return {"vms": vms, "timestamp": timestamp()}
 
     async def _used(self, uuid: str) -> DiskUse:
         known = self._usage.get(uuid)

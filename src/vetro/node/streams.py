@@ -31,7 +31,9 @@ class Streams:
         self.host = host
         self._open: set[asyncio.Task[None]] = set()
 
-    async def serve(self, handler: Handler, *, wait_seconds: float = CONNECT_SECONDS) -> dict[str, Any]:
+    async def serve(
+        self, handler: Handler, *, wait_seconds: float = CONNECT_SECONDS
+    ) -> dict[str, Any]:
         """Wait for one client in the background; where, and with which token.
 
         ``handler`` gets the connection (not blocking) after the token was right; it is closed after.

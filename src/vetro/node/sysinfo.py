@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from vetro.node.files import read_json, write_json
+from vetro.node.networking import NicTags
+from vetro.node.storage.pool import PoolStats
 
 PROTOCOL_VERSION = "2.15.0"
 # Changes in these alone are not worth a message.
@@ -41,7 +43,7 @@ class NodeFacts:
     driver: str
     features: tuple[str, ...]
     package_version: str
-    setup: bool = True
+    tags: NicTags | None = None
     headnode: bool = False
     data_dir: Path = Path("/")
 
@@ -63,8 +65,11 @@ def server_uuid(root: Path, kept: Path) -> str:
     return chosen
 
 
-def gather(facts: NodeFacts, root: Path = Path("/")) -> dict[str, Any]:
+def gather(
+    facts: NodeFacts, pool: PoolStats | None = None, root: Path = Path("/")
+) -> dict[str, Any]:
     """The whole sysinfo object. Reads files only; takes a few milliseconds."""
+    size = pool.size if pool is not None else pool_size(facts.data_dir)[0]
     boot = boot_parameters(_text(root / "proc/cmdline"))
     if facts.headnode:
         boot["headnode"] = "true"
@@ -80,7 +85,7 @@ def gather(facts: NodeFacts, root: Path = Path("/")) -> dict[str, Any]:
         "SDC Version": "7.0",
         "Boot Time": str(boot_time(_text(root / "proc/stat"))),
         "Boot Parameters": boot,
-        "Setup": "true" if facts.setup else "false",
+        "Setup": "true" if is_set_up(facts.data_dir) else "false",
         "Datacenter Name": facts.datacenter_name,
         "DNS Domain": facts.dns_domain,
         "Manufacturer": _text(dmi / "sys_vendor"),
@@ -97,16 +102,16 @@ def gather(facts: NodeFacts, root: Path = Path("/")) -> dict[str, Any]:
         **processors(_text(root / "proc/cpuinfo")),
         "MiB of Memory": str(memory(_text(root / "proc/meminfo"))["total_bytes"] // 1048576),
         "Zpool": facts.pool,
-        "Zpool Disks": "",
-        "Zpool Profile": "none",
+        "Zpool Disks": ",".join(pool.disks) if pool is not None else "",
+        "Zpool Profile": pool.profile if pool is not None else "none",
         "Zpool Creation": _created(facts.data_dir),
-        "Zpool Size in GiB": pool_size(facts.data_dir)[0] // 2**30,
-        "Zpool Encrypted": False,
+        "Zpool Size in GiB": size // 2**30,
+        "Zpool Encrypted": pool.encrypted if pool is not None else False,
         "Disks": disks(root),
         "Network Interfaces": interfaces,
         "Virtual Network Interfaces": virtual,
         "Link Aggregations": bonds,
-        "Admin NIC Tag": "admin",
+        "Admin NIC Tag": facts.tags.admin_tag if facts.tags is not None else "admin",
         "Admin IP": facts.admin_ip,
         "CN Agent Port": facts.port,
         "SDC Agents": [{"name": "cn-agent", "version": PROTOCOL_VERSION}],
@@ -119,6 +124,12 @@ def gather(facts: NodeFacts, root: Path = Path("/")) -> dict[str, Any]:
         },
     }
     return info
+
+
+def is_set_up(data_dir: Path) -> bool:
+    """Whether the node takes VMs: yes, unless it was reset and not set up again since."""
+    kept = cast("dict[str, object]", read_json(data_dir / "setup.json") or {})
+    return kept.get("complete") is not False
 
 
 def significant(info: Mapping[str, Any]) -> dict[str, Any]:
@@ -203,17 +214,22 @@ def network_interfaces(
     bonds: dict[str, Any] = {}
     addresses = ipv4_addresses(root)
     base = root / "sys/class/net"
-    own = re.compile(rf"{facts.prefix}(b|v|ext)")
+    own = re.compile(rf"{facts.prefix}(b|v|ext|x|l)")
     for path in sorted(base.iterdir()) if base.is_dir() else []:
         name = path.name
         if name == "lo" or own.match(name) or _GUESTS.match(name):
             continue
         address = addresses.get(name, "")
+        mac = _text(path / "address")
+        names = facts.tags.names_of(mac) if facts.tags is not None and mac else []
+        if address and address == facts.admin_ip and not names:
+            # A node whose tags nobody wrote down is reachable all the same.
+            names = [facts.tags.admin_tag if facts.tags is not None else "admin"]
         entry: dict[str, Any] = {
-            "MAC Address": _text(path / "address"),
+            "MAC Address": mac,
             "ip4addr": address,
             "Link Status": "up" if _text(path / "operstate") == "up" else "down",
-            "NIC Names": ["admin"] if address and address == facts.admin_ip else [],
+            "NIC Names": names,
         }
         if (path / "bonding").is_dir():
             bonds[name] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from vetro.node.drivers.protocol import (
@@ -149,3 +150,25 @@ class HypervisorByBrand:
     async def migrate_live(self, vm: Vm, action: str, params: Mapping[str, Any]) -> dict[str, Any]:
         """A step of moving it."""
         return await self.serving(vm).migrate_live(vm, action, params)
+
+    async def limit_storage(self, vm: Vm, quota_gib: int) -> None:
+        """Limit what the VM may write; 0 is no limit."""
+        await self.serving(vm).limit_storage(vm, quota_gib)
+
+    async def export(
+        self,
+        vm: Vm,
+        target: Path,
+        *,
+        compression: str,
+        incremental: bool,
+        max_origin_depth: int,
+    ) -> dict[str, Any]:
+        """Write a stopped VM's image to ``target``."""
+        return await self.serving(vm).export(
+            vm,
+            target,
+            compression=compression,
+            incremental=incremental,
+            max_origin_depth=max_origin_depth,
+        )

@@ -12,8 +12,8 @@ import contextlib
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterator
-from typing import IO, Any
+from collections.abc import Callable, Generator, Iterator
+from typing import Any, Protocol
 
 import msgspec
 
@@ -24,6 +24,16 @@ _CAPABILITY = "security.capability"
 # These belong to the storage below or to the machine, not to the guest.
 _SKIPPED_ATTRIBUTES = ("trusted.overlay.", "security.selinux", "system.", "btrfs.")
 
+
+class Stream(Protocol):
+    """A buffered connection."""
+
+    def read(self, size: int = ..., /) -> bytes: ...
+    def readline(self, size: int = ..., /) -> bytes: ...
+    def write(self, data: bytes, /) -> Any: ...
+    def flush(self) -> None: ...
+
+
 Entry = dict[str, Any]
 Progress = Callable[[int, int], None]
 
@@ -32,12 +42,12 @@ class TreeError(Exception):
     """The other side broke off, or sent what cannot be."""
 
 
-def write_line(stream: IO[bytes], value: Any) -> None:
+def write_line(stream: Stream, value: Any) -> None:
     """One message."""
     stream.write(msgspec.json.encode(value) + b"\n")
 
 
-def read_line(stream: IO[bytes]) -> Any:
+def read_line(stream: Stream) -> Any:
     """The next message. Errors: ``TreeError`` at the end of the stream."""
     line = stream.readline()
     if not line.endswith(b"\n"):
@@ -131,7 +141,7 @@ def _moved_capability(value: bytes, by: int) -> bytes:
     return value[:20] + max(0, owner).to_bytes(4, "little")
 
 
-def send(root: str, shift: int, stream: IO[bytes], progress: Progress) -> int:
+def send(root: str, shift: int, stream: Stream, progress: Progress) -> int:
     """Send the tree at ``root``; bytes of files that travelled. Errors: ``TreeError``, ``OSError``."""
     sizes: dict[str, int] = {}
     for entry in entries(root, shift):
@@ -160,7 +170,7 @@ def send(root: str, shift: int, stream: IO[bytes], progress: Progress) -> int:
     return sent
 
 
-def _send_file(full: str, path: str, size: int, stream: IO[bytes]) -> int:
+def _send_file(full: str, path: str, size: int, stream: Stream) -> int:
     write_line(stream, {"p": path, "s": size})
     left = size
     with contextlib.suppress(FileNotFoundError):
@@ -179,7 +189,7 @@ def _send_file(full: str, path: str, size: int, stream: IO[bytes]) -> int:
 # Receiving
 
 
-def receive(root: str, shift: int, stream: IO[bytes]) -> int:
+def receive(root: str, shift: int, stream: Stream) -> int:
     """Make the tree at ``root`` what the sender has; bytes of files received.
 
     A failure leaves a tree that the next transfer completes. Errors: ``TreeError``, ``OSError``.
@@ -263,7 +273,7 @@ class _Target:
             return True
         return (status.st_size, status.st_mtime_ns) != (entry["s"], entry["n"])
 
-    def store(self, entry: Entry, size: int, stream: IO[bytes]) -> None:
+    def store(self, entry: Entry, size: int, stream: Stream) -> None:
         """Take a file in and put it in its place whole."""
         with self._parent(_decode(entry["p"])) as (directory, base):
             temporary = f".{base[:200]}.vetro"
@@ -338,7 +348,7 @@ class _Target:
             os.close(descriptor)
 
     @contextlib.contextmanager
-    def _parent(self, path: str) -> Iterator[tuple[int, str]]:
+    def _parent(self, path: str) -> Generator[tuple[int, str], None, None]:
         """The opened directory of ``path`` and its last component."""
         *parts, base = path.split("/")
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC

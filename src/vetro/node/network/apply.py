@@ -7,7 +7,7 @@ them (about 6 ms) but costs 0.14 s and 20 MiB when it is imported, and blocks th
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +30,18 @@ _BRIDGE_FILTER = Path("/proc/sys/net/bridge/bridge-nf-call-iptables")
 class NetworkApplier:
     """The networks of one agent. The last applied state is kept in ``file``."""
 
-    def __init__(self, prefix: str, file: Path) -> None:
+    def __init__(
+        self,
+        prefix: str,
+        file: Path,
+        underlay: str = "",
+        uplink: Callable[[str], str | None] = lambda _tag: None,
+    ) -> None:
+        """``underlay``: this node's address for tunnels to others; ``uplink(tag)``: the interface
+        that carries a NIC tag."""
         self._prefix = prefix
+        self._underlay = underlay
+        self._uplink = uplink
         self._file = file
         self._lock = asyncio.Lock()
         # Of this agent's life only: a service that lost its database counts from the beginning.

@@ -15,7 +15,7 @@ import tarfile
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from vetro.node.commands import run
 from vetro.node.errors import CommandFailed, NodeError, TaskFailure
@@ -33,7 +33,11 @@ class AgentTasks:
     """Handlers of one node. ``report`` tells the service which agents there are."""
 
     def __init__(
-        self, directory: Path, describe: Describe, fetch: Fetch, report: Callable[[], Awaitable[None]]
+        self,
+        directory: Path,
+        describe: Describe,
+        fetch: Fetch,
+        report: Callable[[], Awaitable[None]],
     ) -> None:
         self._directory = directory
         self._describe = describe
@@ -154,7 +158,7 @@ def installed(directory: Path) -> list[dict[str, Any]]:
 
 
 def _check(archive: Path, manifest: Mapping[str, Any]) -> None:
-    files = manifest.get("files") or [{}]
+    files = cast("list[dict[str, Any]]", manifest.get("files") or [{}])
     wanted = {"sha256": sha256_of(manifest), "sha1": str(files[0].get("sha1") or "")}
     for algorithm, digest in wanted.items():
         if digest:
@@ -180,4 +184,6 @@ async def _script(directory: Path, name: str) -> None:
         try:
             await run(str(script), cwd=directory, timeout=600)
         except CommandFailed as error:
-            raise TaskFailure(f"{name} ended with {error.status}: {error.output[-2000:]}") from error
+            raise TaskFailure(
+                f"{name} ended with {error.status}: {error.output[-2000:]}"
+            ) from error

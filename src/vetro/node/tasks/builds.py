@@ -19,6 +19,7 @@ import msgspec
 from vetro.node.commands import run
 from vetro.node.errors import CommandFailed, NodeError, TaskFailure
 from vetro.node.image_archive import pack
+from vetro.node.machines import as_object
 from vetro.node.tasks.media import Publish
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/+-]{0,127}(:[A-Za-z0-9._-]{1,128})?")
@@ -63,7 +64,7 @@ class Builder:
         file = str(payload.get("dockerfile") or "Dockerfile")
         if file.startswith("/") or ".." in file.split("/"):
             raise TaskFailure(f"dockerfile: '{file}' leads out of the context")
-        arguments = payload.get("buildargs") or {}
+        arguments = as_object(payload.get("buildargs"), "buildargs")
         made = f"vetro-{secrets.token_hex(6)}"
         argv = ["buildah", "bud", "--tag", made, "--file", str(context / file)]
         for key, value in arguments.items():

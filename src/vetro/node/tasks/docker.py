@@ -20,7 +20,7 @@ import socket
 import struct
 import subprocess
 import termios
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -75,7 +75,9 @@ class DockerTasks:
             else:
                 await self._driver.load(uuid)
             console = self._vms / uuid / "console.log"
-            return await self._streams.serve(lambda client: _console(client, console, follow=follow))
+            return await self._streams.serve(
+                lambda client: _console(client, console, follow=follow)
+            )
         words = [str(word) for word in array(command, "Cmd")]
         if not words:
             raise invalid("command.Cmd must be an array of words")
@@ -139,8 +141,11 @@ class DockerTasks:
             return {"containerPathStat": described}
         keep = flag(payload, "no_overwrite_dir")
 
+        def give(file: Any) -> None:
+            send(root, path, file)
+
         async def reading(client: socket.socket) -> None:
-            await asyncio.to_thread(_blocking, client, lambda file: send(root, path, file))
+            await asyncio.to_thread(_blocking, client, give)
 
         async def writing(client: socket.socket) -> None:
             answer: dict[str, Any] = {}
@@ -207,7 +212,7 @@ def _environment(given: list[object]) -> dict[str, str]:
     return {name: value for name, separator, value in pairs if separator and name}
 
 
-def _blocking(client: socket.socket, work: Any) -> None:
+def _blocking(client: socket.socket, work: Callable[[Any], None]) -> None:
     client.settimeout(600)
     with client.makefile("rwb", buffering=1 << 16) as file:
         work(file)
@@ -223,7 +228,7 @@ def _output(kind: str, data: bytes) -> bytes:
     return _message(kind, data=base64.b64encode(data).decode())
 
 
-async def _messages(reader: asyncio.StreamReader) -> Any:
+async def _messages(reader: asyncio.StreamReader) -> AsyncGenerator[dict[str, Any], None]:
     """What the client sends, until it closes its side."""
     while line := await reader.readline():
         try:
@@ -274,7 +279,10 @@ async def _run_pipes(client: socket.socket, command: HostCommand) -> None:
             stdin.close()
 
     await _until_end(
-        process, writer, feed, [forward("stdout", process.stdout), forward("stderr", process.stderr)]
+        process,
+        writer,
+        feed,
+        [forward("stdout", process.stdout), forward("stderr", process.stderr)],
     )
 
 

@@ -193,7 +193,9 @@ def _parse_network(given: Mapping[str, Any], where: str) -> Network:
     try:
         return ipaddress.ip_network(str(given["subnet"]), strict=False)
     except (KeyError, ValueError) as error:
-        raise invalid(f"Invalid request parameter(s): {where}.subnet is missing or wrong") from error
+        raise invalid(
+            f"Invalid request parameter(s): {where}.subnet is missing or wrong"
+        ) from error
 
 
 def _network_changes(
@@ -219,7 +221,7 @@ def _network_changes(
             None,
         )
         if mine is not None:
-            resolvers += [str(one) for one in mine.get("resolvers") or []]
+            resolvers += [str(one) for one in array(mine, "resolvers")]
         concerned = (
             address is not None
             and address in changed

@@ -57,7 +57,9 @@ class MigrationTasks:
         params = _flat(context.params)
         action = str(params.get("action") or "")
         if action not in self._actions:
-            raise TaskFailure(f"Unexpected payload.action: {action}", {"restCode": "InvalidPayload"})
+            raise TaskFailure(
+                f"Unexpected payload.action: {action}", {"restCode": "InvalidPayload"}
+            )
         uuid = check_uuid(params.get("vm_uuid") or params.get("uuid"), "vm_uuid")
         features = self._driver.capabilities()["features"]
         if action in ("sync", "receive", "setup-filesystem") and "live-migration" in features:

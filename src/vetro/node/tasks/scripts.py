@@ -73,5 +73,3 @@ async def _limited(stream: asyncio.StreamReader) -> bytes:
     while chunk := await stream.read(65536):
         kept += chunk[: _OUTPUT_LIMIT - len(kept)]
     return bytes(kept)
-
-

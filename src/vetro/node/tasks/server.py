@@ -8,7 +8,7 @@ import re
 import subprocess
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import unquote
 
 import structlog
@@ -93,7 +93,8 @@ class ServerTasks:
     def _configure(self, **values: str) -> None:
         """Site facts, in ``node.json``."""
         file = self._data_dir / "node.json"
-        write_json(file, {**(read_json(file) or {}), **values})
+        kept = cast("dict[str, Any]", read_json(file) or {})
+        write_json(file, {**kept, **values})
 
     async def nop(self, context: TaskContext) -> Mapping[str, Any]:
         """Sleep ``sleep`` seconds, then fail with ``error`` when given."""
@@ -270,4 +271,3 @@ class ServerTasks:
         self._tags.update(objects(context.params, "nics"))
         self._changed()
         return {"sysinfo": await self._sysinfo()}
-

@@ -1,0 +1,146 @@
+"""The compute service as a node sees it: messages, images, and in pull mode its tasks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import structlog
+
+from vetro.compute.wire import PulledResult, PulledTask
+from vetro.http.client import HttpClient, TransportError
+from vetro.http.faults import Fault
+from vetro.node.errors import ImageError
+
+log = structlog.get_logger(__name__)
+
+_CHUNK = 1 << 20
+
+
+class ServiceClient:
+    """The compute service as a node sees it."""
+
+    def __init__(self, base_url: str, server_uuid: str, node_key: str, version: str) -> None:
+        headers = {"User-Agent": f"cn-agent/{version} (linux) server/{server_uuid}"}
+        if node_key:
+            headers["Authorization"] = f"Bearer {node_key}"
+        self._base = base_url.rstrip("/")
+        self._server = f"{self._base}/servers/{server_uuid}"
+        # Each request has its own limit, so that one agent can download for long and beat meanwhile.
+        self._http = HttpClient(timeout_seconds=5.0, headers=headers)
+        # Other nodes do not get this node's key.
+        self._nodes = HttpClient(timeout_seconds=30.0)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.close()
+        await self._nodes.close()
+
+    async def post(self, path: str, body: Mapping[str, Any]) -> int:
+        """POST below ``/servers/<own uuid>``; the status. Errors: ``TransportError``."""
+        response = await self._http.request("POST", f"{self._server}{path}", json=body)
+        if response.status >= 400:
+            log.warning(
+                "The compute service refused a message",
+                path=path or "/",
+                status=response.status,
+                answer=response.text[:300],
+            )
+        return response.status
+
+    async def image(self, uuid: str) -> dict[str, Any] | None:
+        """An image's manifest; ``None`` when the service has no such image."""
+        try:
+            response = await self._http.request(
+                "GET", f"{self._base}/images/{uuid}", timeout_seconds=30
+            )
+        except TransportError as error:
+            raise ImageError(f"Image {uuid}: the image service does not answer: {error}") from error
+        if response.status == 404:
+            return None
+        if response.status != 200:
+            raise ImageError(f"Image {uuid}: {response.status} {response.text[:300]}")
+        return response.json()
+
+    async def image_file(self, uuid: str, target: Path) -> None:
+        """Download an image's file."""
+        try:
+            await self._http.download(f"{self._base}/images/{uuid}/file", target)
+        except (TransportError, Fault) as error:
+            raise ImageError(f"Image {uuid} could not be fetched: {error}") from error
+
+    async def image_from_node(self, url: str, uuid: str, sha256: str, target: Path) -> None:
+        """Download an image's file from another node's agent.
+
+        Who knows its digest may have it: the service told both of us.
+        """
+        try:
+            await self._nodes.download(
+                f"{url.rstrip('/')}/images/{uuid}/file", target, headers={"x-image-sha256": sha256}
+            )
+        except (TransportError, Fault) as error:
+            raise ImageError(f"Image {uuid} could not be fetched from {url}: {error}") from error
+
+    async def publish_image(self, manifest: Mapping[str, Any], file: Path, base_url: str) -> None:
+        """Give the image service a new image; ``base_url`` '' is the compute service itself."""
+        base = (base_url or self._base).rstrip("/")
+        uuid = manifest["uuid"]
+        try:
+            response = await self._http.request(
+                "POST", f"{base}/images", json=dict(manifest), timeout_seconds=60
+            )
+            if response.status < 300:
+                response = await self._http.request(
+                    "PUT",
+                    f"{base}/images/{uuid}/file",
+                    content=_chunks(file),
+                    params={"sha256": str(manifest["sha256"])},
+                    headers={
+                        "Content-Type": "application/octet-stream",
+                        "Content-Length": str(file.stat().st_size),
+                    },
+                    timeout_seconds=3600,
+                )
+        except TransportError as error:
+            raise ImageError(f"Image {uuid} could not be published: {error}") from error
+        if response.status >= 300:
+            raise ImageError(
+                f"Image {uuid} was not taken: {response.status} {response.text[:500]}",
+                "ImageNotPublished",
+            )
+
+    async def next_task(self, wait_seconds: float) -> PulledTask | None:
+        """The next task for this node; ``None`` when there is none. Errors: ``TransportError``."""
+        response = await self._http.request(
+            "GET",
+            f"{self._server}/agent/next-task",
+            params={"timeout": f"{wait_seconds:g}"},
+            timeout_seconds=wait_seconds + 15,
+        )
+        if response.status == 204:
+            return None
+        if response.status != 200:
+            raise TransportError(f"no task was given: {response.status} {response.text[:300]}")
+        return msgspec.convert(response.json(), PulledTask)
+
+    async def task_done(self, task_id: str, status: int, body: Any) -> bool:
+        """Tell how a pulled task ended; whether the service took it. Errors: ``TransportError``."""
+        response = await self._http.request(
+            "POST",
+            f"{self._server}/agent/tasks/{task_id}",
+            json=msgspec.to_builtins(PulledResult(status, body)),
+            timeout_seconds=30,
+        )
+        if response.status in (404, 410):
+            log.info("The service does not know a task any more", task=task_id)
+            return True
+        return response.status < 300
+
+
+async def _chunks(file: Path) -> AsyncIterator[bytes]:
+    with file.open("rb") as stream:
+        while data := await asyncio.to_thread(stream.read, _CHUNK):
+            yield data
