@@ -68,11 +68,9 @@ async def unpack(archive: Path, root: Path, uuid: str, id_base: int, id_count: i
     except CommandFailed as error:
         # tar says of a full disk only that it wrote less than it wanted.
         room = os.statvfs(root)
-        if (
-            is_full(error.output)
-            or room.f_bavail * room.f_frsize < _NO_ROOM
-            or not room.f_ffree < 1
-        ):
+        # (btrfs counts no inodes: it has neither total nor free ones.)
+        no_inode = room.f_files > 0 and room.f_ffree == 0
+        if is_full(error.output) or room.f_bavail * room.f_frsize < _NO_ROOM or no_inode:
             raise ImageError(
                 f"Image {uuid} does not fit: the disk that holds {root.parent.parent} is full",
                 "ResourceExhausted",
