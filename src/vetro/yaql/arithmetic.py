@@ -110,7 +110,7 @@ _LONG_ENOUGH_TO_COUNT = 4096
 
 def _concatenation(gen: ExpressionCodegen, node: ast.Binary, scope: Scope | None) -> Code | None:
     """`+` where one operand is known to be a string."""
-    if not (_is_text(node.left) or _is_text(node.right)):
+    if not (_is_text(gen, node.left) or _is_text(gen, node.right)):
         return None
     left, right = gen.value(node.left, scope), gen.value(node.right, scope)
     if left.kinds != STRING and right.kinds != STRING:
@@ -144,9 +144,17 @@ def _concatenation(gen: ExpressionCodegen, node: ast.Binary, scope: Scope | None
     )
 
 
-def _is_text(node: ast.Expression) -> bool:
+def _is_text(gen: ExpressionCodegen, node: ast.Expression, depth: int = 0) -> bool:
+    known = gen.compiled(node)
+    if known is not None:
+        return known.kinds == STRING
     if isinstance(node, ast.Binary):
-        return node.operator == "+" and (_is_text(node.left) or _is_text(node.right))
+        # Longer chains are compiled in pieces, of which the lower ones are known already.
+        return (
+            node.operator == "+"
+            and depth < 30
+            and (_is_text(gen, node.left, depth + 1) or _is_text(gen, node.right, depth + 1))
+        )
     return (
         isinstance(node, ast.Keyword)
         or (isinstance(node, ast.Constant) and isinstance(node.value, str))

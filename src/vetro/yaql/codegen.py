@@ -303,6 +303,10 @@ class ExpressionCodegen:
             for key in added:
                 del self._replaced[key]
 
+    def compiled(self, node: ast.Node) -> Code | None:
+        """The code of a node that has been compiled ahead (see `replacing`)."""
+        return self._replaced.get(id(node))
+
     # The tree
 
     def value(self, node: ast.Node, scope: Scope | None) -> Code:

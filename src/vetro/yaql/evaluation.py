@@ -41,7 +41,8 @@ class Limits:
     `collection_items`: elements a lazy sequence may produce (`CollectionTooLargeException`).
     `string_length`: characters of a string, `integer_bits`: size of an integer,
     `memory_bytes`: estimated size of a result, counted through all levels
-    (`MemoryQuotaExceededException`). `steps`: elements and calls in total (`StepLimitExceeded`).
+    (`MemoryQuotaExceededException`). `steps`: elements, calls and
+    every 32 bytes of long strings and integers in total (`StepLimitExceeded`).
     `seconds`: wall time (`TimeLimitExceeded`), None for no bound. `depth`: functions made by `def`
     within each other (`DepthLimitExceeded`). `regex_steps`: what one regular expression match
     may cost on the guarded matcher (`TimeLimitExceeded`).
@@ -49,7 +50,7 @@ class Limits:
 
     collection_items: int = 1_000_000
     string_length: int = 16 * 1024 * 1024
-    integer_bits: int = 1 << 18
+    integer_bits: int = 1 << 15
     memory_bytes: int = 256 * 1024 * 1024
     steps: int = 50_000_000
     seconds: float | None = 60.0
@@ -145,6 +146,9 @@ class Evaluation:
             raise MemoryQuotaExceededException(
                 f"a string of {length} characters; the limit is {self.max_string}"
             )
+        if length > 4096:
+            # Long strings are paid for, so that many of them end, too.
+            self.charge(length >> 5)
 
     def check_items(self, count: int) -> None:
         """Refuse a collection that would be too large, and pay for one that is not."""
@@ -160,6 +164,8 @@ class Evaluation:
             raise MemoryQuotaExceededException(
                 f"an integer of {bits} bits; the limit is {self.max_bits}"
             )
+        if bits > 4096:
+            self.charge(bits >> 8)
 
     def enter(self) -> None:
         """Go one level deeper; the caller subtracts one from `depth` when it leaves."""

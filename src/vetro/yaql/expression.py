@@ -8,7 +8,7 @@ from typing import Any
 
 from . import ast
 from .codegen import Emitter, ExpressionCodegen
-from .errors import YaqlException
+from .errors import DepthLimitExceeded, MemoryQuotaExceededException, YaqlException
 from .evaluation import DEFAULT_LIMITS, Evaluation, Limits
 from .grammar import STANDARD, Grammar
 from .library import Library, standard_library
@@ -78,16 +78,22 @@ class Expression:
                 return value
             return to_plain(value, rt)
         except Exception as error:
-            self._explain(error)
-            raise
+            failure = _in_limits(error)
+            self._explain(failure)
+            if failure is error:
+                raise
+            raise failure from None
 
     def run_raw(self, rt: Evaluation, data: Any = None) -> Any:
         """The value as the language has it: sequences may be lazy."""
         try:
             return self._function(rt, data)
         except Exception as error:
-            self._explain(error)
-            raise
+            failure = _in_limits(error)
+            self._explain(failure)
+            if failure is error:
+                raise
+            raise failure from None
 
     def _explain(self, error: Exception) -> None:
         position = error.position if isinstance(error, YaqlException) else None
@@ -107,6 +113,15 @@ class Expression:
 
     def __repr__(self) -> str:
         return f"Expression({self.text!r})"
+
+
+def _in_limits(error: Exception) -> Exception:
+    """What Python's own limits are called here."""
+    if isinstance(error, RecursionError):
+        return DepthLimitExceeded("the evaluation is nested deeper than Python allows")
+    if isinstance(error, MemoryError):
+        return MemoryQuotaExceededException("there is not enough memory for the evaluation")
+    return error
 
 
 _PLAIN = frozenset([type(None), bool, int, float, str])

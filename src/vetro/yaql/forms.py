@@ -64,16 +64,23 @@ def _def(gen: ExpressionCodegen, node: ast.Call, scope: Scope | None) -> Code | 
     )
 
 
-def _rules(gen: ExpressionCodegen, pairs: list[ast.Pair], scope: Scope | None, at: int = 0) -> str:
-    # Long tables are cut into pieces: Python nests only 200 brackets deep.
-    if not pairs[at:]:
-        return "None"
+_LONG_TABLE = 100
+"""Rules beyond this are tried one after the other by a function: Python's own parser nests only
+so deep."""
+
+
+def _rules(gen: ExpressionCodegen, pairs: list[ast.Pair], scope: Scope | None) -> str:
+    if len(pairs) > _LONG_TABLE:
+        rules = ", ".join(
+            f"(lambda: {gen.value(pair.key, scope).text}, lambda: {gen.value(pair.value, scope).text})"
+            for pair in pairs
+        )
+        return f"y_rules({rules})"
     pieces: list[str] = []
-    for pair in pairs[at : at + 30]:
+    for pair in pairs:
         condition = gen.value(pair.key, scope).text
-        pieces.append(f"{gen.value(pair.value, scope).text} if {condition}")
-    rest = _rules(gen, pairs, scope, at + 30)
-    return f"({' else '.join(pieces)} else {rest})"
+        pieces.append(f"{gen.value(pair.value, scope).text} if {condition} else ")
+    return f"({''.join(pieces)}None)"
 
 
 def _switch(gen: ExpressionCodegen, node: ast.Call, scope: Scope | None) -> Code | None:
@@ -139,6 +146,9 @@ def _coalesce(gen: ExpressionCodegen, node: ast.Call, scope: Scope | None) -> Co
         return None
     if not plain:
         return _code("None")
+    if len(plain) > _LONG_TABLE:
+        thunks = ", ".join(f"lambda: {gen.value(item, scope).text}" for item in plain)
+        return _code(f"y_coalesce({thunks})")
     pieces: list[str] = []
     for item in plain[:-1]:
         code = gen.value(item, scope)

@@ -198,7 +198,7 @@ def _substring(
     read, bind = gen.twice(target)
     slot = gen.slot("method", ("substring", arguments.shape, ()), node)
     return Code(
-        f"({read}[{start}:{end}] if type({bind}) is str "
+        f"({read}[{start}:{end}] if type({bind}) is str and len({read}) < {_SHORT} "
         f"else {slot}({gen.rt}, {read}, None{arguments.joined()}))",
         STRING | HOST,
     )
@@ -211,9 +211,9 @@ _METHODS: dict[str, _Method] = {
     "containsKey": _contains_key,
     "toUpper": _text_method("{0}.upper()", 0, 0, STRING, counted=True),
     "toLower": _text_method("{0}.lower()", 0, 0, STRING, counted=True),
-    "trim": _text_method("{0}.strip({1})", 0, 1, STRING, counted=False),
-    "trimLeft": _text_method("{0}.lstrip({1})", 0, 1, STRING, counted=False),
-    "trimRight": _text_method("{0}.rstrip({1})", 0, 1, STRING, counted=False),
+    "trim": _text_method("{0}.strip({1})", 0, 1, STRING, counted=True),
+    "trimLeft": _text_method("{0}.lstrip({1})", 0, 1, STRING, counted=True),
+    "trimRight": _text_method("{0}.rstrip({1})", 0, 1, STRING, counted=True),
     "startsWith": _text_method("{0}.startswith(({1},))", 1, 4, BOOLEAN, counted=False),
     "endsWith": _text_method("{0}.endswith(({1},))", 1, 4, BOOLEAN, counted=False),
     "indexOf": _text_method("{0}.find({1})", 1, 1, INTEGER, counted=True),

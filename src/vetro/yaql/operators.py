@@ -20,6 +20,7 @@ from .errors import (
 )
 from .evaluation import Evaluation
 from .regex import compile_pattern, safe_length, search
+from .sequences import linked
 from .sites import function_site
 from .values import (
     BOOLEAN,
@@ -100,7 +101,7 @@ def add(rt: Evaluation, left: Any, right: Any) -> Any:
             return tuple(joined) if type(left) is tuple and type(right) is tuple else joined
         if left_kind == SET and right_kind == SET:
             return [*left, *right]
-        return chain(left, right)
+        return linked(rt, chain(left, right), left, right)
     if (left_kind == TIMESPAN and right_kind & (TIMESPAN | DATETIME)) or (
         left_kind == DATETIME and right_kind == TIMESPAN
     ):
@@ -347,7 +348,7 @@ def legacy_index(
         if key in target and rt.legacy_lookup(key):
             return target[key]
     if kind & ITERABLE or kind == MAPPING:
-        return filter(each, target)
+        return linked(rt, filter(each, target), target)
     return _registered(rt, "#indexer", target, each(outer))
 
 
@@ -363,7 +364,7 @@ def property_of(rt: Evaluation, target: Any, name: str, position: int | None = N
     if kind & ITERABLE:
         if kind & (LIST | SET):
             rt.charge(len(target))
-        return _property_of_each(rt, target, name, position)
+        return linked(rt, _property_of_each(rt, target, name, position), target)
     return special_property(rt, target, name, kind)
 
 

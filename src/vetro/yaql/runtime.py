@@ -150,6 +150,23 @@ def unresolved_type(rt: Evaluation, name: str) -> NoReturn:
     raise YaqlException(f"type {name} has no meaning outside of a class")
 
 
+def apply_rules(*rules: tuple[Callable[[], Any], Callable[[], Any]]) -> Any:
+    """`switch` with many rules."""
+    for condition, value in rules:
+        if condition():
+            return value()
+    return None
+
+
+def first_value(*candidates: Callable[[], Any]) -> Any:
+    """`coalesce` of many values."""
+    for candidate in candidates:
+        value = candidate()
+        if value is not None:
+            return value
+    return None
+
+
 def first_true_case(*cases: Callable[[], Any]) -> int:
     """`selectCase`: index of the first true condition, or their number."""
     for number, case in enumerate(cases):

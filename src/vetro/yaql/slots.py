@@ -61,6 +61,8 @@ PRELUDE: dict[str, Any] = {
     "y_cases": runtime.true_cases,
     "y_first_case": runtime.first_true_case,
     "y_examine": runtime.examine_cases,
+    "y_rules": runtime.apply_rules,
+    "y_coalesce": runtime.first_value,
     "y_case": runtime.case_at,
 }
 """Names that generated code may use without a slot. Put them into the module's globals."""

@@ -72,6 +72,8 @@ def _integer_text(value: int) -> str:
 
 def _write(rt: Evaluation, value: Any, parts: list[str], depth: int) -> None:
     rt.charge(1)
+    if len(parts) > rt.max_string:
+        rt.check_string(len(parts))
     kind = kind_of[type(value)]
     if kind == HOST:
         parts.append(rt.host_text(value))

@@ -26,7 +26,7 @@ from collections.abc import (
     Mapping,
     ValuesView,
 )
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from .errors import CollectionTooLargeException, DepthLimitExceeded, NoSuchKey
@@ -131,9 +131,11 @@ class FrozenDict(dict[Any, Any]):
 class Memorized:
     """A sequence that remembers what it has produced, so that it can be gone through again."""
 
-    __slots__ = ("_seen", "_source")
+    __slots__ = ("_seen", "_source", "depth")
 
     def __init__(self, source: Iterable[Any]) -> None:
+        self.depth: int = getattr(source, "depth", 1) + 1
+        """How many lazy sequences are nested in it (`sequences`)."""
         self._source = iter(source)
         self._seen: list[Any] = []
 
@@ -230,6 +232,7 @@ SCALAR_TYPES = frozenset([type(None), bool, int, float, str])
 NUMBER_TYPES = frozenset([int, float])
 MAPPING_TYPES = frozenset([dict, FrozenDict])
 LIST_TYPES = frozenset([tuple, list])
+_COMPOUND = frozenset([tuple, FrozenDict, frozenset, list, dict, set])
 SIZED_TYPES = frozenset([str, tuple, list, dict, FrozenDict, frozenset, set])
 
 
@@ -249,10 +252,15 @@ def finalize(value: Any, evaluation: Evaluation) -> Any:
     """
     if type(value) in FINAL_TYPES:
         return value
-    return _finalize(value, evaluation, 0)
+    return _finalize(value, evaluation, 0, None)
 
 
-def _finalize(value: Any, evaluation: Evaluation, depth: int) -> Any:
+_Known: TypeAlias = "dict[int, tuple[Any, Any]]"
+"""Containers that have been gone through, with what they became: shared parts stay shared. Holds
+them, too, since a number of an object that is gone may be given to another."""
+
+
+def _finalize(value: Any, evaluation: Evaluation, depth: int, known: _Known | None) -> Any:
     cls = type(value)  # pyright: ignore[reportUnknownVariableType]
     final_types = evaluation.final_types
     if cls in final_types:
@@ -261,39 +269,50 @@ def _finalize(value: Any, evaluation: Evaluation, depth: int) -> Any:
         raise DepthLimitExceeded(f"data nested more than {_MAX_DEPTH} levels deep")
     kind = kind_of[cls]
     if kind & (LIST | LAZY):
-        if kind == LIST:
-            items = value
-        else:
-            items = collect(value, evaluation)
+        items: Any = value if kind == LIST else collect(value, evaluation)
         evaluation.charge(len(items))
         classes = set(map(type, items))
         if final_types.issuperset(classes):
             return tuple(items)
+        if known is None:
+            known = {}
+        elif (met := known.get(id(value))) is not None:
+            return met[1]
         depth += 1
         if len(classes) == 1 and dict in classes:
             # Rows of a table: most hold plain values, and then a copy is all it takes.
             evaluation.charge(sum(map(len, items)))
             is_final = final_types.issuperset
-            return tuple(
-                [
-                    FrozenDict(item)
-                    if is_final(map(type, item.values()))
-                    else _finalize(item, evaluation, depth)
-                    for item in items
-                ]
-            )
-        return tuple([_finalize(item, evaluation, depth) for item in items])
+            made = [
+                FrozenDict(item)
+                if is_final(map(type, item.values()))
+                else _finalize(item, evaluation, depth, known)
+                for item in items
+            ]
+        else:
+            made = [_finalize(item, evaluation, depth, known) for item in items]
+        result = tuple(made)
+        known[id(value)] = ((value, items), result)
+        return result
     if kind == MAPPING:
         # Keys are hashable, and what is hashable is final.
         evaluation.charge(len(value))
         if final_types.issuperset(map(type, value.values())):
             return FrozenDict(value)
+        if known is None:
+            known = {}
+        elif (met := known.get(id(value))) is not None:
+            return met[1]
         depth += 1
-        return FrozenDict({key: _finalize(item, evaluation, depth) for key, item in value.items()})
+        frozen = FrozenDict(
+            {key: _finalize(item, evaluation, depth, known) for key, item in value.items()}
+        )
+        known[id(value)] = (value, frozen)
+        return frozen
     if kind == SET:
         evaluation.charge(len(value))
         depth += 1
-        return frozenset([_finalize(item, evaluation, depth) for item in value])
+        return frozenset([_finalize(item, evaluation, depth, known) for item in value])
     return value
 
 
@@ -310,10 +329,69 @@ def collect(iterable: Iterable[Any], evaluation: Evaluation) -> list[Any]:
 
 
 def hashable(value: Any, evaluation: Evaluation) -> Any:
-    """`value` in the form in which it can be a key of a mapping or a member of a set."""
-    if type(value) in FINAL_TYPES:
+    """`value` in the form in which it can be a key of a mapping or a member of a set.
+
+    Its parts are counted as often as they occur, since that is how often hashing and comparing go
+    over them: a small value may hold one part many times.
+    """
+    cls = type(value)  # pyright: ignore[reportUnknownVariableType]
+    if cls in SCALAR_TYPES:
         return value
-    return finalize(value, evaluation)
+    if cls not in FINAL_TYPES:
+        value = finalize(value, evaluation)
+        cls = type(value)  # pyright: ignore[reportUnknownVariableType]
+    if cls is tuple:
+        if SCALAR_TYPES.issuperset(map(type, value)):
+            evaluation.charge(len(value))
+        else:
+            evaluation.charge(weight(value))
+            _require_hashable(value)
+    elif cls is FrozenDict or cls is frozenset:
+        evaluation.charge(weight(value))
+    return value
+
+
+def _require_hashable(value: tuple[Any, ...]) -> None:
+    # A tuple that a host gave may hold lists.
+    try:
+        hash(value)
+    except TypeError:
+        raise TypeError(f"{preview(value)} cannot be a key: its parts can change") from None
+
+
+def weight(value: Any) -> int:
+    """How many parts a final value has, each counted as often as it occurs.
+
+    Takes time for each part once. Raises `DepthLimitExceeded` beyond 200 levels.
+    """
+    known: dict[int, tuple[int, int]] = {}
+    stack: list[Any] = [value]
+    while stack:
+        current: Any = stack[-1]
+        parts = [part for part in _parts(current) if type(part) in _COMPOUND]
+        missing = [part for part in parts if id(part) not in known]
+        if missing:
+            stack += missing
+            continue
+        stack.pop()
+        if id(current) in known:
+            continue
+        total, depth = 1 + len(current), 1
+        for part in parts:
+            inner, below = known[id(part)]
+            total += inner
+            depth = max(depth, below + 1)
+        if depth > _MAX_DEPTH:
+            raise DepthLimitExceeded(f"data nested more than {_MAX_DEPTH} levels deep")
+        known[id(current)] = (min(total, _HEAVIEST), depth)
+    return known[id(value)][0]
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    return chain(value, value.values()) if kind_of[type(value)] == MAPPING else value
+
+
+_HEAVIEST = 1 << 60
 
 
 def equal(left: Any, right: Any, evaluation: Evaluation) -> bool:

@@ -94,6 +94,8 @@ def _generated(
 ) -> Iterator[Any]:
     seen: set[Any] = set()
     while predicate(value):
+        if type(value) is int:
+            rt.check_bits(value.bit_length())
         if decycle:
             key = hashable(value, rt)
             if key in seen:

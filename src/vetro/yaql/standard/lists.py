@@ -11,6 +11,7 @@ from typing import Any, cast
 from vetro.yaql import operators
 from vetro.yaql.evaluation import Evaluation
 from vetro.yaql.registry import LEGACY, Registry
+from vetro.yaql.sequences import linked
 from vetro.yaql.signatures import Dictionary, Integer, Items, SetOfValues
 from vetro.yaql.values import ITERABLE, LAZY, LIST, collect, kind_of
 
@@ -72,6 +73,10 @@ def length_of_set(items: SetOfValues) -> int:
 
 @registry.method()
 def flatten(rt: Evaluation, collection: Items) -> Iterator[Any]:
+    return linked(rt, _flattened(rt, collection), collection)
+
+
+def _flattened(rt: Evaluation, collection: Iterable[Any]) -> Iterator[Any]:
     stack = [iter(collection)]
     left = rt.max_items
     while stack:
@@ -109,7 +114,7 @@ def _spliced(
             result[position:end] = new
         rt.check_items(len(result))
         return result
-    return _spliced_lazily(items, position, count, new)
+    return linked(rt, _spliced_lazily(items, position, count, new), items, new)
 
 
 def _spliced_lazily(
@@ -146,7 +151,7 @@ def _deleted(rt: Evaluation, items: Iterable[Any], position: int, count: int) ->
         return _spliced(rt, items, position, count, ())
     if kind_of[type(items)] == LIST:
         return list(items)
-    return _spliced_lazily(items, position, count, ()) if count else items
+    return linked(rt, _spliced_lazily(items, position, count, ()), items) if count else items
 
 
 @registry.method("replace")
@@ -168,7 +173,7 @@ def append(rt: Evaluation, collection: Items, *args: Any) -> Any:
     if kind_of[type(collection)] == LIST:
         rt.check_items(len(collection) + len(args))  # type: ignore[arg-type]  # a list
         return [*collection, *args]
-    return chain(collection, args)
+    return linked(rt, chain(collection, args), collection)
 
 
 @registry.both("concat")
@@ -177,4 +182,4 @@ def concat(rt: Evaluation, collection: Items, *args: Items) -> Any:
         result = [item for items in (collection, *args) for item in items]
         rt.check_items(len(result))
         return result
-    return chain(collection, *args)
+    return linked(rt, chain(collection, *args), collection, *args)

@@ -8,6 +8,7 @@ from vetro.yaql import operators
 from vetro.yaql.errors import NoMatchingMethodException
 from vetro.yaql.evaluation import Evaluation
 from vetro.yaql.registry import Registry
+from vetro.yaql.sequences import COUNTED, check_depth, depth_of
 from vetro.yaql.signatures import Items, Lambda
 from vetro.yaql.values import LAZY, NUMBER_TYPES, collect, kind_of
 
@@ -18,13 +19,15 @@ Key = tuple[Callable[[Any], Any], bool]
 class Ordered:
     """A sequence with an order to come: sorted when it is first gone through."""
 
-    __slots__ = ("_items", "_keys", "_rt", "_sorted")
+    __slots__ = ("_items", "_keys", "_rt", "_sorted", "depth")
 
     def __init__(self, rt: Evaluation, items: Iterable[Any], keys: tuple[Key, ...]) -> None:
         self._rt = rt
         self._items = items
         self._keys = keys
         self._sorted: list[Any] | None = None
+        self.depth = depth_of(items) + 1
+        check_depth(rt, self.depth)
 
     def then(self, selector: Callable[[Any], Any], descending: bool) -> "Ordered":
         if self._sorted is None and kind_of[type(self._items)] == LAZY:
@@ -41,6 +44,7 @@ class Ordered:
 
 
 kind_of[Ordered] = LAZY
+COUNTED.add(Ordered)
 
 
 def are_comparable(values: Sequence[Any]) -> bool:

@@ -5,9 +5,8 @@ elements come from. Filters and selectors run inside Python's own `filter` and `
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import reduce
-from itertools import accumulate as accumulated
 from itertools import chain, dropwhile, islice, takewhile, zip_longest
 from typing import Any, cast
 
@@ -21,6 +20,7 @@ from vetro.yaql.errors import (
 )
 from vetro.yaql.evaluation import Evaluation
 from vetro.yaql.registry import Registry
+from vetro.yaql.sequences import check_depth, linked
 from vetro.yaql.signatures import Integer, Items, Lambda, Lambda2
 from vetro.yaql.values import (
     FINAL_TYPES,
@@ -29,6 +29,7 @@ from vetro.yaql.values import (
     LIST,
     LIST_TYPES,
     NUMBER_TYPES,
+    SCALAR_TYPES,
     Memorized,
     collect,
     hashable,
@@ -52,18 +53,18 @@ def _pay(rt: Evaluation, items: Iterable[Any]) -> None:
 @registry.method_legacy_both("where", "filter")
 def where(rt: Evaluation, collection: Items, predicate: Lambda) -> Iterator[Any]:
     _pay(rt, collection)
-    return filter(predicate, collection)
+    return linked(rt, filter(predicate, collection), collection)
 
 
 @registry.method_legacy_both("select", "map")
 def select(rt: Evaluation, collection: Items, selector: Lambda) -> Iterator[Any]:
     _pay(rt, collection)
-    return map(selector, collection)
+    return linked(rt, map(selector, collection), collection)
 
 
 @registry.method()
 def select_many(rt: Evaluation, collection: Items, selector: Lambda) -> Iterator[Any]:
-    return chain.from_iterable(_pieces(rt, map(selector, collection)))
+    return linked(rt, chain.from_iterable(_pieces(rt, map(selector, collection))), collection)
 
 
 def _pieces(rt: Evaluation, values: Iterable[Any]) -> Iterator[Iterable[Any]]:
@@ -86,13 +87,13 @@ def _pieces(rt: Evaluation, values: Iterable[Any]) -> Iterator[Iterable[Any]]:
 @registry.method_legacy_both("takeWhile")
 def take_while(rt: Evaluation, collection: Items, predicate: Lambda) -> Iterator[Any]:
     _pay(rt, collection)
-    return takewhile(predicate, collection)
+    return linked(rt, takewhile(predicate, collection), collection)
 
 
 @registry.method()
 def skip_while(rt: Evaluation, collection: Items, predicate: Lambda) -> Iterator[Any]:
     _pay(rt, collection)
-    return dropwhile(predicate, collection)
+    return linked(rt, dropwhile(predicate, collection), collection)
 
 
 @registry.method()
@@ -100,7 +101,7 @@ def skip(rt: Evaluation, collection: Items, count: Integer) -> Iterator[Any]:
     if count < 0:
         raise ValueError(f"skip cannot leave out {count} elements")
     _pay(rt, collection)
-    return islice(collection, count, None)
+    return linked(rt, islice(collection, count, None), collection)
 
 
 @registry.method("limit", "take")
@@ -108,7 +109,7 @@ def limit(rt: Evaluation, collection: Items, count: Integer) -> Iterator[Any]:
     if count < 0:
         raise ValueError(f"limit cannot take {count} elements")
     rt.charge(1)
-    return islice(collection, count)
+    return linked(rt, islice(collection, count), collection)
 
 
 @registry.method()
@@ -198,12 +199,24 @@ def accumulate(
     rt: Evaluation, collection: Items, selector: Lambda2, seed: Any = _MISSING
 ) -> Iterator[Any]:
     _pay(rt, collection)
-    if seed is not _MISSING:
-        return accumulated(chain((seed,), collection), selector)
     items = iter(collection)
-    for head in items:
-        return accumulated(chain((head,), items), selector)
-    raise TypeError("accumulate() of an empty sequence with no initial value")
+    if seed is _MISSING:
+        for seed in items:  # noqa: B007 - the first element is the seed
+            break
+        else:
+            raise TypeError("accumulate() of an empty sequence with no initial value")
+    return linked(rt, _accumulated(rt, items, selector, seed), collection)
+
+
+def _accumulated(
+    rt: Evaluation, items: Iterator[Any], selector: Callable[[Any, Any], Any], total: Any
+) -> Iterator[Any]:
+    yield total
+    for item in items:
+        total = selector(total, item)
+        if type(total) is int:
+            rt.check_bits(total.bit_length())
+        yield total
 
 
 @registry.both()
@@ -225,11 +238,17 @@ def distinct(
     rt: Evaluation, collection: Items, key_selector: Lambda | None = None
 ) -> Iterator[Any]:
     _pay(rt, collection)
+    return linked(rt, _distinct(rt, collection, key_selector), collection)
+
+
+def _distinct(
+    rt: Evaluation, collection: Iterable[Any], key_selector: Callable[[Any], Any] | None
+) -> Iterator[Any]:
     seen: set[Any] = set()
     add = seen.add
     for item in collection:
         key = item if key_selector is None else key_selector(item)
-        if type(key) not in FINAL_TYPES:
+        if type(key) not in SCALAR_TYPES:
             key = hashable(key, rt)
         if key not in seen:
             add(key)
@@ -239,7 +258,7 @@ def distinct(
 @registry.both("enumerate")
 def enumerate_(rt: Evaluation, collection: Items, start: Integer = 0) -> Iterator[Any]:
     _pay(rt, collection)
-    return map(list, enumerate(collection, start))
+    return linked(rt, map(list, enumerate(collection, start)), collection)
 
 
 @registry.method()
@@ -255,7 +274,7 @@ def group_by(
     groups: dict[Any, list[Any]] = {}
     values = items if value_selector is None else list(map(value_selector, items))
     for key, value in zip(map(key_selector, items), values, strict=True):
-        if type(key) not in FINAL_TYPES:
+        if type(key) not in SCALAR_TYPES:
             key = hashable(key, rt)
         group = groups.get(key)
         if group is None:
@@ -287,6 +306,18 @@ def group_by(
 def join(
     rt: Evaluation, collection1: Items, collection2: Items, predicate: Lambda2, selector: Lambda2
 ) -> Iterator[Any]:
+    return linked(
+        rt, _joined(rt, collection1, collection2, predicate, selector), collection1, collection2
+    )
+
+
+def _joined(
+    rt: Evaluation,
+    collection1: Iterable[Any],
+    collection2: Iterable[Any],
+    predicate: Callable[[Any, Any], Any],
+    selector: Callable[[Any, Any], Any],
+) -> Iterator[Any]:
     second = collection2 if kind_of[type(collection2)] != LAZY else Memorized(collection2)
     produced = 0
     for one in collection1:
@@ -302,7 +333,8 @@ def join(
 @registry.method("zip")
 def zip_(rt: Evaluation, collection: Items, *collections: Items) -> Iterator[Any]:
     _pay(rt, collection)
-    return map(list, zip(collection, *collections))  # noqa: B905 - the shortest ends it
+    zipped = map(list, zip(collection, *collections))  # noqa: B905 - the shortest ends it
+    return linked(rt, zipped, collection, *collections)
 
 
 @registry.method()
@@ -310,7 +342,8 @@ def zip_longest_(
     rt: Evaluation, collection: Items, *collections: Items, default: Any = None
 ) -> Iterator[Any]:
     _pay(rt, collection)
-    return map(list, zip_longest(collection, *collections, fillvalue=default))
+    zipped = map(list, zip_longest(collection, *collections, fillvalue=default))
+    return linked(rt, zipped, collection, *collections)
 
 
 @registry.method("indexOf")
@@ -358,7 +391,7 @@ def slice_(rt: Evaluation, collection: Items, length: Integer) -> Iterator[Any]:
     if length <= 0:
         raise ValueError(f"slice cannot cut pieces of {length} elements")
     _pay(rt, collection)
-    return _slices(iter(collection), min(length, rt.max_items + 1))
+    return linked(rt, _slices(iter(collection), min(length, rt.max_items + 1)), collection)
 
 
 def _slices(items: Iterator[Any], length: int) -> Iterator[Any]:
@@ -369,6 +402,10 @@ def _slices(items: Iterator[Any], length: int) -> Iterator[Any]:
 @registry.method()
 def split_where(rt: Evaluation, collection: Items, predicate: Lambda) -> Iterator[Any]:
     _pay(rt, collection)
+    return linked(rt, _split_where(collection, predicate), collection)
+
+
+def _split_where(collection: Iterable[Any], predicate: Callable[[Any], Any]) -> Iterator[list[Any]]:
     piece: list[Any] = []
     for item in collection:
         if predicate(item):
@@ -383,6 +420,10 @@ def split_where(rt: Evaluation, collection: Items, predicate: Lambda) -> Iterato
 @registry.method()
 def slice_where(rt: Evaluation, collection: Items, predicate: Lambda) -> Iterator[Any]:
     _pay(rt, collection)
+    return linked(rt, _slice_where(collection, predicate), collection)
+
+
+def _slice_where(collection: Iterable[Any], predicate: Callable[[Any], Any]) -> Iterator[list[Any]]:
     piece: list[Any] = []
     held = False
     for item in collection:
@@ -412,17 +453,21 @@ def reverse(rt: Evaluation, collection: Items) -> list[Any]:
 
 
 @registry.method()
-def memorize(collection: Items) -> Any:
-    return Memorized(collection) if kind_of[type(collection)] == LAZY else collection
+def memorize(rt: Evaluation, collection: Items) -> Any:
+    if kind_of[type(collection)] != LAZY or type(collection) is Memorized:
+        return collection
+    kept = Memorized(collection)
+    check_depth(rt, kept.depth)
+    return kept
 
 
 @registry.method()
-def default_if_empty(collection: Items, default: Items) -> Any:
+def default_if_empty(rt: Evaluation, collection: Items, default: Items) -> Any:
     if kind_of[type(collection)] != LAZY:
         return collection if collection else default
     items = iter(collection)
     for head in items:
-        return chain((head,), items)
+        return linked(rt, chain((head,), items), collection)
     return default
 
 

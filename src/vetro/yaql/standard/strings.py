@@ -14,12 +14,14 @@ registry = Registry()
 
 
 @registry.method()
-def to_upper(string: Text) -> str:
+def to_upper(rt: Evaluation, string: Text) -> str:
+    rt.check_string(len(string))
     return string.upper()
 
 
 @registry.method()
-def to_lower(string: Text) -> str:
+def to_lower(rt: Evaluation, string: Text) -> str:
+    rt.check_string(len(string))
     return string.lower()
 
 
@@ -29,23 +31,29 @@ def length(string: Text) -> int:
 
 
 @registry.method()
-def trim(string: Text, chars: Text | None = None) -> str:
+def trim(rt: Evaluation, string: Text, chars: Text | None = None) -> str:
+    rt.check_string(len(string))
     return string.strip(chars)
 
 
 @registry.method()
-def trim_left(string: Text, chars: Text | None = None) -> str:
+def trim_left(rt: Evaluation, string: Text, chars: Text | None = None) -> str:
+    rt.check_string(len(string))
     return string.lstrip(chars)
 
 
 @registry.method()
-def trim_right(string: Text, chars: Text | None = None) -> str:
+def trim_right(rt: Evaluation, string: Text, chars: Text | None = None) -> str:
+    rt.check_string(len(string))
     return string.rstrip(chars)
 
 
 @registry.both()
-def norm(string: Text | None, chars: Text | None = None) -> str | None:
-    return None if string is None else string.strip(chars) or None
+def norm(rt: Evaluation, string: Text | None, chars: Text | None = None) -> str | None:
+    if string is None:
+        return None
+    rt.check_string(len(string))
+    return string.strip(chars) or None
 
 
 @registry.both()
@@ -59,6 +67,7 @@ def is_empty(string: Text | None, trim_spaces: Boolean = True, chars: Text | Non
 def split(
     rt: Evaluation, string: Text, separator: Text | None = None, max_splits: Integer = -1
 ) -> list[str]:
+    rt.check_string(len(string))
     parts = string.split(separator, max_splits)
     rt.check_items(len(parts))
     return parts
@@ -68,6 +77,7 @@ def split(
 def right_split(
     rt: Evaluation, string: Text, separator: Text | None = None, max_splits: Integer = -1
 ) -> list[str]:
+    rt.check_string(len(string))
     parts = string.rsplit(separator, max_splits)
     rt.check_items(len(parts))
     return parts
@@ -111,7 +121,8 @@ def ends_with(string: Text, *suffixes: Text) -> bool:
 
 
 @registry.method()
-def substring(string: Text, start: Integer, length: Integer = -1) -> str:
+def substring(rt: Evaluation, string: Text, start: Integer, length: Integer = -1) -> str:
+    rt.check_string(len(string))
     if length < 0:
         length = len(string)
     if start < 0:
