@@ -29,6 +29,8 @@ COMMANDS = {
     "run": ("language", "run", "Run one method of a class, without services."),
     "eval": ("language", "eval_", "Evaluate a YAQL expression."),
     "test": ("testing", "test", "Run the test classes of packages."),
+    "repl": ("repl", "repl", "A prompt for expressions, statements and objects."),
+    "doc": ("doc", "doc", "Write the reference of a package."),
     "check": ("checking", "check", "Validate a package."),
     "completion": ("completion", "completion", "Print the shell completion script."),
 }

@@ -149,7 +149,7 @@ def describe_class(type_: MuranoType) -> ClassDescription:
             if name not in type_.methods and not name.startswith((".", "__"))
             for item in type_.method_declarations(name)[:1]
         ),
-        _texts(type_, comments.above(position.line)),
+        _texts(type_, comments.of_class(position.line)),
         position.file,
         position.line,
     )
@@ -220,6 +220,18 @@ class _Comments:
         except (FileNotFoundError, KeyError):
             text = ""  # a class of the language itself, or a native one
         self.lines = text.splitlines()
+
+    def of_class(self, line: int) -> str:
+        """The comment above a class document, or above its `Name`."""
+        found = self.above(line)
+        if found or line < 1:
+            return found
+        for number, text in enumerate(self.lines[line - 1 :], line):
+            if text.startswith("---"):
+                break
+            if text.startswith("Name:"):
+                return self.above(number)
+        return ""
 
     def above(self, line: int) -> str:
         """The comment that ends right above a line, with the line's indentation."""
