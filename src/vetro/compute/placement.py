@@ -31,6 +31,7 @@ from vetro.compute.allocation import (
     seeded,
 )
 from vetro.compute.allocation.columns import Mask
+from vetro.compute.exclusion import exclude
 from vetro.compute.faults import invalid_parameters
 from vetro.compute.placement_index import PlacementIndex, ServerViews, changes, project_uuid
 from vetro.compute.tables import vms
@@ -186,6 +187,7 @@ class Placement:
             async with self.database.transaction() as tx:
                 if not self.database.is_sqlite:
                     await tx.execute(text(f"SELECT pg_advisory_xact_lock_shared({LOCK})"))
+                await exclude(self.database, tx, f"vm {uuid}")
                 known = await self._home(tx, uuid)
                 if known is not None:
                     return known
@@ -193,6 +195,7 @@ class Placement:
                     await self._hold(tx, uuid, outcome.chosen, body, until)
                     return placed
             log.debug("a chosen server has changed: choosing again", server=outcome.chosen)
+            self.index.doubt()
         raise AssertionError("the last try returns")
 
     async def _reserve_alone(
@@ -201,6 +204,7 @@ class Placement:
         async with self.database.transaction() as tx:
             if not self.database.is_sqlite:
                 await tx.execute(text(f"SELECT pg_advisory_xact_lock({LOCK})"))
+            await exclude(self.database, tx, f"vm {uuid}")
             known = await self._home(tx, uuid)
             if known is not None:
                 return known
@@ -214,6 +218,7 @@ class Placement:
                 if await self._stamp(tx, outcome.chosen) == stamp:
                     await self._hold(tx, uuid, outcome.chosen, body, until)
                     return self._placed(outcome, uuid)
+                self.index.doubt()
 
     async def _stamp(self, tx: Transaction, server: str) -> int | None:
         query = select(changes.c.stamp).where(changes.c.server_uuid == server).with_for_update()

@@ -125,6 +125,10 @@ class PlacementIndex:
             self.tickets.pop(uuid, None)
         self.tickets.update(open_tickets(found))
 
+    def doubt(self) -> None:
+        """Compare every stamp at the next refresh: one was found that should have been known."""
+        self._horizon = 0
+
     def overdue(self, now: datetime) -> list[str]:
         """VMs whose reservation has ended."""
         return [uuid for uuid, until in self.reserved_until.items() if until <= now]
