@@ -14,6 +14,7 @@ _BOOT = "/opt/vetro/boot"
 _STOP = "/opt/vetro/shutdown"
 _AGENT = "/opt/vetro/start-agent"
 _BUTTON = "/opt/vetro/power-button"
+_QGA = "/opt/vetro/qemu-agent"
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -31,6 +32,7 @@ def prepare_root(root: GuestRoot) -> Init:
     root.write(_BOOT, _BOOT_SCRIPT.encode(), 0o755)
     root.write(_STOP, _STOP_SCRIPT.encode(), 0o755)
     root.write(_BUTTON, _BUTTON_SCRIPT.encode(), 0o755)
+    root.write(_QGA, _QGA_SCRIPT.encode(), 0o755)
     if init is Init.SYSVINIT:
         root.write("/etc/inittab", _SYSVINIT_TABLE.encode())
     elif init is Init.BUSYBOX:
@@ -113,6 +115,19 @@ done
 sleep 5
 """
 
+_QGA_SCRIPT = f"""\
+#!/bin/sh
+# The agent through which the node runs commands. Its port has a name only where udev gives it one.
+export PATH={_PATH} HOME=/root
+if [ -x /usr/sbin/qemu-ga ]; then
+  for port in /sys/class/virtio-ports/*; do
+    [ "$(cat "$port/name" 2>/dev/null)" = org.qemu.guest_agent.0 ] || continue
+    exec qemu-ga -m virtio-serial -p "/dev/${{port##*/}}" -t /run
+  done
+fi
+exec sleep 2147483
+"""
+
 _SYSVINIT_TABLE = f"""\
 # Written when the image was built: services of runlevel 2, then the guest agent.
 id:2:initdefault:
@@ -122,6 +137,7 @@ l2:2345:wait:/etc/init.d/rc 2
 l6:6:wait:{_STOP} -r
 pb:2345:respawn:{_BUTTON}
 vg:2345:respawn:{_AGENT}
+qa:2345:respawn:{_QGA}
 t0:2345:respawn:/sbin/getty -L ttyS0 115200 vt100
 """
 
@@ -129,6 +145,7 @@ _BUSYBOX_TABLE = f"""\
 ::sysinit:{_BOOT}
 @SERVICES@::respawn:{_BUTTON}
 ::respawn:{_AGENT}
+::respawn:{_QGA}
 ttyS0::respawn:/bin/getty -L ttyS0 115200 vt100
 ::shutdown:/bin/sync
 ::shutdown:/bin/mount -o remount,ro /
@@ -155,6 +172,7 @@ _PLAIN_INIT = f"""\
 export PATH={_PATH} HOME=/root
 {_BOOT}
 while :; do {_AGENT}; done &
+{_QGA} &
 {_BUTTON}
 sync
 mount -o remount,ro /

@@ -42,7 +42,7 @@ from vetro.node.vm_kernel import ARGUMENTS, ROOT_LABEL, Kernel, find_kernel, ini
 VM_PACKAGES = ("e2fsprogs", "kmod", "qemu-guest-agent")
 KERNEL_PACKAGES = ("linux-image-cloud-amd64", "busybox-static")
 # Raise when the recipe below changes what comes out.
-RECIPE = 1
+RECIPE = 2
 
 _QCOW2 = b"QFI\xfb"
 _MEMBERS = ("disk.qcow2", "kernel", "initrd", "boot.json")
@@ -212,8 +212,13 @@ async def build_vm_image(
     return VmImageFile(name, path, digest, size, suite, tuple(sorted(packages)), "none")
 
 
-async def unpack_kernel(suite: str, sources: str, directory: Path) -> Kernel:
-    """The distribution's kernel and static busybox, unpacked below ``directory``."""
+async def unpack_kernel(
+    suite: str, sources: str, directory: Path, packages: Sequence[str] = ()
+) -> Kernel:
+    """The distribution's kernel and static busybox, unpacked into ``directory/tree/wanted``.
+
+    ``packages`` are unpacked beside them. Errors: ``ImageBuildError``.
+    """
     tree = directory / "tree"
     tree.mkdir(mode=0o755)
     try:
@@ -222,7 +227,7 @@ async def unpack_kernel(suite: str, sources: str, directory: Path) -> Kernel:
             *(f"--aptopt={line}" for line in await apt_transport_options()),
             # Unpacked from the packages' files: installing would make a boot loader's world.
             '--setup-hook=mkdir -p "$1/wanted"',
-            f"--customize-hook={_DOWNLOAD}",
+            f"--customize-hook={_DOWNLOAD.replace('@MORE@', ' '.join(packages))}",
             "--skip=check/empty,check/qemu,cleanup/apt",
             suite, str(tree), *([] if not sources else ["-"]),
             stdin=sources.encode() if sources else None, timeout=900,
@@ -241,7 +246,7 @@ _DOWNLOAD = (
     "set -e; cd \"$1/wanted\"; export APT_CONFIG=\"$MMDEBSTRAP_APT_CONFIG\"; "
     "kernel=$(apt-cache depends --important linux-image-cloud-amd64 "
     "| sed -n 's/^ *Depends: \\(linux-image-[0-9].*\\)$/\\1/p' | head -n 1); "
-    "apt-get download -qq \"$kernel\" busybox-static >/dev/null; "
+    "apt-get download -qq \"$kernel\" busybox-static @MORE@ >/dev/null; "
     'for package in *.deb; do dpkg-deb -x "$package" .; rm "$package"; done'
 )  # fmt: skip
 

@@ -37,10 +37,15 @@ def vm_image(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if parent.name.startswith("pytest-"):
             parent.chmod(0o711)
     sources = vm_images.host_sources("bookworm", Path("/etc/apt"))
-    kernel = asyncio.run(vm_images.unpack_kernel("bookworm", sources, directory))
+    kernel = asyncio.run(vm_images.unpack_kernel("bookworm", sources, directory, AGENT_PACKAGES))
     support = sys.modules["vm_support"] if "vm_support" in sys.modules else load_support()
     root = support.busybox_tar(directory / "root.tar")
     with tarfile.open(root, "a") as tar:
+        # QEMU's agent, with the libraries it needs and nothing else.
+        unpacked = directory / "tree/wanted"
+        for name in ("lib", "lib64", "usr/lib", "usr/lib64", "usr/sbin"):
+            if (unpacked / name).exists():
+                tar.add(unpacked / name, f"./{name}", filter=_of_the_agent)
         # The console of a test is a shell: root has no password there.
         entry = tarfile.TarInfo("./etc/passwd")
         line = b"root::0:0:root:/root:/bin/sh\n"
@@ -48,6 +53,18 @@ def vm_image(tmp_path_factory: pytest.TempPathFactory) -> Path:
         tar.addfile(entry, BytesIO(line))
     asyncio.run(vm_images.assemble(root, kernel, directory / "image.tar"))
     return directory / "image.tar"
+
+
+# The agent and its libraries: unpacked, not installed.
+AGENT_PACKAGES = (
+    "qemu-guest-agent", "libglib2.0-0", "libpcre2-8-0", "libudev1", "liburing2", "libc6", "libcap2",
+    "libgcc-s1", "libnuma1",
+)  # fmt: skip
+
+
+def _of_the_agent(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    skipped = ("modules", "gconv", "locale", "systemd", "udev")
+    return None if any(f"/{name}" in entry.name for name in skipped) else entry
 
 
 def load_support() -> Any:
