@@ -8,6 +8,7 @@ these features, one marked ``needs(boots=True)`` on those whose VMs really run s
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
@@ -149,6 +150,59 @@ async def lxc_btrfs_rig(directory: Path, kit: SimpleNamespace) -> AsyncIterator[
             yield rig
 
 
+def vm_support() -> Any:
+    """The functions of ``tests/node/drivers/conftest.py``, which cannot be imported by name."""
+    name = "vm_driver_support"
+    if name not in sys.modules:
+        path = Path(__file__).parent.parent / "drivers/conftest.py"
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec is not None
+        assert spec.loader is not None
+        sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[name])
+    return sys.modules[name]
+
+
+@contextlib.asynccontextmanager
+async def qemu_rig(directory: Path, kit: SimpleNamespace) -> AsyncIterator[Rig]:
+    """Virtual machines with a network of their own."""
+    support = vm_support()
+    prefix, subnet = kit.node_names
+    factory = kit.request.getfixturevalue("tmp_path_factory")
+    image = support.image_file(kit.request.config, factory)
+    support.know_the_host(support.host_directory(kit.request.config, factory), directory)
+    network = kit.new_uuid()
+
+    async def open_machines() -> Any:
+        return await support.open_machines(directory, image, prefix, subnet, network, kit.image)
+
+    first = await open_machines()
+    await first.apply()
+    hosts = iter(range(5, 250))
+
+    def payload(**changes: Any) -> dict[str, Any]:
+        given = payload_of(kit)(brand="kvm", ram=128, nics=[first.new_nic(next(hosts))])
+        return {**given, **changes}
+
+    async def reopen() -> Any:
+        return (await open_machines()).driver
+
+    rig = Rig(
+        first.driver, payload, reopen, directory, kit.image,
+        leftovers=lambda: [
+            trace for trace in support.vm_traces(prefix, directory)
+            # The network of the test and the agent's libvirt are no traces of a VM.
+            if not trace.startswith(f"link {prefix}b") and "libvirtd" not in trace
+        ],
+    )  # fmt: skip
+    yield rig
+    for vm in await rig.driver.list(include_dni=True):
+        await rig.driver.delete(vm["uuid"])
+    await first.network.apply({"version": 10**9})
+    await rig.driver.close()
+    assert support.vm_traces(prefix, directory) == []
+
+
 @dataclass(frozen=True)
 class Entry:
     """A driver in the suite. ``features`` must be what the driver says of itself."""
@@ -181,6 +235,21 @@ RIGS = {
         root=True,
     ),
     "lxc-btrfs": Entry(lxc_btrfs_rig, LXC_FEATURES, root=True),
+    "qemu": Entry(
+        qemu_rig,
+        frozenset(
+            {
+                "isolation",
+                "network",
+                "exec",
+                "reprovision",
+                "snapshots",
+                "console",
+                "live-migration",
+            }
+        ),
+        root=True,
+    ),
 }
 
 
@@ -211,6 +280,7 @@ async def rig(
 ) -> AsyncIterator[Rig]:
     """A driver, one after the other."""
     kit.node_names = node_names
+    kit.request = request
     entry = RIGS[request.param]
     async with entry.open(tmp_path, kit) as opened:
         assert opened.features == entry.features

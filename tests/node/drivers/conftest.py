@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
@@ -26,11 +27,28 @@ from vetro.node.image_store import ImageStore
 from vetro.node.machines import MachineStore
 from vetro.node.network import NetworkApplier
 
+_IMAGE = pytest.StashKey[Path]()
+_HOST = pytest.StashKey[Path]()
+
 
 @pytest.fixture(scope="session")
-def vm_image(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def vm_image(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The file of a VM image: the distribution's kernel, busybox and a web page."""
-    directory = tmp_path_factory.mktemp("vm-image")
+    return image_file(request.config, tmp_path_factory)
+
+
+def image_file(config: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The image of ``vm_image``, made once in a run."""
+    if _IMAGE not in config.stash:
+        directory = tmp_path_factory.mktemp("vm-image")
+        # In a thread: a loop may be running here.
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(_make_image, directory).result()
+        config.stash[_IMAGE] = directory / "image.tar"
+    return config.stash[_IMAGE]
+
+
+def _make_image(directory: Path) -> None:
     # mmdebstrap's tools and QEMU pass through as other users.
     directory.chmod(0o755)
     for parent in directory.parents:
@@ -52,8 +70,9 @@ def vm_image(tmp_path_factory: pytest.TempPathFactory) -> Path:
         entry.size = len(line)
         tar.addfile(entry, BytesIO(line))
     asyncio.run(vm_images.assemble(root, kernel, directory / "image.tar"))
-    return directory / "image.tar"
 
+
+OTHER_IMAGE = "22222222-2222-4222-8222-222222222222"
 
 # The agent and its libraries: unpacked, not installed.
 AGENT_PACKAGES = (
@@ -82,11 +101,19 @@ def load_support() -> Any:
 
 
 @pytest.fixture(scope="session")
-def vm_host(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def vm_host(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A driver's directory that knows what this machine can: found out once, copied for each test."""
-    directory = tmp_path_factory.mktemp("vm-host")
-    asyncio.run(_find_out(directory))
-    return directory / "qemu"
+    return host_directory(request.config, tmp_path_factory)
+
+
+def host_directory(config: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of ``vm_host``, made once in a run."""
+    if _HOST not in config.stash:
+        directory = tmp_path_factory.mktemp("vm-host")
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(asyncio.run, _find_out(directory)).result()
+        config.stash[_HOST] = directory / "qemu"
+    return config.stash[_HOST]
 
 
 async def _find_out(directory: Path) -> None:
@@ -126,9 +153,9 @@ class Machines:
     applied: int = 0
     nics: list[dict[str, Any]] = field(default_factory=list)
 
-    async def nic(self, host: int, **more: Any) -> dict[str, Any]:
-        """An interface with the address ``<subnet>.<host>`` that the node's rules know."""
-        nic = {
+    def new_nic(self, host: int, **more: Any) -> dict[str, Any]:
+        """An interface with the address ``<subnet>.<host>``."""
+        return {
             "mac": f"02:00:{secrets.token_hex(1)}:00:00:{host:02x}",
             "ip": f"{self.subnet}.{host}",
             "netmask": "255.255.255.0",
@@ -136,6 +163,10 @@ class Machines:
             "network_uuid": self.network_uuid,
             **more,
         }
+
+    async def nic(self, host: int, **more: Any) -> dict[str, Any]:
+        """An interface that the node's rules know."""
+        nic = self.new_nic(host, **more)
         self.nics.append(nic)
         await self.apply()
         return nic
@@ -179,7 +210,7 @@ async def open_machines(
     """A VM driver on ``directory``, as an agent would open it."""
 
     async def describe(wanted: str) -> dict[str, Any] | None:
-        return {"uuid": uuid, "type": "vm"} if wanted == uuid else None
+        return {"uuid": wanted, "type": "vm"} if wanted in (uuid, OTHER_IMAGE) else None
 
     async def fetch(_uuid: str, path: Path) -> None:
         os.link(image, path)

@@ -19,6 +19,7 @@ import os
 import secrets
 import shutil
 import signal as signals
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -48,6 +49,8 @@ log = structlog.get_logger(__name__)
 # A guest that is still starting does not hear its power button: it is pressed again.
 _PRESS_SECONDS = 3.0
 _EXEC_POLL_SECONDS = 0.05
+_AGENT_POLL_SECONDS = 0.25
+_BOOT_SECONDS = 120.0
 _NOTICE_POLL_SECONDS = 0.01
 # What a running domain cannot change: it is started again.
 _NEEDS_RESTART = ("ram", "vcpus", "disks", "nics")
@@ -491,16 +494,27 @@ class QemuHypervisor(BasicHypervisor):
     async def execute(
         self, uuid: str, command: Sequence[str], environment: Mapping[str, str], timeout: float
     ) -> ExecResult:
-        """Through the guest's QEMU agent. Errors: ``GuestAgentNotAvailable``."""
+        """Through the guest's QEMU agent; one that is still starting is waited for.
+
+        Errors: ``GuestAgentNotAvailable``.
+        """
         connection = await self.connection()
-        started = await connection.agent(
-            uuid,
-            "guest-exec",
-            path=command[0],
-            arg=list(command[1:]),
-            env=[f"{name}={value}" for name, value in environment.items()],
-            **{"capture-output": True},
-        )
+        wanted = {
+            "path": command[0],
+            "arg": list(command[1:]),
+            "env": [f"{name}={value}" for name, value in environment.items()],
+            "capture-output": True,
+        }
+        deadline = asyncio.get_running_loop().time() + (timeout or _BOOT_SECONDS)
+        while True:
+            try:
+                started = await connection.agent(uuid, "guest-exec", **wanted)
+                break
+            except DriverError as error:
+                late = asyncio.get_running_loop().time() >= deadline
+                if error.rest_code != "GuestAgentNotAvailable" or late or not self._young(uuid):
+                    raise
+                await asyncio.sleep(_AGENT_POLL_SECONDS)
         try:
             async with asyncio.timeout(timeout or None):
                 while True:
@@ -517,6 +531,12 @@ class QemuHypervisor(BasicHypervisor):
             _text(status.get("out-data")),
             _text(status.get("err-data")),
         )
+
+    def _young(self, uuid: str) -> bool:
+        """Whether a VM may still be starting."""
+        process = self._follow(uuid)
+        began = started_at(process.pid) if process is not None else None
+        return began is not None and time.time() - began < _BOOT_SECONDS
 
     async def usage(self, uuid: str) -> DiskUse:
         """Bytes of the VM's files."""
