@@ -59,6 +59,7 @@ class Laboratory:
         self.model: Model | None = None
         self.resources: dict[str, str | bytes] = {}
         """Resources of the package that probes are in."""
+        self.class_configs: dict[str, Any] = {}
         self.extra = ""
         """Classes beside the probe's."""
         self.libraries: list[Any] = []
@@ -84,6 +85,7 @@ class Laboratory:
     def session(self, environment_id: str = "env") -> Session:
         """A session on the cloud."""
         runtime = self.make()
+        runtime.class_configs = self.class_configs
         for package in [*self.libraries, *self.packages]:
             runtime.add_package(package)
         effects = DirectEffects(seed=len(self.effects))
