@@ -60,6 +60,8 @@ class Laboratory:
         self.resources: dict[str, str | bytes] = {}
         """Resources of the package that probes are in."""
         self.class_configs: dict[str, Any] = {}
+        self.format = "1.4"
+        """Of the package that classes are added in."""
         self.extra = ""
         """Classes beside the probe's."""
         self.libraries: list[Any] = []
@@ -78,6 +80,7 @@ class Laboratory:
                     key: value.encode() if isinstance(value, str) else value
                     for key, value in (resources or self.resources).items()
                 },
+                format=self.format,
                 requirements={one.full_name: None for one in self.libraries},
             )
         )

@@ -1,0 +1,111 @@
+"""The sample applications: what a second deployment does, and what it does not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from vetro.engine.services import library_path
+from vetro.packages import open_package
+
+NAMES = ("ApacheHttpServer", "HelloScript", "TwoTier")
+
+
+@pytest.fixture
+def samples(lab: Any) -> Any:
+    """The laboratory with the sample packages."""
+    lab.packages = [open_package(library_path() / name) for name in NAMES]
+    return lab
+
+
+def plans(lab: Any) -> list[str]:
+    """The queues that plans went to since this was asked last."""
+    found = [queue for queue, _ in lab.cloud.transport.plans]
+    lab.cloud.transport.plans.clear()
+    return found
+
+
+def two_tier(lab: Any, **properties: Any) -> Any:
+    """Two web servers and a balancer."""
+    servers = [lab.instance(f"s{n}", f"web{n}") for n in range(2)]
+    balancer = lab.instance("b", "front", assignFloatingIp=True)
+    app = lab.application(
+        "app",
+        "org.vetro.samples.TwoTier/1.0.0",
+        name="t",
+        servers=servers,
+        balancer=balancer,
+        **properties,
+    )
+    return lab.environment(app)
+
+
+async def test_two_tiers_are_made_in_one_update(samples: Any) -> None:
+    """Machines side by side, then a plan on each, the balancer's last and with all addresses."""
+    model = await samples.deploy(two_tier(samples))
+    assert samples.kinds().count("stack.push") == 2
+    sent = samples.cloud.transport.plans
+    assert [queue for queue, _ in sent[-1:]] == ["eenv-hb"]
+    assert sorted(queue for queue, _ in sent[:-1]) == ["eenv-hs0", "eenv-hs1"]
+    app = model["Objects"]["applications"][0]
+    assert sent[-1][1]["Parameters"]["servers"] == [one["ipAddresses"][0] for one in app["servers"]]
+    assert app["url"] == f"http://{app['balancer']['floatingIpAddress']}:80/"
+
+
+async def test_two_tiers_unchanged_call_no_agent(samples: Any) -> None:
+    """Nor does the stack change; a changed page reaches the web servers only; a new server all."""
+    model = await samples.deploy(two_tier(samples))
+    plans(samples)
+    samples.calls()
+    model = await samples.deploy(model)
+    assert plans(samples) == []
+    assert samples.calls() == []
+
+    app = model["Objects"]["applications"][0]
+    app["page"] = "changed"
+    model = await samples.deploy(model)
+    assert sorted(plans(samples)) == ["eenv-hs0", "eenv-hs1"]
+
+    app = model["Objects"]["applications"][0]
+    app["servers"].append(samples.instance("s2", "web2"))
+    model = await samples.deploy(model)
+    assert sorted(plans(samples)) == ["eenv-hb", "eenv-hs2"]
+
+    model["Objects"]["applications"][0]["port"] = 8080
+    await samples.deploy(model)
+    assert sorted(plans(samples)) == ["eenv-hb", "eenv-hs0", "eenv-hs1", "eenv-hs2"]
+
+
+async def test_a_plan_that_failed_runs_again(samples: Any) -> None:
+    """Only what is known to have been done is left out."""
+    good = samples.cloud.transport.guest
+    samples.cloud.transport.guest = lambda queue, plan: (
+        {"FormatVersion": "2.0.0", "ErrorCode": 1, "Body": {"Message": "no"}}
+        if queue == "eenv-hs1"
+        else good(queue, plan)
+    )
+    model = await samples.deploy(two_tier(samples), fails=True)
+    plans(samples)
+    samples.cloud.transport.guest = good
+    await samples.deploy(model)
+    assert sorted(plans(samples)) == ["eenv-hb", "eenv-hs1"]
+
+
+@pytest.mark.parametrize(
+    ("name", "changed"), [("ApacheHttpServer", {"page": "x"}), ("HelloScript", {"script": "x"})]
+)
+async def test_samples_with_one_machine(samples: Any, name: str, changed: dict[str, str]) -> None:
+    """Unchanged no plan runs, changed it does, and the environment can be removed."""
+    app = samples.application(
+        "app", f"org.vetro.samples.{name}/1.0.0", name="a", instance=samples.instance()
+    )
+    model = await samples.deploy(samples.environment(app))
+    assert len(plans(samples)) == 1
+    model = await samples.deploy(model)
+    assert plans(samples) == []
+    model["Objects"]["applications"][0].update(changed)
+    model = await samples.deploy(model)
+    assert len(plans(samples)) == 1
+    await samples.destroy(model)
+    assert not samples.cloud.compute.server_list
