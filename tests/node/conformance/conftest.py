@@ -169,13 +169,15 @@ async def qemu_rig(directory: Path, kit: SimpleNamespace) -> AsyncIterator[Rig]:
     support = vm_support()
     prefix, subnet = kit.node_names
     factory = kit.request.getfixturevalue("tmp_path_factory")
-    image = support.image_file(kit.request.config, factory)
-    support.know_the_host(support.host_directory(kit.request.config, factory), directory)
+    image = support.image_file(factory)
+    support.know_the_host(support.host_directory(factory), directory)
     network = kit.new_uuid()
 
     async def open_machines() -> Any:
         return await support.open_machines(directory, image, prefix, subnet, network, kit.image)
 
+    burials = contextlib.ExitStack()
+    burials.enter_context(support.ended_at_once())
     first = await open_machines()
     await first.apply()
     hosts = iter(range(5, 250))
@@ -200,6 +202,7 @@ async def qemu_rig(directory: Path, kit: SimpleNamespace) -> AsyncIterator[Rig]:
         await rig.driver.delete(vm["uuid"])
     await first.network.apply({"version": 10**9})
     await rig.driver.close()
+    burials.close()
     assert support.vm_traces(prefix, directory) == []
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import ctypes
 import os
 import secrets
 import shutil
 import subprocess
 import sys
 import tarfile
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from io import BytesIO
@@ -27,25 +30,22 @@ from vetro.node.image_store import ImageStore
 from vetro.node.machines import MachineStore
 from vetro.node.network import NetworkApplier
 
-_IMAGE = pytest.StashKey[Path]()
-_HOST = pytest.StashKey[Path]()
-
 
 @pytest.fixture(scope="session")
-def vm_image(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def vm_image(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The file of a VM image: the distribution's kernel, busybox and a web page."""
-    return image_file(request.config, tmp_path_factory)
+    return image_file(tmp_path_factory)
 
 
-def image_file(config: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def image_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The image of ``vm_image``, made once in a run."""
-    if _IMAGE not in config.stash:
-        directory = tmp_path_factory.mktemp("vm-image")
+    directory = tmp_path_factory.getbasetemp() / "vm-image"
+    if not (directory / "image.tar").exists():
+        directory.mkdir()
         # In a thread: a loop may be running here.
         with ThreadPoolExecutor(1) as thread:
             thread.submit(_make_image, directory).result()
-        config.stash[_IMAGE] = directory / "image.tar"
-    return config.stash[_IMAGE]
+    return directory / "image.tar"
 
 
 def _make_image(directory: Path) -> None:
@@ -72,6 +72,7 @@ def _make_image(directory: Path) -> None:
     asyncio.run(vm_images.assemble(root, kernel, directory / "image.tar"))
 
 
+_PR_SET_CHILD_SUBREAPER = 36
 OTHER_IMAGE = "22222222-2222-4222-8222-222222222222"
 
 # The agent and its libraries: unpacked, not installed.
@@ -101,19 +102,19 @@ def load_support() -> Any:
 
 
 @pytest.fixture(scope="session")
-def vm_host(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def vm_host(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A driver's directory that knows what this machine can: found out once, copied for each test."""
-    return host_directory(request.config, tmp_path_factory)
+    return host_directory(tmp_path_factory)
 
 
-def host_directory(config: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def host_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory of ``vm_host``, made once in a run."""
-    if _HOST not in config.stash:
-        directory = tmp_path_factory.mktemp("vm-host")
+    directory = tmp_path_factory.getbasetemp() / "vm-host"
+    if not directory.exists():
+        directory.mkdir()
         with ThreadPoolExecutor(1) as thread:
             thread.submit(asyncio.run, _find_out(directory)).result()
-        config.stash[_HOST] = directory / "qemu"
-    return config.stash[_HOST]
+    return directory / "qemu"
 
 
 async def _find_out(directory: Path) -> None:
@@ -228,6 +229,38 @@ async def open_machines(
     return Machines(driver, hypervisor, store, network, prefix, subnet, uuid, network_uuid)
 
 
+@contextlib.contextmanager
+def ended_at_once() -> Iterator[None]:
+    """Be the parent of orphans meanwhile, and take the ends of QEMU and libvirtd.
+
+    libvirt waits until an ended QEMU is gone from the process table. That is the first process's
+    work, and in some containers it comes to it once in two seconds: a minute over all tests.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    stop = threading.Event()
+
+    def take() -> None:
+        children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children")
+        while not stop.wait(0.02):
+            for pid in children.read_text().split():
+                with contextlib.suppress(OSError):
+                    fields = Path(f"/proc/{pid}/stat").read_text()
+                    name, state = fields.partition("(")[2].rpartition(") ")[::2]
+                    # Other children are somebody's who waits for them.
+                    if state.startswith("Z") and name in ("qemu-system-x86", "libvirtd"):
+                        os.waitpid(int(pid), os.WNOHANG)
+
+    thread = threading.Thread(target=take)
+    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    thread.start()
+    try:
+        yield
+    finally:
+        libc.prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+        stop.set()
+        thread.join()
+
+
 def vm_traces(prefix: str, directory: Path) -> list[str]:
     """Everything of a VM driver that is left on this machine outside of its data directory."""
     links = [path.name for path in Path("/sys/class/net").iterdir()]
@@ -254,12 +287,13 @@ async def machines(
     """A VM driver; afterwards nothing of it may be left on the machine."""
     prefix, subnet = node_names
     know_the_host(vm_host, tmp_path)
-    opened = await open_machines(tmp_path, vm_image, prefix, subnet, kit.new_uuid(), kit.image)
-    yield opened
-    for vm in opened.store:
-        await opened.driver.delete(vm["uuid"])
-    await opened.network.apply({"version": 10**9})
-    await opened.driver.close()
+    with ended_at_once():
+        opened = await open_machines(tmp_path, vm_image, prefix, subnet, kit.new_uuid(), kit.image)
+        yield opened
+        for vm in opened.store:
+            await opened.driver.delete(vm["uuid"])
+        await opened.network.apply({"version": 10**9})
+        await opened.driver.close()
     assert vm_traces(prefix, tmp_path) == []
 
 
