@@ -155,6 +155,8 @@ def _text_method(template: str, least: int, most: int, kinds: int, *, counted: b
         guard = f"type({bind}) is str"
         if counted:
             guard = f"{guard} and len({read}) < {_SHORT}"
+        if kinds == LIST:
+            guard = f"{guard} and len({read}) <= {gen.rt}.max_items"
         return Code(
             f"({fast} if {guard} else {slot}({gen.rt}, {read}, None{arguments.joined()}))",
             kinds | HOST,

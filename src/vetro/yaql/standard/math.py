@@ -1,5 +1,6 @@
 """Numbers (yaql.md section 6)."""
 
+from math import log2
 from typing import Any
 
 from vetro.yaql import operators
@@ -83,8 +84,9 @@ def min_(rt: Evaluation, a: Any, b: Any) -> Any:
 def pow_(rt: Evaluation, a: Number, b: Number, c: Integer | None = None) -> Any:
     if c is not None:
         return pow(a, b, c)  # type: ignore[misc]  # a float here is a TypeError, as it should be
-    if isinstance(a, int) and isinstance(b, int) and b > 0:
-        rt.check_bits(a.bit_length() * b)
+    if isinstance(a, int) and isinstance(b, int) and b > 0 and abs(a) > 1:
+        exponent = min(b, 1 << 64)
+        rt.check_bits(int(log2(abs(a)) * exponent) + 1)
     return a**b
 
 
