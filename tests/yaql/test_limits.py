@@ -64,7 +64,7 @@ def test_collections(limited: Limited, text: str) -> None:
     "text",
     [
         "sequence().limit(100)", "range(100)", "sequence().first()", "[1].cycle().limit(100)",
-        "range(100).select($ * 2)", "1.repeat(100)", 
+        "range(100).select($ * 2)", "1.repeat(100)",
         "sequence().any($ > 50)", "generate(0, $ < 100, $ + 1)", "('x' * 99).toCharArray()",
     ],
 )  # fmt: skip

@@ -1,6 +1,7 @@
 """Dates and times (yaql.md section 6). A datetime always has an offset; without one it is UTC."""
 
 import datetime
+import re
 import time
 from typing import Any
 
@@ -43,7 +44,10 @@ def datetime_of_text(string: Text, format_: Text | None = None) -> datetime.date
     if format_ is not None:
         if len(format_) > _MAX_FORMAT:
             raise ValueError(f"a format has at most {_MAX_FORMAT} characters")
-        parsed = datetime.datetime.strptime(string, format_)
+        try:
+            parsed = datetime.datetime.strptime(string, format_)
+        except (re.error, IndexError, KeyError):
+            raise ValueError(f"{format_!r} is no format of dates") from None
     else:
         parsed = _parsed(string)
     return parsed if parsed.tzinfo is not None else parsed.replace(tzinfo=datetime.UTC)

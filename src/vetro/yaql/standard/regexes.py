@@ -8,10 +8,12 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from vetro.yaql.errors import ArgumentValueException
 from vetro.yaql.evaluation import Evaluation
 from vetro.yaql.regex import Match, compile_pattern, find_all, is_guarded, search
 from vetro.yaql.registry import Registry
 from vetro.yaql.signatures import Boolean, Integer, LambdaAny, RegularExpression, Text
+from vetro.yaql.values import preview
 
 registry = Registry()
 _WITHOUT_COUNTING = 1 << 20
@@ -145,7 +147,14 @@ def replace(
             rt.charge(1 + len(string) // 256)
             return regexp.sub(repl, string, max(count, 0))
         return _substituted(rt, regexp, string, lambda found: repl, count)
-    return _substituted(rt, regexp, string, lambda found: found.expand(repl), count)
+
+    def expanded(found: Match) -> str:
+        try:
+            return found.expand(repl)
+        except (re.error, IndexError) as error:
+            raise ArgumentValueException(f"the replacement {preview(repl)}: {error}") from None
+
+    return _substituted(rt, regexp, string, expanded, count)
 
 
 @registry.method("replace")
