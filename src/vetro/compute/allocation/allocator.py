@@ -54,10 +54,10 @@ class Allocator:
         self, defaults: Defaults | None = None, description: Sequence[Any] | None = None
     ) -> None:
         self.defaults = defaults or Defaults()
-        self.description: Sequence[Any] = description or default_description(
-            min_disk=self.defaults.filter_min_disk
-        )
-        self._expression = parse_description(list(self.description), PLUGINS)
+        if description is None:
+            description = default_description(min_disk=self.defaults.filter_min_disk)
+        self.description = description
+        self._expression = parse_description(description, PLUGINS)
 
     def allocate(
         self,

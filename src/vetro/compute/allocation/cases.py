@@ -88,8 +88,10 @@ def _tickets(case: Mapping[str, Any]) -> dict[str, tuple[Ticket, ...]]:
 
 
 def _allocator(case: Mapping[str, Any]) -> Allocator:
-    defaults: Any = case.get("defaults") or {}
-    settings: Any = case.get("settings") or {}
+    defaults: Any = case.get("defaults")
+    settings: Any = case.get("settings")
+    defaults = {} if defaults is None else defaults
+    settings = {} if settings is None else settings
     for name, value in (("defaults", defaults), ("settings", settings)):
         if not isinstance(value, dict):
             raise InvalidRequest(name, f"{name} must be an object")
