@@ -9,6 +9,11 @@ import click
 
 from vetro.cli.output import fail
 
+Json = dict[str, Any]
+#: Servers named for one reason, and places of the ranking, before "and N more".
+NAMED = 3
+RANKED = 10
+
 
 @click.command("allocate")
 @click.option("--case", "case_file", type=click.File(), required=True, help="A case, or a list.")
@@ -19,42 +24,86 @@ def allocate(case_file: Any, explain: bool) -> None:
 
     try:
         document: Any = json.load(case_file)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         fail(
             f"{case_file.name}: not JSON: {error}", "A case is a JSON object with 'servers', 'vm'."
         )
-    cases = cast("list[dict[str, Any]]", document if isinstance(document, list) else [document])
+    cases = cast("list[Any]", document if isinstance(document, list) else [document])
     for case in cases:
         result = allocate_case(case)
         if explain:
-            show_explanation(result)
+            show_explanation(result, case)
         else:
             click.echo(json.dumps(result))
 
 
-def show_explanation(result: dict[str, Any]) -> None:
-    """The steps of one allocation as a table."""
+def show_explanation(result: Json, case: Any = None) -> None:
+    """The steps of one allocation as a table: who was dropped at each, and why; then the ranking."""
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     console = Console()
+    description = cast("Json", case).get("description") if isinstance(case, dict) else None
+    if description:
+        console.print(escape(str(description)), style="bold")
     if "invalid" in result:
-        console.print(f"invalid {result['invalid']}: {result['message']}", style="red")
-        return
-    table = Table(box=None, header_style="bold")
-    for title in ("STEP", "SERVERS LEFT", "DROPPED, AND WHY"):
-        table.add_column(title, overflow="fold")
-    for step in result.get("steps", []):
-        reasons = cast("dict[str, str]", step.get("reasons") or {})
-        text = "\n".join(f"{server}: {reason}" for server, reason in reasons.items())
-        remaining = step.get("remaining", [])
-        table.add_row(
-            str(step["step"]),
-            str(len(cast("list[str]", remaining)) if isinstance(remaining, list) else remaining),
-            text,
+        console.print(
+            f"invalid {result['invalid']}: {result['message']}", style="red", markup=False
         )
+        return
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("STEP", overflow="fold", ratio=2)
+    table.add_column("LEFT", justify="right")
+    table.add_column("DROPPED", justify="right")
+    table.add_column("WHY", overflow="fold", ratio=3)
+    before: list[str] = []
+    for number, step in enumerate(cast("list[Json]", result["steps"])):
+        remaining = cast("list[str]", step["remaining"])
+        left = set(remaining)
+        dropped = [uuid for uuid in before if uuid not in left]
+        reasons = cast("dict[str, str]", step.get("reasons") or {})
+        idle = "skip" in reasons or (not dropped and not reasons and number > 0)
+        table.add_row(
+            escape(str(step["step"])),
+            str(len(remaining)),
+            str(len(dropped)) if dropped else "",
+            escape("\n".join(why(dropped, reasons))),
+            style="dim" if idle else "red" if not remaining else "",
+        )
+        before = remaining
     console.print(table)
-    console.print(
-        f"chosen: {result['chosen']}" if result.get("chosen") else f"no server: {result['error']}",
-        style="green" if result.get("chosen") else "red",
-    )
+    scores = cast("dict[str, float]", result["scores"])
+    if result["chosen"] is None:
+        console.print(str(result["error"]), style="red", markup=False)
+        return
+    ranking = Table(box=None, header_style="bold", pad_edge=False)
+    ranking.add_column("SCORE", justify="right")
+    ranking.add_column("SERVER")
+    # Of equals the latest in the list wins.
+    ranked = sorted(enumerate(scores), key=lambda one: (-scores[one[1]], -one[0]))
+    for _, uuid in ranked[:RANKED]:
+        style = "green" if uuid == result["chosen"] else ""
+        ranking.add_row(f"{scores[uuid]:.2f}", escape(uuid), style=style)
+    console.print(ranking)
+    if len(ranked) > RANKED:
+        console.print(f"and {len(ranked) - RANKED} more", style="dim")
+    console.print(f"chosen: {result['chosen']}", style="green", markup=False)
+
+
+def why(dropped: list[str], reasons: dict[str, str]) -> list[str]:
+    """Lines for one step: what holds for all, then each reason with the servers it is about."""
+    lines = [reasons[name] for name in ("skip", "*") if name in reasons]
+    by_text: dict[str, list[str]] = {}
+    for uuid in dropped:
+        by_text.setdefault(reasons.get(uuid, ""), []).append(uuid)
+    for text, uuids in by_text.items():
+        named = ", ".join(uuids[:NAMED])
+        if len(uuids) > NAMED:
+            named += f" and {len(uuids) - NAMED} more"
+        lines.append(f"{text}: {named}" if text else named)
+    others = {uuid: text for uuid, text in reasons.items() if uuid not in ("*", "skip", *dropped)}
+    lines += [f"{text}: {uuid}" for uuid, text in list(others.items())[:NAMED]]
+    if len(others) > NAMED:
+        lines.append(f"and {len(others) - NAMED} more")
+    return lines
