@@ -1,0 +1,71 @@
+"""A compute service over real HTTP for the benchmarks: SQLite in a new directory, simulated nodes.
+
+Prints the port, then serves until its standard input ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import socket
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
+
+MASTER = "benchmark"
+
+
+class Nobody:
+    """An identity service that knows nobody: keys are all that is used."""
+
+    async def authenticate(self, token: str) -> None:
+        """Nobody."""
+
+
+async def main() -> None:
+    """Serve."""
+    from vetro.compute import (
+        MIGRATIONS,
+        ComputeService,
+        ComputeSettings,
+        NodeAware,
+        compute_face,
+    )
+    from vetro.http import assemble, configure_logging, serve
+    from vetro.storage import Database, migrate
+
+    configure_logging("warning", "json")
+    with tempfile.TemporaryDirectory() as directory:
+        database = await Database.open(f"sqlite:///{directory}/bench.db")
+        await migrate(database, [MIGRATIONS])
+        service = ComputeService(
+            database, ComputeSettings(image_dir=Path(directory), node_key=MASTER)
+        )
+        face = compute_face(
+            service, NodeAware(Nobody(), node_key=MASTER, service_key="operator"), prefix="/compute"
+        )
+        listener = socket.socket(proto=socket.IPPROTO_TCP)
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(4096)
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def ready() -> None:
+            print(listener.getsockname()[1], flush=True)
+
+        def ended() -> None:
+            if not sys.stdin.buffer.read1(1):
+                loop.remove_reader(sys.stdin.fileno())
+                stop.set()
+
+        loop.add_reader(sys.stdin.fileno(), ended)
+        gc.freeze()
+        await serve(assemble([face]), [listener], stop, drain_seconds=1, on_ready=ready)
+        listener.close()
+        await database.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,119 @@
+"""A ticket's grant after the release of the one before, with 1,000 waiters, over real HTTP.
+
+Every waiter has a connection with `GET /tickets/:uuid/wait` hanging. Ticket after ticket is released; what
+is measured is from sending the release to the answer of the waiter whose turn it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "src"))
+
+WAITERS = 1000
+RELEASES = 500
+LIMIT_P99_MS = 10.0
+NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
+
+
+class Http:
+    """One connection that sends one request at a time."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+
+    async def open(self) -> Http:
+        """Connect."""
+        self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port)
+        return self
+
+    def send(self, method: str, path: str, body: Any = None) -> None:
+        """Send a request."""
+        content = b"" if body is None else json.dumps(body).encode()
+        self.writer.write(
+            f"{method} /compute{path} HTTP/1.1\r\nHost: x\r\nX-Auth-Token: operator\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n".encode()
+            + content
+        )
+
+    async def answer(self) -> tuple[int, Any]:
+        """Status and JSON of the answer."""
+        head = (await self.reader.readuntil(b"\r\n\r\n")).decode()
+        length = 0
+        for line in head.split("\r\n"):
+            if line.lower().startswith("content-length:"):
+                length = int(line.split(":")[1])
+        content = await self.reader.readexactly(length) if length else b""
+        return int(head.split()[1]), json.loads(content) if content else None
+
+
+async def measure(port: int) -> int:
+    """Print the figures; 1 when an answer was wrong."""
+    main = await Http(port).open()
+    info = {"UUID": NODE, "Hostname": "n", "Setup": True, "Admin IP": "127.0.0.1"}
+    main.send("POST", f"/servers/{NODE}/sysinfo", {"sysinfo": info})
+    assert (await main.answer())[0] == 200
+    uuids: list[str] = []
+    for _ in range(WAITERS + 1):
+        body = {"scope": "vm", "id": "one", "expires_at": "3000"}
+        main.send("POST", f"/servers/{NODE}/tickets", body)
+        status, made = await main.answer()
+        assert status == 202
+        uuids.append(made["uuid"])
+    waiters: list[Http] = []
+    for name in uuids[1:]:
+        one = await Http(port).open()
+        one.send("GET", f"/tickets/{name}/wait")
+        waiters.append(one)
+    await asyncio.sleep(2.0)
+    took: list[float] = []
+    wrong = 0
+    for number in range(RELEASES):
+        granted = asyncio.ensure_future(waiters[number].answer())
+        began = time.perf_counter()
+        main.send("PUT", f"/tickets/{uuids[number]}/release")
+        status, _ = await granted
+        took.append(time.perf_counter() - began)
+        wrong += status != 204
+        wrong += (await main.answer())[0] != 204
+    took.sort()
+    p50, p99 = took[len(took) // 2] * 1000, took[int(len(took) * 0.99)] * 1000
+    print(
+        f"grant after release, {WAITERS} waiters: p50 {p50:.1f} ms   p99 {p99:.1f} ms"
+        f" (limit {LIMIT_P99_MS:g})   load of the machine {os.getloadavg()[0]:.1f}"
+    )
+    for one in [main, *waiters]:
+        one.writer.close()
+    if wrong:
+        print(f"{wrong} ANSWERS WERE WRONG")
+    return 1 if wrong else 0
+
+
+def main() -> int:
+    """Start the service, measure, stop it."""
+    with subprocess.Popen(
+        [sys.executable, str(HERE / "compute_server.py")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as service:
+        assert service.stdout is not None
+        port = int(service.stdout.readline())
+        try:
+            return asyncio.run(measure(port))
+        finally:
+            assert service.stdin is not None
+            service.stdin.close()
+            service.wait(20)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
