@@ -158,7 +158,7 @@ class TicketStore:
     async def _alone(self, queue: Queue) -> AsyncGenerator[Transaction, None]:
         """A transaction in which nobody else changes a queue."""
         async with self.database.transaction() as tx:
-            await exclude(self.database, tx, "ticket queue " + "\0".join(queue))
+            await self._exclude(tx, queue)
             yield tx
 
     def _open(self, queue: Queue) -> Any:
@@ -172,26 +172,23 @@ class TicketStore:
 
     async def _promote(self, tx: Transaction, queue: Queue) -> None:
         """Expire who is too late, then make the first of the queue active."""
+        # The oldest open ticket is the active one, if there is one: turns are given in that order.
         now = self.database.clock.now()
-        overdue = await tx.execute(
-            select(tickets.c.uuid).where(self._open(queue), tickets.c.expires_at <= now)
+        oldest = (
+            select(tickets.c.uuid, tickets.c.status, tickets.c.expires_at)
+            .where(self._open(queue))
+            .order_by(tickets.c.fence)
+            .limit(1)
         )
-        for row in overdue.all():
+        while True:
+            row = (await tx.execute(oldest)).first()
+            if row is None:
+                return
+            if row.expires_at > now:
+                if row.status == "queued":
+                    await self._set(tx, row.uuid, "active", now)
+                return
             await self._set(tx, row.uuid, "expired", now)
-        active = await tx.execute(
-            select(tickets.c.uuid).where(self._open(queue), tickets.c.status == "active").limit(2)
-        )
-        holders = active.all()
-        if len(holders) > 1:
-            log.error("a queue has several active tickets", queue=queue)
-        if holders:
-            return
-        first = await tx.execute(
-            select(tickets.c.uuid).where(self._open(queue)).order_by(tickets.c.fence).limit(1)
-        )
-        row = first.first()
-        if row is not None:
-            await self._set(tx, row.uuid, "active", now)
 
     async def _set(self, tx: Transaction, uuid: str, status: str, now: datetime) -> None:
         await tx.execute(
@@ -263,52 +260,64 @@ class TicketStore:
         async with self.database.read() as tx:
             return [self.view(row) for row in await tx.execute(query.limit(limit).offset(offset))]
 
-    async def wait(self, uuid: str) -> Record:
-        """Wait until the ticket is active or finished.
+    async def wait(self, uuid: str) -> str:
+        """Wait until the ticket is active or finished; its status.
 
         Errors: 404 unknown, also when it is deleted meanwhile; 500 expired.
         """
         async with self.database.listen(channel(uuid)) as subscription:
             waited = False
-            while True:
-                async with self.database.read() as tx:
-                    try:
-                        row = await self.row(tx, uuid)
-                    except Fault as error:
-                        raise not_found(f"no such ticket {uuid}") from error
-                if row.status == "expired":
-                    if self._expired_wait_status == 204:
-                        return self.view(row)
-                    raise internal_error(
-                        "ticket has expired" if waited else f"ticket {uuid} is expired"
-                    )
-                if row.status != "queued":
-                    return self.view(row)
+            status = await self._status(uuid)
+            while status == "queued":
                 waited = True
-                await subscription.wait(timeout=None)
+                # What woke us says what became of the ticket; only a bare hint makes us look.
+                status = await subscription.wait(timeout=None) or await self._status(uuid)
+            if status == "deleted":
+                raise not_found(f"no such ticket {uuid}")
+            if status == "expired" and self._expired_wait_status != 204:
+                raise internal_error(
+                    "ticket has expired" if waited else f"ticket {uuid} is expired"
+                )
+            return status
+
+    async def _status(self, uuid: str) -> str:
+        async with self.database.read() as tx:
+            try:
+                return (await self.row(tx, uuid)).status
+            except Fault:
+                return "deleted"
 
     async def release(self, uuid: str) -> None:
         """End a ticket; the next of its queue becomes active. Again: nothing. Errors: 404."""
-        queue = await self._queue_of(uuid)
-        async with self._alone(queue) as tx:
-            row = await self.row(tx, uuid)
-            if row.status in OPEN:
-                await self._set(tx, uuid, "finished", self.database.clock.now())
+        async with self.database.transaction() as tx:
+            queue = await self._enter_queue_of(tx, uuid)
+            now = self.database.clock.now()
+            ended = await tx.execute(
+                update(tickets)
+                .where(tickets.c.uuid == uuid, tickets.c.status.in_(OPEN))
+                .values(status="finished", updated=now)
+            )
+            if ended.rowcount:
+                tx.notify(channel(uuid), "finished")
             await self._promote(tx, queue)
 
     async def remove(self, uuid: str) -> None:
         """Delete a ticket; waiting for it ends. Errors: 404."""
-        queue = await self._queue_of(uuid)
-        async with self._alone(queue) as tx:
-            await self.row(tx, uuid)
+        async with self.database.transaction() as tx:
+            queue = await self._enter_queue_of(tx, uuid)
             await tx.execute(delete(tickets).where(tickets.c.uuid == uuid))
             tx.notify(channel(uuid), "deleted")
             await self._promote(tx, queue)
 
-    async def _queue_of(self, uuid: str) -> Queue:
-        async with self.database.read() as tx:
-            row = await self.row(tx, uuid)
-        return (row.server_uuid, row.scope, row.id)
+    async def _enter_queue_of(self, tx: Transaction, uuid: str) -> Queue:
+        """Exclude others from the queue of a ticket. Errors: 404."""
+        row = await self.row(tx, uuid)
+        queue = (row.server_uuid, row.scope, row.id)
+        await self._exclude(tx, queue)
+        return queue
+
+    async def _exclude(self, tx: Transaction, queue: Queue) -> None:
+        await exclude(self.database, tx, "ticket queue " + "\0".join(queue))
 
     async def remove_all(self, server_uuid: str) -> None:
         """Delete every ticket of a server; their waits end."""
@@ -345,6 +354,11 @@ class TicketStore:
         for queue in queues:
             try:
                 async with self._alone(queue) as tx:
+                    late = await tx.execute(
+                        select(tickets.c.uuid).where(self._open(queue), tickets.c.expires_at <= now)
+                    )
+                    for row in late.all():
+                        await self._set(tx, row.uuid, "expired", now)
                     await self._promote(tx, queue)
                 self.pending.discard(queue)
             except (OSError, TimeoutError):
