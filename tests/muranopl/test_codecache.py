@@ -59,7 +59,7 @@ def test_positions_of_loaded_code(tmp_path):
     frame = caught.value.stack_trace[-1]
     assert (frame.method_name, frame.position.line, frame.instruction) == (
         "fails",
-        18,
+        17,
         "Throw: t.Wrong",
     )
 
