@@ -1,7 +1,13 @@
 """The language programs against plain Python, measured in one run (part of `make bench`).
 
-Each language program runs in a process of its own, then its plain Python twin; only equal digests
-count. The programs are looked for beside the checkout (`../shared/bench`) or in `VETRO_BENCH`.
+Each program runs in a process of its own, then its plain Python twin; only equal digests count.
+For each of three sizes: processor time of the first run in a process (cold) and of the second
+(warm), their ratios to plain Python, and the time to load and compile the classes. After that come
+the figures of the language itself: start, compiling, a model of 10,000 objects, sleeping threads,
+depth of calls, the price of the guards.
+
+The first five programs are looked for beside the checkout (`../shared/bench`) or in `VETRO_BENCH`;
+the others, stand-ins for the kinds of program a package holds, are in `benchmarks/programs`.
 """
 
 from __future__ import annotations
@@ -15,13 +21,31 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
+HERE = ROOT / "benchmarks"
 SET = Path(os.environ.get("VETRO_BENCH") or ROOT.parent / "shared/bench")
-PROGRAMS = [
-    ("a_loop", 50_000, "a_loop", 4.0),
-    ("b_fib", 22, "b_fib", 6.0),
-    ("c_queries", 6000, "c_queries", 4.0),
-    ("e_objects", 2000, "e_objects_checked", 5.0),
-    ("f_model", 1000, "f_model", 8.0),
+Program = tuple[Path, str, tuple[int, int, int], str, float | None]
+PROGRAMS: list[Program] = [
+    (SET, "a_loop", (12_500, 50_000, 200_000), "a_loop", 4.0),
+    (SET, "b_fib", (18, 22, 24), "b_fib", 6.0),
+    (SET, "c_queries", (1500, 6000, 24_000), "c_queries", 4.0),
+    (SET, "e_objects", (500, 2000, 8000), "e_objects_checked", 5.0),
+    (SET, "f_model", (250, 1000, 4000), "f_model", 8.0),
+    (HERE, "d_strings", (1000, 4000, 16_000), "d_strings", None),
+    (HERE, "g_templates", (1000, 4000, 16_000), "g_templates", None),
+    (HERE, "h_control", (1000, 4000, 16_000), "h_control", None),
+    (HERE, "i_parallel", (500, 2000, 8000), "i_parallel", None),
+    (HERE, "j_framework", (500, 2000, 8000), "j_framework", None),
+]
+FIGURES = [
+    ("start", "import and standard library, ms", 150.0),
+    ("compile", "compile a class of io.murano, ms", 3.0),
+    ("compile_cached", "the same from the code cache, ms", None),
+    ("model_seconds", "10,000 objects loaded, called, saved, s", 1.0),
+    ("model_mib", "the same, MiB of the process", 150.0),
+    ("sleep_seconds", "5,000 sleeping green threads, s of processor", 1.0),
+    ("sleep_mib", "the same, MiB more than before", 60.0),
+    ("depth", "nested calls of a method", 500.0),
+    ("guards", "price of the guards in a loop and in calls, %", 15.0),
 ]
 
 
@@ -34,30 +58,60 @@ def run(*arguments: str) -> dict[str, Any]:
     return value
 
 
-def main() -> int:
-    """Print the table; 1 when a digest differs."""
-    if not (SET / "programs").is_dir():
-        print(f"No benchmark programs at {SET}; set VETRO_BENCH to their directory.")
-        return 1
-    print(f"{'program':<12}{'n':>8}{'ours, s':>12}{'plain, s':>12}{'ratio':>9}{'limit':>8}")
+def compare(program: Program) -> tuple[list[float], bool]:
+    """Print the rows of a program; the cold ratio at the middle size, and whether digests agree."""
+    where, name, sizes, twin, limit = program
+    same = True
     ratios: list[float] = []
-    wrong = False
-    for program, n, twin, limit in PROGRAMS:
+    for size in sizes:
         ours = run(
-            "benchmarks/run_program.py", "--programs", str(SET / "programs"), program, str(n)
+            "benchmarks/run_program.py", "--programs", str(where / "programs"), name, str(size)
         )
-        plain = run(str(SET / "plain_python.py"), twin, str(n))
-        same = ours["result_digest"] == plain["result_digest"]
-        wrong = wrong or not same
-        ratio = ours["cpu_seconds"] / plain["seconds"]
-        ratios.append(ratio)
-        note = "" if same else "  DIGESTS DIFFER"
+        plain = run(str(where / "plain_python.py"), twin, str(size))
+        agree = ours["result_digest"] == plain["result_digest"]
+        same = same and agree
+        cold = ours["cpu_seconds"] / plain["seconds"]
+        warm = ours["warm_cpu_seconds"] / plain["seconds"]
+        ratios.append(cold)
+        bound = f"{limit:.0f}" if limit is not None and size == sizes[1] else ""
         print(
-            f"{program:<12}{n:>8}{ours['cpu_seconds']:>12.4f}{plain['seconds']:>12.4f}"
-            f"{ratio:>9.2f}{limit:>8.1f}{note}"
+            f"{name:<13}{size:>8}{ours['cpu_seconds']:>10.4f}{ours['warm_cpu_seconds']:>10.4f}"
+            f"{plain['seconds']:>10.4f}{cold:>8.2f}{warm:>8.2f}{bound:>7}"
+            f"{ours['load_seconds'] * 1000:>9.1f}{'' if agree else '  DIGESTS DIFFER'}",
+            flush=True,
         )
-    mean = math.exp(sum(math.log(ratio) for ratio in ratios) / len(ratios))
-    print(f"geometric mean {mean:.2f} (limit 5)")
+    return ratios, same
+
+
+def main() -> int:
+    """Print the tables; 1 when a digest differs."""
+    print(
+        f"{'program':<13}{'n':>8}{'cold, s':>10}{'warm, s':>10}{'plain, s':>10}"
+        f"{'cold':>8}{'warm':>8}{'limit':>7}{'load, ms':>9}"
+    )
+    given: list[float] = []
+    everything: list[float] = []
+    wrong = False
+    for program in PROGRAMS:
+        if not (program[0] / "programs").is_dir():
+            print(f"{program[1]:<13} not found at {program[0]}; set VETRO_BENCH to its directory")
+            continue
+        ratios, same = compare(program)
+        wrong = wrong or not same
+        everything.append(ratios[1])
+        if program[4] is not None:
+            given.append(ratios[1])
+    for title, ratios in (("the five given programs", given), ("all programs", everything)):
+        if ratios:
+            mean = math.exp(sum(math.log(ratio) for ratio in ratios) / len(ratios))
+            print(f"geometric mean of {title}, cold, middle size: {mean:.2f} (limit 5)")
+    print()
+    figures: dict[str, float] = {}
+    for topic in ("start", "compile", "model", "sleep", "depth", "guards"):
+        figures.update(run("benchmarks/language_figures.py", topic))
+    for key, title, limit in FIGURES:
+        bound = "" if limit is None else f"  (limit {limit:g})"
+        print(f"{title:<50}{figures[key]:>10.2f}{bound}")
     return 1 if wrong else 0
 
 

@@ -404,9 +404,13 @@ def _fill_function(type_: MuranoType, initialisers: list[PropertyInitialiser]) -
 def _construction_steps(type_: MuranoType) -> list[Step]:
     steps: list[Step] = []
     visited: set[MuranoType] = set()
+    first: dict[str, MuranoType] = {}
+    for item in type_.ancestors:
+        first.setdefault(item.name, item)
 
     def visit(part: MuranoType) -> None:
-        if part in visited:
+        # Of a class in several versions only the first one met is a part of the object.
+        if part in visited or first[part.name] is not part:
             return
         visited.add(part)
         if part.native is not None:

@@ -41,6 +41,7 @@ from .names import Namespaces
 from .native import NativeClass, inspect_class, inspect_function
 from .nativecalls import NativeCall
 from .objects import CastView, LazyValues, MuranoObject
+from .reconciling import reconcile
 from .scheduler import current_thread, in_green_thread
 from .session import Session, SessionInfo
 from .sources import PackageResolver, PackageSource
@@ -427,6 +428,7 @@ class Runtime:
                 self._building.pop(thread, None)
         if name in package.types:  # another green thread was faster
             return package.types[name]
+        parents = reconcile(package, declaration, parents)
         for parent in parents:
             if declaration.usage == "Class" and parent.usage == "Meta":
                 raise InvalidInheritanceError(

@@ -402,8 +402,12 @@ class MuranoType:
         return self.name
 
     def __eq__(self, other: object) -> bool:
+        if other is self:
+            return True
+        if isinstance(other, MuranoType):  # a virtual class equals its original (`reconciling`)
+            return other.name == self.name and other.package is self.package
         # In code of format 1.3 a type still has to equal its name (section 14).
-        return other is self or (isinstance(other, str) and other == self.name)
+        return isinstance(other, str) and other == self.name
 
     def __hash__(self) -> int:
         return hash(self.name)

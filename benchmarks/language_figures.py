@@ -1,0 +1,221 @@
+"""One figure of the language: `language_figures.py TOPIC` prints a line of JSON.
+
+Each topic has a process of its own, so that none finds what another has loaded.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "src"))
+
+
+def start() -> dict[str, float]:
+    """Milliseconds of processor time from nothing to a runtime with its standard library."""
+    began = time.process_time()
+    from vetro.muranopl import Runtime
+
+    Runtime().library("current")
+    return {"start": (time.process_time() - began) * 1000}
+
+
+def compile_() -> dict[str, float]:
+    """Milliseconds to make a class of `io.murano` ready, without and with the code cache."""
+    from vetro.muranopl import DirectoryPackage, Runtime
+
+    def once(cache: Path | None) -> float:
+        runtime = Runtime(code_cache=cache)
+        runtime.library("current")
+        runtime.library("legacy")
+        began = time.process_time()
+        package = runtime.add_package(DirectoryPackage(ROOT / "library/io.murano"))
+        runtime.compile_all()
+        return (time.process_time() - began) * 1000 / len(package.types)
+
+    plain = min(once(None) for _ in range(5))
+    with tempfile.TemporaryDirectory() as directory:
+        once(Path(directory))
+        cached = min(once(Path(directory)) for _ in range(5))
+    return {"compile": plain, "compile_cached": cached}
+
+
+TEXT = """
+Namespaces: {=: t}
+Name: Node
+Properties:
+  name: {Contract: $.string().notNull()}
+  size: {Contract: $.int().notNull().check($ > 0), Default: 1}
+  tags: {Contract: [$.string().notNull()], Default: []}
+  kids: {Contract: [$.class(Node).owned().notNull()], Default: []}
+  peer: {Contract: $.class(Node)}
+  state: {Contract: {}, Usage: Out}
+Methods:
+  touch:
+    Body:
+      - $.state.ok: true
+      - Return: 1 + $.kids.select($.touch()).sum(0)
+  down:
+    Arguments: [{n: {Contract: $.int().notNull()}}]
+    Body:
+      - If: $n = 0
+        Then:
+          - Return: 0
+      - Return: 1 + $.down($n - 1)
+  loop:
+    Arguments: [{n: {Contract: $.int().notNull()}}]
+    Body:
+      - $i: 0
+      - While: $i < $n
+        Do:
+          - $i: $i + 1
+  calls:
+    Arguments: [{n: {Contract: $.int().notNull()}}]
+    Body:
+      - For: i
+        In: range($n)
+        Do:
+          - $.one($i)
+  one:
+    Arguments: [{n: {Contract: $.int().notNull()}}]
+    Body:
+      - $a: $n * 2 + 1
+      - $b: $a mod 7
+      - Return: $a + $b
+  nap:
+    Arguments: [{n: {Contract: $.int().notNull()}}]
+    Body:
+      - Return: range($n).pselect(sleep(0.5)).len()
+"""
+
+
+def _session() -> tuple[Any, Any]:
+    from vetro.muranopl import Limits, MemoryPackage, Runtime
+
+    runtime = Runtime()
+    runtime.add_package(MemoryPackage("t", {"a": TEXT}, {"t.Node": "a"}))
+    runtime.compile_all()
+    session = runtime.session(limits=Limits(parallel_branches=10_000))
+    return session, {"?": {"type": "t.Node", "id": "root"}, "name": "root"}
+
+
+def _peak() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def model() -> dict[str, float]:
+    """A model of 10,000 objects loaded, every object called, saved."""
+    session, root = _session()
+    groups = [
+        {
+            "?": {"type": "t.Node", "id": f"g{i}"},
+            "name": f"group {i}",
+            "kids": [
+                {
+                    "?": {"type": "t.Node", "id": f"n{i}-{j}"},
+                    "name": f"node {j}",
+                    "size": j + 1,
+                    "tags": ["a", "b"],
+                    "peer": f"g{(i + 1) % 100}",
+                }
+                for j in range(99)
+            ],
+        }
+        for i in range(100)
+    ]
+    began = time.process_time()
+    loaded = session.load({"Objects": {**root, "kids": groups}})
+    if session.call(loaded, "touch") != 10_001:
+        raise SystemExit("not every object was called")
+    session.dump()
+    return {"model_seconds": time.process_time() - began, "model_mib": _peak()}
+
+
+def sleep() -> dict[str, float]:
+    """5,000 green threads asleep at once."""
+    session, root = _session()
+    loaded = session.load({"Objects": root})
+    before = _peak()
+    began = time.process_time()
+    if session.call(loaded, "nap", 5000) != 5000:
+        raise SystemExit("not every thread woke up")
+    return {"sleep_seconds": time.process_time() - began, "sleep_mib": _peak() - before}
+
+
+def depth() -> dict[str, float]:
+    """How many calls of a method nest under the default limits."""
+    from vetro.muranopl import MuranoError
+
+    session, root = _session()
+    loaded = session.load({"Objects": root})
+    deep = 100
+    while deep < 100_000:
+        try:
+            session.call(loaded, "down", deep)
+        except MuranoError:
+            break
+        deep += 100
+    return {"depth": float(deep - 100)}
+
+
+def guards() -> dict[str, float]:
+    """What steps, depth and locks cost: the same generated code with their lines taken out."""
+    from vetro.muranopl import expressions
+
+    real = expressions.CodeUnit.text.fget
+    assert real is not None
+
+    def bare(unit: Any) -> str:
+        kept: list[str] = []
+        skip = 0
+        for line in real(unit).splitlines():
+            text = line.strip()
+            indent = len(line) - len(line.lstrip())
+            if skip and indent > skip:
+                continue
+            skip = 0
+            if text.startswith(("S.room =", "S.fuel =", "if fuel < 0", "turns += 1", "if turns >")):
+                continue
+            if text.startswith(("if room < S.floor:", "if L is not None:")):
+                skip = indent
+                if text.endswith(":"):
+                    kept.append(" " * indent + "pass")
+                continue
+            kept.append(line)
+        return "\n".join(kept) + "\n"
+
+    def measure() -> float:
+        session, root = _session()
+        loaded = session.load({"Objects": root})
+        best = 1e9
+        for _ in range(7):
+            began = time.process_time()
+            session.call(loaded, "loop", 200_000)
+            session.call(loaded, "calls", 100_000)
+            best = min(best, time.process_time() - began)
+        return best
+
+    guarded = measure()
+    expressions.CodeUnit.text = property(bare)  # type: ignore[assignment]
+    unguarded = measure()
+    expressions.CodeUnit.text = property(real)  # type: ignore[assignment]
+    return {"guards": (guarded / unguarded - 1) * 100}
+
+
+TOPICS = {
+    "start": start,
+    "compile": compile_,
+    "model": model,
+    "sleep": sleep,
+    "depth": depth,
+    "guards": guards,
+}
+
+if __name__ == "__main__":
+    print(json.dumps(TOPICS[sys.argv[1]]()))
