@@ -45,7 +45,7 @@ FIGURES = [
     ("sleep_seconds", "5,000 sleeping green threads, s of processor", 1.0),
     ("sleep_mib", "the same, MiB more than before", 60.0),
     ("depth", "nested calls of a method", 500.0),
-    ("guards", "price of the guards in a loop and in calls, %", 15.0),
+    ("guards", "price of the guards in three programs, %", 15.0),
 ]
 
 

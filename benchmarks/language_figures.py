@@ -164,48 +164,60 @@ def depth() -> dict[str, float]:
     return {"depth": float(deep - 100)}
 
 
+_GUARDS = (
+    *("room = S.room", "S.room = ", "S.fuel = ", "turns = 0", "turns += 1", "if turns >"),
+    *("if room < S.floor or fuel < 0:", "if room < 1 or fuel < 0:", "if L is not None:"),
+)
+
+
+def _without_guards(text: str) -> str:
+    """Generated source without what counts steps and depth and looks after locks."""
+    kept: list[str] = []
+    inside = -1
+    for line in text.splitlines():
+        indent = len(line) - len(line.lstrip())
+        if inside >= 0 and indent > inside:
+            continue
+        inside = -1
+        if line.strip().startswith(_GUARDS):
+            if line.endswith(":"):
+                inside = indent
+            if kept and kept[-1].endswith("finally:"):
+                kept.append(" " * indent + "pass")
+            continue
+        kept.append(line)
+    return "\n".join(kept) + "\n"
+
+
 def guards() -> dict[str, float]:
-    """What steps, depth and locks cost: the same generated code with their lines taken out."""
-    from vetro.muranopl import expressions
+    """What counting steps and depth costs: programs as they are, and with these lines taken out."""
+    from vetro.muranopl import DirectoryPackage, Limits, Runtime, expressions
 
-    real = expressions.CodeUnit.text.fget
-    assert real is not None
-
-    def bare(unit: Any) -> str:
-        kept: list[str] = []
-        skip = 0
-        for line in real(unit).splitlines():
-            text = line.strip()
-            indent = len(line) - len(line.lstrip())
-            if skip and indent > skip:
-                continue
-            skip = 0
-            if text.startswith(("S.room =", "S.fuel =", "if fuel < 0", "turns += 1", "if turns >")):
-                continue
-            if text.startswith(("if room < S.floor:", "if L is not None:")):
-                skip = indent
-                if text.endswith(":"):
-                    kept.append(" " * indent + "pass")
-                continue
-            kept.append(line)
-        return "\n".join(kept) + "\n"
-
-    def measure() -> float:
-        session, root = _session()
-        loaded = session.load({"Objects": root})
+    def measure(name: str, size: int) -> float:
+        runtime = Runtime()
+        runtime.add_package(DirectoryPackage(ROOT / "benchmarks/programs" / name))
+        runtime.compile_all()
         best = 1e9
-        for _ in range(7):
+        for _ in range(9):
+            session = runtime.session(limits=Limits(collection_items=1_000_000))
+            letter = name[0]
+            root = session.load({"Objects": {"?": {"id": "r", "type": f"bench.{letter}.Main"}}})
             began = time.process_time()
-            session.call(loaded, "loop", 200_000)
-            session.call(loaded, "calls", 100_000)
+            session.call(root, "run", size)
             best = min(best, time.process_time() - began)
         return best
 
-    guarded = measure()
-    expressions.CodeUnit.text = property(bare)  # type: ignore[assignment]
-    unguarded = measure()
-    expressions.CodeUnit.text = property(real)  # type: ignore[assignment]
-    return {"guards": (guarded / unguarded - 1) * 100}
+    real = expressions.CodeUnit.text
+    assert isinstance(real, property)
+    ratio = 1.0
+    programs = (("d_strings", 2000), ("g_templates", 2000), ("h_control", 4000))
+    for name, size in programs:
+        expressions.CodeUnit.text = real  # type: ignore[assignment, misc]
+        guarded = measure(name, size)
+        bare = property(lambda unit: _without_guards(real.__get__(unit)))
+        expressions.CodeUnit.text = bare  # type: ignore[assignment, misc]
+        ratio *= guarded / measure(name, size)
+    return {"guards": (ratio ** (1 / len(programs)) - 1) * 100}
 
 
 TOPICS = {

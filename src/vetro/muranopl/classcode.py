@@ -25,6 +25,7 @@ from .growth import settle_properties
 from .growthcode import grown_variables
 from .inference import infer_kinds
 from .initialising import Chain, PropertyInitialiser, PropertyWriter, retry_blocked
+from .locking import LockPolicy
 from .nativecalls import NativeCall, StaticAttribute, instance_function, static_function
 from .objects import DestroyedObject, MuranoObject
 from .traces import CodeUnit
@@ -134,9 +135,7 @@ class ClassCode:
         if coverage is not None:
             lines.probe = coverage.probe(self.type, self.scope)
         lock = self.type.runtime.lock_of(method)
-        if lock.kind != "none":
-            unit.write("L = None", 1)
-        unit.write("S.room = room = S.room - 1", 1)
+        self._enter(method, lock)
         unit.write("try:", 1)
         self._prologue(method, arguments, contracts, writer, lock, lines)
         if any(isinstance(item, _LOOPS) for item in methodcode.flatten(body)):
@@ -151,7 +150,7 @@ class ClassCode:
         lines.write(body)
         unit.at(method.position, "")
         unit.write("finally:", 1)
-        unit.write("S.room = room + 1", 2)
+        unit.write("S.room = room", 2)
         if lock.kind != "none":
             unit.write("if L is not None:", 2)
             unit.write("T = S.held.pop(L)", 3)
@@ -159,6 +158,27 @@ class ClassCode:
         unit.method = ""
         self.scope.static = False
         return name
+
+    def _enter(self, method: Method, lock: LockPolicy) -> None:
+        """The guards of a call: one test decides that there is budget, depth and no other thread."""
+        write, constant = self.unit.write, self.scope.constant
+        title = constant(f"{self.type.name}::{method.name}")
+        if lock.kind != "none":
+            write("L = None", 1)
+        write("room = S.room", 1)
+        write("S.fuel = fuel = S.fuel - 1", 1)
+        write(f"if room < {'S.floor' if lock.kind == 'this' else '1'} or fuel < 0:", 1)
+        write("if fuel < 0: S.refuel()", 2)
+        if lock.kind == "this":
+            write("if room < S.floor:", 2)
+            write(f"K = (this, {constant(method)})", 3)
+            write(f"if room < 1 or K in S.held: L = S.enter_call(K, {title})", 3)
+            write("else:", 3)
+            write("S.held[K] = S.thread", 4)
+            write("L = K", 4)
+        else:
+            write(f"if room < 1: S.enter_call(None, {title})", 2)
+        write("S.room = room - 1", 1)
 
     def _parameters(self, arguments: list[Argument], writer: FunctionWriter) -> list[str]:
         missing = self.scope.constant(MISSING)
@@ -179,30 +199,18 @@ class ClassCode:
         arguments: list[Argument],
         contracts: Mapping[str, Contract],
         writer: FunctionWriter,
-        lock: Any,
+        lock: LockPolicy,
         lines: methodcode.BodyWriter,
     ) -> None:
         scope = self.scope
         title = scope.constant(f"{self.type.name}::{method.name}")
-        if lock.kind == "this":
-            key = f"(this, {scope.constant(method)})"
-            lines.line("if room < S.floor:")
-            lines.line(f"    K = {key}")
-            lines.line(f"    if room < 0 or K in S.held: L = S.enter_call(K, {title})")
-            lines.line("    else:")
-            lines.line("        S.held[K] = S.thread")
-            lines.line("        L = K")
-        else:
-            lines.line(f"if room < 0: S.enter_call(None, {title})")
-        lines.line("S.fuel = fuel = S.fuel - 1")
-        lines.line("if fuel < 0: S.refuel()")
         for item in arguments:
             self._argument(method, item, contracts[item.name], writer, lines)
         if lock.kind == "arguments":
             values = [writer.variable(item) for item in lock.arguments]
             receiver = "this" if lock.on_this else "None"
             key = f"({receiver}, {scope.constant(method)}, {', '.join(values)})"
-            lines.line(f"if S.floor: L = S.enter_call({key}, {title})")
+            lines.line(f"if S.floor > 1: L = S.enter_call({key}, {title})")
 
     def _argument(
         self,
@@ -483,7 +491,7 @@ def _init_step(part: MuranoType, init: Method) -> Step:
     return initialise
 
 
-_LOOPS = (statements.While, statements.For, statements.Repeat)
+_LOOPS = (statements.While,)
 
 
 def _argument_kinds(

@@ -36,7 +36,7 @@ from .contractplan import CONTRACT_FUNCTIONS
 from .contracts import MISSING, Guard, Setting, set_predicate_inliner
 from .growth import Grown, grow_property
 from .objects import MuranoObject
-from .support import iterable_value
+from .support import paid_elements
 from .targets import Key, Target, assign_into, assign_member, parse_target
 from .traces import UNIT, CodeUnit
 from .types import MuranoType
@@ -271,7 +271,7 @@ class FunctionWriter:
 
     def items(self, node: Scalar) -> str:
         """Source of something `for` can go over."""
-        return f"{self.constant(iterable_value)}({self.value(node)})"
+        return f"{self.constant(paid_elements)}(S, {self.value(node)})"
 
     def constant(self, value: Any) -> str:
         """The global name of an object."""

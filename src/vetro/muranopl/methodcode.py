@@ -16,10 +16,10 @@ from . import statements as st
 from .errors import Position
 from .support import (
     exception_object,
-    iterable_value,
     match_handler,
     match_key,
-    repeat_count,
+    paid_elements,
+    paid_turns,
     run_parallel,
     thrown,
 )
@@ -170,6 +170,14 @@ class BodyWriter:
             yield
         self._loops[-1] -= 1
 
+    @contextmanager
+    def _paid_loop(self) -> Any:
+        """A loop whose turns were charged when it began."""
+        self._loops[-1] += 1
+        with self.block():
+            yield
+        self._loops[-1] -= 1
+
     def while_(self, statement: st.While) -> None:
         self.line(f"while {self.writer.condition(statement.condition)}:")
         with self._loop():
@@ -180,21 +188,19 @@ class BodyWriter:
         if isinstance(collection, Scalar) and collection.is_expression:
             items = self.writer.items(collection)
         else:
-            items = f"{self.writer.constant(iterable_value)}({self.structure(collection)})"
+            items = f"{self.writer.constant(paid_elements)}(S, {self.structure(collection)})"
         variable = self.writer.variable(statement.variable)
         if self._locals_of_branch:
             self._locals_of_branch[-1].add(variable)
         self.line(f"for {variable} in {items}:")
-        with self._loop():
+        with self._paid_loop():
             self.write(statement.body)
 
     def repeat(self, statement: st.Repeat) -> None:
         count = self.structure(statement.count)
         turn = self.fresh("turn")
-        if not count.isdecimal():
-            count = f"{self.writer.constant(repeat_count)}({count})"
-        self.line(f"for {turn} in range({count}):")
-        with self._loop():
+        self.line(f"for {turn} in {self.writer.constant(paid_turns)}(S, {count}):")
+        with self._paid_loop():
             self.write(statement.body)
 
     def break_(self, statement: st.Break) -> None:

@@ -192,7 +192,7 @@ def instance_function(
         return unlocked
 
     def locked(this: MuranoObject, run: Run, *args: Any, **named: Any) -> Any:
-        held = run.enter_call((this, call), name) if run.floor else None
+        held = run.enter_call((this, call), name) if run.floor > 1 else None
         try:
             return call(run, this, this.native_part(owner), args, _names(named))
         finally:

@@ -5,7 +5,7 @@ expressions and methods draw on the same budgets. A few plain slots are touched 
 every loop turn:
 
 - `room` counts down with each nested call; below `floor` a call takes the slow path `enter_call`.
-  `floor` is 0, or beyond any depth while several green threads are alive (calls then take locks).
+  `floor` is 1, or beyond any depth while several green threads are alive (calls then take locks).
 - `fuel` counts down with each call, loop turn and element; below 0 `refuel` looks at the budgets.
 """
 
@@ -102,7 +102,7 @@ class Run(Evaluation):
         self.session = session
         self.max_room = limits.depth
         self.room = limits.depth
-        self.floor = 0
+        self.floor = 1
         self.fuel = 0
         self.building = 0
         """Constructors in progress: while there are, In and Const properties may be written."""
@@ -159,11 +159,11 @@ class Run(Evaluation):
 
     def enter_call(self, key: Hashable, what: str) -> Hashable:
         """The slow path of a call: too deep, or a lock is needed. What `leave_call` is given."""
-        if self.room < 0:
+        if self.room < 1:
             raise LimitExceeded(
                 f"calls are nested more than {self.max_room} deep, in {what}", limit="depth"
             )
-        if self.floor == 0 or key is None:
+        if self.floor == 1 or key is None:
             return None
         return key if self.locks.acquire(key, what) else None
 
@@ -177,7 +177,7 @@ class Run(Evaluation):
         if new is not None:
             self.room = self.max_room - new.depth
             self.thread = new
-        self.floor = _FAR if self.scheduler.alive > 1 else 0
+        self.floor = _FAR if self.scheduler.alive > 1 else 1
 
     @property
     def legacy(self) -> LegacyRun:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from vetro.yaql import errors as yaql_errors
@@ -24,10 +24,39 @@ _BINDING = re.compile(r"m_(\S+)\(\) (takes|got|missing) (.*)")
 # -- loops ---------------------------------------------------------------------------------------
 
 
-def iterable_value(value: Any) -> Iterable[Any]:
+def paid_elements(run: Run, value: Any) -> Iterable[Any]:
+    """What `For` goes over, its turns paid in advance. TypeError for what has no elements."""
+    if value.__class__ is not tuple:
+        value = iterable_value(value)
+    run.fuel -= len(value)
+    if run.fuel < 0:
+        run.refuel()
+    return value
+
+
+def paid_turns(run: Run, count: Any) -> Iterable[Any]:
+    """The turns of `Repeat`, paid in advance, many of them in parts."""
+    turns = repeat_count(count)
+    if turns <= _PART:
+        run.charge(turns)
+        return range(turns)
+    return _in_parts(run, turns)
+
+
+def _in_parts(run: Run, turns: int) -> Iterable[int]:
+    for first in range(0, turns, _PART):
+        part = range(first, min(first + _PART, turns))
+        run.charge(len(part))
+        yield from part
+
+
+_PART = 1000
+
+
+def iterable_value(value: Any) -> Collection[Any]:
     """What `For` goes over. TypeError for what has no elements."""
-    if isinstance(value, (tuple, Mapping, frozenset)) or is_iterator(value):
-        return cast(Iterable[Any], value)
+    if isinstance(value, (tuple, Mapping, frozenset)):
+        return cast(Collection[Any], value)
     raise TypeError(f"For cannot go over {preview(value)}: it is no list, map or set")
 
 
