@@ -71,6 +71,7 @@ class Run:
         #: The soft half of an affinity that also has a hard one.
         self.soft_locality: Object | None = None
         self.steps: list[Step] = []
+        self._left: tuple[Mask, Indices, Indices] | None = None
         self._note("Received by DAPI", "", None)
 
     @property
@@ -97,7 +98,11 @@ class Run:
 
     def left(self) -> Indices:
         """Positions of the servers left, in list order."""
-        return self.order[self.alive[self.order]]
+        known = self._left
+        if known is None or known[0] is not self.alive or known[1] is not self.order:
+            known = (self.alive, self.order, self.order[self.alive[self.order]])
+            self._left = known
+        return known[2]
 
     def positions(self) -> list[int]:
         """Positions of the servers left, as plain integers."""

@@ -108,9 +108,12 @@ class Step:
         """The reasons; empty when there are none."""
         return {} if self.reasons is None else self.reasons.texts(self.uuids)
 
-    def as_json(self) -> dict[str, Any]:
-        """The step as the API and ``vetro allocate`` show it."""
-        value: dict[str, Any] = {"step": self.title, "remaining": self.remaining()}
+    def as_json(self, remaining: list[str] | None = None) -> dict[str, Any]:
+        """The step as the API and ``vetro allocate`` show it; ``remaining`` when it is known."""
+        value: dict[str, Any] = {
+            "step": self.title,
+            "remaining": self.remaining() if remaining is None else remaining,
+        }
         reasons = self.texts()
         if reasons:
             value["reasons"] = reasons
@@ -136,8 +139,16 @@ class Outcome:
         return self._scores()
 
     def steps_json(self) -> list[dict[str, Any]]:
-        """All steps rendered."""
-        return [step.as_json() for step in self.steps]
+        """All steps rendered. Steps that changed nothing share the list of those before."""
+        rendered: list[dict[str, Any]] = []
+        last: Step | None = None
+        remaining: list[str] = []
+        for step in self.steps:
+            if last is None or last.alive is not step.alive or last.order is not step.order:
+                remaining = step.remaining()
+            rendered.append(step.as_json(remaining))
+            last = step
+        return rendered
 
     @property
     def code(self) -> str | None:

@@ -58,7 +58,12 @@ def number_text(value: float | int | None) -> str:
 
 
 def fixed2(value: float) -> str:
-    """Two decimals; the exact binary value is rounded, half away from zero (0.125 is 0.13)."""
+    """Two decimals; the exact binary value is rounded, half away from zero (0.125 is 0.13).
+
+    Only odd multiples of an eighth lie exactly between two cents; formatting is right for the others.
+    """
+    if value * 8 % 2 != 1:
+        return f"{value:.2f}"
     return str(Decimal(value).quantize(CENT, ROUND_HALF_UP))
 
 
