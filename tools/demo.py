@@ -13,6 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tarfile
 import time
 import urllib.request
 from pathlib import Path
@@ -123,6 +124,14 @@ class Demo:
         if self.driver == "lxc":
             headline("An image with Debian and Apache")
             self.vetro("image", "build", IMAGE, "--packages", "apache2")
+        else:
+            headline(
+                "An empty image: instances are plain processes that see this machine's own files"
+            )
+            empty = self.data_dir / "empty.tar"
+            with tarfile.open(empty, "w"):
+                pass
+            self.vetro("image", "import", IMAGE, str(empty))
 
         headline("Importing the sample packages")
         packages = sorted(str(path) for path in (ROOT / "dist/packages").glob("*.zip"))

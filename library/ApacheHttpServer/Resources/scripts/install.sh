@@ -3,6 +3,31 @@
 set -eu
 port=$1
 page=$2
+PATH=$PATH:/usr/sbin:/sbin
+
+# Without a machine of its own (driver "process") nothing is installed on somebody else's machine: where
+# Apache is absent, Python's own server stands in for it.
+if [ "${VETRO_DRIVER:-}" = process ] && ! command -v apache2 >/dev/null 2>&1; then
+  root=$HOME/stand-in
+  mkdir -p "$root/html"
+  printf '%s\n' "$page" > "$root/html/index.html"
+  if [ -s "$root/pid" ] && kill -0 "$(cat "$root/pid")" 2>/dev/null; then
+    [ "$(cat "$root/port")" = "$port" ] && exit 0
+    kill "$(cat "$root/pid")"
+  fi
+  nohup python3 -m http.server "$port" --bind 127.0.0.1 --directory "$root/html" \
+    > "$root/log" 2>&1 < /dev/null &
+  echo $! > "$root/pid"
+  echo "$port" > "$root/port"
+  tries=0
+  until python3 -c "import socket; socket.create_connection(('127.0.0.1', $port), 1)" 2>/dev/null; do
+    kill -0 "$(cat "$root/pid")" 2>/dev/null || { cat "$root/log" >&2; exit 4; }
+    tries=$((tries + 1))
+    [ $tries -lt 100 ] || { echo "The server does not answer at port $port" >&2; exit 5; }
+    sleep 0.1
+  done
+  exit 0
+fi
 
 if ! command -v apache2 >/dev/null 2>&1; then
   if [ "$(id -u)" != 0 ]; then

@@ -203,6 +203,8 @@ class ProcessHypervisor(BasicHypervisor):
             environment={
                 "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
                 "HOME": str(root),
+                # Scripts that would change a machine of their own must know that it is not.
+                "VETRO_DRIVER": "process",
                 "TMPDIR": str(root / "tmp"),
                 "VETRO_GUEST_ROOT": str(root),
             },
