@@ -2,7 +2,7 @@
 # Has the guest agent in images that come without one. Where a driver puts it in place, or the image
 # has it, nothing happens; nothing is fetched then.
 set -e
-if [ ! -e /opt/vetro/vetro-guest.pyz ] && ! command -v muranoagent >/dev/null 2>&1; then
+if [ -z "${VETRO_GUEST_ROOT:-}" ] && [ ! -e /opt/vetro/vetro-guest.pyz ] && ! command -v muranoagent >/dev/null 2>&1; then
   if ! command -v pip3 >/dev/null 2>&1; then
     echo 'The image has neither the guest agent nor pip3 to install it' >&2
     exit 1
