@@ -507,7 +507,15 @@ class ServicePort:
         found = await self._find(f"/servers/default/vms/{uuid}")
         if found is None:
             return None
-        return ServerInfo(uuid=uuid, state=found["state"], host=found["server_uuid"])
+        nics: list[dict[str, Json]] = found.get("nics") or []
+        answers_at = {
+            str(nic["network_ip"]).split("/")[0]: str(nic["ip"]).split("/")[0]
+            for nic in nics
+            if nic.get("network_ip") and nic.get("ip")
+        }
+        return ServerInfo(
+            uuid=uuid, state=found["state"], host=found["server_uuid"], answers_at=answers_at
+        )
 
     # --- requests ----------------------------------------------------------------------
 

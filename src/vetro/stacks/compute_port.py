@@ -119,6 +119,8 @@ class ServerInfo:
     state: str
     host: str
     host_name: str = ""
+    answers_at: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Asked address to the one it has, where they differ (nodes without networks of their own)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

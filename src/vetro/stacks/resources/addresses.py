@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from vetro.stacks.compute_port import FloatingIpInfo
 from vetro.stacks.errors import ResourceFailure
 from vetro.stacks.resources.base import (
     Json,
@@ -67,7 +68,7 @@ class FloatingIP(ResourceType):
             return None
         shown: dict[str, Json] = {
             "id": found.uuid,
-            "floating_ip_address": found.address,
+            "floating_ip_address": await _reachable(context, found),
             "fixed_ip_address": found.fixed_ip,
             "port_id": found.port_uuid,
             "floating_network_id": found.network_uuid,
@@ -136,7 +137,7 @@ class NovaFloatingIP(ResourceType):
     ) -> Json:
         found = await context.compute.floating_ip(context.physical_id)
         shown: dict[str, Json] = {
-            "ip": found.address if found else None,
+            "ip": await _reachable(context, found) if found else None,
             "pool": found.network_uuid if found else None,
         }
         return shown if name == "show" else shown.get(name)
@@ -169,3 +170,15 @@ class NovaFloatingIPAssociation(ResourceType):
         found = await context.compute.floating_ip(address) if address else None
         if found is not None and found.port_uuid == context.data.get("port", ""):
             await context.compute.update_floating_ip(address, port=None)
+
+
+async def _reachable(context: ResourceContext, floating: FloatingIpInfo) -> str:
+    """The address under which the instance answers: on a node without networks, its own."""
+    port = await context.compute.port(floating.port_uuid) if floating.port_uuid else None
+    if port is None or port.device_uuid is None or not floating.fixed_ip:
+        return floating.address
+    server = await context.compute.server(
+        port.device_uuid, project_id=context.project_id, host=None
+    )
+    answers_at: Mapping[str, str] = server.answers_at if server is not None else {}
+    return answers_at.get(floating.fixed_ip, floating.address)

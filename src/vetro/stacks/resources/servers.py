@@ -382,10 +382,18 @@ async def _own_ports(context: ResourceContext) -> list[PortInfo]:
 async def _addresses(context: ResourceContext) -> list[dict[str, Json]]:
     floating = await context.compute.floating_ips(context.project_id)
     networks = {one.uuid: one.name for one in await context.compute.networks(context.project_id)}
+    server = await context.compute.server(
+        context.physical_id, project_id=context.project_id, host=context.data.get("host")
+    )
+    answers_at: Mapping[str, str] = server.answers_at if server is not None else {}
     result: list[dict[str, Json]] = []
     for port in await _own_ports(context):
-        addresses = [(address, "fixed") for _, address in port.fixed_ips]
-        addresses += [(one.address, "floating") for one in floating if one.port_uuid == port.uuid]
+        addresses = [(answers_at.get(address, address), "fixed") for _, address in port.fixed_ips]
+        addresses += [
+            (answers_at.get(one.fixed_ip or "", one.address), "floating")
+            for one in floating
+            if one.port_uuid == port.uuid
+        ]
         for address, kind in addresses:
             result.append(
                 {

@@ -1,0 +1,58 @@
+"""Vetro on a machine without root or LXC: instances are plain processes on loopback."""
+
+import socket
+import subprocess
+import tarfile
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Installation = Any  # the fixtures of conftest.py
+ROOT = Path(__file__).resolve().parents[2]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+
+
+def free_port() -> int:
+    """A port that is free now."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
+
+
+def test_a_page_is_served_by_a_plain_process(
+    install: Callable[..., Installation], tmp_path: Path
+) -> None:
+    """Deployed, fetched, changed, destroyed: the address is the loopback one and no process stays."""
+    vetro = install("plain", driver="process")
+    with tarfile.open(tmp_path / "empty.tar", "w"):
+        pass
+    vetro.run("image", "import", "empty", str(tmp_path / "empty.tar"))
+    vetro.run("package", "import", str(ROOT / "library/ApacheHttpServer"))
+    vetro.run("env", "create", "web")
+    port = free_port()
+    arguments = ("--name", "site", "--set", "image=empty", "--set", f"port={port}")
+    vetro.run("env", "add", "web", "ApacheHttpServer", *arguments, "--set", "page=Plain")
+    vetro.run("env", "deploy", "web")
+    services = vetro.json("env", "model", "web", "--path", "/services")
+    assert services[0]["url"] == f"http://127.0.0.1:{port}/"
+    assert vetro.page("web") == "Plain\n"
+    vetro.run("env", "edit", "web", "site", "--set", "page=Changed")
+    vetro.run("env", "deploy", "web")
+    assert vetro.page("web") == "Changed\n"
+    assert "200" in vetro.run("action", "call", "web", "status")
+    vetro.run("env", "destroy", "web")
+    vetro.until(lambda: not listening(port), "the page is gone", seconds=30)
+    processes = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
+    own = [line for line in processes.splitlines() if f"{vetro.directory}/node/vms" in line]
+    assert own == []
+
+
+def listening(port: int) -> bool:
+    """Whether somebody answers at a port."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=5):
+            return True
+    except OSError:
+        return False
