@@ -313,7 +313,8 @@ def parts(lab: Any, name: str = "web") -> dict[str, str]:
 
 def embedded(script: str, target: str) -> str:
     """A file that a script writes from base64."""
-    found = re.search(rf"echo '([A-Za-z0-9+/=]*)' \| base64 -d > {re.escape(target)}", script)
+    written = rf"echo '([A-Za-z0-9+/=]*)' \| base64 -d > \"?(?:\$root)?{re.escape(target)}"
+    found = re.search(written, script)
     assert found
     return base64.b64decode(found[1]).decode()
 
