@@ -79,7 +79,8 @@ def run(
                 if not is_static:
                     target = target_in(session, root, class_name)
             elif not is_static:
-                target = session.load({"Objects": {"?": {"type": class_name, "id": "root"}}})
+                type_ = world.runtime.type(class_name)
+                target = session.load({"Objects": {"?": {"type": type_.full_name, "id": "root"}}})
             result = session.serialize(session.call(target, method, **values))
     except MuranoError as error:
         fail(error.format(), error.hint)

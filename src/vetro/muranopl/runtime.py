@@ -495,9 +495,19 @@ class Runtime:
             raise NoPackageForClassFound(
                 f'Package for class "{name}" ({spec}) is not found',
                 names=(*NoPackageForClassFound("").names, *NoClassFound("").names),
-                hint=self.close_class_names(name),
+                hint=self._other_versions(name) or self.close_class_names(name),
             )
         return found
+
+    def _other_versions(self, name: str) -> str | None:
+        """A hint for a class that is there, but in no version that was asked for."""
+        versions = [item.version for item in self.packages if name in item.class_files]
+        if not versions:
+            return None
+        return (
+            f"it is there in {', '.join(versions)}: write {name}/{versions[-1]}, "
+            "since a type without a version means 0.x"
+        )
 
     def close_class_names(self, name: str) -> str | None:
         """A hint with the nearest class name."""

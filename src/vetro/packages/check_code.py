@@ -97,8 +97,10 @@ class CodeCheck:
             for name, key, _ in entries(node):
                 if name.startswith("$"):
                     add("E204", f"{name!r} is no assignment target", key)
-                else:
+                elif name not in _PARTS:
                     add("E201", f"no statement has the key {name}{suggestion(name, _PARTS)}", key)
+            if all(name in _PARTS for name in names):
+                add("E204", f"{', '.join(names)} without the statement it belongs to", node)
             return
         required, optional = _CONSTRUCTS[construct]
         allowed = (construct, *required, *optional)
