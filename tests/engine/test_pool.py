@@ -15,7 +15,7 @@ import pytest
 from sqlalchemy import func, insert, select
 from structlog.contextvars import bound_contextvars
 
-from vetro import catalog, engine, environments, messaging, stacks
+from vetro import catalog, engine, environments, identity, messaging, stacks
 from vetro.engine import EnginePool, EngineSettings
 from vetro.engine.tables import journal
 from vetro.environments import Environments, task_channel
@@ -27,7 +27,11 @@ MANIFEST = """
 Format: '1.4'
 Type: Application
 FullName: test.apps
-Classes: {test.Greeter: all.yaml, test.Sleeper: all.yaml, test.Thrower: all.yaml}
+Classes:
+  test.Greeter: all.yaml
+  test.Sleeper: all.yaml
+  test.Thrower: all.yaml
+  test.Curious: all.yaml
 """
 CLASSES = """
 Namespaces: {=: test, std: io.murano}
@@ -58,6 +62,14 @@ Methods:
     Body:
       - Throw: Trouble
         Message: it broke
+---
+Name: Curious
+Extends: std:Application
+Methods:
+  deploy:
+    Body:
+      - $text: format('{0} of {1}', std:User.getCurrent().name, std:Project.getCurrent().name)
+      - $this.find(std:Environment).reporter.report($this, $text)
 """
 
 
@@ -139,6 +151,12 @@ class Yard:
 
 
 @pytest.fixture
+def yard_settings(request: pytest.FixtureRequest, settings: EngineSettings) -> EngineSettings:
+    """The pool's settings; a test may change some."""
+    return replace(settings, **getattr(request, "param", {}))
+
+
+@pytest.fixture
 def settings(tmp_path: Path) -> EngineSettings:
     """Settings of an engine that needs nothing but its database."""
     package = tmp_path / "installed" / "test.apps"
@@ -158,9 +176,9 @@ def settings(tmp_path: Path) -> EngineSettings:
 
 
 @pytest.fixture
-def pool(settings: EngineSettings) -> Iterator[EnginePool]:
+def pool(yard_settings: EngineSettings) -> Iterator[EnginePool]:
     """A pool whose zygote is there."""
-    made = EnginePool(settings)
+    made = EnginePool(yard_settings)
     made.prepare()
     yield made
     made.close()
@@ -170,10 +188,8 @@ def pool(settings: EngineSettings) -> Iterator[EnginePool]:
 async def yard(settings: EngineSettings, pool: EnginePool) -> AsyncIterator[Yard]:
     """The pool's surroundings; the pool does not run yet."""
     database = await Database.open(settings.database_url, data_dir=settings.data_dir)
-    await migrate(
-        database,
-        [room.MIGRATIONS for room in (catalog, environments, messaging, stacks, engine)],
-    )
+    rooms = (catalog, environments, messaging, stacks, engine, identity)
+    await migrate(database, [room.MIGRATIONS for room in rooms])
     made = Yard(database, Environments(database), settings, pool)
     yield made
     for task in made.running:
@@ -370,6 +386,25 @@ async def test_no_more_tasks_run_than_there_are_workers(yard: Yard) -> None:
     assert [text for _, text, _ in await yard.reports(third)] == ["Action deploy is scheduled"]
     os.kill(yard.pool._workers[first], signal.SIGKILL)
     assert await yard.ended(third) == {"result": None, "isException": False}
+
+
+@pytest.mark.parametrize("yard_settings", [{"task_seconds": 0.5}], indirect=True)
+async def test_a_deployment_that_takes_too_long_is_cancelled(
+    yard: Yard, yard_settings: EngineSettings
+) -> None:
+    """The reason is in the report; the worker ends, and the next task runs."""
+    yard.start()
+    (error,) = await yard.errors(await yard.submit("Sleeper"))
+    assert error == "The deployment took longer than 0.5 seconds and was cancelled"
+    assert await yard.ended(await yard.submit("Greeter")) == {"result": None, "isException": False}
+
+
+async def test_a_user_is_known_by_name(yard: Yard) -> None:
+    """Programs see who deploys; without an account the id stands for the name."""
+    yard.start()
+    task = await yard.submit("Curious")
+    assert await yard.ended(task) == {"result": None, "isException": False}
+    assert ("info", "id-ann of p", None) in await yard.reports(task)
 
 
 def test_settings_reach_a_restarted_zygote_unchanged(settings: EngineSettings) -> None:

@@ -18,8 +18,9 @@ from vetro.engine.settings import EngineSettings
 from vetro.engine.signing import PlanSigner
 from vetro.engine.system import register
 from vetro.environments import EngineTask, Environments, TaskResult
+from vetro.identity import Identity
 from vetro.messaging import Mailboxes
-from vetro.muranopl import PackageSource, Runtime, SessionInfo, TaskReply, wait
+from vetro.muranopl import PackageSource, Runtime, Session, SessionInfo, TaskReply, wait
 from vetro.packages import Package, PackageError, open_package
 from vetro.stacks import ComputeNetworkDirectory, NativeStacks
 from vetro.stacks.compute_adapter import port_of
@@ -84,6 +85,21 @@ class CatalogResolver:
 
 
 @dataclass
+class KnownPeople:
+    """``People`` of the built-in identity service; who is not there any more is known by id."""
+
+    identity: Identity
+
+    async def user(self, id_: str) -> dict[str, Any]:
+        """A user."""
+        return dict(await self.identity.user(id_) or {"id": id_, "name": id_})
+
+    async def project(self, id_: str) -> dict[str, Any]:
+        """A project."""
+        return dict(await self.identity.project(id_) or {"id": id_, "name": id_})
+
+
+@dataclass
 class TaskReports:
     """Reports of one task, kept in order by sending one at a time."""
 
@@ -132,7 +148,10 @@ async def run_task(
             transport=Mailboxes(database),
             reports=reports,
             signer=signer,
+            people=KnownPeople(Identity(database)),
         )
+        if settings.class_configs.is_dir():
+            runtime.class_configs = settings.class_configs
         runtime.resolver = CatalogResolver(
             Catalog(database, settings.package_dir),
             installed_packages(settings.packages_directories),
@@ -146,6 +165,7 @@ async def run_task(
         )
         effects = JournalEffects(database, task.id, fence)
         session = runtime.session(effects=effects, info=info, services=services)
+        alarm = _limit(session, settings.task_seconds)
         try:
             reply = await session.run_task_async({"action": task.action, "model": task.model})
             for warning in [*reply.warnings]:
@@ -154,11 +174,21 @@ async def run_task(
                 text = reply.message or "The deployment failed"
                 await reports.report(task.environment_id, "error", text, reply.details)
         finally:
+            if alarm is not None:
+                alarm.cancel()
             await session.close_async()
         return to_result(task, reply)
     finally:
         await client.close()
         await database.close()
+
+
+def _limit(session: Session, seconds: float) -> asyncio.TimerHandle | None:
+    """Have the run cancelled after so many seconds (0: never)."""
+    if not seconds:
+        return None
+    reason = f"The deployment took longer than {seconds:g} seconds and was cancelled"
+    return asyncio.get_running_loop().call_later(seconds, session.cancel, reason)
 
 
 def to_result(task: EngineTask, reply: TaskReply) -> TaskResult:

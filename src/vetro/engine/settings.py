@@ -15,7 +15,8 @@ class EngineSettings:
     ``compute_url`` and ``service_key`` are how stacks reach the compute service; ``mailbox_url`` is
     where guests find their mailboxes. ``signing_key`` is the private key for execution plans; by
     default one in the data directory, made when there is none: engines that share guests, but not
-    a data directory, need the same one. Timeouts in seconds: ``agent_timeout`` for a plan,
+    a data directory, need the same one. ``class_configs`` is a directory of values for properties
+    of classes (muranopl.md §6). Timeouts in seconds: ``agent_timeout`` for a plan,
     ``stack_timeout`` for one operation on a stack, ``stack_busy_timeout`` for waiting until others
     have done theirs; ``task_seconds`` bounds a whole deployment (0: without bound).
     """
@@ -31,9 +32,9 @@ class EngineSettings:
     stack_timeout: float = 3600.0
     stack_busy_timeout: float = 1800.0
     stack_tags: list[str] = field(default_factory=lambda: ["murano"])
-    stack_backend: str = "native"
     task_seconds: float = 0.0
     signing_key: Path | None = None
+    class_configs: Path = Path("/etc/murano/class-configs")
     code_cache: Path | None = None
     disable_murano_agent: bool = False
     packages_directories: list[Path] = field(default_factory=list[Path])
@@ -63,7 +64,7 @@ class EngineSettings:
     def from_json(cls, value: dict[str, Any]) -> Self:
         """The settings that ``as_json`` wrote."""
         given = dict(value)
-        for key in ("data_dir", "package_dir", "signing_key", "code_cache"):
+        for key in ("data_dir", "package_dir", "signing_key", "code_cache", "class_configs"):
             given[key] = Path(value[key]) if value.get(key) is not None else None
         given["packages_directories"] = [Path(one) for one in value["packages_directories"]]
         return cls(**given)
@@ -99,7 +100,7 @@ class EngineSettings:
                 "agent_timeout": self.agent_timeout,
                 "agent_source": "murano-agent",
                 "signing_key": str(self.signing_key_file),
-                "class_configs": "/etc/murano/class-configs",
+                "class_configs": str(self.class_configs),
                 "use_trusts": True,
             },
             "heat": {"stack_tags": self.stack_tags, "stack_timeout": self.stack_timeout},

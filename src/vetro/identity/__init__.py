@@ -14,7 +14,7 @@ from pathlib import Path
 
 from sqlalchemy import select
 
-from vetro.http import Authenticator, Face
+from vetro.http import Authenticator, Face, NotFound
 from vetro.identity import store
 from vetro.identity.face import identity_face
 from vetro.identity.login import CatalogEndpoint, Login
@@ -116,6 +116,23 @@ class Identity:
                     raise LookupError(f"there is no role {role}")
                 await store.grant(tx, user.id, found.id, row.id)
         return user.id, found.id
+
+    async def user(self, id_: str) -> dict[str, object] | None:
+        """What programs may know of a user, with Keystone's keys; ``None`` when there is none."""
+        return await self._shown("user", id_, ("id", "name", "email", "default_project_id"))
+
+    async def project(self, id_: str) -> dict[str, object] | None:
+        """What programs may know of a project, with Keystone's keys; ``None`` when there is none."""
+        return await self._shown("project", id_, ("id", "name", "description"))
+
+    async def _shown(self, kind: str, id_: str, keys: Sequence[str]) -> dict[str, object] | None:
+        async with self.database.read() as tx:
+            try:
+                row = await store.find(tx, kind, id_)
+                domain = await store.find(tx, "domain", row.domain_id)
+            except NotFound:
+                return None
+        return {**{key: getattr(row, key) for key in keys}, "domain": domain.name}
 
     async def issue_token(self, user_id: str, project_id: str) -> str:
         """A token without a login, for the process's own parts."""

@@ -1,0 +1,166 @@
+"""The journal of effects: written before, settled after, without secrets."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import select
+
+from vetro.engine import MIGRATIONS
+from vetro.engine.journal import JournalEffects, begun, digest, forget, journaled
+from vetro.engine.signing import PlanSigner
+from vetro.engine.tables import journal
+from vetro.muranopl import MuranoError, Runtime
+from vetro.storage import Database, migrate
+
+POSTGRES_URL = os.environ.get("VETRO_TEST_POSTGRES_URL")
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
+async def database(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Database]:
+    """A database with the engine's tables."""
+    url, name = f"sqlite:///{tmp_path}/test.db", f"j{secrets.token_hex(8)}"
+    if request.param == "postgresql":
+        if POSTGRES_URL is None:
+            pytest.skip("VETRO_TEST_POSTGRES_URL is not set")
+        async with await psycopg.AsyncConnection.connect(POSTGRES_URL, autocommit=True) as admin:
+            await admin.execute(f"CREATE DATABASE {name}")
+        url = POSTGRES_URL.rsplit("/", 1)[0] + f"/{name}"
+    opened = await Database.open(url, data_dir=tmp_path)
+    await migrate(opened, [MIGRATIONS])
+    yield opened
+    await opened.close()
+    if request.param == "postgresql":
+        assert POSTGRES_URL is not None
+        async with await psycopg.AsyncConnection.connect(POSTGRES_URL, autocommit=True) as admin:
+            await admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+async def rows(database: Database) -> list[Any]:
+    """All rows, in order."""
+    async with database.read() as tx:
+        return list(await tx.execute(select(journal).order_by(journal.c.sequence)))
+
+
+async def perform(effects: JournalEffects, kind: str, request: Any, execute: Any) -> Any:
+    """An effect as a program causes it: in a green thread."""
+    session = Runtime().session(effects=effects)
+    try:
+        return await session.in_green_thread_async(lambda: effects.perform(kind, request, execute))
+    except MuranoError as error:
+        raise error.native or error from None
+
+
+async def test_an_effect_is_written_before_and_after(database: Database) -> None:
+    """While it is done the row says that it began; then it has the result."""
+    effects = JournalEffects(database, "t", 7)
+
+    async def look() -> Any:
+        (row,) = await rows(database)
+        assert (row.state, row.result, row.finished) == ("started", None, None)
+        return {"value": 1}
+
+    assert await perform(effects, "stack.get", {"stack": "s"}, look) == {"value": 1}
+    (row,) = await rows(database)
+    assert (row.task_id, row.fence, row.sequence, row.kind) == ("t", 7, 1, "stack.get")
+    assert (row.state, row.result) == ("done", {"value": 1})
+    assert row.finished >= row.started
+
+
+async def test_a_failed_effect_says_why(database: Database) -> None:
+    """The exception reaches the program; the row has its text."""
+
+    async def fail() -> Any:
+        raise OSError("no such stack")
+
+    with pytest.raises(OSError, match="no such stack"):
+        await perform(JournalEffects(database, "t", 1), "stack.push", {}, fail)
+    (row,) = await rows(database)
+    assert (row.state, row.error) == ("failed", "no such stack")
+
+
+async def test_requests_are_kept_as_digests(database: Database) -> None:
+    """A request may hold a secret; equal requests are recognised all the same."""
+
+    async def nothing() -> None:
+        return None
+
+    effects = JournalEffects(database, "t", 1)
+    for request in ({"token": "hush", "a": 1}, {"a": 1, "token": "hush"}, {"a": 2}):
+        await perform(effects, "k", request, nothing)
+    first, second, third = await rows(database)
+    assert first.request_digest == second.request_digest == digest({"token": "hush", "a": 1})
+    assert third.request_digest != first.request_digest
+    assert "hush" not in str([tuple(row) for row in (first, second, third)])
+
+
+async def test_effects_of_two_runs_do_not_meet(database: Database) -> None:
+    """A later claim of a task has rows of its own, and other ids."""
+
+    async def nothing() -> None:
+        return None
+
+    first, second = JournalEffects(database, "t", 1), JournalEffects(database, "t", 2)
+    await perform(first, "k", {}, nothing)
+    await perform(second, "k", {}, nothing)
+    assert [row.fence for row in await rows(database)] == [1, 2]
+    ids = {effects.new_id() for effects in (first, second) for _ in range(3)}
+    assert len(ids) == 6
+    assert all(len(one) == 32 for one in ids)
+    assert JournalEffects(database, "t", 1).new_id() in ids
+
+
+async def test_what_a_task_has_begun_is_known_until_it_is_forgotten(database: Database) -> None:
+    """By its rows; forgetting one task leaves the others."""
+
+    async def nothing() -> None:
+        return None
+
+    for task in ("a", "b"):
+        assert not await begun(database, task)
+        await perform(JournalEffects(database, task, 1), "k", {}, nothing)
+        assert await begun(database, task)
+    assert await journaled(database) == {"a", "b"}
+    await forget(database, "a")
+    assert await journaled(database) == {"b"}
+    assert not await begun(database, "a")
+
+
+async def test_parallel_effects_have_an_order(database: Database) -> None:
+    """Each its number, given when it began; they end as they like."""
+    effects = JournalEffects(database, "t", 1)
+    gate = asyncio.Event()
+
+    async def slow() -> str:
+        await gate.wait()
+        return "slow"
+
+    async def fast() -> str:
+        gate.set()
+        return "fast"
+
+    found = await asyncio.gather(
+        perform(effects, "first", {}, slow), perform(effects, "second", {}, fast)
+    )
+    assert found == ["slow", "fast"]
+    assert [(row.sequence, row.kind, row.result) for row in await rows(database)] == [
+        (1, "first", "slow"),
+        (2, "second", "fast"),
+    ]
+
+
+def test_engines_that_start_at_once_sign_with_one_key(tmp_path: Path) -> None:
+    """Eight at the same moment: one file, one key."""
+    path = tmp_path / "key.pem"
+    with ThreadPoolExecutor(8) as pool:
+        signers = list(pool.map(lambda _: PlanSigner.load_or_create(path), range(8)))
+    assert len({one.public_key() for one in signers}) == 1
+    assert [one.name for one in tmp_path.iterdir()] == ["key.pem"]
