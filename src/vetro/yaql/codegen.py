@@ -360,6 +360,9 @@ class ExpressionCodegen:
     def read_variable(self, name: str, scope: Scope | None, node: ast.Node) -> Code:
         """`$name` at a place: bound by a lambda, by `->`, or of the host."""
         if scope is None:
+            if self.library.is_overridden("#get_context_data", False):
+                slot = self.slot("function", ("#get_context_data", ("",)), node)
+                return Code(f"{slot}({self.rt}, {'$' + name!r})")
             return self.variable(name, node)
         text, simple = scope.read(
             name, lambda outer: self.read_variable(name, outer, node), simple=True
@@ -484,6 +487,9 @@ class ExpressionCodegen:
             else self.value(item, scope)
             for item in node.items
         ]
+        if self.library.is_overridden("#list", False):
+            slot = self.slot("function", ("#list", ("",) * len(codes)), node)
+            return Code(f"{slot}({self.rt}{Arguments(codes).joined()})")
         if all(code.literal for code in codes):
             inner = ", ".join(code.text for code in codes)
             # Constants make a final value, which Python keeps ready.
@@ -500,7 +506,11 @@ class ExpressionCodegen:
     def _map(self, node: ast.MapLiteral, scope: Scope | None) -> Code:
         if not all(isinstance(item, ast.Pair) for item in node.items):
             return Code(f"{self.runtime_slot('no_evaluation', node)}({self.rt}, '#map')")
-        return self.mapping([item for item in node.items if isinstance(item, ast.Pair)], scope)
+        made = self.mapping([item for item in node.items if isinstance(item, ast.Pair)], scope)
+        if self.library.is_overridden("#map", False):
+            slot = self.slot("function", ("#map", ("",)), node)
+            return Code(f"{slot}({self.rt}, {made.text})")
+        return made
 
     def mapping(self, pairs: list[ast.Pair], scope: Scope | None) -> Code:
         """A mapping of pairs, in order; a key that repeats another wins."""

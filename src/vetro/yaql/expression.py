@@ -37,8 +37,10 @@ class Expression:
 
     def _compile_on_first_use(self, rt: Evaluation, d: Any) -> Any:
         emitter = Emitter()
-        code = ExpressionCodegen(emitter, self.library).expression(self.tree)
-        self._source = f"def expression(rt, d): return {code.text}"
+        text = ExpressionCodegen(emitter, self.library).expression(self.tree).text
+        if self.library.is_overridden("#finalize", False):
+            text = f"{emitter.slot('function', ('#finalize', ('',)), 0)}(rt, {text})"
+        self._source = f"def expression(rt, d): return {text}"
         self._slots = emitter.slots
         namespace: dict[str, Any] = {
             "__builtins__": {},

@@ -19,6 +19,7 @@ from .errors import (
     YaqlException,
 )
 from .evaluation import Evaluation
+from .library import Library
 from .regex import compile_pattern, safe_length, search
 from .sequences import linked
 from .sites import function_site
@@ -48,6 +49,15 @@ from .values import (
 )
 
 Operator = Callable[[Evaluation, Any, Any], Any]
+_OTHER_NAMES = {"=": "*equal", "!=": "*not_equal"}
+
+
+def registered_name(library: Library, symbol: str) -> str:
+    """The name under which a host gives the infix operator a meaning."""
+    other = _OTHER_NAMES.get(symbol)
+    if other is not None and library.is_overridden(other, False):
+        return other
+    return f"#operator_{symbol}"
 
 
 def _registered(rt: Evaluation, name: str, *operands: Any) -> Any:

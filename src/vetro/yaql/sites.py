@@ -41,6 +41,26 @@ def function_site(library: Library, name: str, shape: Shape, position: int) -> S
     return _caching(choose, len([item for item in shape if item != "-"]))
 
 
+def operator_site(
+    library: Library, name: str, shape: Shape, built_in: Site | None, position: int
+) -> Site:
+    """An operator: what a host registered for the operands, else its built-in meaning."""
+    if built_in is None:
+        return function_site(library, name, shape, position)
+    if not library.is_overridden(name, False):
+        return built_in
+    layers = library.layers(name, False)
+    standard: Site = built_in
+
+    def choose(arguments: tuple[Any, ...]) -> Site:
+        try:
+            return _choose(layers, name, False, shape, arguments, position)
+        except NoMatchingFunctionException:
+            return standard
+
+    return _caching(choose, len(shape))
+
+
 def method_site(
     library: Library,
     name: str,

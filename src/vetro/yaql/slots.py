@@ -17,7 +17,7 @@ from typing import Any
 
 from . import operators, runtime
 from .library import Library
-from .sites import function_site, method_site
+from .sites import function_site, method_site, operator_site
 from .values import (
     FINAL_TYPES,
     LIST_TYPES,
@@ -86,19 +86,15 @@ def bind_slot(slot: Slot, library: Library) -> Any:
     """The object that a slot of this room's kinds stands for."""
     kind, data = slot.kind, slot.data
     if kind == "operator":
-        known = operators.OPERATORS.get(data[0])
-        name = f"#operator_{data[0]}"
-        if known is None or library.is_overridden(name, False):
-            return function_site(library, name, ("", ""), slot.position)
-        return known
+        name = operators.registered_name(library, data[0])
+        return operator_site(
+            library, name, ("", ""), operators.OPERATORS.get(data[0]), slot.position
+        )
     if kind == "match":
         return operators.match_site(data[0], data[1])
     if kind == "unary":
-        known_unary = operators.UNARY.get(data[0])
         name = f"#unary_operator_{data[0]}"
-        if known_unary is None or library.is_overridden(name, False):
-            return function_site(library, name, ("",), slot.position)
-        return known_unary
+        return operator_site(library, name, ("",), operators.UNARY.get(data[0]), slot.position)
     if kind == "property":
         return runtime.property_site(data[0], slot.position)
     if kind == "function":
