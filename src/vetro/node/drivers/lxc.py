@@ -528,7 +528,8 @@ class LxcHypervisor(BasicHypervisor):
             [
                 "lxc-attach", "-P", self._path, "-n", uuid, "--clear-env", *variables,
                 f"--uid={uid}", f"--gid={gid}", "--", *enter, *request.command,
-            ]
+            ],
+            relays_terminal=True,
         )  # fmt: skip
 
     async def stats(self, uuid: str) -> dict[str, Any]:

@@ -61,11 +61,16 @@ class ExecRequest:
 
 @dataclass(frozen=True)
 class HostCommand:
-    """What this machine runs so that an ``ExecRequest`` runs in the VM."""
+    """What this machine runs so that an ``ExecRequest`` runs in the VM.
+
+    ``relays_terminal``: it puts the terminal it is given into raw mode, throwing away what was typed
+    before, and passes everything on.
+    """
 
     argv: Sequence[str]
     environment: Mapping[str, str] | None = None
     directory: Path | None = None
+    relays_terminal: bool = False
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,8 @@
 Each task answers where a temporary server listens (``vetro.node.streams``). Commands talk in lines of
 JSON: from the client ``{"type": "stdin", "data": base64}``, ``{"type": "stdin_end"}``,
 ``{"type": "resize", "columns": n, "rows": n}``; to the client ``stdout`` and ``stderr`` likewise, and
-at last ``{"type": "end", "code": n}``. Files travel as a tar, statistics as a line of JSON a second.
+at last ``{"type": "end", "code": n}``. A client that closes its side ends the command. Files travel as a
+tar, statistics as a line of JSON a second.
 """
 
 from __future__ import annotations
@@ -90,11 +91,13 @@ class DockerTasks:
         )
         host = await self._driver.exec_command(uuid, request)
         if flag(command, "Detach"):
-            subprocess.Popen(  # noqa: ASYNC220  # started and left alone: nothing is waited for
-                list(host.argv), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL, start_new_session=True, cwd=host.directory,
+            # Nobody's child: it is not waited for, and goes on without the agent.
+            starting = await asyncio.create_subprocess_exec(
+                "setsid", "--fork", *host.argv, stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=host.directory,
                 env=None if host.environment is None else dict(host.environment),
             )  # fmt: skip
+            await starting.wait()
             return {}
         session = _run_terminal if request.tty else _run_pipes
         return await self._streams.serve(lambda client: session(client, host))
@@ -275,8 +278,7 @@ async def _run_pipes(client: socket.socket, command: HostCommand) -> None:
                     stdin.write(_data(message))
                     await stdin.drain()
                 elif message.get("type") == "stdin_end":
-                    break
-            stdin.close()
+                    stdin.close()
 
     await _until_end(
         process,
@@ -292,7 +294,7 @@ async def _run_terminal(client: socket.socket, command: HostCommand) -> None:
     try:
         process = await asyncio.create_subprocess_exec(
             "setsid", "--ctty", "--wait", *command.argv,
-            stdin=slave, stdout=slave, stderr=slave, cwd=command.directory,
+            stdin=slave, stdout=slave, stderr=slave, cwd=command.directory, process_group=0,
             env=None if command.environment is None else dict(command.environment),
         )  # fmt: skip
     except BaseException:
@@ -315,6 +317,8 @@ async def _run_terminal(client: socket.socket, command: HostCommand) -> None:
                 await writer.drain()
 
     async def feed() -> None:
+        if command.relays_terminal:
+            await _until_raw(master)
         async for message in _messages(reader):
             if message.get("type") == "stdin":
                 os.write(master, _data(message))
@@ -331,28 +335,44 @@ async def _run_terminal(client: socket.socket, command: HostCommand) -> None:
         os.close(master)
 
 
+async def _until_raw(terminal: int) -> None:
+    """Wait until the relay has taken the terminal over; a command that ends at once never does."""
+    for _ in range(500):
+        if not termios.tcgetattr(terminal)[3] & termios.ICANON:
+            return
+        await asyncio.sleep(0.01)
+
+
 async def _until_end(
     process: asyncio.subprocess.Process, writer: asyncio.StreamWriter, feed: Any, outputs: list[Any]
 ) -> None:
     """Run to the command's end; a client that goes away ends the command."""
+    # Ends when the client closes its side, or is gone.
     feeding = asyncio.create_task(feed())
-    copying = asyncio.gather(*outputs)
+    copying = asyncio.ensure_future(asyncio.gather(*outputs))
+    waiting = asyncio.create_task(process.wait())
     try:
-        status = await process.wait()
-        await copying
-        writer.write(_message("end", code=status if status >= 0 else 128 - status))
-        await writer.drain()
-    except (ConnectionError, asyncio.CancelledError) as error:
-        copying.cancel()
+        done, _ = await asyncio.wait(
+            {feeding, waiting, copying}, return_when=asyncio.FIRST_COMPLETED
+        )
+        if copying in done and copying.exception() is None:
+            # All output has come: the command is at its end.
+            await asyncio.wait({feeding, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        if waiting.done():
+            await copying
+            status = waiting.result()
+            writer.write(_message("end", code=status if status >= 0 else 128 - status))
+            await writer.drain()
+    except ConnectionError:
+        log.info("A client went away from its command")
+    finally:
         if process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
-                process.send_signal(signal.SIGKILL)
-            await process.wait()
-        if isinstance(error, asyncio.CancelledError):
-            raise
-    finally:
-        feeding.cancel()
-        await asyncio.gather(feeding, return_exceptions=True)
+                os.killpg(process.pid, signal.SIGKILL)
+        await waiting
+        for work in (feeding, copying):
+            work.cancel()
+        await asyncio.gather(feeding, copying, return_exceptions=True)
         writer.close()
 
 

@@ -120,7 +120,7 @@ class ServerTasks:
         limit = seconds(context.params.get("timeout"), 0, "timeout") / 1000
         result = await run_script(script, arguments, environment, limit)
         if result["exitCode"] == REBOOT_STATUS:
-            self._start_reboot("a script asked for it")
+            await self._start_reboot("a script asked for it")
         return result
 
     async def reboot(self, context: TaskContext) -> Mapping[str, Any]:
@@ -136,23 +136,24 @@ class ServerTasks:
                     f"Tasks still run after {_DRAIN_SECONDS:g} s: the server was not rebooted",
                     {"restCode": "NotDrained"},
                 )
-        self._start_reboot("the service asked for it")
+        await self._start_reboot("the service asked for it")
         return {}
 
-    def _start_reboot(self, reason: str) -> None:
+    async def _start_reboot(self, reason: str) -> None:
         log.warning("Rebooting this machine", reason=reason)
         try:
-            subprocess.Popen(
-                # The answer to the request goes out before the machine goes down.
-                ["/bin/sh", "-c", 'sleep 2; exec "$0" "$@"', *self._reboot_command],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-                cwd="/",
-            )
-        except OSError as error:
+            await asyncio.wait_for(self._fork_reboot(), 10)
+        except (OSError, TimeoutError) as error:
             raise TaskFailure(f"The reboot could not be started: {error}") from error
+
+    async def _fork_reboot(self) -> None:
+        # Nobody's child, so that it survives the agent; and the answer to the request goes out before
+        # the machine goes down.
+        starting = await asyncio.create_subprocess_exec(
+            "setsid", "--fork", "/bin/sh", "-c", 'sleep 2; exec "$0" "$@"', *self._reboot_command,
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/",
+        )  # fmt: skip
+        await starting.wait()
 
     async def setup(self, context: TaskContext) -> Mapping[str, Any]:
         """Make the node ready for VMs; ``{sysinfo}``. Repeating it is harmless.
@@ -227,7 +228,7 @@ class ServerTasks:
             (self._data_dir / name).unlink(missing_ok=True)
         write_json(self._data_dir / "setup.json", {"complete": False, "at": timestamp()})
         self._changed()
-        self._start_reboot("factory reset")
+        await self._start_reboot("factory reset")
         return {}
 
     async def recovery_config(self, context: TaskContext) -> Mapping[str, Any]:
