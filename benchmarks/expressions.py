@@ -1,0 +1,156 @@
+"""`make bench`, topic expressions: YAQL beside the same work in plain Python.
+
+Processor time, the least of several rounds. A result that differs from the twin's is a failure; a
+figure beyond its limit is marked.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
+
+from vetro.yaql import Library, compile, parse, standard_library
+from vetro.yaql.expression import Expression
+
+ROUNDS = 9
+WORDS = ["alpha", "beta", "gamma", "delta"] * 25
+ROWS = [{"id": n, "team": n % 7, "name": f"item-{n}", "tags": [n % 3, n % 5]} for n in range(100)]
+DATA: dict[str, Any] = {"a": 1, "words": WORDS, "rows": ROWS, "mail": "John.Doe@Example.com"}
+MAIL = re.compile(r"^[a-z.]+@([a-z]+)\.com$")
+
+Twin = Callable[[], Any]
+CASES: list[tuple[str, Twin]] = [
+    ("$.a + 1", lambda: DATA["a"] + 1),
+    ("$.rows.where($.id >= 50).select($.name)", lambda: [r["name"] for r in ROWS if r["id"] >= 50]),
+    ("$.rows.name", lambda: [r["name"] for r in ROWS]),
+    ("$.rows.select($.id * 2 + $.team).sum()", lambda: sum(r["id"] * 2 + r["team"] for r in ROWS)),
+    ("$.rows.toDict($.name, $.id)", lambda: {r["name"]: r["id"] for r in ROWS}),
+    (
+        "$.rows.orderByDescending($.id).limit(5).select($.name)",
+        lambda: [r["name"] for r in sorted(ROWS, key=lambda r: r["id"], reverse=True)[:5]],
+    ),
+    (
+        "$.rows.select({id => $.id, label => $.name + '/' + str($.team)})",
+        lambda: [{"id": r["id"], "label": r["name"] + "/" + str(r["team"])} for r in ROWS],
+    ),
+    ("$.rows.selectMany($.tags).distinct()", lambda: list(dict.fromkeys(t for r in ROWS for t in r["tags"]))),
+    ("$.words.select($.toUpper())", lambda: [w.upper() for w in WORDS]),
+    ("$.words.select($.replace(a, b))", lambda: [w.replace("a", "b") for w in WORDS]),
+    ("$.words.select($.split(a).join('-'))", lambda: ["-".join(w.split("a")) for w in WORDS]),
+    ("$.words.select(format('{0}: {1}', $, 5))", lambda: [f"{w}: 5" for w in WORDS]),
+    ("$.words.where($ =~ '^[ab]')", lambda: [w for w in WORDS if re.search("^[ab]", w)]),
+    ("$.words.select(regex('a').replace($, X))", lambda: [re.sub("a", "X", w) for w in WORDS]),
+    ("$.mail.toLower() =~ `^[a-z.]+@([a-z]+)\\.com$`", lambda: MAIL.search(DATA["mail"].lower()) is not None),
+    ("range(100).select(switch($ > 50 => $ - 50, true => $))", lambda: _switched()),
+    ("range(100).aggregate(($1 * 31 + $2) mod 1000003, 7)", lambda: _folded()),
+]  # fmt: skip
+
+
+def _switched() -> list[int]:
+    return [1 if number > 50 else number for number in range(100)]
+
+
+def _folded() -> int:
+    total = 7
+    for number in range(100):
+        total = (total * 31 + number) % 1000003
+    return total
+
+
+def microseconds(work: Callable[[], Any], least_seconds: float = 0.02) -> float:
+    """Processor time of one call, the least of several rounds."""
+    count = 1
+    while True:
+        began = time.process_time()
+        for _ in range(count):
+            work()
+        taken = time.process_time() - began
+        if taken > least_seconds:
+            break
+        count = max(count + 1, int(count * least_seconds / max(taken, 1e-6)))
+    best = taken
+    for _ in range(ROUNDS):
+        began = time.process_time()
+        for _ in range(count):
+            work()
+        best = min(best, time.process_time() - began)
+    return best / count * 1e6
+
+
+def start_milliseconds() -> float:
+    """Importing the languages with the standard library ready, in a process of its own."""
+    code = (
+        "import time; began = time.process_time()\n"
+        "import vetro.yaql, vetro.muranopl\n"
+        "vetro.yaql.standard_library(); print(time.process_time() - began)"
+    )
+    environment = {**os.environ, "PYTHONPATH": sys.path[0]}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    times = [
+        float(
+            subprocess.run(
+                [sys.executable, "-c", code],
+                env=environment,
+                capture_output=True,
+                text=True,
+                check=True,
+            ).stdout
+        )
+        for _ in range(5)
+    ]
+    return min(times) * 1000
+
+
+def _prepared(text: str, library: Library) -> None:
+    """Compile past the cache of equal texts, up to code that runs."""
+    expression = Expression(text, parse(text), library)
+    expression.run_raw(_EVALUATION, {"a": 1})
+
+
+_EVALUATION: Any = None
+
+
+def main() -> int:
+    """Print the tables; 1 when a result differs from its twin's."""
+    global _EVALUATION
+    from vetro.yaql import Evaluation
+
+    library = standard_library()
+    _EVALUATION = Evaluation(library)
+    expression = compile("$.a + 1")
+    small = {"a": 1}
+    query = compile("$.where($.id >= 50).select($.name)")
+    figures = [
+        ("parse `$.a + 1`, µs", microseconds(lambda: parse("$.a + 1")), 15.0),
+        ("parse, compile and run it once, µs", microseconds(lambda: _prepared("$.a + 1", library)), None),
+        ("evaluate it prepared, µs", microseconds(lambda: expression.evaluate(small)), 1.5),
+        ("where().select() over 100 dictionaries, µs", microseconds(lambda: query.evaluate(ROWS)), 60.0),
+        ("start of the languages, ms", start_milliseconds(), 150.0),
+    ]  # fmt: skip
+    for name, figure, limit in figures:
+        mark = "" if limit is None or figure <= limit else "  BEYOND ITS LIMIT"
+        shown = "" if limit is None else f"{limit:>8.1f}"
+        print(f"{name:<48}{figure:>9.2f}{shown}{mark}")
+    print(f"\n{'expression':<66}{'ours, µs':>10}{'plain, µs':>11}{'ratio':>7}")
+    wrong = 0
+    for text, twin in CASES:
+        prepared = compile(text)
+        if prepared.evaluate(DATA) != twin():
+            print(f"{text}: another result than plain Python's")
+            wrong = 1
+            continue
+        ours, plain = microseconds(lambda p=prepared: p.evaluate(DATA)), microseconds(twin)
+        print(f"{text:<66}{ours:>10.2f}{plain:>11.2f}{ours / plain:>7.1f}")
+    return wrong
+
+
+if __name__ == "__main__":
+    sys.exit(main())
