@@ -9,6 +9,13 @@ from click.testing import CliRunner
 from vetro.cli import cli
 
 
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory, monkeypatch):
+    """Compiled classes are kept for this run of the tests, not in the home directory."""
+    shared = tmp_path_factory.getbasetemp() / "code"
+    monkeypatch.setenv("VETRO_CODE_CACHE", str(shared))
+
+
 @pytest.fixture
 def invoke():
     """`invoke(*arguments, input=None) -> (exit code, output)`: the command in this process."""

@@ -190,3 +190,28 @@ def test_eval_says_which_data_is_wrong(invoke):
     code, text = invoke("eval", "$", "--data", "{")
     assert code == 2
     assert "--data is not JSON" in text
+
+
+def test_compiled_classes_are_kept_for_the_next_run(invoke, package, tmp_path, monkeypatch):
+    """VETRO_CODE_CACHE names the directory (default: the user's cache); empty keeps nothing."""
+    from vetro.cli.local import code_cache_directory
+
+    cache = tmp_path / "cache"
+    monkeypatch.setenv("VETRO_CODE_CACHE", str(cache))
+    assert invoke(*call(package, "twice", "--arg", "text=ab"))[0] == 0
+    kept = {path.name: path.stat().st_mtime_ns for path in cache.iterdir()}
+    assert len(kept) > 1
+    assert invoke(*call(package, "twice", "--arg", "text=ab"))[0] == 0
+    assert {path.name: path.stat().st_mtime_ns for path in cache.iterdir()} == kept
+    monkeypatch.setenv("VETRO_CODE_CACHE", "")
+    assert code_cache_directory() is None
+    monkeypatch.delenv("VETRO_CODE_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert code_cache_directory() == tmp_path / "vetro" / "code"
+
+
+def test_eval_takes_variables_and_the_older_flavour(invoke):
+    """`--var` gives $name; `--legacy` is the language of packages in format 1.0."""
+    assert invoke("eval", "$a + $b", "--var", "a=1", "--var", "b=2") == (0, "3\n")
+    assert invoke("eval", "$.x", "--data", "{}", "--legacy") == (0, "null\n")
+    assert invoke("eval", "$.x", "--data", "{}")[0] == 1

@@ -66,6 +66,7 @@ class Page:
     def __init__(self, directory, monkeypatch):
         self.directory = directory
         monkeypatch.chdir(directory)
+        monkeypatch.setenv("VETRO_CODE_CACHE", "")
         self.data = None
         self.classes = []
         self.names = {"__name__": "__docs__"}

@@ -245,6 +245,15 @@ def test_classes(text, expected):
         ("{Return: $.foo(}", ["W202"]),
         ("{Return: !yaql '1 +'}", ["E002"]),
         ("{Do: [hello there, also text]}", ["E205", "E205"]),
+        ("{Return: $nothing}", ["W204"]),
+        ("$x = 5", ["W204", "W205"]),
+        ("$.x = 5", ["W205"]),
+        ("{For: x, In: [1], Do: {Return: $x}}", []),
+        ("{Do: [$y: 1, {Return: $y}]}", []),
+        ("{Return: !yaql 'let(z => 1) -> $z'}", []),
+        ("{Return: !yaql '[1, 2].unpack(a, b) -> $a'}", []),
+        ("{Return: !yaql '[1].select($ + $1 + $this.x)'}", []),
+        ("{Do: !yaql 'inject(a, b, $argument)'}", []),
     ],
 )
 def test_statements(statement, expected):

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from vetro.muranopl import MuranoObject, Session
 
 
-def parse_arguments(pairs: tuple[str, ...]) -> dict[str, Any]:
+def parse_arguments(pairs: tuple[str, ...], option: str = "--arg") -> dict[str, Any]:
     """``name=JSON`` pairs; text that is not JSON is taken as text."""
     values: dict[str, Any] = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not equals or not name:
-            fail(f"--arg {pair}: expected NAME=JSON", "For example --arg n=5.", 2)
+            fail(f"{option} {pair}: expected NAME=JSON", f"For example {option} n=5.", 2)
         try:
             values[name] = json.loads(text)
         except ValueError:
@@ -132,10 +132,13 @@ def target_in(session: Session, root: MuranoObject | None, class_name: str) -> M
 @click.command("eval")
 @click.argument("expression")
 @click.option("--data", help="JSON that $ stands for; '-' reads standard input.")
+@click.option("--var", "variables", multiple=True, metavar="NAME=JSON", help="A variable: $NAME.")
+@click.option("--legacy", is_flag=True, help="The flavour of packages in format 1.0 and 1.1.")
 @json_option
-def eval_(expression: str, data: str | None) -> None:
+def eval_(expression: str, data: str | None, variables: tuple[str, ...], legacy: bool) -> None:
     """Evaluate a YAQL EXPRESSION and print the result as JSON."""
-    from vetro.yaql import YaqlException, evaluate
+    from vetro.yaql import YaqlException
+    from vetro.yaql import compile as compile_expression
 
     if data == "-":
         data = sys.stdin.read()
@@ -143,7 +146,10 @@ def eval_(expression: str, data: str | None) -> None:
         value = json.loads(data) if data is not None else None
     except ValueError as error:
         fail(f"--data is not JSON: {error}", exit_code=2)
+    given = parse_arguments(variables, "--var")
     try:
-        emit_json(evaluate(expression, value))
-    except YaqlException as error:
-        fail(str(error))
+        compiled = compile_expression(expression, flavour="legacy" if legacy else "current")
+        emit_json(compiled.evaluate(value, given))
+    except (YaqlException, ArithmeticError, LookupError, TypeError, ValueError) as error:
+        hint = error.hint if isinstance(error, YaqlException) else None
+        fail(str(error), hint)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection
 from typing import Any
 
-from vetro.packages.check_code import CodeCheck
+from vetro.packages.check_code import CodeCheck, check_variables
 from vetro.packages.check_manifest import check_class_name
 from vetro.packages.check_yaml import (
     CODE,
@@ -263,6 +263,7 @@ class _ClassCheck:
             add("E045", f"the Body of {name} is a statement or a list of them", body)
         elif body is not None:
             CodeCheck(self.findings).block(body)
+            check_variables(body, _argument_names(get(node, "Arguments")), self.findings)
         self._meta(get(node, "Meta"))
 
     def _arguments(self, method: str, node: Any) -> None:
@@ -308,3 +309,8 @@ class _ClassCheck:
         if default is not None:
             CodeCheck(self.findings).value(default)
         self._meta(get(node, "Meta"))
+
+
+def _argument_names(node: Any) -> list[str]:
+    maps = items(node) if is_list(node) else [node]
+    return [name for item in maps if is_map(item) for name, _, _ in entries(item)]

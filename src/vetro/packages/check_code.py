@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from vetro.packages.check_yaml import (
@@ -43,6 +43,56 @@ _CONSTRUCTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 _PARTS = sorted({*_CONSTRUCTS, *(p for r, o in _CONSTRUCTS.values() for p in (*r, *o)), "Do"})
 
 
+_COMPARISONS = frozenset(["=", "!=", "<", ">", "<=", ">="])
+_OWN_VARIABLES = frozenset(["", "this", "_", *(str(number) for number in range(10))])
+_MOCKS = frozenset(["inject", "withOriginal"])
+
+
+def check_variables(body: Any, arguments: Iterable[str], findings: Findings) -> None:
+    """W204 for each variable of a method that is no argument and never assigned in it."""
+    known = {*_OWN_VARIABLES, *arguments, *_assigned(body)}
+    for node in walk(body):
+        tree = CODE.expression(node)
+        if tree is None:
+            continue
+        parts = list(ast.walk(tree))
+        if any(isinstance(part, ast.Call) and part.name in _MOCKS for part in parts):
+            continue  # its variables are those of the mocked method and its caller
+        bound = {name for part in parts for name in _bound(part)}
+        unknown = dict.fromkeys(part.name for part in parts if isinstance(part, ast.Variable))
+        for name in unknown:
+            if name not in known and name not in bound:
+                hint = suggestion(name, known - _OWN_VARIABLES)
+                findings.add("W204", f"nothing assigns ${name}: it is null{hint}", node)
+
+
+def _bound(part: ast.Node) -> list[str]:
+    """Names that a part of an expression defines for another: `let(x => 1)`, `unpack(a, b)`."""
+    if isinstance(part, ast.Pair):
+        return [item.name for item in (part.key, part.value) if isinstance(item, ast.Keyword)]
+    if isinstance(part, ast.MethodCall) and part.name == "unpack":
+        return [item.name for item in part.arguments if isinstance(item, ast.Keyword)]
+    return []
+
+
+def _assigned(body: Any) -> set[str]:
+    names: set[str] = set()
+    for node in walk(body):
+        if not is_map(node):
+            continue
+        for key, value in pairs(node):
+            tree = CODE.expression(key)
+            if isinstance(tree, ast.MethodCall):
+                tree = tree.target
+            while isinstance(tree, (ast.Property, ast.Index)):
+                tree = tree.target
+            if isinstance(tree, ast.Variable):
+                names.add(tree.name)
+            elif text_of(key) in ("For", "As"):
+                names.add((text_of(value) or "").removeprefix("$"))
+    return names
+
+
 class CodeCheck:
     """Walks the statements of one method."""
 
@@ -69,8 +119,14 @@ class CodeCheck:
             self._map(node, loops)
 
     def _scalar(self, node: Any) -> None:
-        if CODE.expression(node) is not None:
+        tree = CODE.expression(node)
+        if tree is not None:
             self.expression(node)
+            if isinstance(tree, ast.Binary) and tree.operator in _COMPARISONS:
+                name = str(text_of(node)).partition(tree.operator)[0].strip()
+                self.findings.add(
+                    "W205", f"the result is dropped; an assignment is `{name}: …`", node
+                )
             return
         text = str(text_of(node))
         reason = CODE.refusal(node)

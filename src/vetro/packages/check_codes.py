@@ -81,6 +81,8 @@ CODES: dict[str, str] = {
     "W121": "no LICENSE",
     "W202": "an expression that is not valid YAQL: it is taken as text",
     "W203": "text that became an expression by accident: quote it",
+    "W204": "a variable that nothing assigns: it is null",
+    "W205": "a comparison whose result is dropped: an assignment is meant",
 }
 """Code to meaning."""
 
