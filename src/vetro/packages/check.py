@@ -215,6 +215,11 @@ def _deep(
         checked = runtime.check_package(runtime.add_package(package))
     except MuranoError as error:
         return [Finding("error", "E305", error.message, FILE)]
+    except PackageError as error:
+        # A class file that is no text: the lint of the file has said so.
+        if any(item.code == "E002" for item in classes):
+            return []
+        return [Finding("error", "E001", error.message, error.file, error.line, error.column)]
     prefix = f"{package.full_name}/"
     broken_files = {item.file for item in classes if item.level == "error"}
     places = {(item.file, item.line, item.code) for item in classes}
