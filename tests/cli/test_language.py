@@ -47,6 +47,12 @@ def package(make_package):
     return make_package("t.p", {"Classes/Main.yaml": MAIN}, classes=CLASSES)
 
 
+def result_of(answer):
+    """The exit code, and the result in the document that was printed."""
+    code, text = answer
+    return code, json.loads(text)["result"] if code == 0 else text
+
+
 def call(package, method, *arguments, class_name="t.p.Main"):
     return ("run", package, "--class", class_name, "--method", method, *arguments)
 
@@ -62,9 +68,11 @@ def test_a_method_is_called_on_a_new_object(invoke, package):
     assert document["seconds"] > 0
 
 
-def test_without_json_only_the_result_is_printed(invoke, package):
-    """A person sees the value; text arguments need no quotes."""
-    assert invoke(*call(package, "twice", "--arg", "text=ab")) == (0, '"abab"\n')
+def test_the_document_is_the_same_without_json(invoke, package):
+    """--json changes nothing; text arguments need no quotes."""
+    code, text = invoke(*call(package, "twice", "--arg", "text=ab"))
+    assert (code, list(json.loads(text))) == (0, ["result", "load_seconds", "seconds"])
+    assert json.loads(text)["result"] == "abab"
 
 
 @pytest.mark.parametrize("whole", [True, False])
@@ -81,8 +89,9 @@ def test_a_model_is_loaded_first(invoke, package, tmp_path, whole, form):
     text = json.dumps(model)
     file.write_text(text if form == "json" else "# a comment\n" + text)
     arguments = ("--arg", "a=1", "--arg", "b=1", "--model", file)
-    assert invoke(*call(package, "add", *arguments)) == (0, "12\n")
-    assert invoke(*call(package, "double", "--model", file, class_name="t.p.Part")) == (0, "8\n")
+    assert result_of(invoke(*call(package, "add", *arguments))) == (0, 12)
+    doubled = invoke(*call(package, "double", "--model", file, class_name="t.p.Part"))
+    assert result_of(doubled) == (0, 8)
 
 
 def test_a_failure_shows_the_trace_of_the_program(invoke, package):
@@ -176,7 +185,7 @@ def test_the_class_library_works_on_a_cloud_in_memory(invoke, make_package, tmp_
     file.write_text(json.dumps(model))
     code, output = invoke(*call(package, "deploy", "--model", file, class_name="t.p.App"))
     assert code == 0, output
-    (address,) = json.loads(output)
+    (address,) = json.loads(output)["result"]
     assert address.count(".") == 3
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from vetro.cli.output import emit_json, fail, json_option, wants_json
+from vetro.cli.output import emit_json, fail, json_option
 
 if TYPE_CHECKING:
     from vetro.muranopl import MuranoObject, Session
@@ -55,6 +55,8 @@ def run(
 ) -> None:
     """Run one method of a class of PACKAGES (directories or zips), in this process.
 
+    Prints one JSON document: the result, the seconds that loading took, and those of the run.
+
     With a model the method is that of its root, or of the one object in it that is of the class;
     a static method needs neither. System classes work on a cloud in memory.
     """
@@ -85,16 +87,13 @@ def run(
     except MuranoError as error:
         fail(error.format(), error.hint)
     finished = time.perf_counter()
-    if wants_json():
-        emit_json(
-            {
-                "result": result,
-                "load_seconds": round(loaded - started, 6),
-                "seconds": round(finished - loaded, 6),
-            }
-        )
-    else:
-        click.echo(json.dumps(result, indent=2, ensure_ascii=False, default=str))
+    emit_json(
+        {
+            "result": result,
+            "load_seconds": round(loaded - started, 6),
+            "seconds": round(finished - loaded, 6),
+        }
+    )
 
 
 def read_model(text: str, name: str) -> dict[str, Any]:
