@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from vetro.compute.face import NodeAware, compute_face
+    from vetro.compute.placement import PlacementSettings
     from vetro.compute.service import ComputeService, ComputeSettings
     from vetro.storage import MigrationSet
 
@@ -20,6 +21,7 @@ _WHERE = {
     "ComputeService": "vetro.compute.service",
     "ComputeSettings": "vetro.compute.service",
     "NodeAware": "vetro.compute.face",
+    "PlacementSettings": "vetro.compute.placement",
     "compute_face": "vetro.compute.face",
 }
 
@@ -37,4 +39,11 @@ def __getattr__(name: str) -> Any:
     return getattr(importlib.import_module(_WHERE[name]), name)
 
 
-__all__ = ["MIGRATIONS", "ComputeService", "ComputeSettings", "NodeAware", "compute_face"]
+__all__ = [
+    "MIGRATIONS",
+    "ComputeService",
+    "ComputeSettings",
+    "NodeAware",
+    "PlacementSettings",
+    "compute_face",
+]

@@ -93,6 +93,19 @@ class NetworkSection:
 
 
 @dataclass(frozen=True)
+class ComputeSection:
+    """How full nodes get: instances may ask for this many times what a node has.
+
+    Processor time is shared, so much of it may be promised; memory and disk that are not there cannot
+    be given (docs/decisions/0012).
+    """
+
+    overprovision_cpu: float = 16.0
+    overprovision_ram: float = 1.0
+    overprovision_disk: float = 1.0
+
+
+@dataclass(frozen=True)
 class EngineSection:
     """The engine pool and what programs may use."""
 
@@ -113,6 +126,7 @@ class Settings:
     identity: IdentitySection = field(default_factory=IdentitySection)
     node: NodeSection = field(default_factory=NodeSection)
     network: NetworkSection = field(default_factory=NetworkSection)
+    compute: ComputeSection = field(default_factory=ComputeSection)
     engine: EngineSection = field(default_factory=EngineSection)
 
     @property
@@ -140,6 +154,7 @@ _SECTIONS: dict[str, type] = {
     "identity": IdentitySection,
     "node": NodeSection,
     "network": NetworkSection,
+    "compute": ComputeSection,
     "engine": EngineSection,
 }
 

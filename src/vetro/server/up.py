@@ -9,6 +9,7 @@ import signal
 import socket
 from collections.abc import AsyncGenerator, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -183,6 +184,7 @@ class _Up:
     @asynccontextmanager
     async def _rooms(self, port: int) -> AsyncGenerator[tuple[list[Any], Any, Any], None]:
         from vetro import catalog, compute, engine, environments, identity, messaging, stacks
+        from vetro.http import discard_abandoned_uploads
         from vetro.storage import Database, DatabaseTooNew, StorageError, migrate
 
         settings, directory = self.settings, self.settings.data_dir
@@ -217,7 +219,10 @@ class _Up:
             url = f"http://{host}:{port}"
             known = identity.Identity(
                 database,
-                identity.IdentitySettings(admin_password=settings.identity.admin_password),
+                identity.IdentitySettings(
+                    token_lifetime=timedelta(hours=settings.identity.token_hours),
+                    admin_password=settings.identity.admin_password,
+                ),
             )
             await self._first_login(known, url)
             tokens = known.authenticator()
@@ -229,8 +234,17 @@ class _Up:
                     node_key=node_key,
                     external_network=settings.network.external_network,
                     external_cidr=settings.network.external_cidr,
+                    placement=compute.PlacementSettings(
+                        change_defaults={
+                            "overprovision_ratio_cpu": settings.compute.overprovision_cpu,
+                            "overprovision_ratio_ram": settings.compute.overprovision_ram,
+                            "overprovision_ratio_disk": settings.compute.overprovision_disk,
+                        }
+                    ),
                 ),
             )
+            for uploads in (directory / "packages", directory / "images"):
+                discard_abandoned_uploads(uploads)
             rooms = environments.Environments(database)
             mailboxes = messaging.Mailboxes(database)
             faces = [
