@@ -128,3 +128,18 @@ def test_packages_that_ship_have_no_findings_but_the_licence(invoke):
     """The class library and the samples are clean."""
     code, text = invoke("check", "--discover", LIBRARY, "--json", "--ignore", "W121")
     assert (code, json.loads(text)) == (0, [])
+
+
+def test_an_import_looks_at_the_manifest_first(invoke, make_package, monkeypatch):
+    """Errors of the manifest, all of them, end an upload before anything is sent."""
+    monkeypatch.setenv("VETRO_TOKEN", "t")
+    monkeypatch.setenv("VETRO_URL", "http://127.0.0.1:1")
+    manifest = "Format: '1.4'\nType: Thing\nFullName: p\nDescription: x\nTags: 5\n"
+    bad = make_package("p", {"manifest.yaml": manifest})
+    code, text = invoke("package", "import", bad)
+    assert code == 1
+    assert "manifest.yaml:2: E071" in text
+    assert "manifest.yaml:5: E070" in text
+    good = make_package("q", {"Classes/A.yaml": "Name: q.A\n"})
+    code, text = invoke("package", "import", good)
+    assert "No Vetro answers" in text

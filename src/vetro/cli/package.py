@@ -77,6 +77,20 @@ def upload_package(
     ).json()
 
 
+def refuse_bad_manifests(paths: tuple[Path, ...]) -> None:
+    """End the command when a manifest has errors; what is no package at all the server refuses."""
+    from vetro.packages import PackageError, check_manifest_only
+
+    for path in paths:
+        try:
+            found = check_manifest_only(path)
+        except PackageError:
+            continue
+        if found:
+            lines = [f"{item.file}:{item.line or 1}: {item.code} {item.message}" for item in found]
+            fail(f"{path}: " + "\n  ".join(lines), "'vetro check' lists everything that is wrong.")
+
+
 @package.command("import")
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--public", is_flag=True, help="Every project may use it.")
@@ -93,6 +107,7 @@ def import_(
     paths: tuple[Path, ...], public: bool, category: tuple[str, ...], exists_action: str
 ) -> None:
     """Upload package zips or directories (PATHS)."""
+    refuse_bad_manifests(paths)
     rows: list[dict[str, Any]] = []
     with Connection() as connection:
         for path in paths:
