@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from vetro.yaql import ast
@@ -29,6 +28,7 @@ from .contracts import (
     check_list_shape,
 )
 from .errors import DslContractSyntaxError
+from .records import record
 from .versions import VersionSpec, version_spec
 from .yamltree import Mapping, Node, Scalar, Sequence
 
@@ -114,7 +114,7 @@ def _leaf(scalar: Scalar, scope: ContractScope) -> Contract:
     return Chain([make_step(call, scalar, scope) for call in calls], str(scalar.value))
 
 
-@dataclass(slots=True)
+@record
 class _Arguments:
     """The arguments of one contract function."""
 
@@ -249,7 +249,7 @@ def _types(
     return resolve, spec_value, other is not None
 
 
-@dataclass(slots=True)
+@record
 class _TypeReference:
     find: Callable[[Setting], MuranoType]
     is_static: bool

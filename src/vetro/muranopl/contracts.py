@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, cast
 
@@ -28,6 +28,7 @@ from .errors import (
     Position,
 )
 from .objects import CastView, MuranoObject
+from .records import made, record
 from .values import Map, empty_map, freeze, is_iterator, make_map, materialise, preview
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class ForwardReference:
     object_id: str
 
 
-@dataclass(slots=True)
+@record
 class Setting:
     """Where a contract is applied.
 
@@ -161,7 +162,7 @@ class Anything(Contract):
         return True
 
 
-@dataclass(slots=True)
+@record
 class Constant(Contract):
     """A scalar: the value must be equal, and a boolean is not a number."""
 
@@ -173,7 +174,7 @@ class Constant(Contract):
         raise Violation(f"Value {preview(value)} is not equal to {preview(self.value)}")
 
 
-@dataclass(slots=True)
+@record
 class MapOf(Contract):
     """`{}`, `{k: c}`, `{k: c, <expr>: c2}`."""
 
@@ -258,7 +259,7 @@ class MapOf(Contract):
         return any(part.makes_objects for part in parts)
 
 
-@dataclass(slots=True)
+@record
 class ListOf(Contract):
     """`[]`, `[c1, …, cn]`, with optional bounds of length."""
 
@@ -411,7 +412,7 @@ class NotNull(Step):
         return value
 
 
-@dataclass(slots=True)
+@record
 class Check(Step):
     """`check(predicate[, message])`"""
 
@@ -434,7 +435,7 @@ class Check(Step):
         raise Violation(f"Value {preview(value)} doesn't match check({self.text})")
 
 
-@dataclass(slots=True)
+@record
 class OfClass(Step):
     """`class(T[, default[, versionSpec]])`"""
 
@@ -446,7 +447,7 @@ class OfClass(Step):
     package: MuranoPackage | None = None
     """The package of the code: its requirements say which other versions pass."""
     makes_objects: bool = True
-    accepted: set[type[Any]] = field(default_factory=set[type[Any]])
+    accepted: set[type[Any]] = made(factory=set[type[Any]])
     """Python classes of objects known to pass: what a guard tests."""
 
     def apply(self, value: Any, setting: Setting) -> Any:
@@ -495,7 +496,7 @@ class OfClass(Step):
         )
 
 
-@dataclass(slots=True)
+@record
 class AsTemplate(Step):
     """`template(T[, default[, versionSpec[, excludeProperties]]])`"""
 
@@ -520,7 +521,7 @@ class AsTemplate(Step):
         raise Violation(f"Value {preview(value)} cannot be represented as class {wanted.name}")
 
 
-@dataclass(slots=True)
+@record
 class Owned(Step):
     """`owned()` and `notOwned()`"""
 
@@ -544,7 +545,7 @@ class Owned(Step):
         return value
 
 
-@dataclass(slots=True)
+@record
 class Chain(Contract):
     """`$` followed by contract functions."""
 
@@ -583,9 +584,9 @@ class Chain(Contract):
     def scalar(self) -> type[Any] | None:
         """The Python type it converts to, when it is a scalar."""
         for step in self.steps:
-            for kind, made in ((AsInt, int), (AsString, str), (AsBool, bool)):
+            for kind, python in ((AsInt, int), (AsString, str), (AsBool, bool)):
                 if isinstance(step, kind):
-                    return made
+                    return python
         return None
 
     def guard(self, name: str, tools: Guard) -> str | None:
@@ -629,7 +630,7 @@ class Chain(Contract):
         return any(step.makes_objects for step in self.steps)
 
 
-@dataclass(slots=True)
+@record
 class Computed(Contract):
     """A leaf that is an expression but no chain: its value is the result."""
 

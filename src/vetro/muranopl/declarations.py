@@ -9,11 +9,12 @@ outside the file.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from .errors import AmbiguousClassDocument, DslSyntaxError, Position
 from .names import Namespaces
+from .records import made, record
 from .yamltree import Mapping, Node, Scalar, Sequence
 
 PROPERTY_USAGES = ("In", "Out", "InOut", "Const", "Runtime", "Static", "Config")
@@ -51,7 +52,7 @@ class Finding:
     position: Position
 
 
-@dataclass(slots=True)
+@record
 class MetaDeclaration:
     """One item of a `Meta` list: a meta-class and the values of its properties."""
 
@@ -60,7 +61,7 @@ class MetaDeclaration:
     position: Position
 
 
-@dataclass(slots=True)
+@record
 class PropertyDeclaration:
     name: str
     contract: Node
@@ -70,7 +71,7 @@ class PropertyDeclaration:
     position: Position
 
 
-@dataclass(slots=True)
+@record
 class ArgumentDeclaration:
     name: str
     contract: Node
@@ -80,7 +81,7 @@ class ArgumentDeclaration:
     position: Position
 
 
-@dataclass(slots=True)
+@record
 class MethodDeclaration:
     name: str
     usage: str
@@ -91,7 +92,7 @@ class MethodDeclaration:
     position: Position
 
 
-@dataclass(slots=True)
+@record
 class ClassDeclaration:
     """A class as its source states it; all type names are fully qualified."""
 
@@ -107,7 +108,7 @@ class ClassDeclaration:
     applies: frozenset[str]
     inherited: bool
     position: Position
-    findings: list[Finding] = field(default_factory=list[Finding])
+    findings: list[Finding] = made(factory=list[Finding])
 
 
 def declare(documents: list[Node], requested: str) -> list[ClassDeclaration]:

@@ -20,7 +20,6 @@ from vetro.yaql.parser import parse
 
 from . import declarations, locking, metadata
 from .builtin import CORE, BuiltinCore
-from .codecache import CodeCache
 from .declarations import ClassDeclaration, Finding, MetaDeclaration
 from .effects import DirectEffects, EffectsPort, Json
 from .errors import (
@@ -51,6 +50,7 @@ from .versions import Version, VersionSpec, version_spec
 from .yamltree import load_documents
 
 if TYPE_CHECKING:
+    from .codecache import CodeCache
     from .coverage import LineCoverage
 
 _EXTENSIONS = "io.murano.extensions."
@@ -79,7 +79,11 @@ class Runtime:
         self.resolver = resolver
         self.class_configs = class_configs
         self.yaml_limits = yaml_limits or YamlLimits()
-        self.code_cache = CodeCache(code_cache) if isinstance(code_cache, Path) else code_cache
+        if isinstance(code_cache, Path):
+            from .codecache import CodeCache  # not every run needs it, and it imports much
+
+            code_cache = CodeCache(code_cache)
+        self.code_cache = code_cache
         self.coverage: LineCoverage | None = None
         """Where classes compiled from now on note which statements run."""
         self.findings: list[Finding] = []

@@ -8,99 +8,99 @@ stay as nodes; what is inside an expression is looked at by the compiler.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
 from .errors import DslInvalidOperationError, DslSyntaxError, InvalidLhsTargetError, Position
 from .names import Namespaces
+from .records import made, record
 from .yamltree import Mapping, Node, Scalar, Sequence
 
 
-@dataclass(slots=True)
+@record
 class Statement:
     position: Position
 
 
-@dataclass(slots=True)
+@record
 class Evaluate(Statement):
     """An expression for its effects."""
 
     expression: Scalar
 
 
-@dataclass(slots=True)
+@record
 class Assign(Statement):
     target: Scalar
     value: Node
 
 
-@dataclass(slots=True)
+@record
 class Return(Statement):
     value: Node | None
 
 
-@dataclass(slots=True)
+@record
 class If(Statement):
     condition: Node
     then: list[Statement]
     otherwise: list[Statement]
 
 
-@dataclass(slots=True)
+@record
 class While(Statement):
     condition: Scalar
     body: list[Statement]
 
 
-@dataclass(slots=True)
+@record
 class For(Statement):
     variable: str
     collection: Node
     body: list[Statement]
 
 
-@dataclass(slots=True)
+@record
 class Repeat(Statement):
     count: Scalar
     body: list[Statement]
 
 
-@dataclass(slots=True)
+@record
 class Break(Statement):
     pass
 
 
-@dataclass(slots=True)
+@record
 class Continue(Statement):
     pass
 
 
-@dataclass(slots=True)
+@record
 class Match(Statement):
     value: Node
     cases: list[tuple[Any, list[Statement]]]
     default: list[Statement] | None
 
 
-@dataclass(slots=True)
+@record
 class Switch(Statement):
     cases: list[tuple[Node, list[Statement]]]
     default: list[Statement] | None
 
 
-@dataclass(slots=True)
+@record
 class Parallel(Statement):
     branches: list[list[Statement]]
     limit: Node | None
 
 
-@dataclass(slots=True)
+@record
 class Block(Statement):
     body: list[Statement]
 
 
-@dataclass(slots=True)
+@record
 class Handler:
     """One `Catch`. `names` None: any exception."""
 
@@ -110,7 +110,7 @@ class Handler:
     position: Position
 
 
-@dataclass(slots=True)
+@record
 class Try(Statement):
     body: list[Statement]
     handlers: list[Handler]
@@ -118,7 +118,7 @@ class Try(Statement):
     final: list[Statement]
 
 
-@dataclass(slots=True)
+@record
 class Throw(Statement):
     names: list[str]
     message: Node | None
@@ -126,7 +126,7 @@ class Throw(Statement):
     cause: Node | None
 
 
-@dataclass(slots=True)
+@record
 class Rethrow(Statement):
     pass
 
@@ -134,11 +134,11 @@ class Rethrow(Statement):
 _Make = Callable[["_Parser", Mapping, dict[str, Node]], Statement]
 
 
-@dataclass(slots=True)
+@record
 class _Construct:
     make: _Make
     required: frozenset[str]
-    optional: frozenset[str] = field(default_factory=frozenset[str])
+    optional: frozenset[str] = made(factory=frozenset[str])
 
 
 def parse_body(body: Node | None, namespaces: Namespaces) -> list[Statement]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Any, cast
 
 import yaml
@@ -20,6 +19,7 @@ from yaml.resolver import Resolver
 
 from .errors import DuplicateKey, Position, YamlLimitExceeded, YamlSyntaxError
 from .limits import YamlLimits
+from .records import made, record
 
 _TAG = "tag:yaml.org,2002:"
 _CERTAINLY_TEXT = re.compile(r"[\s\w\d.]*\Z")
@@ -59,7 +59,7 @@ ParseExpression = Callable[[str], Any]
 """Text to a parsed expression; raises any exception when it is not one."""
 
 
-@dataclass(slots=True)
+@record
 class Source:
     """A class file: its name and text, for turning offsets into places."""
 
@@ -67,7 +67,7 @@ class Source:
     text: str
 
 
-@dataclass(slots=True, eq=False)
+@record
 class Scalar:
     """A constant (`value`) or an expression (`expression` is its parsed form, `value` its text)."""
 
@@ -111,7 +111,7 @@ class Scalar:
         return Position(self.source.file, line, column)
 
 
-@dataclass(slots=True, eq=False)
+@record
 class Sequence:
     """A list."""
 
@@ -126,7 +126,7 @@ class Sequence:
         return Position(self.source.file, self.line, self.column)
 
 
-@dataclass(slots=True, eq=False)
+@record
 class Mapping:
     """A map; `pairs` keeps the order of the source."""
 
@@ -178,7 +178,7 @@ def load_documents(
     return _Builder(Source(file, text), parse_expression, limits or YamlLimits()).documents()
 
 
-@dataclass(slots=True)
+@record
 class _Open:
     """A collection whose end has not been met."""
 
@@ -191,12 +191,12 @@ class _Open:
     flow: bool = False
 
 
-@dataclass(slots=True)
+@record
 class _Builder:
     source: Source
     parse_expression: ParseExpression | None
     limits: YamlLimits
-    constructor: SafeConstructor = field(default_factory=SafeConstructor)
+    constructor: SafeConstructor = made(factory=SafeConstructor)
 
     def documents(self) -> list[Node]:
         text, limits = self.source.text, self.limits
