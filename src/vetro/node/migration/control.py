@@ -37,6 +37,7 @@ class Migrations:
     def __init__(self, host: str) -> None:
         self._host = host
         self._running: dict[int, _Running] = {}
+        self._reaping: set[asyncio.Task[int]] = set()
 
     async def start(
         self, role: str, vm: str, root: GuestRoot, *, connect: str = "", token: str = ""
@@ -74,17 +75,26 @@ class Migrations:
             ) from error
         finished = asyncio.create_task(self._wait(process), name=f"migration of {vm}")
         self._running[process.pid] = _Running(process, finished)
-        finished.add_done_callback(lambda _: self._running.pop(process.pid, None))
+        reaping = asyncio.create_task(process.wait(), name=f"migration process {process.pid}")
+        self._reaping.add(reaping)
+        reaping.add_done_callback(lambda done: self._ended(process.pid, done))
         return {**where, "pid": process.pid, "token": token}
+
+    def _ended(self, pid: int, reaping: asyncio.Task[int]) -> None:
+        self._running.pop(pid, None)
+        self._reaping.discard(reaping)
 
     async def _wait(self, process: asyncio.subprocess.Process) -> dict[str, Any]:
         assert process.stdout is not None
         assert process.stderr is not None
-        reading = asyncio.gather(process.stdout.readline(), process.stderr.read())
+        # A sender says how it went before it ends: it stays a moment for those who ask late.
+        result = await process.stdout.readline()
+        if result.strip():
+            told: dict[str, Any] = msgspec.json.decode(result)
+            return {**told, "said": ""}
+        said = await process.stderr.read()
         status = await process.wait()
-        result, said = await reading
-        told: dict[str, Any] = msgspec.json.decode(result) if result.strip() else {}
-        return {"ok": status == 0, **told, "said": _clip(said)}
+        return {"ok": status == 0, "said": _clip(said)}
 
     async def outcome(self, pid: int) -> dict[str, Any]:
         """Wait for a helper's end; ``{transferred}``. Errors: ``TaskFailure``."""
@@ -116,12 +126,14 @@ class Migrations:
         return True
 
     async def close(self) -> None:
-        """Stop waiting; transfers go on."""
+        """End all transfers: the next one goes on where they were."""
         for running in list(self._running.values()):
-            running.finished.cancel()
-        await asyncio.gather(
-            *(running.finished for running in self._running.values()), return_exceptions=True
-        )
+            with contextlib.suppress(ProcessLookupError):
+                running.process.kill()
+        ours = [*(running.finished for running in self._running.values()), *self._reaping]
+        for work in ours:
+            work.cancel()
+        await asyncio.gather(*ours, return_exceptions=True)
 
 
 def _clip(said: bytes) -> str:
