@@ -92,6 +92,7 @@ class FakeService:
     requests: list[tuple[str, str, dict[str, str], Any]] = field(default_factory=list)
     answers: dict[str, tuple[int, bytes]] = field(default_factory=dict)
     arrived: asyncio.Condition = field(default_factory=asyncio.Condition)
+    connections: set[asyncio.Task[Any]] = field(default_factory=set)
 
     def find(self, ending: str) -> list[Any]:
         """The bodies of requests whose path ends like this."""
@@ -105,6 +106,10 @@ class FakeService:
 
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection."""
+        work = asyncio.current_task()
+        assert work is not None
+        self.connections.add(work)
+        work.add_done_callback(self.connections.discard)
         try:
             while line := await reader.readline():
                 method, path, _ = line.decode().split(" ", 2)
@@ -129,7 +134,13 @@ class FakeService:
         except (ConnectionError, asyncio.IncompleteReadError):
             return
         finally:
-            writer.close()
+            writer.transport.abort()
+
+    async def close(self) -> None:
+        """End all connections."""
+        for work in list(self.connections):
+            work.cancel()
+        await asyncio.gather(*self.connections, return_exceptions=True)
 
 
 @pytest.fixture
@@ -141,6 +152,7 @@ async def service() -> AsyncIterator[FakeService]:
     fake.answers[f"/images/{IMAGE}"] = (200, msgspec.json.encode({"uuid": IMAGE, "name": "tiny"}))
     yield fake
     server.close()
+    await fake.close()
 
 
 def busybox_tar(target: Path) -> Path:

@@ -30,10 +30,11 @@ async def fetch(address: str, port: int = 80, timeout: float = 5) -> bytes | Non
         try:
             async with asyncio.timeout_at(deadline):
                 reader, writer = await asyncio.open_connection(address, port)
-                writer.write(b"GET / HTTP/1.0\r\n\r\n")
-                line = await reader.readline()
-                writer.close()
-                return line
+                try:
+                    writer.write(b"GET / HTTP/1.0\r\n\r\n")
+                    return await reader.readline()
+                finally:
+                    writer.transport.abort()
         except ConnectionRefusedError:
             # The server of a container that has just started is not there yet.
             await asyncio.sleep(0.02)

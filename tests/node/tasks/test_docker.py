@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import io
 import json
 import os
@@ -11,7 +12,7 @@ import tarfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -31,8 +32,11 @@ async def node(containers: Any, kit: SimpleNamespace) -> AsyncIterator[Any]:
 class Stream:
     """A client of a temporary server."""
 
+    opened: ClassVar[list[Stream]] = []
+
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self.writer = reader, writer
+        self.opened.append(self)
 
     @classmethod
     async def open(cls, where: dict[str, Any], token: str | None = None) -> Stream:
@@ -49,8 +53,22 @@ class Stream:
         """Everything until the server closes."""
         async with asyncio.timeout(30):
             text = await self.reader.read()
-        self.writer.close()
+        await self.close()
         return [json.loads(line) for line in text.splitlines()]
+
+    async def close(self) -> None:
+        """Go away."""
+        self.writer.close()
+        with contextlib.suppress(OSError):
+            await self.writer.wait_closed()
+
+
+@pytest.fixture(autouse=True)
+async def closed_streams() -> AsyncIterator[None]:
+    """No connection outlives its test, however that ends."""
+    yield
+    while Stream.opened:
+        await Stream.opened.pop().close()
 
 
 def text_of(messages: list[dict[str, Any]], kind: str) -> bytes:
@@ -111,10 +129,31 @@ async def test_a_client_that_goes_away_ends_its_command(node: Any, containers: A
     )  # fmt: skip
     stream = await Stream.open(where)
     await stream.reader.readline()
-    stream.writer.close()
+    await stream.close()
     async with asyncio.timeout(20):
         while any(
             "echo x" in " ".join(process["command"])
+            for process in (await containers.driver.processes(node.vm)).values()
+        ):
+            await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+async def test_commands_end_with_the_agent(node: Any, containers: Any, terminal: bool) -> None:
+    """The client is told by the end of its connection; nothing runs on unseen."""
+    where = await node.good(
+        "docker_exec", uuid=node.vm,
+        command={"Cmd": ["sh", "-c", "while :; do echo y; sleep 0.05; done"], "Tty": terminal},
+    )  # fmt: skip
+    stream = await Stream.open(where)
+    await stream.reader.readline()
+    await node.parts.streams.close()
+    with contextlib.suppress(ConnectionError):
+        async with asyncio.timeout(20):
+            await stream.reader.read()
+    async with asyncio.timeout(20):
+        while any(
+            "echo y" in " ".join(process["command"])
             for process in (await containers.driver.processes(node.vm)).values()
         ):
             await asyncio.sleep(0.05)
@@ -189,7 +228,7 @@ async def test_files_go_in_and_come_out_with_their_owners(node: Any, containers:
     stream = await Stream.open(where)
     async with asyncio.timeout(20):
         raw = await stream.reader.read()
-    stream.writer.close()
+    await stream.close()
     with tarfile.open(fileobj=io.BytesIO(raw)) as tar:
         found = {m.name: (m.uid, m.linkname) for m in tar}
         content = tar.extractfile("d/f")
@@ -267,7 +306,7 @@ async def test_statistics_once_and_as_a_stream(node: Any, containers: Any) -> No
     await containers.driver.stop(node.vm, force=True)
     async with asyncio.timeout(20):
         await stream.reader.read()
-    stream.writer.close()
+    await stream.close()
 
 
 async def test_builds_need_buildah(

@@ -125,9 +125,12 @@ async def test_the_progress_is_told_to_who_asks(nodes: Any) -> None:
     )  # fmt: skip
     assert set(progress) == {"pid", "host", "port"}
     reader, writer = await asyncio.open_connection(progress["host"], progress["port"])
-    async with asyncio.timeout(30):
-        lines = (await reader.read()).splitlines()
-    writer.close()
+    try:
+        async with asyncio.timeout(30):
+            lines = (await reader.read()).splitlines()
+    finally:
+        writer.close()
+        await writer.wait_closed()
     assert b'"type": "end"' in lines[-1]
     assert b'"ok": true' in lines[-1]
 

@@ -130,7 +130,10 @@ class Migrations:
         for running in list(self._running.values()):
             with contextlib.suppress(ProcessLookupError):
                 running.process.kill()
-        ours = [*(running.finished for running in self._running.values()), *self._reaping]
+        ours: list[asyncio.Task[Any]] = [
+            *(running.finished for running in self._running.values()),
+            *self._reaping,
+        ]
         for work in ours:
             work.cancel()
         await asyncio.gather(*ours, return_exceptions=True)

@@ -40,6 +40,8 @@ from vetro.node.tasks.parameters import array, flag, invalid, text, vm_uuid
 log = structlog.get_logger(__name__)
 
 _CONSOLE_SECONDS = 60.0
+#: How long a client may take for the last lines.
+_FAREWELL_SECONDS = 30.0
 _CHUNK = 65536
 
 
@@ -250,89 +252,130 @@ def _data(message: Mapping[str, Any]) -> bytes:
         return str(message.get("data")).encode()
 
 
-async def _run_pipes(client: socket.socket, command: HostCommand) -> None:
+@contextlib.asynccontextmanager
+async def _connection(
+    client: socket.socket,
+) -> AsyncGenerator[tuple[asyncio.StreamReader, asyncio.StreamWriter], None]:
+    """The client's connection as streams; gone from the loop when the block ends, whatever happens."""
     reader, writer = await asyncio.open_connection(sock=client, limit=1 << 20)
-    process = await asyncio.create_subprocess_exec(
-        *command.argv,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        start_new_session=True,
-        cwd=command.directory,
-        env=None if command.environment is None else dict(command.environment),
+    try:
+        yield reader, writer
+        writer.close()
+        with contextlib.suppress(OSError, TimeoutError):
+            async with asyncio.timeout(_FAREWELL_SECONDS):
+                await writer.wait_closed()
+    finally:
+        # Does nothing to a connection that is closed; ends one whose client takes nothing any more.
+        writer.transport.abort()
+
+
+@contextlib.asynccontextmanager
+async def _session(*argv: str, **options: Any) -> AsyncGenerator[asyncio.subprocess.Process, None]:
+    """A command that leads a session of its own; when the block ends, it is killed and its pipes closed.
+
+    ``create_subprocess_exec`` keeps its transport to itself: pipes that something beyond the command's
+    own processes holds open would stay in the loop.
+    """
+    loop = asyncio.get_running_loop()
+    transport, protocol = await loop.subprocess_exec(
+        lambda: asyncio.subprocess.SubprocessStreamProtocol(limit=1 << 16, loop=loop),
+        *argv,
+        **options,
     )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    assert process.stderr is not None
-    stdin = process.stdin
+    process = asyncio.subprocess.Process(transport, protocol, loop)
+    try:
+        yield process
+    finally:
+        try:
+            if process.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                await process.wait()
+        finally:
+            transport.close()
 
-    async def forward(kind: str, stream: asyncio.StreamReader) -> None:
-        while data := await stream.read(_CHUNK):
-            writer.write(_output(kind, data))
-            await writer.drain()
 
-    async def feed() -> None:
-        with contextlib.suppress(ConnectionError):
-            async for message in _messages(reader):
-                if message.get("type") == "stdin":
-                    stdin.write(_data(message))
-                    await stdin.drain()
-                elif message.get("type") == "stdin_end":
-                    stdin.close()
+async def _run_pipes(client: socket.socket, command: HostCommand) -> None:
+    async with (
+        _connection(client) as (reader, writer),
+        _session(
+            *command.argv,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+            cwd=command.directory,
+            env=None if command.environment is None else dict(command.environment),
+        ) as process,
+    ):
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        stdin = process.stdin
 
-    await _until_end(
-        process,
-        writer,
-        feed,
-        [forward("stdout", process.stdout), forward("stderr", process.stderr)],
-    )
+        async def forward(kind: str, stream: asyncio.StreamReader) -> None:
+            while data := await stream.read(_CHUNK):
+                writer.write(_output(kind, data))
+                await writer.drain()
+
+        async def feed() -> None:
+            with contextlib.suppress(ConnectionError):
+                async for message in _messages(reader):
+                    if message.get("type") == "stdin":
+                        stdin.write(_data(message))
+                        await stdin.drain()
+                    elif message.get("type") == "stdin_end":
+                        stdin.close()
+
+        await _until_end(
+            process,
+            writer,
+            feed,
+            [forward("stdout", process.stdout), forward("stderr", process.stderr)],
+        )
 
 
 async def _run_terminal(client: socket.socket, command: HostCommand) -> None:
-    reader, writer = await asyncio.open_connection(sock=client, limit=1 << 20)
     master, slave = os.openpty()
-    try:
-        process = await asyncio.create_subprocess_exec(
-            "setsid", "--ctty", "--wait", *command.argv,
-            stdin=slave, stdout=slave, stderr=slave, cwd=command.directory, process_group=0,
-            env=None if command.environment is None else dict(command.environment),
-        )  # fmt: skip
-    except BaseException:
-        os.close(master)
-        raise
-    finally:
-        os.close(slave)
-    loop = asyncio.get_running_loop()
-    screen = asyncio.StreamReader()
-    # The transport owns the descriptor from here.
-    transport, _ = await loop.connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(screen), os.fdopen(os.dup(master), "rb", 0)
-    )
+    with os.fdopen(master, "rb", 0) as terminal, os.fdopen(slave, "rb", 0) as inner:
+        async with (
+            _connection(client) as (reader, writer),
+            _session(
+                "setsid", "--ctty", "--wait", *command.argv,
+                stdin=inner, stdout=inner, stderr=inner, cwd=command.directory, process_group=0,
+                env=None if command.environment is None else dict(command.environment),
+            ) as process,
+        ):  # fmt: skip
+            inner.close()
+            screen = asyncio.StreamReader()
+            # The transport owns the copy of the descriptor.
+            transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+                lambda: asyncio.StreamReaderProtocol(screen), os.fdopen(os.dup(master), "rb", 0)
+            )
 
-    async def forward() -> None:
-        # A terminal whose last process is gone answers with an error instead of an end.
-        with contextlib.suppress(OSError):
-            while data := await screen.read(_CHUNK):
-                writer.write(_output("stdout", data))
-                await writer.drain()
+            async def forward() -> None:
+                # A terminal whose last process is gone answers with an error instead of an end.
+                with contextlib.suppress(OSError):
+                    while data := await screen.read(_CHUNK):
+                        writer.write(_output("stdout", data))
+                        await writer.drain()
 
-    async def feed() -> None:
-        if command.relays_terminal:
-            await _until_raw(master)
-        async for message in _messages(reader):
-            if message.get("type") == "stdin":
-                os.write(master, _data(message))
-            elif message.get("type") == "resize":
-                size = struct.pack(
-                    "HHHH", int(message.get("rows") or 24), int(message.get("columns") or 80), 0, 0
-                )
-                fcntl.ioctl(master, termios.TIOCSWINSZ, size)
+            async def feed() -> None:
+                if command.relays_terminal:
+                    await _until_raw(terminal.fileno())
+                async for message in _messages(reader):
+                    if message.get("type") == "stdin":
+                        os.write(terminal.fileno(), _data(message))
+                    elif message.get("type") == "resize":
+                        rows = int(message.get("rows") or 24)
+                        columns = int(message.get("columns") or 80)
+                        size = struct.pack("HHHH", rows, columns, 0, 0)
+                        fcntl.ioctl(terminal.fileno(), termios.TIOCSWINSZ, size)
 
-    try:
-        await _until_end(process, writer, feed, [forward()])
-    finally:
-        transport.close()
-        os.close(master)
+            try:
+                await _until_end(process, writer, feed, [forward()])
+            finally:
+                transport.close()
 
 
 async def _until_raw(terminal: int) -> None:
@@ -346,7 +389,7 @@ async def _until_raw(terminal: int) -> None:
 async def _until_end(
     process: asyncio.subprocess.Process, writer: asyncio.StreamWriter, feed: Any, outputs: list[Any]
 ) -> None:
-    """Run to the command's end; a client that goes away ends the command."""
+    """Run to the command's end, or until the client goes away."""
     # Ends when the client closes its side, or is gone.
     feeding = asyncio.create_task(feed())
     copying = asyncio.ensure_future(asyncio.gather(*outputs))
@@ -366,14 +409,9 @@ async def _until_end(
     except ConnectionError:
         log.info("A client went away from its command")
     finally:
-        if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-        await waiting
-        for work in (feeding, copying):
+        for work in (feeding, copying, waiting):
             work.cancel()
-        await asyncio.gather(feeding, copying, return_exceptions=True)
-        writer.close()
+        await asyncio.gather(feeding, copying, waiting, return_exceptions=True)
 
 
 async def _console(client: socket.socket, file: Path, *, follow: bool) -> None:
