@@ -462,12 +462,42 @@ class ExpressionCodegen:
         if key_code.literal and key_code.kinds == INTEGER and target.kinds & LIST:
             # A target of another kind would make Python warn about the subscript.
             read, test = self.twice(target)
+            lists = "is tuple" if self.frozen_data else "in y_LISTS"
             return Code(
-                f"({read}[{key_code.text}] if type({test}) is tuple "
+                f"({read}[{key_code.text}] if type({test}) {lists} "
                 f"and len({read}) > {key_code.text} "
                 f"else {slot}({self.rt}, {read}, {key_code.text}))"
             )
-        return Code(f"{slot}({self.rt}, {target.text}, {key_code.text})")
+        if target.literal or key_code.kinds & (INTEGER | STRING) == 0:
+            return Code(f"{slot}({self.rt}, {target.text}, {key_code.text})")
+        return self._index_in_place(slot, target, key_code)
+
+    def _index_in_place(self, slot: str, target: Code, key: Code) -> Code:
+        """`target[key]` for an integer in a list and a word in a mapping."""
+        read, test = self.twice(target)
+        if key.simple:
+            name, steps = key.text, ""
+        else:
+            # The key is evaluated after the target and before anything is looked at.
+            name = self.temporary()
+            steps = f"{test}, {name} := {key.text}, "
+            test = read
+        lists, mappings = "in y_LISTS", "in y_MAPPINGS"
+        if self.frozen_data:
+            lists, mappings = "is tuple", "is y_Frozen"
+        in_list = f"type({name}) is int and 0 <= {name} < len({read})"
+        in_mapping = f"type({name}) is str and {name} in {read}"
+        if key.kinds == INTEGER:
+            found = f"type({test}) {lists} and 0 <= {name} < len({read})"
+        elif key.kinds == STRING:
+            found = f"type({test}) {mappings} and {name} in {read}"
+        else:
+            found = (
+                f"({in_list}) if type({test}) {lists} "
+                f"else ({in_mapping}) if type({read}) {mappings} else False"
+            )
+        choice = f"{read}[{name}] if ({found}) else {slot}({self.rt}, {read}, {name})"
+        return Code(f"({steps}{choice})[-1]" if steps else f"({choice})")
 
     def _legacy_index(
         self, node: ast.Index, target: Code, item: ast.Expression, scope: Scope | None

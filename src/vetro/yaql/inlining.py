@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING
 
 from . import ast
 from .codes import Arguments, Code
-from .values import ANY, BOOLEAN, FUNCTION, HOST, INTEGER, LAZY, LIST, SCALAR, STRING
+from .errors import FormatException
+from .scopes import constant_text
+from .text import read_template
+from .values import ANY, BOOLEAN, FUNCTION, HOST, INTEGER, LAZY, LIST, REGEX, SCALAR, STRING
 
 if TYPE_CHECKING:
     from .codegen import ExpressionCodegen
@@ -193,20 +196,130 @@ def _substring(
     codes = arguments.codes
     if target.literal or target.kinds & STRING == 0 or not 1 <= len(codes) <= 2:
         return None
-    if not all(code.literal and code.text.isdecimal() and len(code.text) < 9 for code in codes):
+    if not all(code.kinds & INTEGER for code in codes):
         return None
-    start = int(codes[0].text)
-    end = str(start + int(codes[1].text)) if len(codes) == 2 else ""
-    read, bind = gen.twice(target)
+    # Everything is evaluated before anything is looked at.
+    steps: list[str] = []
+    names: list[str] = []
+    tests: list[str] = []
+    for code in (target, *codes):
+        if code.simple:
+            names.append(code.text)
+        else:
+            names.append(gen.temporary())
+            steps.append(f"{names[-1]} := {code.text}")
+    text, start = names[0], names[1]
+    tests.append(f"type({text}) is str and len({text}) < {_SHORT}")
+    for name, code in zip(names[1:], codes, strict=True):
+        if code.kinds != INTEGER:
+            tests.append(f"type({name}) is int")
+        if not code.literal:
+            tests.append(f"{name} >= 0")
+    end = f"{start} + {names[2]}" if len(codes) == 2 else ""
     slot = gen.slot("method", ("substring", arguments.shape, ()), node)
+    passed = "".join(f", {name}" for name in names[1:])
+    steps.append(
+        f"{text}[{start}:{end}] if {' and '.join(tests)} "
+        f"else {slot}({gen.rt}, {text}, None{passed})"
+    )
+    return Code(f"({', '.join(steps)})[-1]" if len(steps) > 1 else f"({steps[0]})", STRING | HOST)
+
+
+def _matches(
+    gen: ExpressionCodegen, target: Code, node: ast.MethodCall, arguments: Arguments
+) -> Code | None:
+    codes = arguments.codes
+    if target.literal or len(codes) != 1 or not codes[0].literal or codes[0].kinds != STRING:
+        return None
+    pattern = constant_text(node.arguments[0])
+    read, bind = gen.twice(target)
+    fast = gen.slot("match", ("=~", pattern), node)
+    slot = gen.slot("method", ("matches", ("",), ()), node)
     return Code(
-        f"({read}[{start}:{end}] if type({bind}) is str and len({read}) < {_SHORT} "
-        f"else {slot}({gen.rt}, {read}, None{arguments.joined()}))",
-        STRING | HOST,
+        f"({fast}({gen.rt}, {read}) if type({bind}) is str "
+        f"else {slot}({gen.rt}, {read}, None, {codes[0].text}))",
+        BOOLEAN | HOST,
     )
 
 
-_FUNCTIONS: dict[str, _Function] = {"str": _str, "len": _len, "list": _list, "bool": _bool}
+def _regex(gen: ExpressionCodegen, node: ast.Call, arguments: Arguments) -> Code | None:
+    codes = arguments.codes
+    if len(codes) != 1 or not codes[0].literal or codes[0].kinds != STRING:
+        return None
+    slot = gen.slot("pattern", (constant_text(node.arguments[0]),), node)
+    return Code(f"{slot}({gen.rt})", REGEX)
+
+
+def _format(gen: ExpressionCodegen, node: ast.Call, arguments: Arguments) -> Code | None:
+    """A constant template becomes one of Python's own, its values made text before."""
+    codes = arguments.codes
+    template = constant_text(node.arguments[0]) if codes and codes[0].literal else None
+    if template is None or len(template) > _SHORT:
+        return None
+    try:
+        places = read_template(template)
+    except FormatException:
+        return None
+    values = codes[1:]
+    if len(places) > 60 or any(
+        place.specification
+        or isinstance(place.field, str)
+        or (place.field is not None and place.field >= len(values))
+        for place in places
+    ):
+        return None
+    steps: list[str] = []
+    shown: list[str] = []
+    tests: list[str] = []
+    passed: list[str] = [codes[0].text]
+    for argument, code in zip(node.arguments[1:], values, strict=True):
+        if code.literal and code.kinds == STRING:
+            shown.append(_quoted(constant_text(argument) or ""))
+            passed.append(code.text)
+            continue
+        name = code.text
+        if not (code.literal or name.isidentifier()):
+            name = gen.temporary()
+            steps.append(f"{name} := {code.text}")
+        if not code.literal:
+            # Long texts and large numbers are counted by the function, others are written by it.
+            tests.append(
+                f"(type({name}) is str and len({name}) < {_SHORT} "
+                f"or type({name}) is int and -0xffffffff < {name} < 0xffffffff)"
+            )
+        elif code.kinds != INTEGER:
+            return None
+        shown.append(f"{{{name}}}")
+        passed.append(name)
+    made = "".join(
+        _quoted(place.before) + (shown[place.field] if isinstance(place.field, int) else "")
+        for place in places
+    )
+    slot = gen.slot("function", ("format", arguments.shape), node)
+    result = gen.temporary()
+    choice = (
+        f"({result} if len({result} := f'{made}') < {_SHORT} "
+        f"else y_checked_string({gen.rt}, {result}))"
+    )
+    if tests:
+        choice += f" if {' and '.join(tests)} else {slot}({gen.rt}, {', '.join(passed)})"
+    return Code(f"({', '.join(steps)}, {choice})[-1]" if steps else f"({choice})", STRING)
+
+
+def _quoted(text: str) -> str:
+    """Text inside the single quotes of an f-string."""
+    quoted = repr('"' + text)[2:-1]
+    return quoted.replace("{", "{{").replace("}", "}}")
+
+
+_FUNCTIONS: dict[str, _Function] = {
+    "str": _str,
+    "len": _len,
+    "list": _list,
+    "bool": _bool,
+    "regex": _regex,
+    "format": _format,
+}
 _METHODS: dict[str, _Method] = {
     "len": _len_method,
     "get": _get,
@@ -221,5 +334,6 @@ _METHODS: dict[str, _Method] = {
     "indexOf": _text_method("{0}.find({1})", 1, 1, INTEGER, counted=True),
     "split": _text_method("{0}.split({1})", 0, 1, LIST, counted=True),
     "replace": _replace,
+    "matches": _matches,
     "substring": _substring,
 }

@@ -262,6 +262,19 @@ matches = _matching("=~", True)
 matches_not = _matching("!~", False)
 
 
+def pattern_site(text: str) -> Callable[[Evaluation], Any]:
+    """`regex('pattern')` for one pattern; a malformed one fails when it is called."""
+    compiled: Any = None
+
+    def pattern(rt: Evaluation) -> Any:
+        nonlocal compiled
+        if compiled is None:
+            compiled = compile_pattern(text)
+        return compiled
+
+    return pattern
+
+
 def match_site(symbol: str, pattern_text: str) -> Callable[[Evaluation, Any], Any]:
     """`left =~ 'pattern'` for one pattern."""
     general = matches if symbol == "=~" else matches_not

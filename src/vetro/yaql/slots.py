@@ -72,9 +72,10 @@ PRELUDE: dict[str, Any] = {
 class Slot:
     """One slot: `kind` and `data` say what it is, `position` where it comes from.
 
-    Kinds: `operator` (symbol), `match` (symbol, pattern), `unary` (symbol), `property` (name),
-    `function` (name, shape), `method` (name, shape, lazy arguments), `runtime` (name of a function
-    of `runtime`), `value` (a constant); a host adds its own through `bind_slots(binders=…)`.
+    Kinds: `operator` (symbol), `match` (symbol, pattern), `pattern` (text), `unary` (symbol),
+    `property` (name), `function` (name, shape), `method` (name, shape, lazy arguments), `runtime`
+    (name of a function of `runtime`), `value` (a constant); a host adds its own through
+    `bind_slots(binders=…)`.
     """
 
     kind: str
@@ -92,6 +93,8 @@ def bind_slot(slot: Slot, library: Library) -> Any:
         )
     if kind == "match":
         return operators.match_site(data[0], data[1])
+    if kind == "pattern":
+        return operators.pattern_site(data[0])
     if kind == "unary":
         name = f"#unary_operator_{data[0]}"
         return operator_site(library, name, ("",), operators.UNARY.get(data[0]), slot.position)

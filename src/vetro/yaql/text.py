@@ -123,7 +123,7 @@ _SPECIFICATION = re.compile(
 _NAME = re.compile(r"\w+\Z")
 
 
-class _Placeholder(NamedTuple):
+class Placeholder(NamedTuple):
     """What follows a piece of plain text: the value of an index or a name, None at the end."""
 
     before: str
@@ -132,9 +132,9 @@ class _Placeholder(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def _read_template(template: str) -> tuple[_Placeholder, ...]:
+def read_template(template: str) -> tuple[Placeholder, ...]:
     """The placeholders of a template; raises `FormatException` when it is malformed."""
-    found: list[_Placeholder] = []
+    found: list[Placeholder] = []
     plain: list[str] = []
     next_index: int | None = 0
     at = 0
@@ -170,10 +170,10 @@ def _read_template(template: str) -> tuple[_Placeholder, ...]:
                 f"{token}: a placeholder names a value, not a part of one",
                 hint="compute the part in an argument",
             )
-        found.append(_Placeholder("".join(plain), field, specification))
+        found.append(Placeholder("".join(plain), field, specification))
         plain.clear()
     plain.append(template[at:])
-    found.append(_Placeholder("".join(plain), None, ""))
+    found.append(Placeholder("".join(plain), None, ""))
     return tuple(found)
 
 
@@ -187,7 +187,7 @@ def format_template(
     """
     parts: list[str] = []
     size = 0
-    read = _read_template if len(template) < _LONGEST_KEPT else _read_template.__wrapped__
+    read = read_template if len(template) < _LONGEST_KEPT else read_template.__wrapped__
     for before, field, specification in read(template):
         parts.append(before)
         if field is None:

@@ -86,6 +86,12 @@ class GuardedMatch:
         start, end = self.start(group), self.end(group)
         return None if start < 0 or end < 0 else self.string[start:end]
 
+    @property
+    def regs(self) -> tuple[tuple[int, int], ...]:
+        """Start and end of the match and of each group, -1 where it took no part."""
+        places = self._saved
+        return tuple((places[at], places[at + 1]) for at in range(0, len(places) - 1, 2))
+
     def groups(self) -> tuple[str | None, ...]:
         return tuple(self.group(number) for number in range(1, len(self._saved) // 2))
 

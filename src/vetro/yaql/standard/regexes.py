@@ -62,14 +62,15 @@ def matches_regex(rt: Evaluation, string: Text, regexp: RegularExpression) -> bo
     return search(rt, regexp, string) is not None
 
 
-def _group(found: Match, group: int | str) -> dict[str, Any]:
-    return {"value": found.group(group), "start": found.start(group), "end": found.end(group)}
-
-
 def _selected(found: Match, selector: Callable[..., Any]) -> Any:
-    count = len(found.groups())
-    named = {name: _group(found, name) for name in found.groupdict()}
-    return selector(*(_group(found, number) for number in range(count + 1)), **named)
+    groups = [
+        {"value": value, "start": start, "end": end}
+        for value, (start, end) in zip((found.group(), *found.groups()), found.regs, strict=True)
+    ]
+    names = found.re.groupindex
+    if not names:
+        return selector(*groups)
+    return selector(*groups, **{name: groups[number] for name, number in names.items()})
 
 
 @registry.method("search")
