@@ -337,3 +337,27 @@ async def test_an_allocation_that_fails_is_explained(lab: Any) -> None:
     (report,) = [one for one in lab.cloud.reports.full if one[1] == "warning"]
     assert report[2] == "No server has room for vm"
     assert "Servers with enough room: 0 left" in report[3]
+
+
+async def test_outputs_of_what_was_removed_go_with_it(lab: Any) -> None:
+    """Packages of the first release remove a resource and leave its outputs; the push succeeds."""
+    await lab.probe(GROUP + "- $stack.push()")
+    text = """
+    - $stack.updateTemplate({resources => {h => {type => 'OS::Neutron::SecurityGroup'}}})
+    - $stack.setTemplate(patch($stack.current(), {op => remove, path => '/Resources/g'}))
+    - $stack.push()
+    - Return: $stack.output()
+    """
+    assert await lab.probe(text) == {}
+    assert list(stack_of(lab).template["resources"]) == ["h"]
+
+
+async def test_an_output_of_what_never_was_is_an_error(lab: Any) -> None:
+    """A slip of the pen is not taken for a removal."""
+    said = await lab.probe(
+        GROUP + "- $stack.updateTemplate({outputs => {x => {value => {get_resource => gg}}}})\n"
+        "- $stack.push()",
+        fails=True,
+    )
+    assert "'x'" in said
+    assert "gg" in said

@@ -199,13 +199,17 @@ def choose_cidr(
     host_bits = math.ceil(math.log2(max_hosts))
     environment_bits = math.ceil(math.log2(max_environments))
     space = ipaddress.ip_network(f"{template}/{32 - host_bits - environment_bits}", strict=False)
-    used = [ipaddress.ip_network(one, strict=False) for one in taken]
+    used = [
+        (int(one.network_address), int(one.broadcast_address))
+        for one in (ipaddress.ip_network(text, strict=False) for text in taken)
+        if one.version == 4
+    ]
     count = 1 << environment_bits
     start = int.from_bytes(hashlib.sha256(net_id.encode()).digest()[:8], "big") % count
     for step in range(count):
         index = (start + step) % count
-        base = int(space.network_address) + (index << host_bits)
-        candidate = ipaddress.ip_network((base, 32 - host_bits))
-        if not any(candidate.overlaps(one) for one in used):
-            return str(candidate)
+        first = int(space.network_address) + (index << host_bits)
+        last = first + (1 << host_bits) - 1
+        if not any(low <= last and first <= high for low, high in used):
+            return str(ipaddress.ip_network((first, 32 - host_bits)))
     return None

@@ -55,15 +55,28 @@ class MemoryStore:
         self._next = 0
 
     async def find(self, project_id: str, name: str) -> StackRow | None:
+        row = self._row(project_id, name)
+        return None if row is None else self._judged(copy.deepcopy(row))
+
+    async def head(self, project_id: str, name: str) -> StackRow | None:
+        row = self._row(project_id, name)
+        if row is None:
+            return None
+        bare = replace(row, template={}, parameters={}, files={}, resources=[])
+        return self._judged(copy.deepcopy(bare))
+
+    def _row(self, project_id: str, name: str) -> StackRow | None:
         for row in self.stacks.values():
             if (row.project_id, row.name) == (project_id, name):
-                found = copy.deepcopy(row)
-                if found.status.in_progress and not self._is_held(found):
-                    action = found.status.value.removesuffix("_IN_PROGRESS")
-                    found.status = StackStatus(f"{action}_FAILED")
-                    found.reason = "The operation was interrupted before it was done"
-                return found
+                return row
         return None
+
+    def _judged(self, found: StackRow) -> StackRow:
+        if found.status.in_progress and not self._is_held(found):
+            action = found.status.value.removesuffix("_IN_PROGRESS")
+            found.status = StackStatus(f"{action}_FAILED")
+            found.reason = "The operation was interrupted before it was done"
+        return found
 
     async def create(self, row: StackRow, owner: str, seconds: float) -> Hold:
         if await self.find(row.project_id, row.name) is not None:

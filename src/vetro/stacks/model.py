@@ -140,6 +140,11 @@ class Stacks(Protocol):
         """The stack, or None. A deleted stack is gone."""
         ...
 
+    async def head(self, project_id: str, name: str) -> Stack | None:
+        """The stack as `get` gives it but without template, parameters and resources: its state and
+        outputs, which a deployment reads once for every machine."""
+        ...
+
     async def create(
         self,
         project_id: str,

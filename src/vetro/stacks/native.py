@@ -62,6 +62,11 @@ class StackEngine:
         row = await self._store.find(project_id, name)
         return None if row is None else row.snapshot()
 
+    async def head(self, project_id: str, name: str) -> Stack | None:
+        """State and outputs; see `Stacks.head`."""
+        row = await self._store.head(project_id, name)
+        return None if row is None else row.snapshot()
+
     async def create(
         self,
         project_id: str,

@@ -91,6 +91,10 @@ class StackStore(Protocol):
 
     async def find(self, project_id: str, name: str) -> StackRow | None: ...
 
+    async def head(self, project_id: str, name: str) -> StackRow | None:
+        """A stack without its template, parameters, files and resources."""
+        ...
+
     async def create(self, row: StackRow, owner: str, seconds: float) -> Hold:
         """Store a new stack and take hold of it. Raises `StackExists`."""
         ...

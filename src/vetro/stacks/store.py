@@ -69,6 +69,22 @@ class DatabaseStore:
                 .order_by(tables.resources.c.id)
             )
             stack = _stack(row, [_resource(one) for one in resources])
+        return self._judged(stack)
+
+    @_uncut
+    async def head(self, project_id: str, name: str) -> StackRow | None:
+        """A stack without its template, parameters, files and resources."""
+        table = tables.stacks
+        left_out = ("template", "parameters", "files", "environment")
+        columns = [column for column in table.c if column.name not in left_out]
+        async with self._db.read() as tx:
+            found = await tx.execute(
+                select(*columns).where(table.c.project_id == project_id, table.c.name == name)
+            )
+            row = found.first()
+        return None if row is None else self._judged(_stack(row, []))
+
+    def _judged(self, stack: StackRow) -> StackRow:
         if stack.status.in_progress and not self._is_held(stack):
             action = stack.status.value.removesuffix("_IN_PROGRESS")
             stack.status = StackStatus(f"{action}_FAILED")
@@ -277,10 +293,11 @@ def _stack(row: Any, resources: list[ResourceRow]) -> StackRow:
         status=StackStatus(row.status),
         reason=row.reason,
         waiting_on=row.waiting_on,
-        template=row.template,
-        parameters=row.parameters,
-        files=row.files,
-        environment=row.environment,
+        # The head of a stack is read without these.
+        template=getattr(row, "template", {}),
+        parameters=getattr(row, "parameters", {}),
+        files=getattr(row, "files", {}),
+        environment=getattr(row, "environment", None),
         tags=row.tags,
         outputs=row.outputs,
         created=row.created_at,

@@ -100,9 +100,8 @@ class HeatStack:
 
     def _wanted(self) -> Json:
         """Everything that a push carries."""
-        return copy.deepcopy(
-            [self._complete_template(), self._parameters, self._files, self._environment]
-        )
+        # No copies: what a template is made of is never changed in place, only replaced.
+        return [self._complete_template(), self._parameters, self._files, self._environment]
 
     def parameters(self, ctx: CallContext) -> Json:
         """The template's parameters."""
@@ -260,12 +259,12 @@ class HeatStack:
             push.done.set()
 
     def _complete_template(self) -> dict[str, Json]:
-        template = copy.deepcopy(self._template or {})
+        template = dict(self._template or {})
         if not is_cfn(template):
             template.setdefault("heat_template_version", VERSION)
         if self._description and "Description" not in template:
             template.setdefault("description", self._description)
-        return template
+        return without_orphans(template, self._content[0] if self._content else {})
 
     def _push_revision(self, ctx: CallContext, template: dict[str, Json]) -> None:
         services = services_of(ctx)
@@ -287,7 +286,7 @@ class HeatStack:
     async def _apply(
         self, services: EngineServices, template: dict[str, Json], options: dict[str, Any]
     ) -> None:
-        stack = await self._get(services)
+        stack = await self._get(services, head=True)
         if not section(template, "resources"):
             if stack is not None:
                 await self._delete(services)
@@ -311,12 +310,13 @@ class HeatStack:
         text = f"Unexpected stack state {stack.status.value}: {stack.reason}"
         raise StackFailed(text, extra)
 
-    async def _get(self, services: EngineServices) -> Stack | None:
+    async def _get(self, services: EngineServices, *, head: bool = False) -> Stack | None:
         """The stack, settled. A back end that is not reached is asked again a few times."""
+        read = services.stacks.head if head else services.stacks.get
         delays = iter(RETRY_SECONDS)
         while True:
             try:
-                stack = await services.stacks.get(services.project_id, self._name)
+                stack = await read(services.project_id, self._name)
             except ConnectionError as error:
                 delay = next(delays, None)
                 if delay is None:
@@ -356,7 +356,7 @@ class HeatStack:
         services = services_of(ctx)
 
         async def fetch() -> Json:
-            stack = await self._get(services)
+            stack = await self._get(services, head=True)
             return stack.outputs if stack is not None else {}
 
         return ctx.effect("stack.output", {"stack": self._name}, fetch)
@@ -393,6 +393,35 @@ def _without(
                 entries = cast("dict[str, Json]", body)
                 result[key] = {k: v for k, v in entries.items() if k not in names}
     return result
+
+
+def without_orphans(template: dict[str, Json], before: dict[str, Json]) -> dict[str, Json]:
+    """A template without outputs of resources that were taken out of it.
+
+    Packages of the first release remove a machine and leave its outputs. What never was there is a
+    mistake, and stays for the back end to complain of.
+    """
+    gone = section(before, "resources").keys() - section(template, "resources").keys()
+    outputs = section(template, "outputs")
+    orphans = [name for name, body in outputs.items() if gone and gone & _named(body)]
+    return _without(template, [], orphans) if orphans else template
+
+
+def _named(value: Json) -> set[str]:
+    """The resources that a value refers to."""
+    if isinstance(value, list):
+        return {name for item in cast("list[Json]", value) for name in _named(item)}
+    if not isinstance(value, dict):
+        return set()
+    found: set[str] = set()
+    for key, item in cast("dict[str, Json]", value).items():
+        if key in ("get_resource", "Ref") and isinstance(item, str):
+            found.add(item)
+        elif key in ("get_attr", "Fn::GetAtt") and isinstance(item, list) and item:
+            found.add(str(cast("list[Json]", item)[0]))
+        else:
+            found |= _named(item)
+    return found
 
 
 def placement_steps(steps: Json) -> str:
