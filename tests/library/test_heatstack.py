@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -361,3 +362,57 @@ async def test_an_output_of_what_never_was_is_an_error(lab: Any) -> None:
     )
     assert "'x'" in said
     assert "gg" in said
+
+
+@pytest.mark.parametrize(
+    ("template", "operation", "path"),
+    [
+        ({"resources": {"g": {"type": "T"}}}, "remove", "/Resources/g"),
+        ({"resources": {"g": {"properties": {"a": 1}}}}, "remove", "/Resources/g/Properties/a"),
+        ({"Resources": {"g": {"Properties": {"a": 1}}}}, "remove", "/resources/g/properties/a"),
+        ({"outputs": {"o": {"value": 1}}}, "remove", "/Outputs/o/Value"),
+        ({"Parameters": {"p": {}}}, "remove", "/parameters/p"),
+        ({"resources": {"g": {"properties": {}}}}, "add", "/Resources/g/Properties/b"),
+    ],
+)
+async def test_a_patch_may_use_the_other_spelling(
+    lab: Any, template: dict[str, Any], operation: str, path: str
+) -> None:
+    """A pointer into a section that the template spells differently finds it (§9)."""
+    given = f"{{op => {operation}, path => '{path}', value => 2}}"
+    lines = f"- $t: {json.dumps(template)}\n- Return: patch($t, {given})"
+    patched = await lab.probe(lines)
+    assert patched != template
+    assert set(patched) == set(template)
+
+
+async def test_a_patch_elsewhere_keeps_its_spelling(lab: Any) -> None:
+    """What is no template's section, and what has both spellings, is taken by its letters."""
+    lines = """
+    - $data: {resources: {a: 1}, Resources: {a: 2}, size: 3}
+    - $one: patch($data, {op => remove, path => '/Resources/a'})
+    - Return: patch($one, {op => remove, path => '/Size'})
+    """
+    assert await lab.probe(lines) == {"resources": {"a": 1}, "Resources": {}, "size": 3}
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        {"op": "remove", "path": "/b"},
+        {"op": "remove", "path": "/list/9"},
+        {"op": "replace", "path": "/b", "value": 1},
+        {"op": "move", "from": "/b", "path": "/c"},
+        {"op": "remove", "path": "/a/b/c"},
+        {"op": "remove", "path": "/text/0"},
+    ],
+)
+async def test_a_patch_that_leads_nowhere_changes_nothing(
+    lab: Any, operation: dict[str, Any]
+) -> None:
+    """A missing pointer leaves the object as it is, whichever step is missing (§11)."""
+    data = {"a": {}, "list": [1], "text": "x"}
+    found = await lab.probe(
+        f"- $t: {json.dumps(data)}\n- $o: {json.dumps(operation)}\n- Return: patch($t, $o)"
+    )
+    assert found == data
