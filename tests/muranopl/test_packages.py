@@ -2,8 +2,13 @@
 
 import pytest
 
-from vetro.muranopl import MuranoError, Runtime
-from vetro.muranopl.errors import NoClassFound, NoPackageFound, PackageFormatError
+from vetro.muranopl import MuranoError, Runtime, Version, VersionSpec
+from vetro.muranopl.errors import (
+    NoClassFound,
+    NoPackageForClassFound,
+    NoPackageFound,
+    PackageFormatError,
+)
 
 LIB = """
 Namespaces: {=: lib}
@@ -242,3 +247,61 @@ def test_a_manifest_says_where_it_is_wrong(tmp_path):
     with pytest.raises(PackageFormatError) as caught:
         DirectoryPackage(tmp_path)
     assert caught.value.position.line == 2
+
+
+class Shelf:
+    """A resolver with packages that nobody has added."""
+
+    def __init__(self, *sources):
+        self.sources = sources
+
+    def find_package(self, name, spec, project_id):
+        found = [s for s in self.sources if s.full_name == name and self.fits(s, spec)]
+        return found[0] if found else None
+
+    def find_class(self, name, spec, project_id):
+        found = [s for s in self.sources if name in s.classes and self.fits(s, spec)]
+        return found[0] if found else None
+
+    def fits(self, source, spec):
+        return Version.parse(source.version) in VersionSpec(spec)
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_class_in_other_versions_only_says_where_it_is(package, is_known):
+    """A model without a version, or with one that is not there, hears package, versions, remedy."""
+    held = package("lib", LIB, version="1.2.0")
+    runtime = Runtime(resolver=None if is_known else Shelf(held))
+    if is_known:
+        runtime.add_package(held)
+        runtime.add_package(package("lib", LIB, version="2.0.0"))
+    newest = "2.0.0" if is_known else "1.2.0"
+    for header in ({"type": "lib.Thing"}, {"type": "lib.Thing", "classVersion": "7"}):
+        with pytest.raises(NoPackageForClassFound) as caught:
+            runtime.session().load({"Objects": {"?": {"id": "a", **header}}})
+        assert 'Package for class "lib.Thing"' in caught.value.message
+        assert "the class is in lib 1.2.0" in caught.value.hint
+        assert f"write lib.Thing/{newest}" in caught.value.hint
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_package_in_other_versions_only_says_in_which(package, is_known):
+    """A requirement that no version satisfies names those that are there."""
+    held = package("lib", LIB, version="1.2.0")
+    runtime = Runtime(resolver=None if is_known else Shelf(held))
+    if is_known:
+        runtime.add_package(held)
+    runtime.add_package(package("app", APP, requirements={"lib": "7"}))
+    with pytest.raises(NoPackageFound) as caught:
+        runtime.session().call("app.Main", "which")
+    assert caught.value.hint == "it is there in version 1.2.0"
+
+
+def test_a_class_of_a_package_that_is_not_required_says_what_to_require(package):
+    """The hint is the line of the manifest."""
+    runtime = Runtime()
+    runtime.add_package(package("lib", LIB, version="1.2.0"))
+    runtime.add_package(package("app", APP))
+    with pytest.raises(NoClassFound) as caught:
+        runtime.session().call("app.Main", "which")
+    assert "add `lib: 1.2.0` to Require in the manifest of app" in caught.value.hint

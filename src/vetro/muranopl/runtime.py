@@ -245,7 +245,18 @@ class Runtime:
             source = self.resolver.find_package(name, str(spec), project_id)
             if source is not None:
                 return self._added(source)
-        raise NoPackageFound(f'Package "{name}" ({spec}) is not found')
+        raise NoPackageFound(
+            f'Package "{name}" ({spec}) is not found', hint=self._package_versions(name, project_id)
+        )
+
+    def _package_versions(self, name: str, project_id: str | None) -> str | None:
+        """A hint for a package that is there, but in no version that was asked for."""
+        versions = [str(version) for version in self._packages.get(name, {})]
+        if not versions and self.resolver is not None:
+            source = self.resolver.find_package(name, "*", project_id)
+            if source is not None:
+                versions.append(source.version)
+        return f"it is there in version {', '.join(versions)}" if versions else None
 
     def _added(self, source: PackageSource) -> MuranoPackage:
         known = self._packages.get(source.full_name, {}).get(Version.parse(source.version))
@@ -308,7 +319,8 @@ class Runtime:
         if found is None:
             looked_in = ", ".join(f"{item.name}/{item.version}" for item in self._visible(package))
             raise NoClassFound(
-                f'Class "{name}" is not found in {looked_in}', hint=self.close_class_names(name)
+                f'Class "{name}" is not found in {looked_in}',
+                hint=self._not_required(package, name) or self.close_class_names(name),
             )
         if spec is None:
             package.found[name] = found
@@ -499,18 +511,44 @@ class Runtime:
             raise NoPackageForClassFound(
                 f'Package for class "{name}" ({spec}) is not found',
                 names=(*NoPackageForClassFound("").names, *NoClassFound("").names),
-                hint=self._other_versions(name) or self.close_class_names(name),
+                hint=self._other_versions(name, package, project_id)
+                or self.close_class_names(name),
             )
         return found
 
-    def _other_versions(self, name: str) -> str | None:
+    def _other_versions(self, name: str, package: str | None, project_id: str | None) -> str | None:
         """A hint for a class that is there, but in no version that was asked for."""
-        versions = [item.version for item in self.packages if name in item.class_files]
-        if not versions:
+        homes = {
+            (item.name, item.semantic_version): None
+            for item in self.packages
+            if name in item.class_files and package in (None, item.name)
+        }
+        if not homes and self.resolver is not None:
+            source = (
+                self.resolver.find_class(name, "*", project_id)
+                if package is None
+                else self.resolver.find_package(package, "*", project_id)
+            )
+            if source is not None and name in source.classes:
+                homes[source.full_name, Version.parse(source.version)] = None
+        if not homes:
             return None
+        places = ", ".join(f"{home} {version}" for home, version in homes)
+        newest = max(version for _, version in homes)
         return (
-            f"it is there in {', '.join(versions)}: write {name}/{versions[-1]}, "
-            "since a type without a version means 0.x"
+            f"the class is in {places}: write {name}/{newest} as the type, or "
+            f"classVersion: {newest}; without a version 0.x is meant"
+        )
+
+    def _not_required(self, package: MuranoPackage, name: str) -> str | None:
+        """A hint for a class of a package that is there, but not required."""
+        homes = [item for item in self.packages if name in item.class_files]
+        if not homes:
+            return None
+        home = homes[-1]
+        return (
+            f"it is in package {home.name} {home.version}: add `{home.name}: "
+            f"{home.semantic_version}` to Require in the manifest of {package.name}"
         )
 
     def close_class_names(self, name: str) -> str | None:
