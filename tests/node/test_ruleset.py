@@ -89,7 +89,8 @@ def test_an_interface_may_only_speak_as_itself() -> None:
     text = render(parse(state(nics=nics), "vt"), "vt")
     lines = rules(text, "from_vtv3e010203")
     assert lines[0] == "ether saddr != fa:16:3e:01:02:03 drop"
-    assert lines[1] == "ether type ip ip saddr { 10.0.0.5, 10.0.0.100/32 } accept"
+    assert lines[1] == "ether type ip udp sport 67 drop"
+    assert lines[2] == "ether type ip ip saddr { 10.0.0.5, 10.0.0.100/32 } accept"
     assert lines[-1] == "drop"
 
 

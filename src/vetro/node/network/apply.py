@@ -17,7 +17,8 @@ import structlog
 from vetro.node.commands import run
 from vetro.node.errors import CommandFailed, NetworkError
 from vetro.node.files import read_json, write_json
-from vetro.node.network.names import external_name, ours
+from vetro.node.network import fabric
+from vetro.node.network.names import external_name, is_instance, ours
 from vetro.node.network.ruleset import render
 from vetro.node.network.state import State, parse
 
@@ -83,17 +84,25 @@ class NetworkApplier:
         state = parse(value, self._prefix)
         await self._make_filter_available(state)
         try:
-            links, neighbours = await asyncio.gather(
+            links, neighbours, peers = await asyncio.gather(
                 run("ip", "-j", "-d", "address", "show"),
                 run("ip", "-j", "neighbour", "show", "nud", "permanent"),
+                run("bridge", "-j", "fdb", "show"),
             )
-            commands, kept = link_commands(state, self._prefix, msgspec.json.decode(links.output))
+            current = msgspec.json.decode(links.output)
+            commands, kept = link_commands(state, self._prefix, current)
+            present = {str(link["ifname"]): link for link in current}
+            commands += fabric.gateway_commands(state, present)
+            commands += fabric.tunnel_commands(state, self._prefix, present, self._underlay)
+            commands += fabric.uplink_commands(state, self._prefix, current, self._uplink)
             commands += neighbour_commands(
                 state, self._prefix, msgspec.json.decode(neighbours.output or "[]")
             )
             # The rules come first: an instance is never reachable without its groups.
             await run("nft", "-f", "-", stdin=render(state, self._prefix).encode())
-            await _batch(commands)
+            await _batch("ip", commands)
+            known = msgspec.json.decode(peers.output or "[]")
+            await _batch("bridge", fabric.peer_commands(state, self._prefix, known))
         except CommandFailed as error:
             raise NetworkError(f"The networks of version {state.version}: {error}") from error
         return kept
@@ -148,8 +157,10 @@ def link_commands(
     Also the names of bridges that are not wanted but still have instances on them: they stay.
     """
     wanted: dict[str, tuple[int, list[str]]] = {
-        n.bridge: (n.mtu, [f"{n.gateway}/{n.cidr.prefixlen}"]) for n in state.networks
+        n.bridge: (n.mtu, [] if n.uplink else [f"{n.gateway}/{n.cidr.prefixlen}"])
+        for n in state.networks
     }
+    others = fabric.wanted_links(state, prefix)
     floating = [f"{address}/32" for address in sorted(state.floating)]
     if state.external_gateway is not None:
         floating.insert(0, f"{state.external_gateway}/32")
@@ -159,11 +170,12 @@ def link_commands(
     present: dict[str, dict[str, Any]] = {
         str(link["ifname"]): link for link in current if ours(prefix, str(link["ifname"]))
     }
-    ports = {link.get("master") for link in current}
+    # Tunnels, VLANs and the machine's own interfaces are no reason to keep a bridge.
+    ports = {link.get("master") for link in current if is_instance(prefix, str(link["ifname"]))}
     commands: list[str] = []
     kept: list[str] = []
     for name in present:
-        if name not in wanted:
+        if name not in wanted and name not in others:
             if name in ports:
                 kept.append(str(name))
             else:
@@ -198,6 +210,6 @@ def link_commands(
     return commands, sorted(kept)
 
 
-async def _batch(commands: list[str]) -> None:
+async def _batch(tool: str, commands: list[str]) -> None:
     if commands:
-        await run("ip", "-batch", "-", stdin="".join(f"{c}\n" for c in commands).encode())
+        await run(tool, "-batch", "-", stdin="".join(f"{c}\n" for c in commands).encode())

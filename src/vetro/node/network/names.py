@@ -15,14 +15,35 @@ def host_interface_name(prefix: str, mac: str) -> str:
     return f"{prefix}v{_hex(mac)[-8:]}"
 
 
+def is_instance(prefix: str, name: str) -> bool:
+    """Whether an interface is the host's end of an instance's."""
+    return bool(re.fullmatch(rf"{prefix}v[0-9a-f]{{8}}", name))
+
+
 def external_name(prefix: str) -> str:
     """The interface that carries floating addresses."""
     return f"{prefix}ext"
 
 
+def tunnel_name(prefix: str, network_uuid: str) -> str:
+    """The tunnel of a fabric to other nodes: ``<prefix>x`` and the bridge's digits."""
+    return f"{prefix}x{_hex(network_uuid)[:8]}"
+
+
+def vlan_name(prefix: str, network_uuid: str) -> str:
+    """A network's VLAN on one of the machine's interfaces: ``<prefix>l`` and the bridge's digits."""
+    return f"{prefix}l{_hex(network_uuid)[:8]}"
+
+
+def gateway_mac(network_uuid: str) -> str:
+    """The address of a fabric's gateway, the same on every node: guests may move between them."""
+    digits = _hex(network_uuid).ljust(10, "0")[:10]
+    return ":".join(["02", *(digits[i : i + 2] for i in range(0, 10, 2))])
+
+
 def ours(prefix: str, name: str) -> bool:
     """Whether an agent with ``prefix`` made the interface ``name``."""
-    return bool(re.fullmatch(rf"{prefix}(b[0-9a-f]{{8}}|ext)", name))
+    return bool(re.fullmatch(rf"{prefix}([bxl][0-9a-f]{{8}}|ext)", name))
 
 
 def _hex(text: str) -> str:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from vetro.node.network import fabric
 from vetro.node.network.state import Port, Rule, State
 
 _TCP, _UDP, _ICMP, _SCTP = 6, 17, 1, 132
@@ -70,7 +71,8 @@ def _inet(state: State, name: str) -> str:
         kind="map",
     )  # fmt: skip
     for group in referenced:
-        members = sorted({port.ip for port in state.ports if group in port.security_groups})
+        here = {port.ip for port in state.ports if group in port.security_groups}
+        members = sorted(here | {*state.members.get(group, ())})
         lines += _set(_group_set(group), "ipv4_addr", [str(ip) for ip in members])
     for port in guarded:
         lines += _block(f"chain {_chain('in', port)}", _port_rules(state, port, ingress=True))
@@ -91,6 +93,11 @@ def _inet(state: State, name: str) -> str:
     lines += _block("chain forward", _forward(state))
     lines += _block("chain to_instances", _to_instances(guarded))
     lines += _block("chain postrouting", _postrouting(state))
+    tunnelled = fabric.input_rules(state)
+    if tunnelled:
+        lines += _block(
+            "chain input", ["type filter hook input priority 0; policy accept;", *tunnelled]
+        )
     return "\n".join(_block(f"table inet {name}", lines)) + "\n"
 
 
@@ -215,6 +222,36 @@ def _postrouting(state: State) -> list[str]:
     return lines
 
 
+def _from_port(port: Port, own: str) -> list[str]:
+    """What an interface may send, by its addresses and what it is permitted beyond them."""
+    lines: list[str] = []
+    anybody = "allow_mac_spoofing" in port.permits
+    if not anybody:
+        lines.append(f"ether saddr != {port.mac} drop")
+    if port.blocked_ports:
+        ports = ", ".join(str(number) for number in sorted(set(port.blocked_ports)))
+        lines += [
+            f"ether type ip {transport} dport {{ {ports} }} drop" for transport in ("tcp", "udp")
+        ]
+    if "allow_dhcp_spoofing" not in port.permits:
+        lines.append("ether type ip udp sport 67 drop")
+    if "allow_ip_spoofing" in port.permits:
+        lines.append("ether type { ip, arp } accept")
+    else:
+        hardware = "" if anybody else f"arp saddr ether {port.mac} "
+        lines += [
+            f"ether type ip ip saddr {{ {own} }} accept",
+            f"ether type arp {hardware}arp saddr ip {{ {own} }} accept",
+            # An address that is being looked for before use (duplicate detection).
+            f"ether type arp {hardware}arp saddr ip 0.0.0.0 accept",
+        ]
+    if "allow_restricted_traffic" not in port.permits:
+        lines.append("drop")
+    else:
+        lines += ["ether type { ip, arp } drop", "accept"]
+    return lines
+
+
 def _bridge(state: State, name: str, prefix: str) -> str:
     lines: list[str] = []
     for port in state.ports:
@@ -222,23 +259,23 @@ def _bridge(state: State, name: str, prefix: str) -> str:
         own = ", ".join(addresses)
         lines += _block(
             f"chain {_chain('from', port)}",
-            [
-                f"ether saddr != {port.mac} drop",
-                f"ether type ip ip saddr {{ {own} }} accept",
-                f"ether type arp arp saddr ether {port.mac} arp saddr ip {{ {own} }} accept",
-                # An address that is being looked for before use (duplicate detection).
-                f"ether type arp arp saddr ether {port.mac} arp saddr ip 0.0.0.0 accept",
-                "drop",
-            ],
+            _from_port(port, own),
         )
     jumps = ", ".join(f'"{p.host_interface}" : jump {_chain("from", p)}' for p in state.ports)
     lines += _block(
         "chain prerouting",
         [
             "type filter hook prerouting priority -300; policy accept;",
+            *fabric.entry_rules(state, prefix),
             *([f"iifname vmap {{ {jumps} }}"] if state.ports else []),
             # An interface nobody told us about may say nothing.
             f'iifname "{prefix}v*" drop',
         ],
     )
+    staying = fabric.tunnel_rules(state, prefix)
+    if staying:
+        lines += _block(
+            "chain postrouting",
+            ["type filter hook postrouting priority 0; policy accept;", *staying],
+        )
     return "\n".join(_block(f"table bridge {name}", lines)) + "\n"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from vetro.node.errors import NetworkError
@@ -20,7 +20,11 @@ _PROTOCOLS = {"tcp": 6, "udp": 17, "icmp": 1, "icmpv6": 58, "ipv6-icmp": 58, "sc
 
 @dataclass(frozen=True)
 class Network:
-    """A network of this node: its bridge carries ``gateway``."""
+    """A network of this node: its bridge carries ``gateway``, unless the network has an ``uplink``.
+
+    ``vni``, ``remotes``: the fabric's number and the other nodes that have it (VXLAN); 0: this node
+    alone. ``uplink``: NIC tag and VLAN (0: untagged) of the machine's interface the network is on.
+    """
 
     uuid: str
     name: str
@@ -29,6 +33,9 @@ class Network:
     gateway: ipaddress.IPv4Address
     mtu: int
     masquerade: bool
+    vni: int = 0
+    remotes: tuple[ipaddress.IPv4Address, ...] = ()
+    uplink: tuple[str, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -41,6 +48,15 @@ class Port:
     ip: ipaddress.IPv4Address
     allowed: tuple[ipaddress.IPv4Network, ...]
     security_groups: tuple[str, ...]
+    permits: frozenset[str] = frozenset()
+    blocked_ports: tuple[int, ...] = ()
+
+
+#: What an interface may be permitted beyond its own addresses (§7 of the agent spec).
+PERMITS = (
+    "allow_ip_spoofing", "allow_mac_spoofing", "allow_dhcp_spoofing", "allow_restricted_traffic",
+    "allow_unfiltered_promisc",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -56,7 +72,10 @@ class Rule:
 
 @dataclass(frozen=True)
 class State:
-    """The whole wanted state. ``groups``: IPv4 rules by group uuid; ``floating``: address → fixed."""
+    """The whole wanted state. ``groups``: IPv4 rules by group uuid; ``floating``: address → fixed.
+
+    ``members``: addresses of a group's instances on other nodes.
+    """
 
     version: int
     external: ipaddress.IPv4Network | None
@@ -65,6 +84,9 @@ class State:
     ports: tuple[Port, ...]
     groups: Mapping[str, tuple[Rule, ...]]
     floating: Mapping[ipaddress.IPv4Address, ipaddress.IPv4Address]
+    members: Mapping[str, tuple[ipaddress.IPv4Address, ...]] = field(
+        default_factory=dict[str, tuple[ipaddress.IPv4Address, ...]]
+    )
 
 
 EMPTY = State(0, None, None, (), (), {}, {})
@@ -83,6 +105,10 @@ def parse(value: Mapping[str, Any], prefix: str) -> State:
                 raise NetworkError(
                     f"Networks {other.name} ({other.cidr}) and {network.name} ({network.cidr})"
                     " overlap: one machine cannot route both"
+                )
+            if network.vni and network.vni == other.vni:
+                raise NetworkError(
+                    f"Networks {other.uuid} and {network.uuid} share a fabric number"
                 )
             if network.bridge == other.bridge:
                 raise NetworkError(f"Networks {other.uuid} and {network.uuid} share a bridge name")
@@ -110,6 +136,13 @@ def parse(value: Mapping[str, Any], prefix: str) -> State:
         ports=tuple(ports),
         groups=groups,
         floating=floating,
+        members={
+            str(item.get("uuid")): tuple(
+                _address(one, f"security_groups[{i}].members")
+                for one in _array(item.get("members"), f"security_groups[{i}].members")
+            )
+            for i, item in _items(value, "security_groups")
+        },
     )
 
 
@@ -168,8 +201,29 @@ def _network(item: Mapping[str, Any], prefix: str, where: str) -> Network:
         cidr=cidr,
         gateway=gateway,
         mtu=mtu,
-        masquerade=bool(item.get("masquerade", True)),
+        masquerade=bool(item.get("masquerade", True)) and not item.get("uplink"),
+        vni=_vni(item.get("vni"), where),
+        remotes=tuple(
+            _address(one, f"{where}.remotes")
+            for one in _array(item.get("remotes"), f"{where}.remotes")
+        ),
+        uplink=_uplink(item.get("uplink"), where),
     )
+
+
+def _vni(value: object, where: str) -> int:
+    number = _number(value, f"{where}.vni", limit=2**24 - 1)
+    return number or 0
+
+
+def _uplink(value: object, where: str) -> tuple[str, int] | None:
+    given = _object(value, f"{where}.uplink")
+    if not given:
+        return None
+    tag = str(given.get("nic_tag") or "")
+    if not re.fullmatch(r"[A-Za-z0-9_.-]{1,31}", tag):
+        raise NetworkError(f"{where}.uplink.nic_tag: '{tag}' is not the name of a tag")
+    return tag, _number(given.get("vlan_id"), f"{where}.uplink.vlan_id", limit=4094) or 0
 
 
 def _port(
@@ -195,6 +249,12 @@ def _port(
         ),
         security_groups=tuple(
             str(group) for group in _array(item.get("security_groups"), f"{where}.security_groups")
+        ),
+        permits=frozenset(name for name in PERMITS if item.get(name) in (True, "true")),
+        blocked_ports=tuple(
+            number
+            for one in _array(item.get("blocked_outgoing_ports"), f"{where}.blocked_outgoing_ports")
+            if (number := _number(one, f"{where}.blocked_outgoing_ports")) is not None
         ),
     )
 
@@ -237,10 +297,10 @@ def _protocol(value: object, where: str) -> int | None:
     raise NetworkError(f"{where}.protocol: '{value}' is not a protocol")
 
 
-def _number(value: object, where: str) -> int | None:
+def _number(value: object, where: str, limit: int = 65535) -> int | None:
     if value is None or value in ("", -1, "-1"):
         return None
     text = str(value)
-    if not text.isdigit() or int(text) > 65535:
-        raise NetworkError(f"{where}: '{value}' is not between 0 and 65535")
+    if not text.isdigit() or int(text) > limit:
+        raise NetworkError(f"{where}: '{value}' is not between 0 and {limit}")
     return int(text)
