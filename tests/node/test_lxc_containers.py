@@ -569,14 +569,14 @@ async def test_applying_again_changes_nothing(
 
     nic = containers.nic(5)
     await containers.apply([nic])
-    batches: list[list[str]] = []
+    batches: list[tuple[str, list[str]]] = []
 
-    async def watch(commands: list[str]) -> None:
-        batches.append(commands)
+    async def watch(tool: str, commands: list[str]) -> None:
+        batches.append((tool, commands))
 
     monkeypatch.setattr(apply, "_batch", watch)
     assert (await containers.apply([nic]))["applied"] is True
-    assert batches == [[]]
+    assert batches == [("ip", []), ("bridge", [])]
     old = await containers.network.apply({"version": 1})
     assert old == {"version": 2, "applied": False, "kept": []}
 
