@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from vetro.yaql import ast
@@ -13,6 +12,7 @@ from .declarations import ClassDeclaration, Finding
 from .errors import MuranoError, Position
 from .expressions import ClassScope
 from .methodcode import flatten
+from .records import field_names
 from .sites import named_type
 from .statements import Statement, Switch, parse_body
 from .traces import CodeUnit
@@ -127,7 +127,7 @@ def _evaluated(type_: MuranoType) -> list[Node]:
 def _values_of(statement: Statement) -> list[Node]:
     if isinstance(statement, Switch):
         return [key for key, _ in statement.cases]
-    values = [getattr(statement, item.name) for item in fields(statement)]
+    values = [getattr(statement, name) for name in field_names(statement)]
     return [value for value in values if isinstance(value, (Scalar, Sequence, Mapping))]
 
 

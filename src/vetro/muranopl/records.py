@@ -61,6 +61,11 @@ def record(cls: type[C]) -> type[C]:
     return cls
 
 
+def field_names(item: Any) -> tuple[str, ...]:
+    """The names of a record's fields, those of its bases first."""
+    return tuple(getattr(item, _FIELDS))
+
+
 def _shown(self: Any) -> str:
     names: dict[str, Any] = getattr(self, _FIELDS)
     values = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
