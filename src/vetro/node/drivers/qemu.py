@@ -36,6 +36,7 @@ from vetro.node.drivers.lxc import host_resolvers
 from vetro.node.drivers.protocol import Changed, DiskUse, ExecResult, RunState
 from vetro.node.drivers.qemu_daemon import QEMU_UID, LibvirtDaemon, check_installed
 from vetro.node.drivers.qemu_libvirt import Libvirt
+from vetro.node.drivers.qemu_migration import Receiver, Sender
 from vetro.node.errors import DriverError, NodeError, not_implemented, not_running
 from vetro.node.files import remove_tree
 from vetro.node.image_store import ImageStore
@@ -102,6 +103,7 @@ class QemuHypervisor(BasicHypervisor):
         self._starting: set[str] = set()
         self._stopping: set[str] = set()
         self._ended: Changed = lambda _uuid: None
+        self._receivers: dict[str, Receiver] = {}
 
     # The daemon
 
@@ -151,6 +153,9 @@ class QemuHypervisor(BasicHypervisor):
             with contextlib.suppress(NodeError):
                 await self._ready
             self._ready = None
+        for receiver in self._receivers.values():
+            await receiver.close()
+        self._receivers.clear()
         for process in self._running.values():
             process.close()
         self._running.clear()
@@ -185,7 +190,7 @@ class QemuHypervisor(BasicHypervisor):
         process = self._follow(uuid)
         if process is None:
             for pid, argv in await asyncio.to_thread(processes_by_pid):
-                if self._is_it(uuid, argv):
+                if self._is_it(uuid, argv) and self.daemon.is_of(pid):
                     process = FollowedProcess.attach(pid, partial(self._is_it, uuid), lambda: None)
         if process is None:
             return
@@ -583,6 +588,76 @@ class QemuHypervisor(BasicHypervisor):
             raise not_running(vm["uuid"])
         connection = await self.connection()
         return await connection.screenshot(vm["uuid"])
+
+    # Moving
+
+    async def migrate_live(self, vm: Vm, action: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        """``receive`` a VM that is stopped here, or ``sync`` one to another node.
+
+        ``sync`` answers when the VM is there: running if it ran, else its disks. Errors:
+        ``MigrationFailed``, ``VmHasSnapshots`` for a running VM with snapshots.
+        """
+        if action == "receive":
+            return await self._receive(vm)
+        if action == "sync":
+            return await self._send(vm, params)
+        raise not_implemented(f"Moving a running VM ({action})", self.name)
+
+    async def _receive(self, vm: Vm) -> dict[str, Any]:
+        uuid = vm["uuid"]
+        if self._follow(uuid) is not None:
+            raise DriverError(
+                f"VM {uuid} runs on this node: only a stopped one can be received",
+                rest_code="VmAlreadyRunning",
+            )
+        await self.connection()
+        await self.prepare(vm)
+        old = self._receivers.pop(uuid, None)
+        if old is not None:
+            await old.close()
+
+        def arrived(record: Mapping[str, Any]) -> None:
+            kept = self._store.get(uuid)
+            if kept is not None:
+                self._store.save({**kept, "snapshots": list(record.get("snapshots", []))})
+
+        def landed() -> bool:
+            if self._follow(uuid) is None:
+                return False
+            self.arrive(vm)
+            return True
+
+        receiver = Receiver(
+            vm, self._store.path(uuid), self.daemon,
+            {"prefix": self._prefix, "vnc_host": self._vnc_host}, arrived, landed,
+        )  # fmt: skip
+        port = await receiver.start(self._vnc_host)
+        self._receivers[uuid] = receiver
+        return {"pid": os.getpid(), "host": self._vnc_host, "port": port, "token": receiver.token}
+
+    async def _send(self, vm: Vm, params: Mapping[str, Any]) -> dict[str, Any]:
+        uuid = vm["uuid"]
+        process = self._follow(uuid)
+        if process is not None and vm.get("snapshots"):
+            raise DriverError(
+                f"VM {uuid} has snapshots, which do not move with a running VM: delete them, or"
+                " stop it first",
+                rest_code="VmHasSnapshots",
+            )
+        sender = Sender(
+            vm, self._store.path(uuid), self.daemon, await self.connection(),
+            str(params.get("host")), int(str(params.get("port") or 0)),
+            str(params.get("token") or ""),
+        )  # fmt: skip
+        where = {"pid": os.getpid(), "host": self._vnc_host, "port": 0}
+        if process is None:
+            return {**where, "transferred": await sender.send_stopped()}
+        transferred = await sender.send_running()
+        # The other node has it: it must not start here again, whatever happens to the migration.
+        record = self._store.get(uuid)
+        if record is not None:
+            self._store.save({**record, "autoboot": False, "do_not_inventory": True})
+        return {**where, "transferred": transferred}
 
 
 def _text(data: object) -> str:

@@ -16,6 +16,7 @@ import asyncio
 import contextlib
 import os
 import shutil
+import uuid as uuids
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -58,6 +59,7 @@ auth_unix_ro = "none"
 auth_unix_rw = "none"
 log_outputs = "3:file:/var/log/libvirt/daemon.log"
 max_anonymous_clients = 0
+host_uuid = "{host_uuid}"
 """
 
 # - The agent gives every file its owner itself: libvirt would also make QEMU the owner of the
@@ -77,11 +79,14 @@ seccomp_sandbox = 1
 vnc_allow_host_audio = 0
 """
 
-# $1: directory, $2: 'kvm' or 'tcg', then pairs of a directory and its place below _SHARED.
+# $1: directory, $2: 'kvm' or 'tcg', $3: uuid of the daemon, then pairs of a directory and its
+# place below _SHARED.
 _SCRIPT = """\
 set -e
 base=$1 accelerator=$2
-shift 2
+# libvirt refuses to migrate between hosts of one name; with a dot it asks no name server for it.
+echo "vetro-$3.node" > /proc/sys/kernel/hostname
+shift 3
 for pair in etc:/etc/libvirt run:/run/libvirt lib:/var/lib/libvirt cache:/var/cache/libvirt \\
     log:/var/log/libvirt; do
   mount --bind "$base/${pair%%:*}" "${pair#*:}"
@@ -120,6 +125,8 @@ class LibvirtDaemon:
     def __init__(self, directory: Path, shared: Mapping[str, Path]) -> None:
         self.directory = directory
         self._shared = dict(shared)
+        # Its own identity, not the machine's: several nodes may be on one.
+        self._host_uuid = str(uuids.uuid4())
         self._process: FollowedProcess | None = None
 
     @property
@@ -138,6 +145,15 @@ class LibvirtDaemon:
             if path.is_relative_to(directory):
                 return str(_SHARED / place / path.relative_to(directory))
         raise ValueError(f"{path} is in none of the shared directories")
+
+    def is_of(self, pid: int) -> bool:
+        """Whether a process sees this daemon's directories: other agents may have VMs here too."""
+        with contextlib.suppress(OSError):
+            for line in Path(f"/proc/{pid}/mountinfo").read_text(errors="replace").splitlines():
+                fields = line.split(" ")
+                if fields[4] == _DIRECTORIES["lib"]:
+                    return str(self.directory / "lib").endswith(fields[3])
+        return False
 
     def pid_file(self, name: str) -> Path:
         """Where libvirt keeps the process id of a running VM."""
@@ -163,8 +179,8 @@ class LibvirtDaemon:
             await run(
                 "/bin/sh", "-c",
                 'log=$1; shift; setsid "$@" </dev/null >"$log" 2>&1 &', "start", str(log_file),
-                "unshare", "--mount", "--propagation", "slave", "/bin/sh", "-c", _SCRIPT,
-                "daemon", str(self.directory), accelerator,
+                "unshare", "--uts", "--mount", "--propagation", "slave", "/bin/sh", "-c", _SCRIPT,
+                "daemon", str(self.directory), accelerator, self._host_uuid,
                 *(word for place, path in self._shared.items() for word in (str(path), place)),
                 timeout=30,
             )  # fmt: skip
@@ -187,7 +203,10 @@ class LibvirtDaemon:
         link.unlink(missing_ok=True)
         # Only QEMU: the drivers of networks, storage and devices would look at the host.
         link.symlink_to(driver)
-        write_bytes(self.directory / "etc/libvirtd.conf", _DAEMON_CONFIGURATION.encode())
+        write_bytes(
+            self.directory / "etc/libvirtd.conf",
+            _DAEMON_CONFIGURATION.format(host_uuid=self._host_uuid).encode(),
+        )
         write_bytes(self.directory / "etc/qemu.conf", _QEMU_CONFIGURATION.encode())
         write_bytes(
             self.directory / "passwd",

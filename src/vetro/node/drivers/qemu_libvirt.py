@@ -53,7 +53,12 @@ class Libvirt:
 
         def connect() -> Any:
             connection = self.library.open(address)
-            connection.getDomainCapabilities(None, "x86_64", "q35", None)
+            try:
+                connection.getDomainCapabilities(None, "x86_64", "q35", None)
+            except BaseException:
+                # Here and not when it is forgotten: that may be in the loop that carries it.
+                connection.close()
+                raise
             return connection
 
         self._connection = await self._run(connect)

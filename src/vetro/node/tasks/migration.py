@@ -62,7 +62,7 @@ class MigrationTasks:
             )
         uuid = check_uuid(params.get("vm_uuid") or params.get("uuid"), "vm_uuid")
         features = self._driver.capabilities()["features"]
-        if action in ("sync", "receive", "setup-filesystem") and "live-migration" in features:
+        if action in ("sync", "receive") and "live-migration" in features:
             brand = (await self._driver.load(uuid))["brand"] if self._driver.exists(uuid) else (
                 as_object(params.get("vm"), "vm").get("brand")
             )  # fmt: skip
