@@ -114,23 +114,26 @@ class Api:
         )
 
 
-def package_zip(name: str = "org.acme.App", *, version: str = "1.0.0", **files: str) -> bytes:
-    """A small package."""
-    manifest = (
-        f"Format: '1.4'\nType: Application\nFullName: {name}\nVersion: {version}\n"
-        f"Name: {name.rsplit('.', 1)[-1]}\nDescription: A test package\nAuthor: ann\n"
-        f"Tags: [web]\nClasses:\n  {name}: App.yaml\n"
-    )
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        for path, text in {
-            "manifest.yaml": manifest,
-            "Classes/App.yaml": "Name: App\n",
-            "UI/ui.yaml": "Version: 2\nApplication:\n  ?: {type: org.acme.App}\n",
-            **files,
-        }.items():
-            archive.writestr(path, text)
-    return buffer.getvalue()
+@pytest.fixture
+def package_zip() -> Any:
+    """Makes small package archives."""
+
+    def make(
+        name: str = "org.acme.App", *, version: str = "1.0.0", klass: str = "Name: App\n"
+    ) -> bytes:
+        manifest = (
+            f"Format: '1.4'\nType: Application\nFullName: {name}\nVersion: {version}\n"
+            f"Name: {name.rsplit('.', 1)[-1]}\nDescription: A test package\nAuthor: ann\n"
+            f"Tags: [web]\nClasses:\n  {name}: App.yaml\n"
+        )
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w") as archive:
+            archive.writestr("manifest.yaml", manifest)
+            archive.writestr("Classes/App.yaml", klass)
+            archive.writestr("UI/ui.yaml", "Version: 2\n")
+        return buffer.getvalue()
+
+    return make
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])

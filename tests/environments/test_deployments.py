@@ -159,6 +159,15 @@ async def test_abandoning_forgets_whatever_the_state(api: Api) -> None:
     assert (await api.call("GET", f"/environments/{environment}")).status == 404
 
 
+async def test_abandoning_withdraws_what_no_engine_began(api: Api) -> None:
+    """A waiting deployment of an abandoned environment is not run."""
+    environment = await api.environment()
+    await api.deploy(environment, await api.session(environment))
+    answer = await api.call("DELETE", f"/environments/{environment}?abandon=true")
+    assert answer.status == 200
+    assert await api.rooms.tasks.claim("engine", 60) is None
+
+
 async def test_actions_are_called_and_return_their_result(api: Api) -> None:
     """An action is a task; its result is empty while it runs."""
     environment, service = await deployed(api)

@@ -8,30 +8,6 @@ import pytest
 Api = Any  # the fixture of conftest.py
 
 
-@pytest.fixture
-def package_zip() -> Any:
-    """Makes small package archives."""
-    import io
-    import zipfile
-
-    def make(
-        name: str = "org.acme.App", *, version: str = "1.0.0", klass: str = "Name: App\n"
-    ) -> bytes:
-        manifest = (
-            f"Format: '1.4'\nType: Application\nFullName: {name}\nVersion: {version}\n"
-            f"Name: {name.rsplit('.', 1)[-1]}\nDescription: A test package\nAuthor: ann\n"
-            f"Tags: [web]\nClasses:\n  {name}: App.yaml\n"
-        )
-        buffer = io.BytesIO()
-        with zipfile.ZipFile(buffer, "w") as archive:
-            archive.writestr("manifest.yaml", manifest)
-            archive.writestr("Classes/App.yaml", klass)
-            archive.writestr("UI/ui.yaml", "Version: 2\n")
-        return buffer.getvalue()
-
-    return make
-
-
 async def test_a_package_is_uploaded_shown_and_downloaded(api: Api, package_zip: Any) -> None:
     """What was uploaded comes back byte for byte, with its manifest as the object."""
     content = package_zip()

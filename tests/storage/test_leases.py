@@ -53,6 +53,20 @@ async def test_certain_work_can_be_claimed_out_of_order(database: Database) -> N
         assert await queue.keys(tx) == {"a", "c"}
 
 
+async def test_work_nobody_holds_can_be_withdrawn(database: Database) -> None:
+    """Waiting work goes, held work stays with its owner, unknown keys do no harm."""
+    queue = LeaseQueue(database, "q")
+    await fill(database, queue, "a", "b")
+    lease = await queue.claim("x", 10)
+    assert lease is not None
+    async with database.transaction() as tx:
+        assert await queue.withdraw(tx, ["a", "b", "none"]) == {"b"}
+        assert await queue.withdraw(tx, []) == set()
+    assert await queue.claim("y", 10) is None
+    async with database.transaction() as tx:
+        await queue.complete(tx, lease)
+
+
 async def test_an_expired_lease_goes_to_the_next(database: Database, clock: ManualClock) -> None:
     """After expiry another claims it, and the sleeper cannot complete, renew or release."""
     queue = LeaseQueue(database, "q")

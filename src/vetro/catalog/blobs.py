@@ -6,8 +6,14 @@ import hashlib
 from pathlib import Path
 
 
+def digest_of(file: Path) -> str:
+    """The SHA-256 of a file's content, in hexadecimal."""
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
 class BlobStore:
-    """A directory of files named by SHA-256. Content never changes, so nothing needs a lock."""
+    """A directory of files named by SHA-256. Content never changes; who adopts or removes holds the name."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -17,15 +23,9 @@ class BlobStore:
         """Where the content with this digest is."""
         return self.directory / f"{digest}.zip"
 
-    def adopt(self, file: Path) -> str:
-        """Move a file (on the same disk) into the store; returns its digest."""
-        hasher = hashlib.sha256()
-        with file.open("rb") as opened:
-            while chunk := opened.read(1 << 20):
-                hasher.update(chunk)
-        digest = hasher.hexdigest()
+    def adopt(self, file: Path, digest: str) -> None:
+        """Move a file (on the same disk) into the store under its digest."""
         file.replace(self.path(digest))
-        return digest
 
     def remove(self, digest: str) -> None:
         """Delete content that nothing refers to any more."""

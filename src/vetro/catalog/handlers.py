@@ -18,14 +18,17 @@ from vetro.http import (
     BadRequest,
     NotFound,
     Part,
+    PayloadTooLarge,
     UnsupportedMediaType,
     content_type,
     principal_of,
     read_json,
     receive_multipart,
+    refuse_larger,
 )
 
 AnyRequest = Request[Any, Any, Any]
+MEBIBYTE = 2**20
 PATCH_TYPE = "application/murano-packages-json-patch"
 
 
@@ -40,10 +43,16 @@ async def receive_package(
     """The file and the metadata of an upload. Errors: 400, 413, 507."""
     if content_type(request) != "multipart/form-data":
         raise BadRequest("A package is uploaded as multipart/form-data")
+    refuse_larger(request, limit_bytes + MEBIBYTE)
     try:
         parts = await receive_multipart(request, directory, limit_bytes, max_parts=8)
     except UnsupportedMediaType as error:
         raise BadRequest(error.message) from error
+    except PayloadTooLarge as error:
+        # A body within its own limit (§11) with a file beyond the package's (§6.2).
+        raise BadRequest(
+            f"Uploaded file is too large. The limit is {limit_bytes / MEBIBYTE:g} MiB"
+        ) from error
     try:
         return _package_parts(parts)
     except BaseException:

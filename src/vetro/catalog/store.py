@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import Row, and_, delete, func, insert, or_, select, update
 
-from vetro.catalog.blobs import BlobStore
+from vetro.catalog.blobs import BlobStore, digest_of
 from vetro.catalog.search import ORDER_COLUMNS, PackageQuery
 from vetro.catalog.tables import categories, classes, package_categories, packages, tags
 from vetro.catalog.times import api_time
@@ -49,21 +50,27 @@ class Catalog:
         self, principal: Principal, file: Path, metadata: UploadMetadata
     ) -> dict[str, Any]:
         """Check and add the archive in ``file`` (which is moved or removed). Errors: 400, 403, 409."""
+        digest = ""
         try:
-            package = self._checked(file)
+            # Parsing every class takes a while: others are served meanwhile.
+            package = await asyncio.to_thread(self._checked, file)
             if metadata.is_public and not principal.is_admin:
                 raise Forbidden("Only an administrator may make a package public")
-            digest = self.blobs.adopt(file)
-        finally:
-            file.unlink(missing_ok=True)
-        try:
+            digest = await asyncio.to_thread(digest_of, file)
             async with self.database.transaction() as tx:
+                # A deletion of the same content must not remove the file between these two steps.
+                await tx.exclude(f"catalog/archive/{digest}")
                 id_ = await self._insert(tx, principal, package, metadata, digest)
                 row = await self._row(tx, id_)
-                return (await self._view(tx, [row]))[0]
+                view = (await self._view(tx, [row]))[0]
+                self.blobs.adopt(file, digest)
+                return view
         except BaseException:
-            await self._drop_unused(digest)
+            if digest:
+                await self._drop_unused(digest)
             raise
+        finally:
+            file.unlink(missing_ok=True)
 
     def _checked(self, file: Path) -> Package:
         try:
@@ -142,7 +149,12 @@ class Catalog:
         public: bool,
         except_id: str = "",
     ) -> None:
-        """409 when the name, or a class of it, is taken in this project (or in public)."""
+        """409 when the name, or a class of it, is taken in this project (or in public).
+
+        Who checks holds the catalog of the project (and the public one) until the end of ``tx``.
+        """
+        held = [f"catalog/{owner}", *(["catalog/public"] if public else [])]
+        await tx.exclude(*held)
         others = packages.c.id != except_id
         query = select(packages).where(others, packages.c.fully_qualified_name == fqn)
         for row in await tx.execute(query):
@@ -177,6 +189,7 @@ class Catalog:
             await tx.execute(insert(tags).values(package_id=id_, name=name, position=position))
 
     async def _category_id(self, tx: Transaction, name: str) -> str:
+        await tx.exclude("catalog/categories")
         row = (await tx.execute(select(categories).where(categories.c.name == name))).first()
         if row is None:
             raise BadRequest(f"Category '{name}' doesn't exist")
@@ -260,6 +273,7 @@ class Catalog:
 
     async def _drop_unused(self, digest: str) -> None:
         async with self.database.transaction() as tx:
+            await tx.exclude(f"catalog/archive/{digest}")
             used = await tx.execute(select(packages.c.id).where(packages.c.archive == digest))
             if used.first() is None:
                 self.blobs.remove(digest)
@@ -359,6 +373,7 @@ class Catalog:
         from vetro.catalog.patching import parse_operations
 
         async with self.database.transaction() as tx:
+            await tx.exclude(f"catalog/package/{id_}")
             row = await self._row(tx, id_)
             self._readable(principal, row)
             changes = parse_operations(operations)
@@ -463,6 +478,7 @@ class Catalog:
             raise BadRequest("A category's name has at most 80 characters")
         now = self.database.clock.now()
         async with self.database.transaction() as tx:
+            await tx.exclude("catalog/categories")
             taken = await tx.execute(select(categories).where(categories.c.name == name))
             if taken.first() is not None:
                 raise Conflict(f"Category '{name}' exists already")
@@ -491,6 +507,7 @@ class Catalog:
         if not principal.is_admin:
             raise Forbidden("Only an administrator may delete categories")
         async with self.database.transaction() as tx:
+            await tx.exclude("catalog/categories")
             row = (await tx.execute(select(categories).where(categories.c.id == id_))).first()
             if row is None:
                 raise NotFound(f"Category {id_} does not exist", type_="CategoryNotFound")

@@ -11,7 +11,7 @@ from litestar import Request, Response, delete, get, patch, post, put
 from litestar.params import FromPath
 from sqlalchemy import select
 
-from vetro.catalog import empty
+from vetro.catalog import api_time, empty
 from vetro.environments import bodies
 from vetro.environments.model import (
     check_services,
@@ -19,7 +19,6 @@ from vetro.environments.model import (
     get_path,
     ids_below,
     put_path,
-    require_service,
     segments,
 )
 from vetro.environments.modelpatch import patch_model
@@ -169,9 +168,6 @@ def service_handlers(database: Database, store: EnvironmentStore) -> list[Any]:
             if not body or not isinstance(body, (dict, list)):
                 raise BadRequest("The body must be an application object, or a list of them")
             added = cast("list[Any]", body if isinstance(body, list) else [body])
-            if not parts:
-                for service in added:
-                    require_service(service)
             check_services(added)
             target = objects.setdefault("services", [])
             if parts:
@@ -196,14 +192,13 @@ def service_handlers(database: Database, store: EnvironmentStore) -> list[Any]:
             check_services(value)
             if not parts:
                 value = value or []
-                if not isinstance(value, list):
-                    raise BadRequest("The applications are a list")
-                for service in cast("list[Any]", value):
-                    require_service(service)
                 objects["services"] = value
             else:
                 put_path(objects.setdefault("services", []), parts, value)
-            return cast("Any", value)
+            root = objects.get("?")
+            if isinstance(root, dict):
+                cast("dict[str, Any]", root)["updated"] = api_time(database.clock.now())
+            return value
 
         return json_response(await change(request, environment_id, set_value))
 

@@ -180,6 +180,16 @@ def check_unique_ids(objects: Json) -> None:
         seen.add(id_)
 
 
+def check_model(objects: dict[str, Json]) -> None:
+    """What every stored model keeps: services are objects with a header, ids are unique. 400."""
+    services = objects.get("services", [])
+    if not isinstance(services, list):
+        raise BadRequest("services must be a list of applications")
+    for service in cast("list[Json]", services):
+        require_service(service)
+    check_unique_ids(objects)
+
+
 def require_service(value: Json) -> None:
     """A service must be an object with a header. Errors: 400."""
     if header(value) is None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any, cast
 
+import msgspec
+
 from vetro.environments.model import list_index
 from vetro.http import BadRequest, Forbidden, NotFound
 
@@ -17,6 +19,69 @@ REPLACE_ONLY = (
     "/defaultNetworks/environment",
     "/defaultNetworks/flat",
 )
+
+
+class Header(msgspec.Struct):
+    """A ``?`` block."""
+
+    id: str
+    type: str
+    name: str | msgspec.UnsetType = msgspec.UNSET
+    actions: dict[str, Any] | msgspec.UnsetType = msgspec.field(
+        name="_actions", default=msgspec.UNSET
+    )
+
+
+class EnvironmentNetwork(msgspec.Struct, rename="camel"):
+    """The network of an environment, as far as its form is known."""
+
+    name: str
+    header: Header = msgspec.field(name="?")
+    auto_uplink: bool | msgspec.UnsetType = msgspec.UNSET
+    external_router_id: str | msgspec.UnsetType = msgspec.UNSET
+    subnet_cidr: str | msgspec.UnsetType = msgspec.UNSET
+    openstack_id: str | msgspec.UnsetType = msgspec.UNSET
+    region_name: str | msgspec.UnsetType = msgspec.UNSET
+    dns_name_servers: list[Any] | msgspec.UnsetType = msgspec.UNSET
+    autogenerate_subnet: bool | msgspec.UnsetType = msgspec.UNSET
+
+
+class Networks(msgspec.Struct):
+    """``defaultNetworks``."""
+
+    environment: EnvironmentNetwork
+    flat: bool | None
+
+
+_NETWORK = "/defaultNetworks/environment"
+
+#: Known parts of the model and the form of their values; other paths take any value.
+FORMS: dict[str, Any] = {
+    "/name": str,
+    "/region": str | None,
+    "/regions": dict[str, Any],
+    "/?": Header,
+    "/?/type": str,
+    "/?/name": str,
+    "/?/_actions": dict[str, Any],
+    "/defaultNetworks": Networks,
+    _NETWORK: EnvironmentNetwork,
+    f"{_NETWORK}/?": Header,
+    f"{_NETWORK}/?/type": str,
+    f"{_NETWORK}/?/name": str,
+    f"{_NETWORK}/name": str,
+    f"{_NETWORK}/autoUplink": bool,
+    f"{_NETWORK}/externalRouterId": str,
+    f"{_NETWORK}/subnetCidr": str,
+    f"{_NETWORK}/openstackId": str,
+    f"{_NETWORK}/regionName": str,
+    f"{_NETWORK}/dnsNameServers": list[Any],
+    f"{_NETWORK}/autogenerateSubnet": bool,
+    "/defaultNetworks/flat": bool | None,
+    "/services": list[dict[str, Any]],
+}
+#: Without these the model could not be read any more.
+NEEDED = ("/?", f"{_NETWORK}/?")
 _TILDE = re.compile(r"~(?![01])")
 
 
@@ -45,6 +110,8 @@ def _apply(root: dict[str, Any], operation: dict[str, Any]) -> None:
         allowed = ()
     elif plain in REPLACE_ONLY:
         allowed = ("replace",)
+    elif plain in NEEDED:
+        allowed = ("add", "replace")
     if op not in allowed:
         raise Forbidden(f"Operation '{op}' is not permitted on {path}")
     value = operation.get("value")
@@ -66,22 +133,15 @@ def _check_path(path: str) -> None:
 
 
 def _check_value(path: str, value: Any) -> None:
-    good = {
-        "/name": isinstance(value, str),
-        "/region": value is None or isinstance(value, str),
-        "/regions": isinstance(value, dict),
-        "/?/type": isinstance(value, str),
-        "/?/name": isinstance(value, str),
-        "/defaultNetworks": isinstance(value, dict)
-        and {"environment", "flat"} <= set(cast("dict[str, Any]", value)),
-        "/defaultNetworks/environment": isinstance(value, dict)
-        and {"name", "?"} <= set(cast("dict[str, Any]", value)),
-        "/defaultNetworks/flat": value is None or isinstance(value, bool),
-        "/services": isinstance(value, list)
-        and all(isinstance(item, dict) for item in cast("list[Any]", value)),
-    }.get(path, True)
-    if not good:
-        raise BadRequest(f"The value of {path} does not have the form this part of the model needs")
+    form = FORMS.get(path)
+    if form is None:
+        return
+    try:
+        msgspec.convert(value, form)
+    except msgspec.ValidationError as error:
+        raise BadRequest(
+            f"The value of {path} does not have the form this part of the model needs: {error}"
+        ) from error
 
 
 def _change(root: dict[str, Any], parts: list[str], op: str, value: Any) -> None:

@@ -15,8 +15,8 @@ from sqlalchemy import Row, delete, insert, select, update
 from vetro.catalog import api_time
 from vetro.environments import states
 from vetro.environments.model import (
+    check_model,
     check_services,
-    check_unique_ids,
     default_networks,
     initial_model,
     new_id,
@@ -168,7 +168,7 @@ class EnvironmentStore:
         if given.get("services") is not None:
             check_services(given["services"])
             model["Objects"]["services"] = given["services"]
-        check_unique_ids(model["Objects"])
+        check_model(model["Objects"])
         async with self.database.transaction() as tx:
             await self._refuse_name(tx, name, principal.project_id)
             await tx.execute(
@@ -189,6 +189,7 @@ class EnvironmentStore:
         return {**echo, **self.view(row)}
 
     async def _refuse_name(self, tx: Transaction, name: str, project_id: str) -> None:
+        await tx.exclude(f"environments/{project_id}")
         query = select(environments.c.id).where(
             environments.c.name == name, environments.c.tenant_id == project_id
         )
@@ -365,7 +366,7 @@ class EnvironmentStore:
             objects: dict[str, Any] = model.get("Objects") or {}
             model["Objects"] = objects
             result = change(objects)
-            check_unique_ids(objects)
+            check_model(objects)
             await tx.execute(
                 update(sessions)
                 .where(sessions.c.id == session.id)

@@ -165,6 +165,11 @@ class TaskStore:
             await self.store.lock(tx, environment_id)
             environment = await self.store.environment(tx, principal, environment_id)
             if abandon:
+                # What no engine has begun must not build anything for an environment that is gone.
+                mine = select(tasks.c.id).where(
+                    tasks.c.environment_id == environment_id, tasks.c.finished.is_(None)
+                )
+                await self.queue.withdraw(tx, [row.id for row in await tx.execute(mine)])
                 await self.store.remove(tx, environment_id)
                 return None
             view = await self.store.open_session(tx, environment, principal.user_id)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         read_json,
         receive_multipart,
         receive_upload,
+        refuse_larger,
     )
     from vetro.http.context import RequestContext, base_url, context_of, principal_of
     from vetro.http.conventions import CATALOG_CONVENTIONS, COMPUTE_CONVENTIONS, Conventions
@@ -59,7 +60,7 @@ _WHERE = {
     "vetro.http.assembly": "Assembly assemble",
     "vetro.http.bodies": (
         "Part content_type discard_abandoned_uploads read_body read_json receive_multipart"
-        " receive_upload"
+        " receive_upload refuse_larger"
     ),
     "vetro.http.context": "RequestContext base_url context_of principal_of",
     "vetro.http.conventions": "CATALOG_CONVENTIONS COMPUTE_CONVENTIONS Conventions",
@@ -144,6 +145,7 @@ __all__ = [
     "read_json",
     "receive_multipart",
     "receive_upload",
+    "refuse_larger",
     "serve",
     "unless_closing",
 ]

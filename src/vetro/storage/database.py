@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -32,6 +33,11 @@ Parameters = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 T = TypeVar("T")
 
 
+def lock_number(name: str) -> int:
+    """A name as the signed 64-bit number that PostgreSQL locks."""
+    return int.from_bytes(sha256(name.encode()).digest()[:8], "big", signed=True)
+
+
 class Transaction:
     """One unit of work. Rows come back as SQLAlchemy rows."""
 
@@ -45,6 +51,19 @@ class Transaction:
     ) -> CursorResult[Any]:
         """Run a statement; its result is buffered, so it can be read at leisure."""
         return await self.connection.execute(statement, parameters)
+
+    async def exclude(self, *names: str) -> None:
+        """Let units of work that name the same things come one after another, until this one ends.
+
+        For decisions that no single row guards ("no other package declares this class"). A writer
+        on SQLite is alone anyway. PostgreSQL locks a number made of each name, so two names may now
+        and then wait for each other needlessly; the numbers are taken in order, so they never wait
+        for each other in a circle.
+        """
+        if self.connection.dialect.name == "sqlite":
+            return
+        for number in sorted({lock_number(name) for name in names}):
+            await self.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": number})
 
     def notify(self, channel: str, payload: str = "") -> None:
         """Wake the listeners of ``channel`` in every process once this unit is committed."""

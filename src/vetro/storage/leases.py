@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -242,6 +242,24 @@ class LeaseQueue:
             if changed.rowcount != 1:
                 raise LeaseLost(self.name, lease.key, lease.fence)
             tx.notify(self.channel, lease.key)
+
+    async def withdraw(self, tx: Transaction, keys: Sequence[str]) -> set[str]:
+        """Take back work that nobody holds; returns the keys that were taken back.
+
+        Work that is held stays: its owner ends it (and finds what it was about gone).
+        """
+        if not keys:
+            return set()
+        removed = await tx.execute(
+            delete(leased_work)
+            .where(
+                leased_work.c.queue == self.name,
+                leased_work.c.key.in_(list(keys)),
+                leased_work.c.owner.is_(None),
+            )
+            .returning(leased_work.c.key)
+        )
+        return {str(row.key) for row in removed}
 
     async def expire_owner(self, tx: Transaction, owner_prefix: str) -> list[str]:
         """Make the work of dead owners claimable now; returns its keys.
