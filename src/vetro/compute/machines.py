@@ -23,7 +23,7 @@ from vetro.compute.nodetasks import NodeTaskError, NodeTasks, TaskEnd
 from vetro.compute.parameters import UUID
 from vetro.compute.records import mapping, text_of, whole
 from vetro.compute.servers import CHANNEL, Agent, ServerStore
-from vetro.compute.tables import ports, servers, subnets, tasks, vms
+from vetro.compute.tables import networks, ports, servers, subnets, tasks, vms
 from vetro.storage import Database, Transaction
 
 Body = dict[str, Any]
@@ -219,6 +219,8 @@ class Machines:
             subnet = (
                 await tx.execute(select(subnets).where(subnets.c.uuid == port.subnet_uuid))
             ).one()
+            query = select(networks.c.mtu).where(networks.c.uuid == port.network_uuid)
+            mtu = (await tx.execute(query)).one().mtu
             nics.append(
                 {
                     "interface": f"net{position}",
@@ -228,7 +230,7 @@ class Machines:
                     "gateway": subnet.gateway,
                     "network_uuid": port.subnet_uuid,
                     "nic_tag": "external",
-                    "mtu": 1500,
+                    "mtu": mtu,
                     "primary": position == 0,
                     "dns": subnet.dns,
                 }

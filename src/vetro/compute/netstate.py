@@ -9,6 +9,7 @@ from typing import Any
 import structlog
 from sqlalchemy import select, update
 
+from vetro.compute import spans
 from vetro.compute.fabric import Fabric
 from vetro.compute.nodetasks import NodeTaskError, NodeTasks
 from vetro.compute.servers import ServerStore
@@ -40,6 +41,9 @@ class NetworkReconciler:
         self.servers = store
         self.work = work
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        # Nodes whose view of others has changed; told in the background by ``spread``.
+        self._due: list[str] = []
+        self._news = asyncio.Event()
 
     async def state(self, tx: Transaction, server_uuid: str, version: int) -> dict[str, Any]:
         """``NetworkState`` of one server (docs/architecture.md)."""
@@ -123,7 +127,18 @@ class NetworkReconciler:
                 )
                 version = raised.one().network_version
                 state = await self.state(tx, server_uuid, version)
-            await self.work.run(agent, "network_apply", state)
+                used = {network["uuid"] for network in state["networks"]}
+                found = await spans.spans(tx, used | await spans.told(tx, server_uuid))
+                await spans.extend(self.database, tx, server_uuid, state, found)
+                others = await spans.tell(tx, server_uuid, used, found)
+            self._due.extend(one for one in sorted(others) if one not in self._due)
+            self._news.set()
+            try:
+                await self.work.run(agent, "network_apply", state)
+            except NodeTaskError:
+                async with self.database.transaction() as tx:
+                    await spans.untold(tx, server_uuid)
+                raise
 
     async def apply_for_ports(self, port_uuids: list[str]) -> None:
         """Tell the nodes where these ports' instances live."""
@@ -150,12 +165,24 @@ class NetworkReconciler:
         async with self.database.listen("compute/registered") as subscription:
             while True:
                 uuid = await subscription.wait()
-                if not uuid:
-                    continue
-                try:
-                    await self.apply(uuid)
-                except (NodeTaskError, Fault) as error:
-                    log.warning("a node's networks were not applied", server=uuid, error=str(error))
+                if uuid:
+                    await self._told(uuid)
+
+    async def spread(self) -> None:
+        """Tell nodes what changed for their networks on other nodes, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            while True:
+                await self._news.wait()
+                self._news.clear()
+                while self._due:
+                    group.create_task(self._told(self._due.pop(0)))
+
+    async def _told(self, server_uuid: str) -> None:
+        try:
+            await self.apply(server_uuid)
+        except (NodeTaskError, Fault, OSError, TimeoutError) as error:
+            # The node is told again when it registers, or at its next change.
+            log.warning("a node's networks were not applied", server=server_uuid, error=str(error))
 
 
 def complete_rule(rule: dict[str, Any], group: str) -> dict[str, Any]:

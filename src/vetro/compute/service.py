@@ -151,6 +151,7 @@ class ComputeService:
                 ("status samples", self.samples.watch()),
                 ("ticket expiry", self.tickets.watch()),
                 ("node networks", self.networks.watch()),
+                ("networks of several nodes", self.networks.spread()),
                 ("node tasks", self.work.watch()),
                 ("jobs", self.jobs.watch()),
                 ("cleaning", self._clean()),

@@ -303,3 +303,22 @@ keypairs = Table(
     Column("public_key", Text, nullable=False),
     PrimaryKeyConstraint("owner_uuid", "name"),
 )
+
+# A subnet's number on the wire between nodes; it keeps it once it has had instances on two.
+fabric_numbers = Table(
+    "compute_fabric_numbers",
+    metadata,
+    Column("subnet_uuid", String(36), primary_key=True),
+    Column("vni", Integer, nullable=False, unique=True),
+)
+
+# What each node was told last of a subnet's instances on other nodes (spans.py).
+spans_told = Table(
+    "compute_spans_told",
+    metadata,
+    Column("server_uuid", String(36), primary_key=True),
+    Column("subnet_uuid", String(36), primary_key=True),
+    # '' after a failure: whatever it is, the node does not have it.
+    Column("fingerprint", String(32), nullable=False),
+    Index("compute_spans_told_subnet", "subnet_uuid"),
+)
