@@ -7,9 +7,11 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from sqlalchemy import select
 
 from vetro.compute.agents import NodeTaskError
 from vetro.compute.spans import Span
+from vetro.compute.tables import spans_told
 
 NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
 OTHER = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a002"
@@ -200,8 +202,13 @@ async def test_a_node_that_was_not_told_is_told_again(fabric: Fabric) -> None:
 
     nodes.answers["network_apply"] = answer
     vm = await fabric.place(OTHER, "10.9.0.6")
+    query = select(spans_told.c.server_uuid).where(spans_told.c.fingerprint == "")
     async with asyncio.timeout(20):
-        await failing.wait()
+        while True:
+            async with fabric.world.database.read() as tx:
+                if [row.server_uuid for row in await tx.execute(query)] == [NODE]:
+                    break
+            await asyncio.sleep(0.01)
     version = fabric.told(NODE)["version"]
     nodes.answers.clear()
     # Nothing that the first node should know changes with this one.
