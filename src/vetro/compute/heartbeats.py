@@ -34,6 +34,7 @@ LIFETIME = timedelta(seconds=HEARTBEAT_LIFETIME_SECONDS)
 UNSETUP_LIFETIME = timedelta(seconds=90)
 #: One heartbeat was missed: time to ask the other instances.
 ASK_AFTER = timedelta(seconds=6)
+ASKS_BETWEEN_LOOKS = 3
 ASK_CHANNEL = "compute/who-hears"
 SERVERS_CHANNEL = "compute/servers"
 NEVER = datetime(1970, 1, 1, tzinfo=UTC)
@@ -153,21 +154,33 @@ class Heartbeats:
             now = self.database.clock.now()
             new: list[str] = []
             stale: list[str] = []
-            quiet: list[str] = []
             for uuid, beat in self._observed.items():
                 if beat.stale(now):
                     stale.append(uuid)
                 elif not beat.written:
                     new.append(uuid)
-                elif beat.last <= now - ASK_AFTER and not beat.asked:
-                    quiet.append(uuid)
-            await self._ask(quiet)
+            await self.ask()
             gone: list[str] = []
             for chunk in _chunks([*new, *stale]):
                 gone += await self._settle(chunk, now)
             await self._reassert(now)
             SERVERS.set(len(self._observed))
             return gone
+
+    async def ask(self) -> None:
+        """Ask the others about servers that are quiet here, once each.
+
+        Between looks too: a look every 5 s alone may come just before a server is quiet and then just
+        after its time is over, and would call a server silent that another instance hears.
+        """
+        now = self.database.clock.now()
+        await self._ask(
+            [
+                uuid
+                for uuid, beat in self._observed.items()
+                if beat.last <= now - ASK_AFTER and not beat.asked and not beat.stale(now)
+            ]
+        )
 
     async def _ask(self, quiet: Sequence[str]) -> None:
         for chunk in _chunks(quiet, ASK_LIMIT):
@@ -308,10 +321,16 @@ class Heartbeats:
         answering = asyncio.create_task(self._answer(), name="heartbeat questions")
         try:
             while True:
-                self._wake.clear()
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._wake.wait(), RECONCILE_SECONDS)
                 try:
+                    for _ in range(ASKS_BETWEEN_LOOKS):
+                        with contextlib.suppress(TimeoutError):
+                            await asyncio.wait_for(
+                                self._wake.wait(), RECONCILE_SECONDS / ASKS_BETWEEN_LOOKS
+                            )
+                            break
+                        await self.ask()
+                    # Before the look: a question that comes during it wants another one.
+                    self._wake.clear()
                     await self.look()
                 except (OSError, TimeoutError) as error:
                     log.warning("heartbeats are kept until the database is back", error=str(error))
