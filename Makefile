@@ -6,13 +6,14 @@ PYTHON ?= python3
 # io.murano comes with the engine; what goes into a catalog is packed.
 SAMPLES := $(filter-out library/io.murano/,$(dir $(wildcard library/*/manifest.yaml)))
 
-.PHONY: help setup system demo test test-fast lint format bench docs dashboard packages guest clean soak
+.PHONY: simulate help setup system demo test test-fast lint format bench docs dashboard packages guest clean soak
 
 help:
 	@echo "make demo      set everything up and deploy a real application (DEMO_KEEP=1 leaves it running)"
 	@echo "make test      set everything up and run every test"
 	@echo "make lint      formatting, lint, types, room contracts"
 	@echo "make bench     the published figures, as ratios measured in one run"
+	@echo "make simulate  SEEDS=200: the compute control plane in virtual time, against its model"
 	@echo "make docs      the generated reference pages"
 	@echo "make packages  the sample packages as zips in dist/packages"
 
@@ -57,6 +58,10 @@ bench: setup
 
 soak: setup
 	@VETRO_DIFFERENTIAL_EXAMPLES=20000 tools/with-postgres.sh $(BIN)/pytest -n 2 -m "not root and not e2e"
+
+SEEDS ?= 200
+simulate: $(VENV)/.installed
+	@$(BIN)/python tools/simulate.py --seeds $(SEEDS)
 
 docs: $(VENV)/.installed
 	@$(BIN)/python tools/write_reference.py docs/reference

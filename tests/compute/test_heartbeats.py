@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy import select, update
 
 from vetro.compute.heartbeats import Heartbeats
+from vetro.compute.nodetasks import NodeTasks
 from vetro.compute.tables import servers, status
 from vetro.storage import Database, DatabaseUnavailable, ManualClock
 
@@ -192,6 +193,47 @@ async def test_a_service_that_starts_gives_servers_their_time(
         await two.service.heartbeats.look()
     assert await status_of(two) == "running"
     assert await status_of(two, OTHER) == "unknown"
+
+
+async def test_servers_of_a_service_that_is_gone_are_watched_by_the_others(
+    make_world: MakeWorld, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node that fell silent together with the service that heard it becomes unknown all the same."""
+    monkeypatch.setattr(NodeTasks, "watch", Heartbeats.watch)  # which does nothing here
+    one = await make_world(clock=clock)
+    two = await make_world(clock=clock)
+    await one.server()
+    await one.service.heartbeats.look()
+    heirs = two.service.heartbeats
+    for _ in range(4):  # the other one heard the node never, and lives
+        clock.advance(5)
+        await two.service.work.show_alive()
+        assert await heirs.look() == []
+    gone: list[str] = []
+    for _ in range(8):
+        clock.advance(5)
+        await two.service.work.show_alive()
+        gone = await heirs.look()
+        if gone:
+            break
+    assert gone == [NODE]
+    assert await status_of(two) == "unknown"
+
+
+async def test_a_service_that_starts_after_another_died_finds_its_silent_servers(
+    make_world: MakeWorld, clock: ManualClock
+) -> None:
+    """An entry of moments ago by a service that is gone says nothing of the time after it."""
+    one = await make_world(clock=clock)
+    await one.server()
+    await one.service.heartbeats.look()
+    clock.advance(2)
+    two = await make_world(clock=clock)
+    clock.advance(5)
+    assert await two.service.heartbeats.look() == []
+    clock.advance(5)
+    assert await two.service.heartbeats.look() == [NODE]
+    assert await status_of(two) == "unknown"
 
 
 async def test_a_node_that_is_not_set_up_is_given_ninety_seconds(

@@ -47,6 +47,8 @@ class Model:
     nodes: dict[str, Node]
     #: Until when the rules of time are suspended: an outage or a killed process is being got over.
     calm_after: float = 0.0
+    #: Until when servers that a killed process heard may have nobody who watches them.
+    watched_after: float = 0.0
     commits: int = 0
     #: Raised when VMs or servers change.
     places: int = 0
@@ -135,7 +137,8 @@ class Model:
         for node in self.nodes.values():
             silent = now - node.last_beat
             running = self.running.get(node.uuid, True)
-            if running and min(silent, self.calm_for()) > UNKNOWN_SECONDS:
+            watched = now - self.watched_after
+            if running and min(silent, watched, self.calm_for()) > UNKNOWN_SECONDS:
                 raise Violation(f"server {node.uuid} is silent for {silent:.1f} s and running")
             steady = now - node.steady_since
             if not running and min(steady, self.calm_for()) > RUNNING_SECONDS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import random
 import uuid as uuids
@@ -16,7 +17,8 @@ from sqlalchemy import delete
 from simulation.loop import VirtualClock, VirtualLoop, run
 from simulation.model import Model, Node, Violation
 from simulation.store import Files, Site, TwinDatabase
-from vetro.compute.heartbeats import Heartbeats
+from vetro.compute.heartbeats import INSTANCE_LIFETIME, LIFETIME, Heartbeats
+from vetro.compute.nodetasks import INSTANCE_BEAT_SECONDS, NodeTasks
 from vetro.compute.placement import Placement
 from vetro.compute.servers import ServerStore
 from vetro.compute.tables import vms
@@ -25,12 +27,14 @@ from vetro.http import Fault
 
 OWNER = "11111111-1111-4111-8111-111111111111"
 GIB = 2**30
-SECONDS = 75.0
+SECONDS = 24.0
 PROCESSES = 3
-TICKET_CLIENTS = 7
-PLACE_CLIENTS = 4
+TICKET_CLIENTS = 3
+PLACE_CLIENTS = 3
 NODES = 3
-QUEUES = 3
+QUEUES = 2
+#: Until others have found a killed process gone and taken over the servers it heard.
+HEIR_SECONDS = (INSTANCE_LIFETIME + LIFETIME).total_seconds() + 5
 DISK_KEYS = (
     "pool_alloc_bytes",
     "system_used_bytes",
@@ -71,6 +75,8 @@ class Process:
         self.servers = ServerStore(database, self.heartbeats)
         self.tickets = TicketStore(database)
         self.placement = Placement(database, self.servers)
+        agents: Any = object()
+        self.nodetasks = NodeTasks(database, self.servers, instance=name, agents=agents)
         self.tasks: set[asyncio.Task[Any]] = set()
         self.alive = True
 
@@ -78,12 +84,21 @@ class Process:
         """Load what a starting service loads, then watch."""
         while True:
             try:
+                await self.nodetasks.show_alive()
                 await self.heartbeats.load()
                 break
             except OSError:
                 await asyncio.sleep(0.5)
         self.spawn(self.heartbeats.watch())
         self.spawn(self.tickets.watch())
+        self.spawn(self.live())
+
+    async def live(self) -> None:
+        """Say that it lives, like the watch of a service's node tasks."""
+        while True:
+            await asyncio.sleep(INSTANCE_BEAT_SECONDS)
+            with contextlib.suppress(OSError):
+                await self.nodetasks.show_alive()
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Run something that dies with the process."""
@@ -109,13 +124,14 @@ class World:
         self.clock = VirtualClock(loop)
         self.site = Site(files, self.chance, self.clock)
         self.nodes = [
-            Node(self.uuid(), memory_mib=self.chance.choice((2048, 4096)), cpu=800)
+            Node(self.uuid(), memory_mib=self.chance.choice((1024, 1536)), cpu=800)
             for _ in range(NODES)
         ]
         self.model = Model(self.clock, {node.uuid: node for node in self.nodes})
         self.processes: list[Process] = []
         self.turns = self.placed = self.refused = self.kills = self.silences = 0
         self.births = 0
+        self.ending = False
 
     def uuid(self) -> str:
         """A uuid after the seed."""
@@ -139,14 +155,13 @@ class World:
         ]
         around = [asyncio.ensure_future(part) for part in parts]
         working = [asyncio.ensure_future(client) for client in clients]
-        watching = {*around, *working}
-        while any(not task.done() for task in working):
-            done, _ = await asyncio.wait(watching, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()
-            watching -= done
-            if self.clock.monotonic() > 4 * SECONDS:
-                raise Violation("clients are still waiting for something")
+        try:
+            await self.watch(around, working)
+            await self.end_quietly()
+        finally:
+            for task in (*around, *working):
+                task.cancel()
+            await asyncio.gather(*around, *working, return_exceptions=True)
         return Report(
             self.seed,
             self.model.commits,
@@ -156,6 +171,19 @@ class World:
             self.kills,
             self.silences,
         )
+
+    async def watch(
+        self, around: list[asyncio.Task[Any]], working: list[asyncio.Task[Any]]
+    ) -> None:
+        """Until every client is done; raises what any of them raises."""
+        watching = {*around, *working}
+        while any(not task.done() for task in working):
+            done, _ = await asyncio.wait(watching, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+            watching -= done
+            if self.clock.monotonic() > SECONDS + 150:
+                raise Violation("clients are still waiting for something")
 
     async def birth(self) -> None:
         """Another service process."""
@@ -247,10 +275,10 @@ class World:
                 continue
             if await self.turn(uuid):
                 self.turns += 1
-                await self.sleep(4)
+                await self.sleep(6)
                 if self.chance.random() < 0.8:
                     await self.end(uuid, remove=self.chance.random() < 0.2)
-            await self.sleep(2)
+            await self.sleep(6)
 
     async def turn(self, uuid: str) -> bool:
         """Wait for a ticket; false when it expired."""
@@ -284,8 +312,11 @@ class World:
         """Wants room for a VM, keeps it for a while, gives it back."""
         await self.sleep(5)
         while not self.over():
+            if self.chance.random() < 0.5:
+                # Everybody at once: two choose before either has reserved.
+                await asyncio.sleep(-self.clock.monotonic() % 2)
             uuid = self.uuid()
-            memory = self.chance.choice((256, 512, 1024, 2048))
+            memory = self.chance.choice((256, 512, 1024, 1536))
             vm = {"vm_uuid": uuid, "owner_uuid": OWNER, "ram": memory, "brand": "lx"}
             body: dict[str, Any] = {
                 "vm": {**vm, "cpu_cap": 100},
@@ -305,9 +336,9 @@ class World:
                 await self.sleep(4)
                 continue
             self.placed += 1
-            await self.sleep(6)
+            await self.sleep(12)
             await self.insist(lambda p, u=uuid: self.destroy(p, u))
-            await self.sleep(1)
+            await self.sleep(2)
 
     async def destroy(self, process: Process, uuid: str) -> None:
         """The VM's record goes."""
@@ -319,10 +350,12 @@ class World:
     async def node(self, node: Node) -> None:
         """Beats every five seconds at any process; falls silent now and then."""
         while True:
-            if self.chance.random() < 0.06:
+            if self.chance.random() < 0.1:
                 self.silences += 1
                 node.steady_since = math.inf
-                await asyncio.sleep(self.chance.uniform(12, 40))
+                await asyncio.sleep(self.chance.uniform(12, 30))
+                if self.ending:
+                    return
                 node.steady_since = self.clock.monotonic()
             if self.processes:
                 process = self.chance.choice(self.processes)
@@ -333,19 +366,32 @@ class World:
     async def troubles(self) -> None:
         """Processes are killed and come back; the database is away for moments."""
         while True:
-            await asyncio.sleep(self.chance.uniform(15, 45))
+            await asyncio.sleep(self.chance.uniform(8, 30))
             if self.chance.random() < 0.5:
                 process = self.processes.pop(self.chance.randrange(len(self.processes)))
                 process.kill(self.site)
                 self.kills += 1
-                await self.sleep(3)
+                self.model.watched_after = self.clock.monotonic() + HEIR_SECONDS
+                # Another comes soon, or the rest must do without it for long.
+                await self.sleep(3 if self.chance.random() < 0.5 else HEIR_SECONDS)
                 await self.birth()
+                self.model.watched_after = min(self.model.watched_after, self.clock.monotonic())
             else:
                 seconds = self.chance.uniform(0.2, 3)
                 self.site.away_until = self.clock.monotonic() + seconds
                 await asyncio.sleep(seconds)
             # What was lost is found again within one round of looks.
             self.model.calm_after = self.clock.monotonic() + 2
+
+    async def end_quietly(self) -> None:
+        """Whoever is silent at the end is found out: in the end nothing is wrong."""
+        self.ending = True
+        while any(
+            node.steady_since == math.inf and self.model.running.get(node.uuid)
+            for node in self.nodes
+        ):
+            await asyncio.sleep(0.5)
+            self.model.tick()
 
     async def checks(self) -> None:
         """The rules of time, every half second."""

@@ -8,6 +8,9 @@ of another has been *usurped* and forgets the server: a stale instance never ove
 Entries are not renewed with each heartbeat (10,000 nodes would be 2,000 writes a second). So an
 instance that has not heard from a server for a while first *asks* the others: whoever does hear from
 it writes its entry, and the asker finds itself usurped before the server's time is over.
+
+Servers whose entry names an instance that is gone have nobody who would notice their silence: the
+others adopt them, as an instance that starts adopts all that run.
 """
 
 from __future__ import annotations
@@ -21,9 +24,9 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import structlog
 from prometheus_client import Counter, Gauge
-from sqlalchemy import insert, select, update
+from sqlalchemy import insert, or_, select, update
 
-from vetro.compute.tables import servers, status
+from vetro.compute.tables import instances, servers, status
 from vetro.compute.wire import HEARTBEAT_LIFETIME_SECONDS, RECONCILE_SECONDS
 from vetro.storage import Database, StorageError, Transaction
 
@@ -32,6 +35,8 @@ log = structlog.get_logger(__name__)
 LIFETIME = timedelta(seconds=HEARTBEAT_LIFETIME_SECONDS)
 #: A node that is not set up has no agent that sends heartbeats yet.
 UNSETUP_LIFETIME = timedelta(seconds=90)
+#: An instance that was not seen for this long is gone.
+INSTANCE_LIFETIME = timedelta(seconds=20)
 #: One heartbeat was missed: time to ask the other instances.
 ASK_AFTER = timedelta(seconds=6)
 ASKS_BETWEEN_LOOKS = 3
@@ -135,14 +140,25 @@ class Heartbeats:
 
     async def load(self) -> None:
         """At start: every server that is said to run must be heard, or it becomes ``unknown``."""
-        # Entries are not renewed, so their times say nothing: others are asked before the time is over.
         async with self.database.read() as tx:
             running = list(
-                await tx.execute(select(servers.c.uuid).where(servers.c.status == "running"))
+                await tx.execute(
+                    select(servers.c.uuid, status.c.last_heartbeat)
+                    .outerjoin(status, status.c.server_uuid == servers.c.uuid)
+                    .where(servers.c.status == "running")
+                )
             )
-        since = self.database.clock.now() - ASK_AFTER
         for row in running:
-            self._observed.setdefault(row.uuid, Beat(since, written=True, heard=False))
+            self._adopt(row.uuid, row.last_heartbeat)
+
+    def _adopt(self, uuid: str, entry: datetime | None) -> None:
+        """Watch a server that others heard, if anybody: it must be heard, or it becomes ``unknown``."""
+        # Entries are not renewed, so an old one says nothing: others are asked before the time is
+        # over. A later entry than this one is from somebody who hears the server.
+        since = self.database.clock.now() - ASK_AFTER
+        if entry is not None:
+            since = max(since, entry)
+        self._observed.setdefault(uuid, Beat(since, written=True, heard=False))
 
     async def look(self) -> list[str]:
         """Look at the memory once; the servers that became ``unknown``.
@@ -305,13 +321,27 @@ class Heartbeats:
         return gone
 
     async def _reassert(self, now: datetime) -> None:
-        """A server that is heard here runs, whatever another instance has written meanwhile."""
+        """A server that is heard here runs, whatever another instance has written meanwhile.
+
+        And one that ran when the instance that heard it went is watched from here.
+        """
         if now - self._checked < LIFETIME:
             return
         self._checked = now
+        living = select(instances.c.name).where(instances.c.seen >= now - INSTANCE_LIFETIME)
         async with self.database.read() as tx:
             rows = await tx.execute(select(servers.c.uuid).where(servers.c.status != "running"))
             wrong = [row.uuid for row in rows if self.alive(row.uuid)]
+            orphans = await tx.execute(
+                select(servers.c.uuid, status.c.last_heartbeat)
+                .outerjoin(status, status.c.server_uuid == servers.c.uuid)
+                .where(
+                    servers.c.status == "running",
+                    or_(status.c.instance.is_(None), status.c.instance.not_in(living)),
+                )
+            )
+            for row in orphans:
+                self._adopt(row.uuid, row.last_heartbeat)
         for chunk in _chunks(wrong):
             async with self.database.transaction() as tx:
                 await self._set_running(tx, chunk)

@@ -20,6 +20,7 @@ from sqlalchemy import Row, delete, insert, select, update
 
 from vetro.compute.agents import AGENT_SECONDS, AgentClient, NodeTaskError, TaskCall, outcome_of
 from vetro.compute.faults import not_found
+from vetro.compute.heartbeats import INSTANCE_LIFETIME
 from vetro.compute.records import Record, api_time, mapping
 from vetro.compute.servers import Agent, ServerStore
 from vetro.compute.tables import instances, servers, tasks
@@ -30,8 +31,6 @@ log = structlog.get_logger(__name__)
 
 __all__ = ["Agent", "NodeTaskError", "NodeTasks", "TaskEnd"]
 
-#: An instance that was not seen for this long is dead: its tasks are taken over.
-INSTANCE_LIFETIME = timedelta(seconds=20)
 INSTANCE_BEAT_SECONDS = 5.0
 KEPT = timedelta(days=30)
 #: ``instance`` of tasks that wait for an agent in pull mode, and of those it has taken.

@@ -376,7 +376,7 @@ class TicketStore:
             return (await tx.execute(delete(tickets).where(old))).rowcount
 
     async def seconds_to_next_expiry(self) -> float:
-        """How long the watch may sleep."""
+        """When the next open ticket expires; 0 or less: one has, and is not marked yet."""
         async with self.database.read() as tx:
             first = await tx.execute(
                 select(func.min(tickets.c.expires_at).label("first")).where(
@@ -386,21 +386,22 @@ class TicketStore:
             soonest = first.one().first
         if soonest is None:
             return LONGEST_SLEEP_SECONDS
-        left = (soonest - self.database.clock.now()).total_seconds()
-        # Never zero: an expiry that fails must not become a busy loop.
-        return min(LONGEST_SLEEP_SECONDS, max(0.05, left))
+        return (soonest - self.database.clock.now()).total_seconds()
 
     async def watch(self) -> None:
         """Expire tickets when their time comes, until cancelled."""
         async with self.database.listen(CHANNEL) as subscription:
             while True:
                 try:
-                    await self.expire()
                     seconds = await self.seconds_to_next_expiry()
+                    if seconds <= 0 or self.pending:
+                        await self.expire()
+                        seconds = await self.seconds_to_next_expiry()
                 except (OSError, TimeoutError) as error:
                     log.warning("the waitlist waits for the database", error=str(error))
                     seconds = 1.0
-                await subscription.wait(seconds)
+                # Never zero: an expiry that fails must not become a busy loop.
+                await subscription.wait(min(LONGEST_SLEEP_SECONDS, max(0.05, seconds)))
                 subscription.drain()
 
 
