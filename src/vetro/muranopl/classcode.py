@@ -25,7 +25,8 @@ from .growth import settle_properties
 from .growthcode import grown_variables
 from .inference import infer_kinds
 from .initialising import Chain, PropertyInitialiser, PropertyWriter, retry_blocked
-from .locking import LockPolicy
+from .leaves import is_leaf
+from .locking import NONE, LockPolicy
 from .nativecalls import NativeCall, StaticAttribute, instance_function, static_function
 from .objects import DestroyedObject, MuranoObject
 from .traces import CodeUnit
@@ -130,13 +131,19 @@ class ClassCode:
         writer.kinds = infer_kinds(body, _argument_kinds(arguments, contracts))
         name = self.scope.fresh_function(f"m_{python_name(method.name)}")
         unit.write(f"def {name}({', '.join(['this', 'S', *self._parameters(arguments, writer)])}):")
-        lines = methodcode.BodyWriter(unit, writer, 2)
+        leaf = is_leaf(self.type, method, body, self.scope.library)
+        lines = methodcode.BodyWriter(unit, writer, 1 if leaf else 2)
         coverage = self.type.runtime.coverage
         if coverage is not None:
             lines.probe = coverage.probe(self.type, self.scope)
-        lock = self.type.runtime.lock_of(method)
-        self._enter(method, lock)
-        unit.write("try:", 1)
+        lock = NONE if leaf else self.type.runtime.lock_of(method)
+        if leaf:
+            title = self.scope.constant(f"{self.type.name}::{method.name}")
+            unit.write("S.fuel = fuel = S.fuel - 1", 1)
+            unit.write(f"if fuel < 0 or S.room < 1: S.enter_leaf({title})", 1)
+        else:
+            self._enter(method, lock)
+            unit.write("try:", 1)
         self._prologue(method, arguments, contracts, writer, lock, lines)
         if any(isinstance(item, _LOOPS) for item in methodcode.flatten(body)):
             lines.line("turns = 0")
@@ -149,8 +156,9 @@ class ClassCode:
             writer.grown = grown_variables(methodcode.flatten(body))
         lines.write(body)
         unit.at(method.position, "")
-        unit.write("finally:", 1)
-        unit.write("S.room = room", 2)
+        if not leaf:
+            unit.write("finally:", 1)
+            unit.write("S.room = room", 2)
         if lock.kind != "none":
             unit.write("if L is not None:", 2)
             unit.write("T = S.held.pop(L)", 3)

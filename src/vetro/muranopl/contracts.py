@@ -143,6 +143,11 @@ class Contract(ABC):
         """True when applying it may create or look up objects."""
         return False
 
+    @property
+    def made_of_null(self) -> Any:
+        """What it always makes of null, where that is an empty map or list; else null."""
+        return None
+
 
 class Anything(Contract):
     """`$`"""
@@ -240,6 +245,10 @@ class MapOf(Contract):
         return " and ".join(parts)
 
     @property
+    def made_of_null(self) -> Any:
+        return None if self.fixed else empty_map()
+
+    @property
     def tolerates_growth(self) -> bool:
         return self.open
 
@@ -317,6 +326,10 @@ class ListOf(Contract):
         if condition == "True":
             return is_list
         return f"{is_list} and all([{condition} for {item} in {name}])"
+
+    @property
+    def made_of_null(self) -> Any:
+        return None if self.minimum or (len(self.items) > 1 and not self.lenient) else ()
 
     @property
     def tolerates_growth(self) -> bool:

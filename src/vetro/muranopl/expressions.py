@@ -58,6 +58,19 @@ class FinalCode(Code):
         return True
 
 
+class SiteCode(Code):
+    """Code that is final unless it comes to its site; `settled_text` settles it there alone."""
+
+    settled_text = ""
+
+
+def at_site(known: str, unknown: str) -> SiteCode:
+    """A final value where a test holds (`known` is `value if test`), else that of a site."""
+    made = SiteCode(f"({known} else {unknown})")
+    made.settled_text = f"({known} else y_finalize({unknown}, S))"
+    return made
+
+
 def final(text: str, kinds: Kind = _SETTLED, *, simple: bool = False) -> FinalCode:
     """Code of a value that needs no settling."""
     return FinalCode(text, kinds, simple)
@@ -405,6 +418,8 @@ class MuranoCodegen(ExpressionCodegen):
         """Code of the final form of a value."""
         if code.is_final:
             return code
+        if isinstance(code, SiteCode):
+            return final(code.settled_text, code.kinds)
         read, test = self.twice(code)
         return Code(f"({read} if type({test}) in y_FINAL else y_finalize({read}, S))", code.kinds)
 
@@ -525,9 +540,10 @@ class MuranoCodegen(ExpressionCodegen):
             self.class_scope.direct_properties.setdefault(name, set())
         )
         read, test = self.twice(target)
-        return Code(
-            f"({read}[{name!r}] if type({test}) is y_Frozen else {read}.p_{name} "
-            f"if type({read}) in {known} else {slot}(S, {read}))"
+        return at_site(
+            f"{read}[{name!r}] if type({test}) is y_Frozen else {read}.p_{name} "
+            f"if type({read}) in {known}",
+            f"{slot}(S, {read})",
         )
 
     def _own_property(self, name: str) -> Code | None:
@@ -584,8 +600,9 @@ class MuranoCodegen(ExpressionCodegen):
                 value = Code(place, value.kinds, simple=True)
             passed += f", a_{word}={value.text}" if word else f", {value.text}"
             given += f", {value.text}"
-        return Code(
-            f"({read}.m_{name}(S{passed}) if {' & '.join(tests)} else {slot}(S, {read}, {outer}{given}))"
+        return at_site(
+            f"{read}.m_{name}(S{passed}) if {' & '.join(tests)}",
+            f"{slot}(S, {read}, {outer}{given})",
         )
 
     def _eager(self, nodes: tuple[ast.Argument, ...], scope: Scope | None) -> str | None:

@@ -23,6 +23,7 @@ from .yamltree import Sequence as SequenceNode
 _UNKNOWN: Kind = ANY
 _WHOLE = frozenset(("+", "-", "*", "/", "mod"))
 _BOOLEAN_OPERATORS = frozenset(("<", "<=", ">", ">=", "=", "!=", "in", "=~", "!~", "is"))
+_MAY_BE_KNOWN = (ast.Constant, ast.Keyword, ast.Variable, ast.Unary, ast.Binary)
 _LITERALS: dict[type[Any], Kind] = {
     type(None): NULL,
     bool: BOOLEAN,
@@ -51,14 +52,19 @@ def infer_kinds(body: Sequence[st.Statement], arguments: Mapping[str, Kind]) -> 
             for handler in statement.handlers:
                 if handler.variable is not None:
                     assigned.setdefault(handler.variable, []).append(None)
-    early = _initialised_early(body, assigned)
     kinds: dict[str, Kind] = {
         name: kind for name, kind in arguments.items() if name not in assigned
     }
     candidates = {
         name: values
         for name, values in assigned.items()
-        if None not in values and (name in early or name in arguments)
+        if None not in values and not any(_is_unknown(cast(Node, value)) for value in values)
+    }
+    if not candidates:
+        return kinds
+    early = _initialised_early(body, candidates)
+    candidates = {
+        name: values for name, values in candidates.items() if name in early or name in arguments
     }
     # Optimistic: begin with nothing and let assignments add kinds until none is added.
     found: dict[str, Kind] = {name: arguments.get(name, 0) for name in candidates}
@@ -85,6 +91,18 @@ def parse_target_quietly(scalar: Scalar) -> Target | None:
         return parse_target(scalar)
     except InvalidLhsTargetError:
         return None
+
+
+def _is_unknown(node: Node) -> bool:
+    """True when nothing can be known of a value, whatever the variables in it are."""
+    if not isinstance(node, Scalar):
+        return True
+    if not node.is_expression:
+        return node.value.__class__ not in _LITERALS
+    expression: ast.Node = node.expression
+    if isinstance(expression, ast.Call):
+        return expression.name != "str"
+    return not isinstance(expression, _MAY_BE_KNOWN)
 
 
 def _kind(node: Node, known: Mapping[str, Kind]) -> Kind:

@@ -92,12 +92,15 @@ class PropertyInitialiser:
         """Source of the value of an absent key, before the guard looks at it."""
         if self.constant is not MISSING:
             value = self.constant
-            if value is None or isinstance(value, (bool, int, str)):
-                return repr(value)
-            return scope.constant(value)
-        if self.default is None and not self.makes_object:
-            return "None"
-        return missing
+        elif self.default is None and not self.makes_object:
+            value = None
+        else:
+            return missing
+        if value is None:
+            value = self.chain[0][1].made_of_null
+        if value is None or isinstance(value, (bool, int, str)):
+            return repr(value)
+        return scope.constant(value)
 
     # -- slow path -----------------------------------------------------------------------------
 

@@ -167,6 +167,13 @@ class Run(Evaluation):
             return None
         return key if self.locks.acquire(key, what) else None
 
+    def enter_leaf(self, what: str) -> None:
+        """The slow path of a call of a method that calls nothing (`leaves`)."""
+        if self.fuel < 0:
+            self.refuel()
+        if self.room < 1:
+            self.enter_call(None, what)
+
     def leave_call(self, key: Hashable, owner: GreenThread | None) -> None:
         """Pass on a lock that others want; `owner` had it and is out of `held`."""
         self.locks.settle(key, owner)

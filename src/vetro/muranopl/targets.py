@@ -51,7 +51,13 @@ class Target:
 
 
 def parse_target(scalar: Scalar) -> Target:
-    """Raises InvalidLhsTargetError."""
+    """What an assignment with this key assigns to. Raises InvalidLhsTargetError."""
+    if scalar.target is None:
+        scalar.target = _parse_target(scalar)
+    return scalar.target
+
+
+def _parse_target(scalar: Scalar) -> Target:
     node = scalar.expression
     operation, position = "set", None
     if isinstance(node, ast.MethodCall) and node.name in ("append", "insert") and not node.safe:

@@ -79,6 +79,8 @@ class Scalar:
     column: int
     expression: Any = None
     plain: bool = False
+    target: Any = None
+    """What it is as the key of an assignment, once somebody asked (`targets`)."""
 
     @property
     def is_expression(self) -> bool:
