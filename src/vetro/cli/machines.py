@@ -62,6 +62,58 @@ def server_show(uuid: str) -> None:
     fail(f"There is no server '{uuid}'", "'vetro server list' shows them.")
 
 
+def find_server(connection: Connection, wanted: str) -> dict[str, Any]:
+    """The compute node with this uuid or host name."""
+    rows = list_servers(connection, "")
+    found = [row for row in rows if wanted in (row["uuid"], row.get("hostname"))]
+    if len(found) == 1:
+        return found[0]
+    many = "Several servers are called" if found else "There is no server"
+    fail(f"{many} '{wanted}'", "'vetro server list' shows them.")
+
+
+def wait_job(connection: Connection, job: str) -> dict[str, Any]:
+    """A job when it has ended; the command fails with the job's own words when the job failed."""
+    shown = ""
+    while True:
+        view = connection.get(f"/compute/jobs/{segment(job)}/wait", params={"timeout": 30})
+        if view["execution"] == "failed":
+            steps: list[dict[str, Any]] = view["chain_results"]
+            errors = [step["error"] for step in steps if step["error"]]
+            fail(errors[0] if errors else f"The job {job} failed")
+        if view["execution"] == "succeeded":
+            return view
+        if view.get("waiting_on") and view["waiting_on"] != shown:
+            shown = str(view["waiting_on"])
+            say(f"  {shown} …")
+
+
+@server.command("drain")
+@click.argument("name_or_uuid")
+@click.option(
+    "--no-move", is_flag=True, help="Only place nothing new there, and say what is there."
+)
+@click.option("--undo", is_flag=True, help="Let it take VMs again.")
+@json_option
+def server_drain(name_or_uuid: str, no_move: bool, undo: bool) -> None:
+    """Empty a compute node: nothing new is placed on it, and its VMs move to others.
+
+    Fails with the name of each VM that stays and its reason; the others have moved.
+    """
+    with Connection() as connection:
+        row = find_server(connection, name_or_uuid)
+        path = f"/compute/servers/{segment(row['uuid'])}"
+        if undo:
+            connection.request("POST", path, json={"reserved": False})
+            say(f"Server {row.get('hostname')} takes VMs again")
+            return
+        job = connection.request("POST", f"{path}/drain", json={"move": not no_move}).json()
+        wait_job(connection, job["job_uuid"])
+    say(
+        f"Server {row.get('hostname')} is empty; 'vetro server drain --undo' lets it take VMs again"
+    )
+
+
 @click.group()
 def vm() -> None:
     """Containers and virtual machines."""
@@ -153,3 +205,25 @@ def vm_reboot(name_or_uuid: str) -> None:
 def vm_destroy(name_or_uuid: str) -> None:
     """Destroy a VM; an environment that uses it will miss it."""
     _vm_task(name_or_uuid, "DELETE", "", "destroyed")
+
+
+@vm.command("migrate")
+@click.argument("name_or_uuid")
+@click.option("--to", "target", help="The server it moves to [where there is room].")
+@json_option
+def vm_migrate(name_or_uuid: str, target: str | None) -> None:
+    """Move a VM to another compute node.
+
+    A container stops for as long as it takes to copy what changed while the rest was copied; a
+    virtual machine moves with its memory.
+    """
+    with Connection() as connection:
+        row = find_vm(connection, name_or_uuid)
+        path = f"/compute/servers/{segment(row['server_uuid'])}/vms/{segment(row['uuid'])}"
+        body = {} if target is None else {
+            "target_server_uuid": find_server(connection, target)["uuid"]
+        }  # fmt: skip
+        job = connection.request("POST", f"{path}/move", json=body).json()
+        wait_job(connection, job["job_uuid"])
+        moved = find_vm(connection, row["uuid"])
+    say(f"VM {row.get('alias') or row['uuid']} is on server {moved['server_uuid']}")

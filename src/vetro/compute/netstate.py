@@ -15,6 +15,7 @@ from vetro.compute.nodetasks import NodeTaskError, NodeTasks
 from vetro.compute.servers import ServerStore
 from vetro.compute.tables import (
     floating_ips,
+    moves,
     networks,
     ports,
     router_interfaces,
@@ -48,7 +49,8 @@ class NetworkReconciler:
     async def state(self, tx: Transaction, server_uuid: str, version: int) -> dict[str, Any]:
         """``NetworkState`` of one server (docs/architecture.md)."""
         held = await tx.execute(select(vms.c.uuid).where(vms.c.server_uuid == server_uuid))
-        here = [row.uuid for row in held]
+        coming = await tx.execute(select(moves.c.vm_uuid).where(moves.c.target_uuid == server_uuid))
+        here = [*(row.uuid for row in held), *(row.vm_uuid for row in coming)]
         bound = list(await tx.execute(select(ports).where(ports.c.device_uuid.in_(here))))
         wanted = {row.network_uuid for row in bound}
         ranges = {row.uuid: row for row in await tx.execute(select(subnets))}

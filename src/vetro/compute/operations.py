@@ -1,15 +1,16 @@
-"""What operators do with whole servers: drain, evacuate, move VMs (ours, beside CNAPI)."""
+"""What operators do with whole servers: drain them, move VMs between them (ours, beside CNAPI)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from vetro.compute import moves
 from vetro.compute.jobs import Workflow
 
 if TYPE_CHECKING:
     from vetro.compute.service import ComputeService
 
-MIGRATE: tuple[Workflow, ...] = ()
+MIGRATE: tuple[Workflow, ...] = moves.WORKFLOWS
 
 
 class Operations:

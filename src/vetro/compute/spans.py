@@ -21,7 +21,7 @@ from sqlalchemy import delete, insert, select, update
 from vetro.compute.exclusion import exclude, next_number
 from vetro.compute.faults import conflict
 from vetro.compute.records import mapping
-from vetro.compute.tables import fabric_numbers, ports, servers, spans_told, vms
+from vetro.compute.tables import fabric_numbers, moves, ports, servers, spans_told, vms
 from vetro.storage import Database, Transaction
 
 LARGEST_VNI = 2**24 - 1
@@ -61,6 +61,18 @@ async def spans(tx: Transaction, subnets: Collection[str]) -> dict[str, Span]:
         .where(ports.c.subnet_uuid.in_(found), vms.c.state != "failed")
     )
     bound = list(await tx.execute(query))
+    # A VM that moves is on both servers.
+    query = (
+        select(
+            ports.c.subnet_uuid,
+            ports.c.ip,
+            ports.c.security_groups,
+            moves.c.target_uuid.label("server_uuid"),
+        )
+        .join(moves, moves.c.vm_uuid == ports.c.device_uuid)
+        .where(ports.c.subnet_uuid.in_(found))
+    )
+    bound += list(await tx.execute(query))
     known = await tx.execute(
         select(servers.c.uuid, servers.c.sysinfo).where(
             servers.c.uuid.in_({row.server_uuid for row in bound})

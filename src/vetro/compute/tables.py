@@ -322,3 +322,13 @@ spans_told = Table(
     Column("fingerprint", String(32), nullable=False),
     Index("compute_spans_told_subnet", "subnet_uuid"),
 )
+
+# VMs on their way to another server, which has their networks already (moves.py).
+moves = Table(
+    "compute_moves",
+    metadata,
+    Column("vm_uuid", String(36), primary_key=True),
+    Column("target_uuid", String(36), nullable=False),
+    Column("job_uuid", String(36), nullable=False),
+    Index("compute_moves_target", "target_uuid"),
+)

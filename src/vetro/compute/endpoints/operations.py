@@ -1,7 +1,34 @@
-"""Operations."""
+"""Operations on servers: moving VMs, draining (ours, beside CNAPI)."""
 
 from __future__ import annotations
 
-from vetro.compute.calls import Endpoint
+from vetro.compute.calls import Answer, Call, Endpoint
+from vetro.compute.moves import start_drain, start_move
+from vetro.compute.parameters import BOOLEAN_TEXT, STRING, body, boolean_of
+from vetro.compute.records import Json
 
-ENDPOINTS: list[Endpoint] = []
+
+async def move_vm(call: Call) -> Json:
+    """Move a VM to another server: ``target_server_uuid``, or where there is room. 202 with the job."""
+    target = call.get("target_server_uuid")
+    job = await start_move(call.service, call.vm_uuid, str(target) if target else None)
+    return Answer(202, {"job_uuid": job, "vm_uuid": call.vm_uuid})
+
+
+async def drain_server(call: Call) -> Json:
+    """Place nothing new on a server and move its VMs away (``move`` false: only say what holds it).
+
+    The job's error names what is left there and why. The server stays reserved until it is updated
+    with ``reserved`` false.
+    """
+    move = boolean_of(call.get("move"))
+    job = await start_drain(call.service, call.server_uuid, move=move is not False)
+    return Answer(202, {"job_uuid": job})
+
+
+ENDPOINTS: list[Endpoint] = [
+    Endpoint("VmMove", "POST", "/servers/{server_uuid}/vms/{uuid}/move", move_vm,
+             body(STRING, "target_server_uuid"), running=True, status=202),
+    Endpoint("ServerDrain", "POST", "/servers/{server_uuid}/drain", drain_server,
+             body(BOOLEAN_TEXT, "move"), running=True, status=202),
+]  # fmt: skip
