@@ -145,7 +145,7 @@ async def test_static_actions_need_no_model(package):
     runtime.add_package(package("t", APP))
     session = runtime.session()
     assert await session.call_static_action_async("t.Main", "static", {"x": "4"}) == 8
-    with pytest.raises(MuranoError, match="is not an action"):
+    with pytest.raises(MuranoError, match="is not a static action"):
         await session.call_static_action_async("t.Main", "deploy", {})
 
 

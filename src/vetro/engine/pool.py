@@ -9,12 +9,15 @@ import os
 import secrets
 import signal
 import socket
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from typing import Any
 
 import structlog
 from structlog.contextvars import bound_contextvars
 
+from vetro.engine.calls import take_calls
+from vetro.engine.failures import EngineFailure, WorkerDied
 from vetro.engine.journal import begun, forget, journaled
 from vetro.engine.settings import EngineSettings
 from vetro.engine.zygote import LENGTH, Zygote, ZygoteDied, restart_zygote, start_zygote
@@ -31,18 +34,6 @@ CUT_OFF = (
 STOPPED = (
     "The service was stopped while this ran: deploy again to finish it, or delete the environment"
 )
-
-
-class WorkerDied(Exception):
-    """The worker process ended without a result."""
-
-
-class EngineFailure(Exception):
-    """The engine itself failed, not the program; ``details`` are for the log."""
-
-    def __init__(self, message: str, details: str) -> None:
-        super().__init__(message)
-        self.details = details
 
 
 class EnginePool:
@@ -69,9 +60,17 @@ class EnginePool:
             self._zygote.close()
 
     async def run(self, database: Database) -> None:
-        """Take tasks until cancelled; on cancellation running workers are ended, their tasks failed."""
+        """Take tasks and calls until cancelled; then running workers are ended, their tasks failed."""
         rooms = Environments(database)
         await self.recover(rooms)
+        try:
+            async with asyncio.TaskGroup() as parts:
+                parts.create_task(self._take_tasks(rooms), name="engine tasks")
+                parts.create_task(take_calls(self, rooms), name="engine calls")
+        except ExceptionGroup as failures:
+            raise failures.exceptions[0] from failures
+
+    async def _take_tasks(self, rooms: Environments) -> None:
         running: set[asyncio.Task[None]] = set()
         slots = asyncio.Semaphore(self.settings.workers)
         try:
@@ -80,7 +79,7 @@ class EnginePool:
                 claimed = await rooms.tasks.claim(self.owner, LEASE_SECONDS)
                 if claimed is None:
                     slots.release()
-                    self._warm_up()
+                    self.warm_up()
                     await rooms.tasks.queue.wait_for_work()
                     continue
                 job = asyncio.create_task(self._job(rooms, *claimed), name=f"task {claimed[1].id}")
@@ -113,7 +112,7 @@ class EnginePool:
         for task_id in found - alive:
             await forget(database, task_id)
 
-    def _warm_up(self) -> None:
+    def warm_up(self) -> None:
         """Have one worker forked and waiting."""
         if self._warm is None and self._zygote is not None:
             try:
@@ -131,7 +130,7 @@ class EnginePool:
         """The worker that waits, else a fresh one; ``None`` when there can be none now."""
         if self._zygote is None:
             raise WorkerDied("the engine pool was not prepared")
-        self._warm_up()
+        self.warm_up()
         channel, self._warm = self._warm, None
         return channel
 
@@ -183,20 +182,53 @@ class EnginePool:
 
     async def _run(self, rooms: Environments, task: EngineTask, fence: int) -> TaskResult:
         """Run a task in a worker. A worker that died before it had done anything is replaced."""
+
+        async def has_begun() -> bool:
+            return await begun(rooms.tasks.database, task.id)
+
+        what = "deleting" if task.is_delete else "deploying"
+        answer = await self.order(
+            task.id,
+            {"task": asdict(task), "fence": fence},
+            f"{what} {task.environment_name or task.environment_id}; deploy again, or delete it",
+            has_begun,
+        )
+        return TaskResult(answer["model"], answer["result"], answer["is_exception"])
+
+    async def order(
+        self,
+        key: str,
+        order: dict[str, Any],
+        what: str,
+        has_begun: Callable[[], Awaitable[bool]],
+    ) -> dict[str, Any]:
+        """Have a worker do something; what it answers.
+
+        ``what``: what it is doing, for the message when it dies. A worker that died before anything
+        had begun is replaced. Errors: ``WorkerDied``, ``EngineFailure``.
+        """
         for _ in range(3):
             channel = self._take_worker()
             if channel is None:
                 continue
             with channel:
-                pid = await self._hand_over(channel, task, fence)
+                pid = await self._hand_over(channel, key, order)
                 if pid is None:
                     continue
-                try:
-                    return await self._result(channel, task, pid)
-                except WorkerDied:
-                    if await begun(rooms.tasks.database, task.id):
-                        raise
+                answer = await _Reader(asyncio.get_running_loop(), channel).message()
+                if answer is None:
+                    if not await has_begun():
+                        continue
+                    raise WorkerDied(f"The engine worker (process {pid}) was killed while {what}")
+                if "crash" in answer:
+                    raise EngineFailure(answer["crash"], answer["details"])
+                return answer
         raise WorkerDied("Three engine workers in a row died before they began; deploy again")
+
+    def end(self, key: str) -> None:
+        """Kill the worker that has the order of this key, if there is one, and forget it."""
+        self._kill(key)
+        self._workers.pop(key, None)
 
     async def _fail(
         self, rooms: Environments, lease: Lease, message: str, details: str | None = None
@@ -224,34 +256,22 @@ class EnginePool:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
-    async def _hand_over(self, channel: socket.socket, task: EngineTask, fence: int) -> int | None:
-        """Give the task to a worker; its process id, or ``None`` when it is dead."""
+    async def _hand_over(
+        self, channel: socket.socket, key: str, order: dict[str, Any]
+    ) -> int | None:
+        """Give an order to a worker; its process id, or ``None`` when it is dead."""
         loop = asyncio.get_running_loop()
         hello = await _Reader(loop, channel).message()
         if hello is None:
             return None
         pid = int(hello["pid"])
-        body = json.dumps({"task": asdict(task), "fence": fence}).encode()
+        body = json.dumps(order).encode()
         try:
             await loop.sock_sendall(channel, len(body).to_bytes(LENGTH, "big") + body)
         except ConnectionError:
             return None
-        self._workers[task.id] = pid
+        self._workers[key] = pid
         return pid
-
-    async def _result(self, channel: socket.socket, task: EngineTask, pid: int) -> TaskResult:
-        """Wait for a worker's result. Errors: ``WorkerDied``."""
-        reader = _Reader(asyncio.get_running_loop(), channel)
-        answer = await reader.message()
-        if answer is None:
-            what = "deleting" if task.is_delete else "deploying"
-            raise WorkerDied(
-                f"The engine worker (process {pid}) was killed while {what}"
-                f" {task.environment_name or task.environment_id}; deploy again, or delete it"
-            )
-        if "failure" in answer:
-            raise EngineFailure(answer["failure"], answer["details"])
-        return TaskResult(answer["model"], answer["result"], answer["is_exception"])
 
 
 def _blame(task: EngineTask, error: Exception) -> tuple[str, str]:

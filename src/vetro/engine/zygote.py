@@ -20,13 +20,13 @@ import os
 import signal
 import socket
 import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from structlog.contextvars import bind_contextvars
 
 from vetro.engine.settings import EngineSettings
-from vetro.environments import EngineTask
+from vetro.environments import EngineCall, EngineTask
 
 LENGTH = 8
 
@@ -180,35 +180,39 @@ def _zygote(control: socket.socket, settings: EngineSettings) -> None:
 
 
 def _worker(channel: socket.socket, settings: EngineSettings, runtime: Any) -> None:
-    """One task: in over the socket, result out over it."""
+    """One task or one call: in over the socket, result out over it."""
+    from vetro.engine.calling import run_call
     from vetro.engine.running import run_task
 
     send_message(channel, {"pid": os.getpid()})
     order = receive_message(channel)
     if order is None:
         return
-    task = EngineTask(**order["task"])
-    bind_contextvars(task=task.id, request_id=task.request_id)
     try:
-        result = asyncio.run(run_task(settings, runtime, task, order["fence"]))
+        if "call" in order:
+            call = EngineCall(**order["call"])
+            bind_contextvars(call=call.id, request_id=call.request_id)
+            answer = asdict(asyncio.run(run_call(settings, runtime, call)))
+        else:
+            task = EngineTask(**order["task"])
+            bind_contextvars(task=task.id, request_id=task.request_id)
+            result = asyncio.run(run_task(settings, runtime, task, order["fence"]))
+            answer = {
+                "model": result.model,
+                "result": result.result,
+                "is_exception": result.is_exception,
+            }
     except Exception as error:  # noqa: BLE001 - whatever it was, the service must be told
         import traceback
 
         send_message(
             channel,
             {
-                "failure": f"{type(error).__name__}: {error}",
+                "crash": f"{type(error).__name__}: {error}",
                 "details": "".join(traceback.format_exception(error)),
             },
         )
         return
-    send_message(
-        channel,
-        {
-            "model": result.model,
-            "result": result.result,
-            "is_exception": result.is_exception,
-        },
-    )
+    send_message(channel, answer)
     # The parent reads until we are gone.
     channel.shutdown(socket.SHUT_WR)

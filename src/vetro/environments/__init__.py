@@ -1,13 +1,14 @@
 """Environments, sessions, the services tree, deployments, actions, tasks (catalog-api.md §5, §8).
 
-``Environments`` holds the stores: ``.store`` for the API, ``.tasks`` for engines. ``face`` serves them,
-together with the catalog's packages, as the ``/v1`` API.
+``Environments`` holds the stores: ``.store`` for the API, ``.tasks`` and ``.calls`` for engines. ``face``
+serves them, together with the catalog's packages, as the ``/v1`` API.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from vetro.environments.calls import CallAnswer, CallStore, EngineCall
 from vetro.environments.face import face
 from vetro.environments.store import EnvironmentSettings, EnvironmentStore
 from vetro.environments.tasks import EngineTask, TaskResult, TaskStore, task_channel
@@ -22,10 +23,14 @@ class Environments:
     def __init__(self, database: Database, settings: EnvironmentSettings | None = None) -> None:
         self.store = EnvironmentStore(database, settings or EnvironmentSettings())
         self.tasks = TaskStore(database, self.store)
+        self.calls = CallStore(database)
 
 
 __all__ = [
     "MIGRATIONS",
+    "CallAnswer",
+    "CallStore",
+    "EngineCall",
     "EngineTask",
     "EnvironmentSettings",
     "Environments",

@@ -47,3 +47,16 @@ PATCH_MODEL = describes(
 REPORTS = describes(query={"service_id": _TEXT})
 EVENTS = describes(headers={"Last-Event-ID": _TEXT})
 ACTION = describes(body={"type": ["object", "null"]}, required=False)
+STATIC_ACTION = describes(
+    body=an_object(
+        {
+            "className": {"type": "string", "minLength": 1},
+            "methodName": {"type": "string", "minLength": 1},
+            "parameters": {"type": ["object", "null"]},
+            "packageName": _MAYBE_TEXT,
+            "classVersion": _MAYBE_TEXT,
+        },
+        ["className", "methodName"],
+    )
+)
+SCHEMAS = describes(query={"classVersion": _TEXT, "packageName": _TEXT})

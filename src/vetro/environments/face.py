@@ -7,6 +7,8 @@ from typing import Any
 from litestar import Request, Response, get
 
 from vetro.catalog import PACKAGE_SIZE_LIMIT, Catalog, catalog_handlers
+from vetro.environments.call_handlers import call_handlers
+from vetro.environments.calls import TIMEOUT_SECONDS, CallStore
 from vetro.environments.handlers import (
     deployment_handlers,
     environment_handlers,
@@ -34,9 +36,11 @@ def face(
     *,
     identity_url: str = "",
     package_size_limit: int = PACKAGE_SIZE_LIMIT,
+    static_call_timeout: float = TIMEOUT_SECONDS,
     debug: bool = False,
 ) -> Face:
     """Discovery, environments and packages behind one prefix (none)."""
+    calls = CallStore(work.database, timeout_seconds=static_call_timeout)
 
     @get("/")
     async def versions(request: AnyRequest) -> Response[Any]:
@@ -59,6 +63,7 @@ def face(
             *environment_handlers(work.store, work),
             *service_handlers(work.database, work.store),
             *deployment_handlers(work.database, work.store, work),
+            *call_handlers(calls),
         ],
         authenticator=authenticator,
         public=lambda method, path: method in ("GET", "HEAD") and path in ("/", "/v1"),

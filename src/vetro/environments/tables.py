@@ -111,3 +111,12 @@ instances = Table(
     Column("destroyed", UtcDateTime),
     PrimaryKeyConstraint("environment_id", "instance_id"),
 )
+
+calls = Table(
+    "environments_calls",
+    metadata,
+    Column("id", String(36), primary_key=True),
+    # Rows are removed by who waits; after this time by whoever comes next.
+    Column("expires", UtcDateTime, nullable=False),
+    Column("answer", Json),
+)

@@ -402,9 +402,15 @@ class Session:
             )
             found = type_.find_method(method)
             if found is None:
-                raise NoMethodFound(f"class {class_name} has no method {method!r}")
-            if not found.is_action or not found.is_static:
-                raise MethodNotExposed(f"{class_name}.{method} is not an action")
+                raise NoMethodFound(
+                    f"class {class_name} has no method {method!r}",
+                    hint=self.run.close_names(method, type_.method_names()),
+                )
+            if not found.is_action or found.usage != "Static":
+                raise MethodNotExposed(
+                    f"{class_name}.{method} is not a static action",
+                    hint="a static action has `Usage: Static` and `Scope: Public`",
+                )
             return self.serialize(self._call(type_, method, (), args))
 
         return await self._run_async(act)

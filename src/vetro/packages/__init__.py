@@ -5,6 +5,7 @@ load classes from. ``build_archive`` writes a directory as a zip, ``check`` list
 wrong, ``forms`` turns a form's answers into an application's object.
 """
 
+from vetro.muranopl import Version, VersionSpec
 from vetro.packages.check import CODES, Finding, NotAPackage, check, check_manifest_only
 from vetro.packages.errors import (
     PackageClassError,
@@ -29,6 +30,8 @@ __all__ = [
     "PackageFormatError",
     "PackageLimitError",
     "PackageLoadError",
+    "Version",
+    "VersionSpec",
     "build_archive",
     "check",
     "check_manifest_only",

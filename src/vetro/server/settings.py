@@ -116,6 +116,10 @@ class EngineSection:
     code_cache: str = ""
     """Where compiled classes are kept; empty: `code-cache` in the data directory."""
     home_region: str = ""
+    static_call_timeout: float = 60.0
+    """Seconds that the caller of a static action, or of a class's schema, waits."""
+    action_result_limit: int = 16 * 2**20
+    """Bytes of JSON that an action may return."""
 
 
 @dataclass(frozen=True)

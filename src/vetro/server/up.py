@@ -61,6 +61,7 @@ def run_up(settings: Settings) -> int:
             packages_directories=[Path(one) for one in settings.engine.packages_directories],
             code_cache=Path(settings.engine.code_cache) if settings.engine.code_cache else None,
             home_region=settings.engine.home_region,
+            action_result_limit=settings.engine.action_result_limit,
             env_ip_template=settings.network.env_ip_template,
             max_environments=settings.network.max_environments,
             max_hosts=settings.network.max_hosts,
@@ -253,6 +254,7 @@ class _Up:
                     rooms.tasks,
                     tokens,
                     identity_url=f"{url}/identity/v3",
+                    static_call_timeout=settings.engine.static_call_timeout,
                     debug=settings.server.debug,
                 ),
                 known.face(

@@ -1,0 +1,145 @@
+"""What a program reaches through the engine, opened for one run and closed after it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from vetro.catalog import Catalog
+from vetro.compute.client import ComputeClient
+from vetro.engine.services import EngineServices, Reports
+from vetro.engine.settings import EngineSettings
+from vetro.engine.signing import PlanSigner
+from vetro.identity import Identity
+from vetro.messaging import Mailboxes
+from vetro.muranopl import PackageSource, Runtime, Version, VersionSpec, wait
+from vetro.packages import Package, PackageError, open_package
+from vetro.stacks import ComputeNetworkDirectory, NativeStacks
+from vetro.stacks.compute_adapter import port_of
+from vetro.storage import Database
+
+log = structlog.get_logger(__name__)
+
+
+def installed_packages(directories: Iterable[Path]) -> list[Package]:
+    """The packages below directories; those that cannot be read are logged and left out."""
+    found: list[Package] = []
+    for directory in directories:
+        for manifest in sorted(directory.glob("*/manifest.yaml")):
+            try:
+                found.append(open_package(manifest.parent))
+            except PackageError as error:
+                log.warning(
+                    "a package was left out", directory=str(manifest.parent), error=str(error)
+                )
+    return found
+
+
+class CatalogResolver:
+    """Finds packages: installed directories first, then the catalog (packages-and-forms.md A7).
+
+    ``project_id``: whose packages may be used, whoever it is that acts; ``None``: the session's.
+    """
+
+    def __init__(
+        self, catalog: Catalog, installed: list[Package], project_id: str | None = None
+    ) -> None:
+        self.catalog = catalog
+        self.installed = installed
+        self.project_id = project_id
+
+    def find_package(self, name: str, spec: str, project_id: str | None) -> PackageSource | None:
+        """A package by name."""
+        found = self._best_installed(spec, lambda package: package.full_name == name)
+        return found or wait(self.catalog.find_package(name, spec, self.project_id or project_id))
+
+    def find_class(
+        self, class_name: str, spec: str, project_id: str | None
+    ) -> PackageSource | None:
+        """A package by one of its classes."""
+        found = self._best_installed(spec, lambda package: class_name in package.classes)
+        whose = self.project_id or project_id
+        return found or wait(self.catalog.find_package_for_class(class_name, spec, whose))
+
+    def _best_installed(self, spec: str, fits: Callable[[Package], bool]) -> Package | None:
+        wanted = VersionSpec(spec)
+        fitting = [
+            package
+            for package in self.installed
+            if fits(package) and Version.parse(package.version) in wanted
+        ]
+        return max(fitting, key=lambda item: Version.parse(item.version), default=None)
+
+
+@dataclass
+class KnownPeople:
+    """``People`` of the built-in identity service; who is not there any more is known by id."""
+
+    identity: Identity
+
+    async def user(self, id_: str) -> dict[str, Any]:
+        """A user."""
+        return dict(await self.identity.user(id_) or {"id": id_, "name": id_})
+
+    async def project(self, id_: str) -> dict[str, Any]:
+        """A project."""
+        return dict(await self.identity.project(id_) or {"id": id_, "name": id_})
+
+
+@dataclass
+class World:
+    """The database and the services of one run."""
+
+    database: Database
+    services: EngineServices
+
+
+@asynccontextmanager
+async def back_ends(
+    settings: EngineSettings,
+    runtime: Runtime,
+    *,
+    project_id: str,
+    user_id: str,
+    environment_id: str,
+    reports: Reports,
+    database: Database | None = None,
+) -> AsyncGenerator[World, None]:
+    """Everything a run needs, with the runtime set up for it; closed at the end.
+
+    ``database``: one that is open already, and stays open.
+    """
+    opened = database or await Database.open(settings.database_url, data_dir=settings.data_dir)
+    client = ComputeClient(settings.compute_url, settings.service_key)
+    try:
+        compute = port_of(client)
+        services = EngineServices(
+            settings=settings,
+            project_id=project_id,
+            user_id=user_id,
+            environment_id=environment_id,
+            stacks=NativeStacks(opened, compute),
+            directory=ComputeNetworkDirectory(compute),
+            transport=Mailboxes(opened),
+            reports=reports,
+            signer=await asyncio.to_thread(PlanSigner.load_or_create, settings.signing_key_file),
+            people=KnownPeople(Identity(opened)),
+        )
+        if settings.class_configs.is_dir():
+            runtime.class_configs = settings.class_configs
+        runtime.resolver = CatalogResolver(
+            Catalog(opened, settings.package_dir),
+            installed_packages(settings.packages_directories),
+            project_id,
+        )
+        yield World(opened, services)
+    finally:
+        await client.close()
+        if database is None:
+            await opened.close()
