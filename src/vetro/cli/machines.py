@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from vetro.cli.connection import Connection, segment
+from vetro.cli.console import console, screenshot, vnc
 from vetro.cli.output import emit_object, emit_rows, fail, json_option, say
 
 SERVER_COLUMNS = [
@@ -119,6 +120,10 @@ def vm() -> None:
     """Containers and virtual machines."""
 
 
+for _command in (console, screenshot, vnc):
+    vm.add_command(_command)
+
+
 def all_vms(connection: Connection) -> list[dict[str, Any]]:
     """Every VM of every node, with its addresses."""
     rows: list[dict[str, Any]] = []
@@ -167,7 +172,11 @@ def _vm_task(name_or_uuid: str, method: str, suffix: str, done: str) -> None:
         path = f"/compute/servers/{segment(row['server_uuid'])}/vms/{segment(row['uuid'])}{suffix}"
         task = connection.request(method, path, json={}).json()
         if task.get("id"):
-            task = connection.get(f"/compute/tasks/{task['id']}/wait", params={"timeout": 60})
+            path = f"/compute/tasks/{task['id']}/wait"
+            task = connection.get(path, params={"timeout": 30})
+            # A virtual machine has three minutes to stop in order.
+            while task.get("status") not in ("complete", "failure"):
+                task = connection.get(path, params={"timeout": 30})
             if task.get("status") == "failure":
                 result: dict[str, Any] = task.get("result") or {}
                 fail(f"{row['uuid']}: the task failed: {result.get('error') or 'no reason given'}")

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import shutil
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,19 @@ def read_json(path: Path) -> Any:
         return msgspec.json.decode(path.read_bytes())
     except (FileNotFoundError, msgspec.DecodeError):
         return None
+
+
+@contextlib.contextmanager
+def short_name(path: Path) -> Generator[str, None, None]:
+    """A name for ``path`` that fits into a socket's address (107 bytes), however deep it is.
+
+    Errors: ``OSError`` when its directory is not there.
+    """
+    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{directory}/{path.name}"
+    finally:
+        os.close(directory)
 
 
 def remove_tree(path: Path) -> None:

@@ -104,7 +104,8 @@ _BUTTON_SCRIPT = f"""\
 export PATH={_PATH}
 for event in /sys/class/input/event*; do
   [ "$(cat "$event/device/name" 2>/dev/null)" = "Power Button" ] || continue
-  head -c 1 "/dev/input/${{event##*/}}" > /dev/null || continue
+  # An event is read whole or not at all.
+  dd "if=/dev/input/${{event##*/}}" of=/dev/null bs=1024 count=1 2> /dev/null || continue
   if [ -x /sbin/shutdown ]; then
     shutdown -h now
   else

@@ -42,7 +42,7 @@ from vetro.node.vm_kernel import ARGUMENTS, ROOT_LABEL, Kernel, find_kernel, ini
 VM_PACKAGES = ("e2fsprogs", "kmod", "qemu-guest-agent")
 KERNEL_PACKAGES = ("linux-image-cloud-amd64", "busybox-static")
 # Raise when the recipe below changes what comes out.
-RECIPE = 2
+RECIPE = 3
 
 _QCOW2 = b"QFI\xfb"
 _MEMBERS = ("disk.qcow2", "kernel", "initrd", "boot.json")
@@ -311,6 +311,9 @@ def _add_to_root(tree: Path, kernel: Kernel) -> None:
     shutil.copytree(kernel.modules, modules, symlinks=True)
     for name in ("build", "source"):
         (modules / name).unlink(missing_ok=True)
+    # The package's own start script needs udev; init keeps the agent running (``vm_guest``).
+    for script in tree.glob("etc/rc[2-5].d/S*qemu-guest-agent"):
+        script.unlink()
 
 
 def _size_of(tree: Path) -> int:

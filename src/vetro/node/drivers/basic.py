@@ -47,6 +47,10 @@ class BasicHypervisor:
         """Nothing beside ``status``, which every driver has."""
         return {}
 
+    async def console(self, vm: Vm) -> Path | None:
+        """What a VM prints goes into its ``console.log`` only."""
+        return None
+
     async def screenshot(self, vm: Vm) -> bytes:
         """There is no screen."""
         raise not_implemented("A screenshot of a VM", self.name)

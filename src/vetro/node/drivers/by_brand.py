@@ -143,6 +143,10 @@ class HypervisorByBrand:
         """What its hypervisor knows."""
         return await self.serving(vm).info(vm, types)
 
+    async def console(self, vm: Vm) -> Path | None:
+        """Its serial line."""
+        return await self.serving(vm).console(vm)
+
     async def screenshot(self, vm: Vm) -> bytes:
         """A picture of its screen."""
         return await self.serving(vm).screenshot(vm)

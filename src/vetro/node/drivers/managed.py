@@ -430,6 +430,12 @@ class ManagedDriver:
         """A VM's root file system, running or not."""
         return await self._hypervisor.files(self._usable(uuid))
 
+    async def console(self, uuid: str) -> Path | None:
+        """The socket of a running VM's serial line, if it has one. Errors: ``VmNotRunning``."""
+        vm = self._usable(uuid)
+        await self._need_running(uuid)
+        return await self._hypervisor.console(vm)
+
     async def screenshot(self, uuid: str) -> bytes:
         """A picture of the screen (PNG). Errors: ``VmNotRunning``, ``NotImplemented``."""
         vm = self._usable(uuid)

@@ -182,6 +182,10 @@ class Driver(Protocol):
         """A VM's root file system, running or not."""
         ...
 
+    async def console(self, uuid: str) -> Path | None:
+        """The socket of a running VM's serial line; ``None``: it only prints (``console.log``)."""
+        ...
+
     async def screenshot(self, uuid: str) -> bytes:
         """A picture of the screen (PNG)."""
         ...
@@ -332,6 +336,10 @@ class Hypervisor(Protocol):
 
     async def info(self, vm: Vm, types: Sequence[str]) -> dict[str, Any]:
         """What is known of a running VM by type (``vnc`` is ``{host, port, display}``)."""
+        ...
+
+    async def console(self, vm: Vm) -> Path | None:
+        """The socket of a running VM's serial line; ``None``: there is none."""
         ...
 
     async def screenshot(self, vm: Vm) -> bytes:

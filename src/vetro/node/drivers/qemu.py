@@ -569,6 +569,10 @@ class QemuHypervisor(BasicHypervisor):
             found["spice"] = None
         return found
 
+    async def console(self, vm: Vm) -> Path:
+        """The socket of the first serial line; QEMU serves one client of it at a time."""
+        return self._store.path(vm["uuid"]) / "run/console.sock"
+
     async def _serial(self, uuid: str) -> dict[str, Any]:
         return {"path": str(self._store.path(uuid) / "run/console.sock")}
 

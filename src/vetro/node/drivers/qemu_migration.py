@@ -23,7 +23,7 @@ import secrets
 import shutil
 import socket
 import tempfile
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ from vetro.node.drivers import qemu_disks
 from vetro.node.drivers.qemu_daemon import QEMU_UID, LibvirtDaemon
 from vetro.node.drivers.qemu_libvirt import Libvirt
 from vetro.node.errors import DriverError, NodeError
+from vetro.node.files import short_name
 from vetro.node.machines import Vm
 from vetro.node.network.names import bridge_name, host_interface_name
 
@@ -171,16 +172,6 @@ def socket_path(directory: Path, kind: str) -> Path:
     return directory / "run" / f"{kind}.sock"
 
 
-@contextlib.contextmanager
-def _short(path: Path) -> Generator[str, None, None]:
-    """A name for ``path`` that fits into a socket's address, however deep the directory is."""
-    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        yield f"/proc/self/fd/{directory}/{path.name}"
-    finally:
-        os.close(directory)
-
-
 def notice_silence(writer: asyncio.StreamWriter) -> None:
     """Let a connection break when the other node is cut off: libvirt would wait for hours."""
     connection: socket.socket = writer.get_extra_info("socket")
@@ -196,7 +187,7 @@ def notice_silence(writer: asyncio.StreamWriter) -> None:
 
 async def splice(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, path: Path) -> None:
     """Join a connection with a socket of this machine until both have ended."""
-    with _short(path) as name:
+    with short_name(path) as name:
         inner_reader, inner_writer = await asyncio.open_unix_connection(name)
     await join(reader, writer, inner_reader, inner_writer)
 
@@ -325,7 +316,7 @@ class Sender:
                 counted[0] += await join(reader, writer, far_reader, far_writer)
 
         path.unlink(missing_ok=True)
-        with _short(path) as name:
+        with short_name(path) as name:
             server = await asyncio.start_unix_server(serve, name)
         os.chown(path, QEMU_UID, QEMU_UID)
         return server

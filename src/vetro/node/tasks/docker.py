@@ -3,15 +3,13 @@
 Each task answers where a temporary server listens (``vetro.node.streams``). Commands talk in lines of
 JSON: from the client ``{"type": "stdin", "data": base64}``, ``{"type": "stdin_end"}``,
 ``{"type": "resize", "columns": n, "rows": n}``; to the client ``stdout`` and ``stderr`` likewise, and
-at last ``{"type": "end", "code": n}``. A client that closes its side ends the command. Files travel as a
-tar, statistics as a line of JSON a second.
+at last ``{"type": "end", "code": n}``. A client that closes its side ends the command. A console
+(``AttachConsole``) talks likewise. Files travel as a tar, statistics as a line of JSON a second.
 """
 
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import contextlib
 import fcntl
 import os
@@ -23,11 +21,12 @@ import subprocess
 import termios
 from collections.abc import AsyncGenerator, Callable, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 import structlog
 
+from vetro.node.consoles import Consoles
 from vetro.node.drivers import Driver, ExecRequest, HostCommand
 from vetro.node.errors import DriverError, NodeError, not_implemented, not_running
 from vetro.node.guest_archive import check_directory, path_stat, receive, send
@@ -35,14 +34,13 @@ from vetro.node.machines import as_object
 from vetro.node.queues import TaskContext, TaskKind
 from vetro.node.streams import Streams
 from vetro.node.tasks.builds import Builder
+from vetro.node.tasks.consoles import printed, serial
 from vetro.node.tasks.parameters import array, flag, invalid, text, vm_uuid
+from vetro.node.tasks.stream_lines import CHUNK, connection, data_of, message, messages, output
 
 log = structlog.get_logger(__name__)
 
 _CONSOLE_SECONDS = 60.0
-#: How long a client may take for the last lines.
-_FAREWELL_SECONDS = 30.0
-_CHUNK = 65536
 
 
 class DockerTasks:
@@ -53,6 +51,7 @@ class DockerTasks:
         self._streams = streams
         self._vms = vms
         self._builder = builder
+        self._consoles = Consoles()
 
     def kinds(self) -> list[TaskKind]:
         """The tasks."""
@@ -77,10 +76,7 @@ class DockerTasks:
                 await self._until_running(uuid)
             else:
                 await self._driver.load(uuid)
-            console = self._vms / uuid / "console.log"
-            return await self._streams.serve(
-                lambda client: _console(client, console, follow=follow)
-            )
+            return await self._console(uuid, follow=follow)
         words = [str(word) for word in array(command, "Cmd")]
         if not words:
             raise invalid("command.Cmd must be an array of words")
@@ -103,6 +99,18 @@ class DockerTasks:
             return {}
         session = _run_terminal if request.tty else _run_pipes
         return await self._streams.serve(lambda client: session(client, host))
+
+    async def _console(self, uuid: str, *, follow: bool) -> Mapping[str, Any]:
+        """``interactive`` in the answer: whether what the client types reaches the machine."""
+        file = self._vms / uuid / "console.log"
+        line = await self._driver.console(uuid) if follow else None
+        if line is not None:
+            where = await self._streams.serve(
+                lambda client: serial(client, self._consoles, line, file)
+            )
+        else:
+            where = await self._streams.serve(lambda client: printed(client, file, follow=follow))
+        return {**where, "interactive": line is not None}
 
     async def _until_running(self, uuid: str) -> None:
         """A console may be attached before its VM runs; it is waited for at most a minute."""
@@ -225,50 +233,6 @@ def _blocking(client: socket.socket, work: Callable[[Any], None]) -> None:
             file.flush()
 
 
-def _message(kind: str, **fields: Any) -> bytes:
-    return msgspec.json.encode({"type": kind, **fields}) + b"\n"
-
-
-def _output(kind: str, data: bytes) -> bytes:
-    return _message(kind, data=base64.b64encode(data).decode())
-
-
-async def _messages(reader: asyncio.StreamReader) -> AsyncGenerator[dict[str, Any], None]:
-    """What the client sends, until it closes its side."""
-    while line := await reader.readline():
-        try:
-            value = msgspec.json.decode(line)
-        except msgspec.DecodeError:
-            log.info("A client sent a line that is not JSON")
-            continue
-        if isinstance(value, dict):
-            yield cast("dict[str, Any]", value)
-
-
-def _data(message: Mapping[str, Any]) -> bytes:
-    try:
-        return base64.b64decode(str(message.get("data") or ""), validate=True)
-    except binascii.Error:
-        return str(message.get("data")).encode()
-
-
-@contextlib.asynccontextmanager
-async def _connection(
-    client: socket.socket,
-) -> AsyncGenerator[tuple[asyncio.StreamReader, asyncio.StreamWriter], None]:
-    """The client's connection as streams; gone from the loop when the block ends, whatever happens."""
-    reader, writer = await asyncio.open_connection(sock=client, limit=1 << 20)
-    try:
-        yield reader, writer
-        writer.close()
-        with contextlib.suppress(OSError, TimeoutError):
-            async with asyncio.timeout(_FAREWELL_SECONDS):
-                await writer.wait_closed()
-    finally:
-        # Does nothing to a connection that is closed; ends one whose client takes nothing any more.
-        writer.transport.abort()
-
-
 @contextlib.asynccontextmanager
 async def _session(*argv: str, **options: Any) -> AsyncGenerator[asyncio.subprocess.Process, None]:
     """A command that leads a session of its own; when the block ends, it is killed and its pipes closed.
@@ -297,7 +261,7 @@ async def _session(*argv: str, **options: Any) -> AsyncGenerator[asyncio.subproc
 
 async def _run_pipes(client: socket.socket, command: HostCommand) -> None:
     async with (
-        _connection(client) as (reader, writer),
+        connection(client) as (reader, writer),
         _session(
             *command.argv,
             stdin=asyncio.subprocess.PIPE,
@@ -314,17 +278,17 @@ async def _run_pipes(client: socket.socket, command: HostCommand) -> None:
         stdin = process.stdin
 
         async def forward(kind: str, stream: asyncio.StreamReader) -> None:
-            while data := await stream.read(_CHUNK):
-                writer.write(_output(kind, data))
+            while data := await stream.read(CHUNK):
+                writer.write(output(kind, data))
                 await writer.drain()
 
         async def feed() -> None:
             with contextlib.suppress(ConnectionError):
-                async for message in _messages(reader):
-                    if message.get("type") == "stdin":
-                        stdin.write(_data(message))
+                async for given in messages(reader):
+                    if given.get("type") == "stdin":
+                        stdin.write(data_of(given))
                         await stdin.drain()
-                    elif message.get("type") == "stdin_end":
+                    elif given.get("type") == "stdin_end":
                         stdin.close()
 
         await _until_end(
@@ -339,7 +303,7 @@ async def _run_terminal(client: socket.socket, command: HostCommand) -> None:
     master, slave = os.openpty()
     with os.fdopen(master, "rb", 0) as terminal, os.fdopen(slave, "rb", 0) as inner:
         async with (
-            _connection(client) as (reader, writer),
+            connection(client) as (reader, writer),
             _session(
                 "setsid", "--ctty", "--wait", *command.argv,
                 stdin=inner, stdout=inner, stderr=inner, cwd=command.directory, process_group=0,
@@ -356,19 +320,19 @@ async def _run_terminal(client: socket.socket, command: HostCommand) -> None:
             async def forward() -> None:
                 # A terminal whose last process is gone answers with an error instead of an end.
                 with contextlib.suppress(OSError):
-                    while data := await screen.read(_CHUNK):
-                        writer.write(_output("stdout", data))
+                    while data := await screen.read(CHUNK):
+                        writer.write(output("stdout", data))
                         await writer.drain()
 
             async def feed() -> None:
                 if command.relays_terminal:
                     await _until_raw(terminal.fileno())
-                async for message in _messages(reader):
-                    if message.get("type") == "stdin":
-                        os.write(terminal.fileno(), _data(message))
-                    elif message.get("type") == "resize":
-                        rows = int(message.get("rows") or 24)
-                        columns = int(message.get("columns") or 80)
+                async for given in messages(reader):
+                    if given.get("type") == "stdin":
+                        os.write(terminal.fileno(), data_of(given))
+                    elif given.get("type") == "resize":
+                        rows = int(given.get("rows") or 24)
+                        columns = int(given.get("columns") or 80)
                         size = struct.pack("HHHH", rows, columns, 0, 0)
                         fcntl.ioctl(terminal.fileno(), termios.TIOCSWINSZ, size)
 
@@ -404,7 +368,7 @@ async def _until_end(
         if waiting.done():
             await copying
             status = waiting.result()
-            writer.write(_message("end", code=status if status >= 0 else 128 - status))
+            writer.write(message("end", code=status if status >= 0 else 128 - status))
             await writer.drain()
     except ConnectionError:
         log.info("A client went away from its command")
@@ -412,33 +376,3 @@ async def _until_end(
         for work in (feeding, copying, waiting):
             work.cancel()
         await asyncio.gather(feeding, copying, waiting, return_exceptions=True)
-
-
-async def _console(client: socket.socket, file: Path, *, follow: bool) -> None:
-    """What the console printed; with ``follow`` also what it prints from now on."""
-    loop = asyncio.get_running_loop()
-    gone = asyncio.create_task(_closed(loop, client))
-    position = 0
-    try:
-        while True:
-            if file.exists():
-                with file.open("rb") as stream:
-                    stream.seek(position)
-                    while data := stream.read(_CHUNK):
-                        position += len(data)
-                        await loop.sock_sendall(client, _output("stdout", data))
-            if not follow:
-                await loop.sock_sendall(client, _message("end", code=0))
-                return
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(0.2):
-                    await asyncio.shield(gone)
-                    return
-    finally:
-        gone.cancel()
-        await asyncio.gather(gone, return_exceptions=True)
-
-
-async def _closed(loop: asyncio.AbstractEventLoop, client: socket.socket) -> None:
-    while await loop.sock_recv(client, _CHUNK):
-        continue
