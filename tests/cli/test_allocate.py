@@ -87,6 +87,32 @@ def test_a_list_of_cases_is_a_line_each(tmp_path: Path) -> None:
     assert lines[0] == json.loads(run(tmp_path / "one.json", CASE))
 
 
+def test_a_case_brings_its_own_pipeline(tmp_path: Path) -> None:
+    """``description`` is a pipeline as a nested list; what is wrong with it is said of it."""
+    own = {**CASE, "description": ["pipe", "hard-filter-running", ["or", "identity", "identity"]]}
+    wrong = [
+        {**CASE, "description": ["pipe", "guess"]},
+        {**CASE, "description": [["pipe"]]},
+        {**CASE, "description": 5},
+    ]
+    file = tmp_path / "own.json"
+    one, *bad = [json.loads(line) for line in run(file, [own, *wrong]).splitlines()]
+    assert [(step["step"], len(step["remaining"])) for step in one["steps"]] == [
+        ("Received by DAPI", 3),
+        ("Servers which are currently running", 2),
+        ("Identity function", 2),
+    ]
+    assert one["chosen"] == CASE["servers"][2]["uuid"]
+    assert bad == [
+        {"invalid": "description", "message": "Unrecognized algorithm: guess"},
+        {
+            "invalid": "description",
+            "message": "Bad expression given: Invalid command: pipe",
+        },
+        {"invalid": "description", "message": "description must be a list"},
+    ]
+
+
 def test_explain_shows_who_was_dropped_and_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

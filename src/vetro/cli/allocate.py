@@ -16,7 +16,7 @@ RANKED = 10
 
 
 @click.command("allocate")
-@click.option("--case", "case_file", type=click.File(), required=True, help="A case, or a list.")
+@click.option("--case", "case_file", type=click.File(encoding="utf-8"), required=True, help="A case, or a list.")
 @click.option("--explain", is_flag=True, help="Show what each step dropped, and why, as a table.")
 def allocate(case_file: Any, explain: bool) -> None:
     """Place a VM on one of a case's servers; one line of JSON a case."""
@@ -44,9 +44,9 @@ def show_explanation(result: Json, case: Any = None) -> None:
     from rich.table import Table
 
     console = Console()
-    description = cast("Json", case).get("description") if isinstance(case, dict) else None
-    if description:
-        console.print(escape(str(description)), style="bold")
+    title = cast("Json", case).get("description") if isinstance(case, dict) else None
+    if title and isinstance(title, str):
+        console.print(escape(title), style="bold")
     if "invalid" in result:
         console.print(
             f"invalid {result['invalid']}: {result['message']}", style="red", markup=False

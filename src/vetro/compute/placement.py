@@ -334,14 +334,17 @@ class Placement:
 
     def _log(self, body: Body, outcome: Outcome) -> None:
         vm = cast("Body", body["vm"])
-        log.info(
-            "allocated" if outcome.chosen else "nothing to allocate",
-            server=outcome.chosen,
-            error=outcome.error,
-            vm={name: vm[name] for name in LOGGED if vm.get(name) is not None},
+        candidates = outcome.steps[0].count
+        short: Body = {"vm": vm.get("vm_uuid") or vm.get("uuid"), "candidates": candidates}
+        if outcome.chosen is None:
+            log.info("nothing to allocate", error=outcome.error, **short)
+        else:
+            log.info("allocated", server=outcome.chosen, **short)
+        log.debug(
+            "how it was allocated",
+            request={name: vm[name] for name in LOGGED if vm.get(name) is not None},
             package=body.get("package"),
             nic_tags=body.get("nic_tags"),
-            candidates=outcome.steps[0].count,
             tickets=sum(len(listed) for listed in self.index.tickets.values()),
             steps={step.title: step.count for step in outcome.steps},
         )

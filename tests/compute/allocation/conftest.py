@@ -91,8 +91,7 @@ class Pipeline:
 def run_pipeline(description: str | list[Any], servers: Sequence[Any], **changes: Any) -> Pipeline:
     """Run some plugins (one by its name) over servers."""
     listed = [description] if isinstance(description, str) else description
-    settings = {**changes.pop("settings", {}), "allocationDescription": ["pipe", *listed]}
-    result = allocate_case(case(servers, settings=settings, **changes))
+    result = allocate_case(case(servers, description=["pipe", *listed], **changes))
     assert "invalid" not in result, result
     last = result["steps"][-1]
     return Pipeline(

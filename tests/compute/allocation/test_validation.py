@@ -266,8 +266,9 @@ def test_declared_types_are_told_all_at_once() -> None:
         ({"defaults": []}, "defaults", "must be an object"),
         ({"defaults": {"filter_headnode": "maybe"}}, "defaults", "filter_headnode is not boolean"),
         ({"settings": {"os_policy": "lax"}}, "settings", "os_policy is none of"),
-        ({"settings": {"allocationDescription": "pipe"}}, "settings", "must be a list"),
-        ({"settings": {"allocationDescription": ["pipe"]}}, "settings", "sexp too short"),
+        ({"description": {"pipe": []}}, "description", "must be a list"),
+        ({"description": ["pipe"]}, "description", "sexp too short"),
+        ({"description": ["pipe", "guess"]}, "description", "Unrecognized algorithm: guess"),
         ({"vm": {}}, "vm", 'VM "owner_uuid" is not a valid UUID'),
     ],
 )

@@ -54,7 +54,7 @@ def unreserved(record: Record, rule: CapacityRule) -> tuple[int, int, int]:
         cap = number(vm.get("cpu_cap"))
         if not cap:
             cpu = 0
-            uncapped = uncapped or not failed
+            uncapped = True
         elif not failed:
             cpu -= cap / cpu_ratio
         if not failed:
@@ -97,7 +97,8 @@ def _disk(record: Record, ratio: float, overhead: float) -> float:
 
 
 def _floor(value: float) -> int:
-    return max(-LIMIT, min(LIMIT, math.floor(value)))
+    # In this order what is no number (infinite minus infinite) is the least there is.
+    return math.floor(max(-LIMIT, min(value, LIMIT)))
 
 
 def warnings(record: Record) -> list[str]:

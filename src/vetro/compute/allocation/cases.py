@@ -1,9 +1,10 @@
 """``vetro allocate --case``: the allocator as a function from JSON to JSON.
 
-A case has ``servers`` and ``vm``, and optionally ``description``, ``defaults``, ``image``,
-``package``, ``tickets``, ``nic_tags``, ``nic_tag_requirements``, ``settings`` (``weight_sign``,
-``os_policy``, ``allocationDescription``) and ``seed``. Servers are taken in the order given, all of
-them: what POST /allocate leaves out beforehand is left out by the pipeline's own filters here.
+A case has ``servers`` and ``vm``, and optionally ``description`` (the pipeline as a nested list; a
+text is a title for people), ``defaults``, ``image``, ``package``, ``tickets``, ``nic_tags``,
+``nic_tag_requirements``, ``settings`` (``weight_sign``, ``os_policy`` and our other switches) and
+``seed``. Servers are taken in the order given, all of them: what POST /allocate leaves out beforehand
+is left out by the pipeline's own filters here.
 """
 
 from __future__ import annotations
@@ -103,10 +104,12 @@ def _allocator(case: Mapping[str, Any]) -> Allocator:
         read = read_defaults({**defaults, **chosen}, profile=str(settings.get("profile") or "seed"))
     except DefaultsError as error:
         raise InvalidRequest(field, str(error)) from error
-    description: Any = settings.get("allocationDescription")
+    description: Any = case.get("description")
+    if isinstance(description, str):
+        description = None  # a title
     if description is not None and not isinstance(description, list):
-        raise InvalidRequest("settings", "allocationDescription must be a list")
+        raise InvalidRequest("description", "description must be a list")
     try:
         return Allocator(read, cast("list[Any] | None", description))
     except DescriptionError as error:
-        raise InvalidRequest("settings", str(error)) from error
+        raise InvalidRequest("description", str(error)) from error

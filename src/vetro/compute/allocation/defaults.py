@@ -7,7 +7,6 @@ default. Everything is checked when it is read: a service with a bad default doe
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -15,9 +14,9 @@ from typing import Any, Literal, cast
 
 from vetro.compute.allocation.errors import DefaultsError, ExpressionError
 from vetro.compute.allocation.expression import compile_expression
-from vetro.compute.allocation.wording import UUID_ANY, is_number
+from vetro.compute.allocation.wording import UUID_ANY, is_finite
 
-PLATFORM_STAMP = re.compile(r"20\d\d[01]\d[0123]\dT[012]\d[012345]\d\d\dZ\Z")
+PLATFORM_STAMP = re.compile(r"20\d\d[01]\d[0123]\dT[012]\d[012345]\d\d\dZ\Z", re.ASCII)
 SPREADS = ("min-ram", "max-ram", "min-owner", "random")
 Ratios = tuple[float, float, float]
 
@@ -89,7 +88,7 @@ def _number(key: str, value: Any) -> float:
             value = float(value)
         except ValueError:
             value = None
-    if not is_number(value) or not math.isfinite(value):
+    if not is_finite(value):
         raise DefaultsError(key, f"Defaults {key} is not a number")
     return int(value) if float(value).is_integer() else float(value)
 

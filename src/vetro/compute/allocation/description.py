@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from vetro.compute.allocation.errors import DescriptionError
+from vetro.compute.allocation.wording import value_text
 
 Command = Literal["pipe", "or"]
 LEAST: dict[str, int] = {"pipe": 1, "or": 2}
+DEPTH_LIMIT = 50
 
 
 @dataclass(frozen=True)
@@ -32,17 +34,19 @@ class Expression:
         return names
 
 
-def parse_description(value: Any, known: Container[str]) -> Expression:
+def parse_description(value: Any, known: Container[str], depth: int = 1) -> Expression:
     """The expression of a JSON description; ``known`` are the plugins there are.
 
     Errors: ``DescriptionError``: unknown command or plugin, too few elements, an element that is
     neither text nor list.
     """
+    if depth > DEPTH_LIMIT:
+        raise DescriptionError(f"the description nests deeper than {DEPTH_LIMIT}")
     if not isinstance(value, list) or not value:
         raise DescriptionError("sexp too short for given command: undefined")
     command, *given = cast("list[Any]", value)
-    if command not in LEAST:
-        raise DescriptionError(f"Bad expression given: Invalid command: {command}")
+    if not isinstance(command, str) or command not in LEAST:
+        raise DescriptionError(f"Bad expression given: Invalid command: {value_text(command)}")
     if len(given) < LEAST[command]:
         raise DescriptionError(f"sexp too short for given command: {command}")
     elements: list[str | Expression] = []
@@ -52,10 +56,10 @@ def parse_description(value: Any, known: Container[str]) -> Expression:
                 raise DescriptionError(f"Unrecognized algorithm: {element}")
             elements.append(element)
         elif isinstance(element, list):
-            elements.append(parse_description(element, known))
+            elements.append(parse_description(element, known, depth + 1))
         else:
-            raise DescriptionError(f"Invalid element: {element}")
-    return Expression(command, tuple(elements))
+            raise DescriptionError(f"Invalid element: {value_text(element)}")
+    return Expression(cast("Command", command), tuple(elements))
 
 
 def default_description(*, min_disk: bool) -> list[Any]:

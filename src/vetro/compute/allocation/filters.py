@@ -9,13 +9,13 @@ from typing import Any, cast
 
 import structlog
 
-from vetro.compute.allocation.record import VM_FACETS
+from vetro.compute.allocation.record import VM_FACETS, mapping
 from vetro.compute.allocation.run import Plugin, Run
 from vetro.compute.allocation.steps import Reasons, skip
 from vetro.compute.allocation.wording import json_text, number_text, truthy
 
 log = structlog.get_logger(__name__)
-PLATFORM_KEY = re.compile(r"\d+\.\d+\Z")
+PLATFORM_KEY = re.compile(r"[0-9]+\.[0-9]+\Z")
 assert VM_FACETS == ("caps", "hvm_brands")
 
 
@@ -100,7 +100,7 @@ def force_failure(run: Run) -> Reasons | None:
 
 def virtual_servers(run: Run) -> Reasons | None:
     """Containers of the docker kind do not go onto servers that are virtual themselves."""
-    tags: Mapping[str, Any] = run.vm.get("tags") or {}
+    tags = mapping(run.vm.get("tags"))
     if not truthy(run.vm.get("docker")) and not truthy(
         tags.get("triton.placement.exclude_virtual_servers")
     ):

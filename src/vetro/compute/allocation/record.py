@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any, cast
 
 from vetro.compute.allocation.serverschema import invalid_server
-from vetro.compute.allocation.wording import is_number, json_text, truthy
+from vetro.compute.allocation.wording import is_finite, json_text, truthy
 
 MIB = 2**20
 GIB = 2**30
@@ -29,7 +29,12 @@ Vm = Mapping[str, Any]
 
 def number(value: Any) -> float | int:
     """A number, or 0 for what is none."""
-    return value if is_number(value) and math.isfinite(value) else 0
+    return value if is_finite(value) else 0
+
+
+def listed(value: Any) -> list[Any]:
+    """A list, or an empty one for what is none."""
+    return cast("list[Any]", value) if isinstance(value, list) else []
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
@@ -224,7 +229,7 @@ def _ratios(server: Mapping[str, Any], _sysinfo: Mapping[str, Any]) -> Hashable:
         return None
     given = cast("Mapping[str, Any]", ratios)
     return tuple(
-        float(given[name]) if is_number(given.get(name)) else None
+        float(given[name]) if is_finite(given.get(name)) else None
         for name in ("cpu", "ram", "disk", "io", "net")
     )
 
@@ -234,7 +239,7 @@ def _hvm(_server: Mapping[str, Any], sysinfo: Mapping[str, Any]) -> Hashable:
     most = sysinfo.get("Bhyve Max Vcpus")
     return (
         sysinfo.get("Bhyve Capable") is True,
-        most if is_number(most) else 16,
+        most if is_finite(most) else 16,
         cores_of(sysinfo),
         sysinfo.get("HVM API") is True,
     )
@@ -243,7 +248,7 @@ def _hvm(_server: Mapping[str, Any], sysinfo: Mapping[str, Any]) -> Hashable:
 def cores_of(sysinfo: Mapping[str, Any]) -> float | int:
     """Online cores, or all of them when the node does not tell."""
     online = sysinfo.get("CPU Online Count")
-    return online if is_number(online) else number(sysinfo.get("CPU Total Cores"))
+    return online if is_finite(online) else number(sysinfo.get("CPU Total Cores"))
 
 
 #: What filters decide on, by name; the order is that of ``Record.facets``.

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 from vetro.compute.allocation.defaults import Defaults
-from vetro.compute.allocation.record import GIB, Record, Vm, mapping, number
+from vetro.compute.allocation.record import GIB, Record, Vm, listed, mapping, number
 from vetro.compute.allocation.wording import truthy
 
 Ticket = Mapping[str, Any]
@@ -58,7 +58,7 @@ def ticketed_record(
         brand = extra.get("brand")
         quota = number(extra.get("quota"))
         memory = number(extra.get("max_physical_memory")) + overhead.get(str(brand), 0)
-        volumes = cast("list[Any]", extra.get("disks") or [])
+        volumes = listed(extra.get("disks"))
         zvol = math.ceil(sum(number(mapping(one).get("size")) for one in volumes) / 1024)
         quota_bytes += quota * GIB
         if brand == "kvm":

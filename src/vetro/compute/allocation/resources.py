@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vetro.compute.allocation.fleet import Fleet
-from vetro.compute.allocation.record import MIB, number
+from vetro.compute.allocation.record import MIB, listed, mapping, number
 from vetro.compute.allocation.reservations import overheads, refuses
 from vetro.compute.allocation.run import Plugin, Run
 from vetro.compute.allocation.steps import Reasons, Texts, skip
-from vetro.compute.allocation.wording import fixed2, number_text, rounded2, truthy
+from vetro.compute.allocation.wording import fixed2, number_text, rounded2, truthy, value_text
 
 HVM = ("kvm", "bhyve")
 #: What a new VM needs on the pool beside its own and its image's files (MiB).
@@ -100,9 +100,9 @@ def ticketed_vms(run: Run) -> Reasons | None:
     if not run.tickets:
         return None
     unclear: list[int] = []
-    for uuid, listed in run.tickets.items():
+    for uuid, waiting in run.tickets.items():
         at = run.fleet.position.get(uuid)
-        if at is not None and refuses(listed):
+        if at is not None and refuses(waiting):
             unclear.append(at)
     if unclear:
         run.keep(~run.positions_mask(unclear))
@@ -148,7 +148,7 @@ def hvm(run: Run) -> Reasons | None:
     if brand not in HVM:
         return None
     vcpus: Any = run.vm.get("vcpus") or -1
-    shown: Any = run.vm.get("uuid") or "undefined"
+    shown = value_text(run.vm.get("uuid") or "undefined")
     able = None
     if brand == "bhyve":
 
@@ -277,8 +277,7 @@ def min_disk(run: Run) -> Reasons | None:
         need = quota + number(run.image.get("image_size"))
     else:
         need = math.ceil(quota / ratio)
-    files: list[Any] = run.image.get("files") or []
-    size = sum(number(one.get("size")) for one in files if isinstance(one, dict))
+    size = sum(number(mapping(one).get("size")) for one in listed(run.image.get("files")))
     need += math.ceil(size / MIB) + DISK_MARGIN_MIB
     return _by_need(
         run,

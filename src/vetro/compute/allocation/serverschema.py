@@ -7,7 +7,6 @@ check runs once for each change of a record, not once for each request.
 from __future__ import annotations
 
 import ipaddress
-import math
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -99,7 +98,7 @@ def _integer(path: str, value: Any, least: int, *, required: bool = True) -> str
 def _number(path: str, value: Any, least: float, most: float | None = None) -> str | None:
     if value is MISSING:
         return _missing(path)
-    if not is_number(value) or math.isnan(value):
+    if not is_number(value) or value != value:  # NaN
         return wrong_type(path, value, "number")
     if value < least:
         return f'property "{path}": must have a minimum value of {number_text(least)}'

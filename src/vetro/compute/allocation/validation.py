@@ -7,7 +7,6 @@ message. What they return is a request of its own: nothing of the caller's is ch
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,14 +16,14 @@ from vetro.compute.allocation.defaults import PLATFORM_STAMP, SPREADS
 from vetro.compute.allocation.errors import InvalidRequest
 from vetro.compute.allocation.wording import (
     UUID_ANY,
-    is_number,
+    is_finite,
     is_uuid,
     truthy,
     wrong_type,
 )
 
 Object = dict[str, Any]
-SDC_VERSION = re.compile(r"\d\.\d\Z")
+SDC_VERSION = re.compile(r"[0-9]\.[0-9]\Z")
 OVERPROVISION = {
     "overprovision_cpu": "overprovision_cpu",
     "overprovision_memory": "overprovision_ram",
@@ -83,7 +82,7 @@ def _image(value: Any) -> Object:
     if not isinstance(value, dict):
         raise wrong('"image" has invalid type')
     image: Object = {**cast("Object", value)}
-    if truthy(image.get("image_size")) and not is_number(image["image_size"]):
+    if truthy(image.get("image_size")) and not is_finite(image["image_size"]):
         raise wrong('"image.image_size" has invalid type')
     if "traits" in image:
         image["traits"] = _traits("image", '"image.traits": ', image["traits"])
@@ -99,7 +98,7 @@ def _image(value: Any) -> Object:
         if needs.get(name) is not None:
             _platform("image", f"requirements.{name}", needs[name])
     for name in ("min_ram", "max_ram"):
-        if needs.get(name) is not None and not is_number(needs[name]):
+        if needs.get(name) is not None and not is_finite(needs[name]):
             raise wrong(f'"image.requirements.{name}" has invalid type')
     return image
 
@@ -161,14 +160,14 @@ def _package(value: Any) -> Object:
 
 
 def _ratio(value: Any) -> float | None:
-    if is_number(value):
-        return float(value) if math.isfinite(value) else None
+    if is_finite(value):
+        return float(value)
     if isinstance(value, str):
         try:
             number = float(value)
         except ValueError:
             return None
-        return number if math.isfinite(number) else None
+        return number if is_finite(number) else None
     return None
 
 
@@ -195,12 +194,12 @@ def _vm(value: Any, image: Object) -> Object:
     vm: Object = {**cast("Object", value)}
     if not is_uuid(vm.get("owner_uuid")):
         raise wrong('VM "owner_uuid" is not a valid UUID')
-    if not is_number(vm.get("ram")) or not math.isfinite(vm["ram"]):
+    if not is_finite(vm.get("ram")):
         raise wrong('VM "ram" is not a number')
     for name in ("quota", "cpu_cap"):
-        if truthy(vm.get(name)) and not is_number(vm[name]):
+        if truthy(vm.get(name)) and not is_finite(vm[name]):
             raise wrong(f'VM "{name}" is not a number')
-    if vm.get("vcpus") is not None and not is_number(vm["vcpus"]):
+    if vm.get("vcpus") is not None and not is_finite(vm["vcpus"]):
         raise wrong('VM "vcpus" is not a number')
     if "traits" in vm:
         vm["traits"] = _traits("vm", '"vm.traits": ', vm["traits"])
@@ -214,6 +213,8 @@ def _vm(value: Any, image: Object) -> Object:
             raise wrong('VM "nic_tags" is not an array')
         if not all(isinstance(tag, str) for tag in cast("list[Any]", tags)):
             raise wrong('VM "nic_tags" contains invalid type in array')
+    if vm.get("nic_tag_requirements") is not None:
+        vm["nic_tag_requirements"] = _nic_tag_requirements(vm["nic_tag_requirements"], "vm")
     if vm.get("vm_uuid") is not None and not is_uuid(vm["vm_uuid"]):
         raise wrong('"vm.vm_uuid" is an invalid UUID')
     if vm.get("internal_metadata") is not None:
@@ -320,9 +321,9 @@ def _nic_tags(value: Any) -> list[str]:
     return tags
 
 
-def _nic_tag_requirements(value: Any) -> list[list[str]]:
+def _nic_tag_requirements(value: Any, field: str = "nic_tag_requirements") -> list[list[str]]:
     def wrong(path: str, item: Any, wanted: str) -> InvalidRequest:
-        return InvalidRequest("nic_tag_requirements", wrong_type(path, item, wanted))
+        return InvalidRequest(field, wrong_type(path, item, wanted))
 
     if not isinstance(value, list):
         raise wrong("", value, "array")
@@ -334,8 +335,7 @@ def _nic_tag_requirements(value: Any) -> list[list[str]]:
                 raise wrong(f"{at}[{inner}]", tag, "string")
             if not tag:
                 raise InvalidRequest(
-                    "nic_tag_requirements",
-                    f'property "{at}[{inner}]": must be at least 1 characters long',
+                    field, f'property "{at}[{inner}]": must be at least 1 characters long'
                 )
     return [list(group) for group in cast("list[Sequence[str]]", value)]
 

@@ -16,6 +16,8 @@ from typing import Any, TypeGuard, cast
 UUID_LOWER = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\Z")
 UUID_ANY = re.compile(UUID_LOWER.pattern, re.IGNORECASE)
 CENT = Decimal("0.01")
+#: Integers in JSON have any length; arithmetic with floats ends here.
+HUGE = 1e300
 
 
 def truthy(value: Any) -> bool:
@@ -23,13 +25,18 @@ def truthy(value: Any) -> bool:
     if value is None or value is False or value == "":
         return False
     if isinstance(value, (int, float)):
-        return value != 0 and not math.isnan(value)
+        return value != 0 and value == value  # NaN is not itself
     return True
 
 
 def is_number(value: Any) -> TypeGuard[float | int]:
     """Whether a JSON value is a number (a boolean is not)."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def is_finite(value: Any) -> TypeGuard[float | int]:
+    """Whether a JSON value is a number to compute with: not NaN, not beyond all machines."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and -HUGE < value < HUGE
 
 
 def is_uuid(value: Any) -> TypeGuard[str]:
@@ -42,7 +49,7 @@ def number_text(value: float | int | None) -> str:
     if value is None:
         return "null"
     if isinstance(value, int):
-        return str(value)
+        return str(value) if is_finite(value) else "Infinity" if value > 0 else "-Infinity"
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if value.is_integer() and abs(value) < 1e21:
