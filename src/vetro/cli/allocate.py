@@ -16,7 +16,13 @@ RANKED = 10
 
 
 @click.command("allocate")
-@click.option("--case", "case_file", type=click.File(encoding="utf-8"), required=True, help="A case, or a list.")
+@click.option(
+    "--case",
+    "case_file",
+    type=click.File(encoding="utf-8"),
+    required=True,
+    help="A case, or a list.",
+)
 @click.option("--explain", is_flag=True, help="Show what each step dropped, and why, as a table.")
 def allocate(case_file: Any, explain: bool) -> None:
     """Place a VM on one of a case's servers; one line of JSON a case."""
