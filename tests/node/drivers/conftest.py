@@ -146,6 +146,7 @@ class Machines:
     driver: ManagedDriver
     hypervisor: QemuHypervisor
     store: MachineStore
+    images: ImageStore
     network: NetworkApplier
     prefix: str
     subnet: str
@@ -226,7 +227,7 @@ async def open_machines(
     hypervisor = QemuHypervisor(directory / "qemu", store, images, prefix=prefix)
     driver = ManagedDriver(hypervisor, store, images, dict)
     await driver.open()
-    return Machines(driver, hypervisor, store, network, prefix, subnet, uuid, network_uuid)
+    return Machines(driver, hypervisor, store, images, network, prefix, subnet, uuid, network_uuid)
 
 
 @contextlib.contextmanager
