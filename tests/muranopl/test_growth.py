@@ -16,7 +16,9 @@ def _statement(draw):
     where = draw(st.sampled_from(["$a", "$b", "$.p", "$.q", "$a.k", "$.p.m", "$b.k", "$.q.k"]))
     number = draw(st.integers(0, 9))
     kind = draw(
-        st.sampled_from(["append", "plus", "set", "merge", "assign", "copy", "read", "fill"])
+        st.sampled_from(
+            ["append", "plus", "set", "merge", "assign", "copy", "read", "fill", "part"]
+        )
     )
     if kind == "append":
         return f"{where}: {where}.append({number})", lambda v: _append(v, where, [number])
@@ -38,6 +40,9 @@ def _statement(draw):
         value = draw(st.sampled_from([[], {}, [1], {"k": []}, {"m": {}, "k": [2]}]))
         return f"{where}: {value!r}".replace("'", ""), lambda v: _write(v, where, value)
     other = draw(st.sampled_from(["$a", "$b", "$.p", "$.q"]))
+    if kind == "part":
+        part = draw(st.sampled_from(["$a.k", "$b.k", "$b.m", "$.p.m"]))
+        return f"$seen: $seen + list(list({part}))", lambda v: v["seen"].append([_read(v, part)])
     if kind == "copy":
         return f"{where}: {other}", lambda v: _write(v, where, _read(v, other))
     return f"$seen: $seen + list(list({other}))", lambda v: v["seen"].append([_read(v, other)])
@@ -186,6 +191,19 @@ CASES = [
         "- $a: []\n- $a: $a.append(1)\n- $b: list(1, 2).select($ + $a.len())\n"
         "- $a: $a.append(2)\n- Return: $b",
         [2, 3],
+    ),
+    (
+        "reading_one_key_leaves_a_list_under_another_to_grow",
+        "- $a: {steps: [], count: 0}\n- For: i\n  In: range(5)\n  Do:\n"
+        "    - $a.steps: $a.steps.append($i)\n    - $a.count: $a.count + 1\n"
+        "    - If: $i = 2\n      Then:\n        - $b: $a.steps\n        - $a.steps: $a.steps.append(x)\n"
+        "- Return: [$a.count, $a.steps, $b, $a]",
+        [
+            5,
+            [0, 1, 2, "x", 3, 4],
+            [0, 1, 2],
+            {"steps": [0, 1, 2, "x", 3, 4], "count": 5},
+        ],
     ),
     (
         "branches_share_the_list",

@@ -25,7 +25,7 @@ from .growth import settle_properties
 from .growthcode import grown_variables
 from .inference import infer_kinds
 from .initialising import Chain, PropertyInitialiser, PropertyWriter, retry_blocked
-from .leaves import is_leaf
+from .leaves import expressions_of, is_leaf
 from .locking import NONE, LockPolicy
 from .nativecalls import NativeCall, StaticAttribute, instance_function, static_function
 from .objects import DestroyedObject, MuranoObject
@@ -136,6 +136,9 @@ class ClassCode:
         coverage = self.type.runtime.coverage
         if coverage is not None:
             lines.probe = coverage.probe(self.type, self.scope)
+        flat = methodcode.flatten(body)
+        if any(isinstance(item, statements.Try) for item in flat) and method.body is not None:
+            lines.untraced = methodcode.untraced_variables(flat, expressions_of(method.body))
         lock = NONE if leaf else self.type.runtime.lock_of(method)
         if leaf:
             title = self.scope.constant(f"{self.type.name}::{method.name}")
@@ -145,7 +148,7 @@ class ClassCode:
             self._enter(method, lock)
             unit.write("try:", 1)
         self._prologue(method, arguments, contracts, writer, lock, lines)
-        if any(isinstance(item, _LOOPS) for item in methodcode.flatten(body)):
+        if any(isinstance(item, _LOOPS) for item in flat):
             lines.line("turns = 0")
         assigned = methodcode.assigned_names(body) - {item.name for item in arguments}
         variables = [writer.variable(item) for item in sorted(assigned)]
@@ -153,7 +156,7 @@ class ClassCode:
             lines.line(f"{' = '.join(variables)} = None")
         writer.assigned.update(assigned)
         if not self.type.package.legacy:
-            writer.grown = grown_variables(methodcode.flatten(body))
+            writer.grown = grown_variables(flat)
         lines.write(body)
         unit.at(method.position, "")
         if not leaf:

@@ -58,6 +58,12 @@ class FinalCode(Code):
         return True
 
 
+class GrownCode(FinalCode):
+    """The value of the variable `local`, which may be growing."""
+
+    local = ""
+
+
 class SiteCode(Code):
     """Code that is final unless it comes to its site; `settled_text` settles it there alone."""
 
@@ -482,7 +488,10 @@ class MuranoCodegen(ExpressionCodegen):
         if name in self.writer.grown:
             local = self.writer.variable(name)
             grown = self.class_scope.constant(Grown)
-            return final(f"({local}.settled() if {local}.__class__ is {grown} else {local})")
+            made = GrownCode(f"({local}.settled() if {local}.__class__ is {grown} else {local})")
+            made.kinds = _SETTLED
+            made.local = local
+            return made
         if name in self.writer.assigned:
             kinds = self.writer.kinds.get(name, _SETTLED)
             return final(self.writer.variable(name), kinds, simple=True)
@@ -534,6 +543,13 @@ class MuranoCodegen(ExpressionCodegen):
             or self.library.is_legacy
         ):
             return super().property_access(target, name, node)
+        root = node.target
+        if isinstance(root, ast.Variable) and isinstance(target, GrownCode):
+            grown = self.class_scope.constant(Grown)
+            local = target.local
+            target = final(
+                f"({local}.settled_for({name!r}) if {local}.__class__ is {grown} else {local})"
+            )
         # Maps and objects whose class has shown where the property is; the rest by the site.
         slot = self.slot("property", (name,), node)
         known = self.class_scope.constant(

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any, cast
 
-from .contracts import Contract, Setting, Violation
+from .contracts import Anything, Contract, Setting, Violation
 from .values import Map, materialise
 
 if TYPE_CHECKING:
@@ -51,6 +51,14 @@ class Grown:
             for path in self.stale:
                 self._settle(path)
             self.stale.clear()
+        return self.root
+
+    def settled_for(self, name: str) -> Any:
+        """The value for a reader of its key `name` alone: lists elsewhere are not settled."""
+        for path in [*self.stale] if self.stale else ():
+            if not path or path[0] == name:
+                self._settle(path)
+                self.stale.discard(path)
         return self.root
 
     def _settle(self, path: Path) -> None:
@@ -127,7 +135,8 @@ class Grown:
 
     def set(self, path: Path, value: Any) -> bool:
         """Assign at a path through maps; a map that is missing on the way is made."""
-        self._settle_near(path)
+        if self.stale:
+            self._settle_near(path)
         at = self._maps_along(path[:-1])
         if at is None:
             return False
@@ -144,7 +153,8 @@ class Grown:
         """`+ {…}`, `set({…})`: the keys of another map, which win."""
         if other.__class__ is not Map:
             return False
-        self._settle_near(path)
+        if self.stale:
+            self._settle_near(path)
         owned = self.own(path)
         if owned is None:
             return False
@@ -154,7 +164,8 @@ class Grown:
 
     def put(self, path: Path, key: Any, value: Any) -> bool:
         """`set(key, value)`"""
-        self._settle_near(path)
+        if self.stale:
+            self._settle_near(path)
         owned = self.own(path)
         if owned is None:
             return False
@@ -172,7 +183,8 @@ class Grown:
         # What may fail is done before anything is changed.
         merged = _merged_items(current, other, slow, run)
         del current
-        self._settle_near(path)
+        if self.stale:
+            self._settle_near(path)
         owned = self.own(path)
         if owned is None:
             return False
@@ -266,9 +278,30 @@ def grow_property(
     changed meanwhile the plain code has to run.
     """
     name = path[0]
-    growing_property = run.growing_property(this, name)
-    if growing_property is None:
+    growing_property = this.type.growing_properties.get(name) or run.growing_property(this, name)
+    if growing_property is None or growing_property.never:
         return False
+    if not growing_property.is_writable and not run.building:
+        return False
+    if operation == "append" and len(path) == 1 and token is None:
+        # The frequent case, alone: an element that passes joins a list that is being filled.
+        growing = this.__dict__.get("growing")
+        grown = None if growing is None else growing.get(name)
+        if (
+            grown is not None
+            and () in grown.stale
+            and "p_" + name not in this.__dict__
+            and len(arguments) == 1
+            and (
+                growing_property.tolerates_all
+                or arguments[0].__class__ is growing_property.element_class
+            )
+        ):
+            filled = grown.lists[()]
+            if len(filled) < run.max_items:
+                filled.append(arguments[0])
+                grown.stamp += 1
+                return True
     inside = path[1:]
     if operation == "assign" and len(inside) == 1:
         operation, arguments, inside = "put", (inside[0], arguments[0]), ()
@@ -316,6 +349,7 @@ class GrowingProperty:
         "element",
         "element_class",
         "entry",
+        "entry_classes",
         "is_writable",
         "never",
         "tolerates_all",
@@ -328,6 +362,12 @@ class GrowingProperty:
         self.element = None if contract is None else contract.element_contract
         self.entry = None if contract is None else contract.entry_contracts
         self.element_class = None if self.element is None else self.element.plain_class
+        self.entry_classes: tuple[Any, Any] | None = None
+        """Classes of key and value that pass unchanged; None for the value: any."""
+        if self.entry is not None and self.entry[0].plain_class is not None:
+            value = self.entry[1]
+            if value.__class__ is Anything or value.plain_class is not None:
+                self.entry_classes = (self.entry[0].plain_class, value.plain_class)
         self.never = not self.tolerates_all and self.element is None and self.entry is None
 
 
@@ -398,13 +438,23 @@ def _checked(
     arguments: tuple[Any, ...],
 ) -> tuple[Any, ...] | None:
     """What the property's contract makes of new elements; None when it has to see the whole."""
-    setting = Setting(this, run, owner=this)
+    if operation == "append" and arguments[0].__class__ is growing.element_class:
+        return arguments if len(arguments) == 1 else None
     if operation == "put":
         parts = growing.entry
         if parts is None:
             return None
         key, value = arguments
+        known = growing.entry_classes
+        if (
+            known is not None
+            and key.__class__ is known[0]
+            and (known[1] is None or value.__class__ is known[1])
+        ):
+            return arguments
+        setting = Setting(this, run, owner=this)
         return (parts[0].apply(key, setting), _applied(parts[1], value, f"[{key!r}]", setting))
+    setting = Setting(this, run, owner=this)
     if operation == "update" or arguments[-1].__class__ is Map:
         parts = growing.entry
         if parts is None or arguments[-1].__class__ is not Map:
@@ -417,8 +467,6 @@ def _checked(
     element = growing.element
     if element is None:
         return None
-    if operation == "append" and arguments[0].__class__ is growing.element_class:
-        return arguments if len(arguments) == 1 else None
     if operation == "extend":
         if arguments[0].__class__ is not tuple:
             return None

@@ -96,7 +96,7 @@ def _passes_quietly(argument: Argument) -> bool:
         return False
     return all(
         node.name in _CONTRACTS if isinstance(node, ast.MethodCall) else _is_word(node)
-        for expression in _expressions(argument.contract)
+        for expression in expressions_of(argument.contract)
         for node in ast.walk(expression)
     )
 
@@ -108,7 +108,7 @@ def _is_word(node: ast.Node) -> bool:
 def _is_quiet(node: Node, type_: MuranoType, library: Library) -> bool:
     return all(
         _is_quiet_node(item, type_, library)
-        for expression in _expressions(node)
+        for expression in expressions_of(node)
         for item in ast.walk(expression)
     )
 
@@ -130,8 +130,8 @@ def _is_quiet_node(node: ast.Node, type_: MuranoType, library: Library) -> bool:
     return isinstance(node, _PLAIN)
 
 
-def _expressions(node: Node) -> list[ast.Node]:
-    """Every expression of a structure."""
+def expressions_of(node: Node) -> list[ast.Node]:
+    """Every expression of a structure, those in keys too."""
     found: list[ast.Node] = []
     stack: list[Node] = [node]
     while stack:

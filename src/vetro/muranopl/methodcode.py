@@ -7,15 +7,18 @@ from. What expressions look like is the business of an `ExpressionWriter`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Protocol
+
+from vetro.yaql import ast
 
 from . import statements as st
 from .errors import Position
 from .support import (
     exception_object,
+    exception_without_trace,
     match_handler,
     match_key,
     paid_elements,
@@ -77,6 +80,8 @@ class BodyWriter:
         self.indent = indent
         self.caught: list[str] = []
         """Names that hold the exceptions being handled, innermost last."""
+        self.untraced: set[str] = set()
+        """Variables whose exceptions nobody asks for their trace (`untraced_variables`)."""
         self._fresh = 0
         self._locals_of_branch: list[set[str]] = []
         self._branch_depth = 0
@@ -333,7 +338,10 @@ class BodyWriter:
                 keyword = "elif"
                 with self.block():
                     if handler.variable is not None:
-                        make = self.writer.constant(exception_object)
+                        plain = handler.variable in self.untraced
+                        make = self.writer.constant(
+                            exception_without_trace if plain else exception_object
+                        )
                         variable = self.writer.variable(handler.variable)
                         self.line(f"{variable} = {make}(S, {kept}, {chosen}[1])")
                     self.write(handler.body)
@@ -453,6 +461,30 @@ def assigned_names(body: Sequence[st.Statement]) -> set[str]:
         elif isinstance(statement, st.Try):
             names.update(h.variable for h in statement.handlers if h.variable is not None)
     return names
+
+
+def untraced_variables(body: Sequence[st.Statement], expressions: Iterable[ast.Node]) -> set[str]:
+    """Variables of `Catch` that are only asked for the name, message or extra of their exception.
+
+    `expressions` are all those of the block.
+    """
+    caught = {
+        handler.variable
+        for item in body
+        if isinstance(item, st.Try)
+        for handler in item.handlers
+        if handler.variable is not None
+    }
+    if not caught:
+        return caught
+    plain: set[int] = set()
+    for expression in expressions:
+        for node in ast.walk(expression):
+            if isinstance(node, ast.Property) and node.name in ("name", "message", "extra"):
+                plain.add(id(node.target))
+            elif isinstance(node, ast.Variable) and node.name in caught and id(node) not in plain:
+                caught.discard(node.name)
+    return caught
 
 
 def loop_names(body: Sequence[st.Statement]) -> set[str]:

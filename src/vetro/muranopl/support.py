@@ -13,7 +13,7 @@ from vetro.yaql import errors as yaql_errors
 from . import traces
 from .errors import LimitExceeded, MuranoError, RunAborted, StackFrame
 from .objects import MuranoObject, unset_property, unwrap
-from .values import Map, freeze, is_iterator, materialise, preview, thaw
+from .values import Map, empty_map, freeze, is_iterator, materialise, preview, thaw
 
 if TYPE_CHECKING:
     from .run import Run
@@ -221,31 +221,42 @@ def error_behind(value: Any) -> BaseException | None:
 
 def exception_object(run: Run, error: BaseException, name: str | None) -> MuranoObject:
     """The `io.murano.Exception` object of a caught error (section 11)."""
-    known: MuranoObject | None = getattr(error, "murano_object", None)
-    if known is not None and known.run is run and known.__dict__.get("p_name") == name:
-        return known
     outer = traces.outer_places(sys._getframe(1))  # pyright: ignore[reportPrivateUsage]
     inner = error.__traceback__
-    made = _unconstructed(run, run.session.runtime.exception_class)
-    names = names_of(error)
-    # Native exceptions may carry one as well (an agent's error map).
-    extra: Any = getattr(error, "extra", None)
-    if not isinstance(extra, Mapping):
-        extra = {}
-    cause: BaseException | None = error.cause if isinstance(error, MuranoError) else error.__cause__
-    values = made.__dict__
-    values["caught_error"] = error
-    values["p_name"] = name if name is not None else names[0]
-    values["p_message"] = message_of(error)
-    values["p_extra"] = freeze(extra)
-    values["p_nativeException"] = None
-    values["lazy"] = {
-        "p_stackTrace": lambda: trace_object(run, traces.joined(outer, inner)),
-        "p_cause": lambda: None if cause is None else exception_object(run, cause, None),
-    }
-    run.publish(made)
     if isinstance(error, MuranoError):
         error.set_trace_source(lambda: traces.joined(outer, inner))
+    return _exception(run, error, name, outer)
+
+
+def exception_without_trace(run: Run, error: BaseException, name: str | None) -> MuranoObject:
+    """The same for a program that reads no trace: where its callers stand is not looked up."""
+    return _exception(run, error, name, [])
+
+
+def _exception(
+    run: Run, error: BaseException, name: str | None, outer: list[traces.Place]
+) -> MuranoObject:
+    """It is in no table of objects: nobody finds it by id, and nobody but its holders keeps it."""
+    made = _unconstructed(run, run.session.runtime.exception_class)
+    inner = error.__traceback__
+    is_ours = isinstance(error, MuranoError)
+    # Native exceptions may carry one as well (an agent's error map).
+    extra: Any = getattr(error, "extra", None)
+    values = made.__dict__
+    values["caught_error"] = error
+    values["p_name"] = name if name is not None else names_of(error)[0]
+    values["p_message"] = error.message if is_ours else message_of(error)
+    values["p_extra"] = freeze(extra) if extra and isinstance(extra, Mapping) else empty_map()
+    values["p_nativeException"] = None
+
+    def cause() -> MuranoObject | None:
+        behind = error.cause if isinstance(error, MuranoError) else error.__cause__
+        return None if behind is None else exception_object(run, behind, None)
+
+    values["lazy"] = {
+        "p_stackTrace": lambda: trace_object(run, traces.joined(outer, inner)),
+        "p_cause": cause,
+    }
     return made
 
 
@@ -253,11 +264,7 @@ def _unconstructed(run: Run, python_class: type[MuranoObject]) -> MuranoObject:
     """An object whose values are set by the caller."""
     made = python_class(run, run.new_id(), None)
     made.initialised = True
-    made.natives = {
-        part: object.__new__(part.native.python_class)
-        for part in made.type.ancestors
-        if part.native is not None
-    }
+    made.natives = {part: object.__new__(native) for part, native in python_class.type.native_parts}
     return made
 
 
@@ -266,7 +273,6 @@ def trace_object(run: Run, frames: Sequence[StackFrame]) -> MuranoObject:
     made = _unconstructed(run, run.session.runtime.stack_trace_type.python_class)
     made.__dict__["p_frames"] = tuple(Map(frame.as_map()) for frame in frames)
     made.__dict__["frames"] = list(frames)
-    run.publish(made)
     return made
 
 

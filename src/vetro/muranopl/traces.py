@@ -100,11 +100,11 @@ def _frame(unit: CodeUnit, lineno: int) -> StackFrame | None:
     return StackFrame(name, line.method, line.position, instruction)
 
 
-_Place = tuple[CodeUnit, int, str]
+Place = tuple[CodeUnit, int, str]
 """Unit, line, name of the Python function."""
 
 
-def _from_traceback(traceback: TracebackType | None) -> Iterator[_Place]:
+def _from_traceback(traceback: TracebackType | None) -> Iterator[Place]:
     while traceback is not None:
         unit = unit_of(traceback.tb_frame)
         if unit is not None:
@@ -112,8 +112,8 @@ def _from_traceback(traceback: TracebackType | None) -> Iterator[_Place]:
         traceback = traceback.tb_next
 
 
-def _from_stack(frame: FrameType | None) -> list[_Place]:
-    places: list[_Place] = []
+def _from_stack(frame: FrameType | None) -> list[Place]:
+    places: list[Place] = []
     while frame is not None:
         unit = unit_of(frame)
         if unit is not None:
@@ -123,7 +123,7 @@ def _from_stack(frame: FrameType | None) -> list[_Place]:
     return places
 
 
-def to_frames(places: Iterator[_Place] | list[_Place]) -> list[StackFrame]:
+def to_frames(places: Iterator[Place] | list[Place]) -> list[StackFrame]:
     """MuranoPL frames for places in Python code.
 
     The lambdas of a statement belong to the frame of its method.
@@ -138,12 +138,12 @@ def to_frames(places: Iterator[_Place] | list[_Place]) -> list[StackFrame]:
     return frames
 
 
-def outer_places(frame: FrameType | None) -> list[_Place]:
+def outer_places(frame: FrameType | None) -> list[Place]:
     """Where the callers of a frame stand now, outermost first."""
     return _from_stack(frame.f_back if frame is not None else None)
 
 
-def joined(outer: list[_Place], inner: TracebackType | None) -> list[StackFrame]:
+def joined(outer: list[Place], inner: TracebackType | None) -> list[StackFrame]:
     """The MuranoPL stack: callers of whoever caught an error, then the error's own path."""
     return to_frames([*outer, *_from_traceback(inner)])
 

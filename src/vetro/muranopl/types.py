@@ -227,6 +227,7 @@ class MuranoType:
         self.named_types: dict[str, Any] = {}
         self.extensions: dict[str, list[Any]] = {}
         self.growing_properties: dict[str, GrowingProperty] = {}
+        self._native_parts: list[tuple[MuranoType, type[Any]]] | None = None
         self.plain_methods: dict[str, str] = {}
         """Python attributes of methods that only the class of the receiver decides about."""
         self.scoped_sites: dict[str, Callable[..., Any]] = {}
@@ -283,6 +284,17 @@ class MuranoType:
     def python_class(self) -> type[MuranoObject]:
         """The Python class of this class's objects."""
         return self.assembly.python_class
+
+    @property
+    def native_parts(self) -> list[tuple[MuranoType, type[Any]]]:
+        """The classes of the ancestry that are, at least in part, Python classes."""
+        if self._native_parts is None:
+            self._native_parts = [
+                (part, part.native.python_class)
+                for part in self.ancestors
+                if part.native is not None
+            ]
+        return self._native_parts
 
     @property
     def imports(self) -> list[MuranoType]:
