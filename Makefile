@@ -38,7 +38,7 @@ demo: setup
 test: setup
 	@tools/system-packages.sh test
 	@tools/vm-python.sh $(VENV)
-	@tools/with-postgres.sh $(BIN)/python tools/run_tests.py
+	@tools/with-postgres.sh tools/with-rabbitmq.sh $(BIN)/python tools/run_tests.py
 
 test-fast: $(VENV)/.installed
 	@$(BIN)/pytest -n 2 -m "not root and not e2e and not postgres and not rabbitmq"
@@ -57,7 +57,7 @@ bench: setup
 	@$(BIN)/python benchmarks/run_all.py
 
 soak: setup
-	@VETRO_DIFFERENTIAL_EXAMPLES=20000 tools/with-postgres.sh $(BIN)/pytest -n 2 -m "not root and not e2e"
+	@VETRO_DIFFERENTIAL_EXAMPLES=20000 tools/with-postgres.sh tools/with-rabbitmq.sh $(BIN)/pytest -n 2 -m "not root and not e2e"
 
 SEEDS ?= 200
 simulate: $(VENV)/.installed

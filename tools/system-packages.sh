@@ -4,7 +4,7 @@
 set -euo pipefail
 
 packages=(lxc uidmap nftables iproute2 mmdebstrap zstd python3-venv)
-[ "${1:-demo}" = test ] && packages+=(postgresql busybox-static btrfs-progs)
+[ "${1:-demo}" = test ] && packages+=(postgresql rabbitmq-server busybox-static btrfs-progs)
 
 # Virtual machines. libvirt-python is compiled when it is installed.
 machines=(libvirt-daemon qemu-system-x86 qemu-utils genisoimage e2fsprogs)

@@ -42,6 +42,10 @@ class Broker:
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
     returned: set[str] = field(default_factory=set)
     beats: int = 0
+    silent: bool = False
+    """Sends no heartbeats, and nothing else that is not called for."""
+    at_once: bool = False
+    """Sends the first plan in one piece with the answer to the consumer."""
 
     async def offer(self, document: dict[str, Any], **properties: Any) -> None:
         async with self.changed:
@@ -107,6 +111,8 @@ class _Client:
             channel, value = await self.next_frame()
             if isinstance(value, heartbeat.Heartbeat):
                 self.broker.beats += 1
+                if self.broker.silent:
+                    continue
                 self.writer.write(frame.marshal(heartbeat.Heartbeat(), 0))
                 continue
             if not await self.step(channel, value):
@@ -128,6 +134,17 @@ class _Client:
             if value.queue not in self.broker.queues:
                 text = f"NOT_FOUND - no queue '{value.queue}'"
                 self.send(commands.Channel.Close(404, text, 60, 20))
+                return True
+            if self.broker.at_once:
+                data, properties = self.broker.queues[value.queue].popleft()
+                self.unacknowledged[1] = (data, properties)
+                pieces = (
+                    commands.Basic.ConsumeOk("tag"),
+                    commands.Basic.Deliver("tag", 1, False, "", value.queue),
+                    header.ContentHeader(0, len(data), properties),
+                    body.ContentBody(data),
+                )
+                self.writer.write(b"".join(frame.marshal(one, 1) for one in pieces))
                 return True
             self.send(commands.Basic.ConsumeOk("tag"))
             self.delivering = asyncio.create_task(self.deliver(value.queue))
@@ -258,6 +275,18 @@ async def test_plans_and_results_over_a_broker(
             assert properties.delivery_mode == 2
             assert properties.content_type == "application/json"
         await _until(lambda: broker.acknowledged == [1, 2, 3])
+
+
+async def test_a_plan_that_comes_with_the_answer_is_seen(
+    broker: Broker, guest_archive: Path, tmp_path: Path, make_plan: Any
+) -> None:
+    """What the broker sends in one piece with an answer is not left until it speaks again."""
+    broker.silent = broker.at_once = True
+    await broker.offer(make_plan("return 1"))
+    async with _listening(broker) as port, _agent(guest_archive, tmp_path, port):
+        async with asyncio.timeout(30):
+            assert (await broker.results.get())[0]["Body"] == 1
+    assert broker.connections == 1
 
 
 async def test_the_signature_header_is_checked(

@@ -5,7 +5,8 @@
     MessagingError
     ├── UnknownMailbox        the queue was never declared, or was deleted
     ├── MessageTooLarge       a plan or result is over the configured limit
-    └── DuplicateMessage      a message id was used before for another body
+    ├── DuplicateMessage      a message id was used before for another body
+    └── BrokerUnreachable     the AMQP broker does not answer, or refuses
 """
 
 from __future__ import annotations
@@ -44,3 +45,14 @@ class DuplicateMessage(MessagingError):
             "message ids must be fresh"
         )
         self.message_id = message_id
+
+
+class BrokerUnreachable(MessagingError):
+    """A broker could not be used for as long as was to be waited for it."""
+
+    def __init__(self, broker: str, problem: str) -> None:
+        super().__init__(
+            f"The broker {broker} cannot be used: {problem}; see the [rabbitmq] settings and the"
+            " region's agentRabbitMq"
+        )
+        self.broker = broker

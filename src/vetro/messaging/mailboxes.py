@@ -67,8 +67,8 @@ class DeadLetter:
     queue: str
     message_id: str | None
     reason: str
-    """`malformed`, `unknown` (no such call), `late` (nobody waits any more) or `foreign`
-    (a guest answered a call made to another guest)."""
+    """`malformed`, `unknown` (no such call), `late` (nobody waits any more), `too large` or
+    `foreign` (a guest answered a call made to another guest)."""
     body: bytes
     received_at: datetime
 
@@ -297,6 +297,39 @@ class Mailboxes:
             reason = "late"
         await self._bury(guest.queue, source, reason, body)
         _log.warning("result_unused", queue=guest.queue, message_id=source, reason=reason)
+
+    async def accept_brokered(self, results: str, body: bytes, message_id: str | None) -> None:
+        """Take a result that came over a broker, which does not say from whom.
+
+        It is counted to the guest its plan was sent to. What nobody can use is a dead letter of
+        that guest, or of the result queue `results` when even the plan is unknown.
+        """
+        try:
+            source = _source_of(body) or message_id
+        except MalformedResult:
+            source = message_id
+        async with self.db.read() as tx:
+            found = await tx.execute(
+                select(tables.calls.c.queue).where(tables.calls.c.message_id == (source or ""))
+            )
+            queue = found.scalar_one_or_none()
+        if queue is not None:
+            await self.record_contacts({queue: self.db.clock.now()})
+        try:
+            await self.accept_result(Guest(queue or results), body, message_id)
+        except MessageTooLarge as error:
+            await self._bury(queue or results, source, "too large", body)
+            _log.warning("result_too_large", queue=queue, message_id=source, error=str(error))
+        except MalformedResult:
+            pass  # it is buried and in the log
+
+    async def is_unsent(self, message_id: str) -> bool:
+        """Whether a plan still waits in its mailbox to be handed out."""
+        async with self.db.read() as tx:
+            found = await tx.execute(
+                select(tables.plans.c.id).where(tables.plans.c.message_id == message_id)
+            )
+            return found.first() is not None
 
     async def record_contacts(self, contacts: Mapping[str, datetime]) -> None:
         """Store when guests were last heard of (a batch: polls are frequent)."""

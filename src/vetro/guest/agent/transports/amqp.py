@@ -62,6 +62,9 @@ class AmqpTransport(Transport):
                 raise CommunicationError(
                     "%s:%d: %s" % (self._settings.host, self._settings.port, _text(error))
                 ) from error
+        # What came together with an answer that was waited for is in the buffer (or in a TLS record
+        # that was read already): the socket will not show it.
+        self._read_some()
         if not self._heartbeat:
             return
         now = time.monotonic()

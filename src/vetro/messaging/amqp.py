@@ -1,0 +1,362 @@
+"""The AMQP door: plans and results go over a broker (guest-agent.md §2).
+
+The mailbox in the service's database stays the truth, as it is for guests on HTTP: a plan is
+written there first, then handed to the broker, and is off the mailbox when the broker has confirmed
+it; a result is written there before it is acknowledged to the broker. So an engine that dies at any
+point loses nothing: a plan that may not have reached the broker is published again (the guest knows
+it by its stamp), a result waits in its queue for the next engine that listens, and who waits for a
+result is woken in whichever process it is.
+
+A door has one connection, which is made when it is first needed and made again when it is lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from vetro.messaging.credentials import Guest
+from vetro.messaging.errors import BrokerUnreachable
+from vetro.messaging.mailboxes import Mailboxes, PlanMessage
+from vetro.storage import StorageError
+
+if TYPE_CHECKING:
+    from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractIncomingMessage
+
+_log = structlog.get_logger(__name__)
+_FIRST_PAUSE = 0.5
+_LONGEST_PAUSE = 15.0
+_PREFETCH = 16
+_SHORT = 10.0
+"""How long a broker is tried for what may be left undone."""
+_TLS_VERSIONS = {"1_2": ssl.TLSVersion.TLSv1_2, "1_3": ssl.TLSVersion.TLSv1_3}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerSettings:
+    """A broker and how to get in. Times in seconds, ``ca_certs`` is a file.
+
+    ``queue_expires``: how long the broker keeps a queue that nobody uses (0: for ever).
+    ``quorum_queues``: replicated queues, for a broker of several nodes. ``patience``: how long a
+    broker that is not reached is tried before that is an error.
+    """
+
+    host: str
+    port: int = 5672
+    login: str = "guest"
+    password: str = "guest"  # noqa: S105 the broker's own default
+    virtual_host: str = "/"
+    ssl: bool = False
+    ssl_version: str = ""
+    insecure: bool = False
+    ca_certs: str = ""
+    queue_expires: float = 86_400.0
+    quorum_queues: bool = False
+    patience: float = 60.0
+
+    def __repr__(self) -> str:
+        """Without the password."""
+        scheme = "amqps" if self.ssl else "amqp"
+        return f"{scheme}://{self.login}@{self.host}:{self.port}/{self.virtual_host.lstrip('/')}"
+
+    def tls(self) -> ssl.SSLContext | None:
+        """How the broker's certificate is checked; ``None`` without TLS. Errors: ``ValueError``."""
+        if not self.ssl:
+            return None
+        if self.ca_certs and not Path(self.ca_certs).is_file():
+            raise ValueError(f"[rabbitmq] ca_certs: there is no file {self.ca_certs}")
+        context = ssl.create_default_context(cafile=self.ca_certs or None)
+        if self.ssl_version:
+            known = [key for key in _TLS_VERSIONS if self.ssl_version.endswith(key)]
+            if not known:
+                raise ValueError(
+                    f"[rabbitmq] ssl_version is {self.ssl_version!r};"
+                    " write TLSv1_2, TLSv1_3 or nothing"
+                )
+            context.minimum_version = _TLS_VERSIONS[known[0]]
+        if self.insecure:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_OPTIONAL if self.ca_certs else ssl.CERT_NONE
+        return context
+
+    def queue_arguments(self) -> dict[str, Any]:
+        """What queues are declared with."""
+        arguments: dict[str, Any] = {}
+        if self.queue_expires:
+            arguments["x-expires"] = int(self.queue_expires * 1000)
+        if self.quorum_queues:
+            arguments["x-queue-type"] = "quorum"
+        return arguments
+
+
+class BrokerDoor:
+    """``MessageTransport`` for the guests of one region: ``results`` is their result queue.
+
+    Guests log in with the broker's account, so a mailbox behind this door has no credential.
+    Errors: ``ValueError`` for TLS settings that cannot be.
+    """
+
+    def __init__(self, mailboxes: Mailboxes, settings: BrokerSettings, results: str) -> None:
+        self.mailboxes = mailboxes
+        self.settings = settings
+        self.results = results
+        self._tls = settings.tls()  # an error there is not one that passes
+        self._serving: asyncio.Task[None] | None = None
+        self._connection: AbstractConnection | None = None
+        self._up = asyncio.Event()
+        self._refused = False
+        self._problem = "it was not tried yet"
+
+    # --- the engine's side -------------------------------------------------------------
+
+    async def declare(self, queue: str) -> None:
+        """Make the mailbox, and its queue at the broker. Errors: ``BrokerUnreachable``."""
+        await self.mailboxes.declare(queue)
+        await self._insist(lambda connection: self._declare(connection, queue))
+
+    async def issue_credential(self, queue: str) -> str:
+        """Declares the queue, so that the guest finds it; there is no token."""
+        await self.declare(queue)
+        return ""
+
+    async def rotate_credential(self, queue: str) -> str:
+        """The account is the broker's: nothing happens."""
+        return ""
+
+    async def revoke(self, queue: str) -> None:
+        """Nothing happens: what a guest may reach goes with its queue."""
+
+    async def delete(self, queue: str) -> None:
+        """Remove the mailbox and its queue. A broker that is away does not hold anybody up: a queue
+        without a reader expires there."""
+        await self.mailboxes.delete(queue)
+        with contextlib.suppress(BrokerUnreachable):
+            await self._insist(lambda connection: _remove(connection, queue), attempts=2)
+
+    async def send(
+        self, queue: str, message_id: str, body: bytes, signature: bytes | None = None
+    ) -> None:
+        """Write a plan to the mailbox and hand it to the broker; see `MessageTransport.send`.
+
+        Errors beside those: ``BrokerUnreachable``.
+        """
+        await self.mailboxes.send(queue, message_id, body, signature)
+        if not await self.mailboxes.is_unsent(message_id):
+            return  # an effect that is done again: the broker has it, or the guest
+        plan = PlanMessage(message_id, body, signature)
+        await self._insist(lambda connection: self._publish(connection, queue, plan))
+        await self.mailboxes.acknowledge(Guest(queue), message_id)
+
+    async def wait_result(self, message_id: str, timeout: float) -> bytes | None:
+        """The result of a sent plan; None when it has not come after ``timeout`` seconds."""
+        self._serve()
+        return await self.mailboxes.wait_result(message_id, timeout)
+
+    async def discard(self, message_id: str) -> None:
+        """Nobody waits any more."""
+        await self.mailboxes.discard(message_id)
+
+    async def last_contact(self, queue: str) -> datetime | None:
+        """When a result last came; over a broker a guest says nothing in between."""
+        return await self.mailboxes.last_contact(queue)
+
+    async def forget_results(self) -> None:
+        """Remove the result queue: the region is gone. A broker that is away is not waited for."""
+        await self.close()  # whoever listens would declare it again
+        try:
+            async with asyncio.timeout(_SHORT), await self._connect() as connection:
+                await _remove(connection, self.results)
+        except _failures() as error:
+            _log.warning("result_queue_left", queue=self.results, error=str(error))
+
+    async def close(self) -> None:
+        """Close the connection."""
+        if self._serving is not None:
+            self._serving.cancel()
+            await asyncio.gather(self._serving, return_exceptions=True)
+            self._serving = None
+
+    # --- the connection ----------------------------------------------------------------
+
+    def _serve(self) -> None:
+        if self._serving is None or self._serving.done():
+            self._refused = False
+            self._up.clear()
+            self._serving = asyncio.create_task(self._stay_connected(), name=f"{self.settings!r}")
+
+    async def _stay_connected(self) -> None:
+        """Keep a connection on which results are received."""
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                async with await self._connect() as connection:
+                    await self._declare(connection, self.results)
+                    self._connection = connection
+                    self._up.set()
+                    pause = _FIRST_PAUSE
+                    await self._receive(connection)
+                self._problem = "the connection was closed"
+            except _failures() as error:
+                self._problem = str(error) or type(error).__name__
+                if isinstance(error, _refusals()):
+                    # Trying again would not help: whoever waits is told.
+                    self._refused = True
+                    return
+            finally:
+                self._connection = None
+                (self._up.set if self._refused else self._up.clear)()
+            _log.warning("broker_lost", broker=repr(self.settings), error=self._problem)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    async def _connect(self) -> AbstractConnection:
+        import aio_pika  # guests on HTTP do not pay for it
+
+        settings = self.settings
+        return await aio_pika.connect(
+            host=settings.host,
+            port=settings.port,
+            login=settings.login,
+            password=settings.password,
+            virtualhost=settings.virtual_host,
+            ssl=settings.ssl,
+            ssl_context=self._tls,
+            timeout=settings.patience,
+            heartbeat=30,
+            client_properties={"connection_name": "vetro engine"},
+        )
+
+    async def _receive(self, connection: AbstractConnection) -> None:
+        channel = await connection.channel()
+        await channel.set_qos(prefetch_count=_PREFETCH)
+        queue = await channel.get_queue(self.results, ensure=False)
+        async with queue.iterator() as messages:
+            async for message in messages:
+                await self._take(message)
+
+    async def _take(self, message: AbstractIncomingMessage) -> None:
+        """Write a result down, then tell the broker that it has arrived."""
+        try:
+            await self.mailboxes.accept_brokered(self.results, message.body, message.message_id)
+        except StorageError as error:
+            _log.warning("result_not_stored", error=str(error))
+            await asyncio.sleep(_FIRST_PAUSE)
+            await message.reject(requeue=True)
+        else:
+            await message.ack()
+
+    async def _insist(
+        self, work: Callable[[AbstractConnection], Awaitable[None]], *, attempts: int = 0
+    ) -> None:
+        """Do ``work(connection)``, again when the broker was lost meanwhile, until it is too late.
+
+        ``attempts`` bounds how often, 0 is without bound. Errors: ``BrokerUnreachable``.
+        """
+        self._serve()
+        patience = self.settings.patience
+        deadline = time.monotonic() + (min(_SHORT, patience) if attempts else patience)
+        while True:
+            attempts -= 1
+            try:
+                async with asyncio.timeout(max(0.0, deadline - time.monotonic())):
+                    await self._up.wait()
+                    if self._refused:
+                        raise BrokerUnreachable(repr(self.settings), self._problem)
+                    if self._connection is not None:
+                        await work(self._connection)
+                        return
+            except _failures() as error:
+                if not isinstance(error, TimeoutError):
+                    self._problem = str(error) or type(error).__name__
+                if time.monotonic() >= deadline or attempts == 0:
+                    raise BrokerUnreachable(repr(self.settings), self._problem) from error
+                await asyncio.sleep(_FIRST_PAUSE)
+
+    async def _declare(self, connection: AbstractConnection, queue: str) -> None:
+        from aio_pika.exceptions import ChannelPreconditionFailed
+
+        # A channel of its own: the broker closes it when it refuses.
+        try:
+            async with connection.channel() as channel:
+                await channel.declare_queue(
+                    queue, durable=True, arguments=self.settings.queue_arguments()
+                )
+        except ChannelPreconditionFailed:
+            # It exists with other arguments, of another version or by an operator: it will do.
+            _log.info("queue_declared_otherwise", queue=queue)
+
+    async def _publish(self, connection: AbstractConnection, queue: str, plan: PlanMessage) -> None:
+        import aio_pika
+
+        # Again: the broker forgets a queue that was not used for long.
+        await self._declare(connection, queue)
+        headers: dict[str, Any] = {}
+        if plan.signature is not None:
+            headers["signature"] = bytearray(plan.signature)
+        async with connection.channel(on_return_raises=True) as channel:
+            await _exchange(channel).publish(
+                aio_pika.Message(
+                    plan.body,
+                    message_id=plan.message_id,
+                    reply_to=self.results,
+                    headers=headers,
+                    content_type="application/json",
+                    content_encoding="utf-8",
+                    delivery_mode=aio_pika.DeliveryMode.PERSISTENT,
+                ),
+                routing_key=queue,
+            )
+
+
+class BrokerDoors:
+    """The doors that one engine process has opened, one for each broker and result queue."""
+
+    def __init__(self, mailboxes: Mailboxes) -> None:
+        self._mailboxes = mailboxes
+        self._doors: dict[tuple[BrokerSettings, str], BrokerDoor] = {}
+
+    def __call__(self, settings: BrokerSettings, results: str) -> BrokerDoor:
+        """The door to a broker's guests."""
+        key = (settings, results)
+        if key not in self._doors:
+            self._doors[key] = BrokerDoor(self._mailboxes, settings, results)
+        return self._doors[key]
+
+    async def close(self) -> None:
+        """Close every connection."""
+        for door in self._doors.values():
+            await door.close()
+        self._doors.clear()
+
+
+def _failures() -> tuple[type[Exception], ...]:
+    """What may go wrong with a broker."""
+    from aio_pika.exceptions import AMQPError
+
+    # RuntimeError is what the client raises on a channel that has been closed meanwhile.
+    return (AMQPError, OSError, TimeoutError, RuntimeError)
+
+
+def _exchange(channel: AbstractChannel) -> Any:
+    return channel.default_exchange
+
+
+def _refusals() -> tuple[type[Exception], ...]:
+    """What a broker says to an account that may not get in."""
+    from aio_pika.exceptions import AuthenticationError, ProbableAuthenticationError
+
+    return (AuthenticationError, ProbableAuthenticationError)
+
+
+async def _remove(connection: AbstractConnection, queue: str) -> None:
+    async with connection.channel() as channel:
+        await channel.queue_delete(queue)

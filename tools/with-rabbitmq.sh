@@ -1,0 +1,83 @@
+#!/usr/bin/env bash
+# Runs a command with a throw-away RabbitMQ broker: VETRO_TEST_RABBITMQ_URL names it. Nothing is left behind.
+set -euo pipefail
+server=/usr/lib/rabbitmq/bin/rabbitmq-server
+if [ ! -x "$server" ]; then
+  if [ "${CI:-}" = true ]; then
+    echo "RabbitMQ is not installed, and CI runs every test: apt-get install rabbitmq-server" >&2
+    exit 1
+  fi
+  echo "RabbitMQ is not installed: its tests are skipped." >&2
+  exec "$@"
+fi
+root=$(mktemp -d /tmp/vetro-rabbitmq.XXXXXX)
+chmod 755 "$root"
+run_as=()
+if [ "$(id -u)" = 0 ]; then
+  chown rabbitmq "$root"
+  run_as=(setpriv --reuid rabbitmq --regid rabbitmq --init-groups --)
+fi
+free_port() {
+  python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+}
+port=$(free_port)
+epmd=$(free_port)
+cat > "$root/rabbitmq.conf" <<CONF
+listeners.tcp.1 = 127.0.0.1:$port
+log.console = false
+log.file.level = warning
+vm_memory_high_watermark.relative = 0.2
+disk_free_limit.absolute = 50MB
+CONF
+broker=
+cleanup() {
+  if [ -n "$broker" ]; then
+    kill "$broker" 2>/dev/null || true
+    wait "$broker" 2>/dev/null || true
+  fi
+  ERL_EPMD_PORT=$epmd epmd -kill >/dev/null 2>&1 || true
+  rm -rf "$root"
+}
+trap cleanup EXIT
+# A node of its own: no name, no port and no directory is shared with a broker of the machine. Erlang's
+# register of nodes (epmd) is started with it, on a port of its own too, and outlives it unless ended.
+env -i PATH="$PATH" HOME="$root" LANG=C.UTF-8 \
+  RABBITMQ_NODENAME="vetro-$port@localhost" \
+  RABBITMQ_CONFIG_FILE="$root/rabbitmq.conf" \
+  RABBITMQ_BASE="$root" RABBITMQ_MNESIA_BASE="$root/mnesia" RABBITMQ_LOG_BASE="$root/log" \
+  RABBITMQ_ENABLED_PLUGINS_FILE="$root/enabled_plugins" \
+  RABBITMQ_PID_FILE="$root/pid" \
+  RABBITMQ_DIST_PORT="$(free_port)" \
+  ERL_EPMD_PORT="$epmd" ERL_EPMD_ADDRESS=127.0.0.1 \
+  RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS="+S 1:1 +sbwt none" \
+  "${run_as[@]}" "$server" > "$root/out" 2>&1 &
+broker=$!
+ready() {
+  python3 - "$port" <<'PYTHON'
+import socket
+import sys
+
+with socket.create_connection(("127.0.0.1", int(sys.argv[1])), 5) as connection:
+    connection.sendall(b"AMQP\x00\x00\x09\x01")
+    sys.exit(not connection.recv(1))
+PYTHON
+}
+for _ in $(seq 240); do
+  if ready 2>/dev/null; then
+    break
+  fi
+  if ! kill -0 "$broker" 2>/dev/null; then
+    break
+  fi
+  sleep 0.5
+done
+if ! ready 2>/dev/null; then
+  echo "RabbitMQ did not start:" >&2
+  cat "$root/out" >&2
+  tail -n 30 "$root"/log/*.log >&2 || true
+  exit 1
+fi
+export VETRO_TEST_RABBITMQ_URL="amqp://guest:guest@127.0.0.1:$port/"
+status=0
+"$@" || status=$?
+exit $status
