@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import re
+from email import message_from_string
 from pathlib import Path
 from typing import Any
 
@@ -225,3 +227,81 @@ def test_a_key_that_is_none_is_named(tmp_path: Path, content: str) -> None:
     path.write_text(content)
     with pytest.raises(SigningKeyError, match="key.pem"):
         PlanSigner.load_or_create(path)
+
+
+ROOM = """
+Name: Room
+Extends: std:Application
+Properties:
+  vms:
+    Contract: [$.class(res:Instance).notNull()]
+Methods:
+  deploy:
+    Body:
+      - $.vms.pselect($.deploy())
+      - $.vms.pselect($.agent.waitReady())
+"""
+
+
+def agent_config(lab: Any, name: str = "web") -> dict[str, str]:
+    """The options of the agent's configuration in a server's user data."""
+    (server,) = [one for one in lab.cloud.compute.server_list.values() if one.spec.name == name]
+    mail = message_from_string(server.spec.customer_metadata["user-data"])
+    script = "".join(
+        bytes(part.get_payload(decode=True) or b"").decode()
+        for part in mail.walk()
+        if not part.is_multipart()
+    )
+    found = re.search(r"echo '([A-Za-z0-9+/=]*)' \| base64 -d > \"\$root/etc/murano/agent", script)
+    assert found
+    return dict(re.findall(r"^(\w+) =[ ]?(.*)$", base64.b64decode(found[1]).decode(), re.M))
+
+
+async def test_guests_behind_a_broker(lab: Any, tmp_path: Path) -> None:
+    """With a broker in the settings every plan goes there; the guest is told, and nothing stays."""
+    (tmp_path / "ca.pem").write_text("the certificate\n")
+    lab.cloud.options |= {
+        "rabbitmq_host": "broker.example", "rabbitmq_port": 5671, "rabbitmq_ssl": True,
+        "rabbitmq_login": "guests", "rabbitmq_password": "s", "rabbitmq_virtual_host": "v",
+        "rabbitmq_ca_certs": str(tmp_path / "ca.pem"),
+    }  # fmt: skip
+    lab.add_class(ROOM)
+    room = lab.application("room", "test.Room", vms=[lab.instance()])
+    model = await lab.deploy(lab.environment(room))
+    (((broker, results), door),) = lab.cloud.doors.items()
+    assert repr(broker) == "amqps://guests@broker.example:5671/v"
+    assert broker.ca_certs == str(tmp_path / "ca.pem")
+    assert [queue for queue, _ in door.plans] == ["eenv-hvm"]
+    assert lab.cloud.transport.plans == []
+    config = agent_config(lab)
+    assert config["url"] == ""
+    assert {key: config[key] for key in ("host", "port", "login", "password", "virtual_host")} == {
+        "host": "broker.example", "port": "5671", "login": "guests", "password": "s",
+        "virtual_host": "v",
+    }  # fmt: skip
+    assert (config["ssl"], config["ca_certs"]) == ("true", "/etc/murano/certs/ca_certs")
+    assert config["result_routing_key"] == results == "-execution-results--env"
+    await lab.destroy(model)
+    assert door.queues == set()
+    assert door.results_forgotten
+
+
+async def test_each_region_has_its_own_broker(lab: Any) -> None:
+    """A region that names a broker uses it; the others keep the mailboxes."""
+    lab.class_configs = {
+        "io.murano.Environment": {
+            "regionConfigs": {"south": {"agentRabbitMq": {"host": "south.example", "login": "l"}}}
+        }
+    }
+    lab.add_class(ROOM)
+    vms = [lab.instance("a", "here"), lab.instance("b", "there", regionName="south")]
+    model = await lab.deploy(lab.environment(lab.application("room", "test.Room", vms=vms)))
+    (((broker, results), door),) = lab.cloud.doors.items()
+    assert repr(broker) == "amqp://l@south.example:5672/"
+    assert results == "-execution-results-south-env"
+    assert [queue for queue, _ in door.plans] == ["eenv-hb"]
+    assert [queue for queue, _ in lab.cloud.transport.plans] == ["eenv-ha"]
+    assert agent_config(lab, "here")["url"] == "http://mailbox.example:8082"
+    assert agent_config(lab, "there")["url"] == ""
+    await lab.destroy(model)
+    assert door.queues == lab.cloud.transport.queues == set()

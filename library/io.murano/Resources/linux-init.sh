@@ -9,5 +9,6 @@ echo '%AGENT_CONFIG_BASE64%' | base64 -d > "$root/etc/murano/agent.conf"
 ca='%CA_ROOT_CERT_BASE64%'
 if [ -n "$ca" ]; then
   echo "$ca" | base64 -d > "$root/etc/murano/certs/ca_certs"
+  sed -i "s|= /etc/murano/certs|= $root/etc/murano/certs|" "$root/etc/murano/agent.conf"
 fi
 ${start_agent:-true}

@@ -17,7 +17,7 @@ from vetro.engine.services import EngineServices, Reports
 from vetro.engine.settings import EngineSettings
 from vetro.engine.signing import PlanSigner
 from vetro.identity import Identity
-from vetro.messaging import Mailboxes
+from vetro.messaging import BrokerDoors, Mailboxes
 from vetro.muranopl import PackageSource, Runtime, Version, VersionSpec, wait
 from vetro.packages import Package, PackageError, open_package
 from vetro.stacks import ComputeNetworkDirectory, NativeStacks
@@ -117,6 +117,8 @@ async def back_ends(
     """
     opened = database or await Database.open(settings.database_url, data_dir=settings.data_dir)
     client = ComputeClient(settings.compute_url, settings.service_key)
+    mailboxes = Mailboxes(opened)
+    doors = BrokerDoors(mailboxes)
     try:
         compute = port_of(client)
         services = EngineServices(
@@ -126,7 +128,8 @@ async def back_ends(
             environment_id=environment_id,
             stacks=NativeStacks(opened, compute),
             directory=ComputeNetworkDirectory(compute),
-            transport=Mailboxes(opened),
+            transport=mailboxes,
+            brokers=doors,
             reports=reports,
             signer=await asyncio.to_thread(PlanSigner.load_or_create, settings.signing_key_file),
             people=KnownPeople(Identity(opened)),
@@ -140,6 +143,7 @@ async def back_ends(
         )
         yield World(opened, services)
     finally:
+        await doors.close()
         await client.close()
         if database is None:
             await opened.close()

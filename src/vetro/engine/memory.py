@@ -24,6 +24,7 @@ from vetro.engine.services import (
 )
 from vetro.engine.settings import EngineSettings
 from vetro.engine.signing import PlanSigner
+from vetro.messaging import BrokerSettings
 from vetro.stacks import ComputeNetworkDirectory
 from vetro.stacks.memory import MemoryCompute, MemoryStacks
 
@@ -52,6 +53,7 @@ class MemoryTransport:
     credentials: dict[str, str] = field(default_factory=dict[str, str])
     waited: list[tuple[str, float]] = field(default_factory=list[tuple[str, float]])
     discarded: list[str] = field(default_factory=list[str])
+    results_forgotten: bool = False
     _results: dict[str, bytes] = field(default_factory=dict[str, bytes])
     _issued: int = 0
 
@@ -105,6 +107,10 @@ class MemoryTransport:
         self.discarded.append(message_id)
         self._results.pop(message_id, None)
 
+    async def forget_results(self) -> None:
+        """As the door of a broker: its result queue goes."""
+        self.results_forgotten = True
+
     async def last_contact(self, queue: str) -> datetime | None:
         """Noon of a certain day for those that answered, else never."""
         answered = any(name == queue for name, _ in self.plans) and self.guest is obedient
@@ -149,6 +155,10 @@ class MemoryCloud:
     directory: Path
     compute: MemoryCompute = field(default_factory=MemoryCompute)
     transport: MemoryTransport = field(default_factory=MemoryTransport)
+    doors: dict[tuple[BrokerSettings, str], MemoryTransport] = field(
+        default_factory=dict[tuple[BrokerSettings, str], MemoryTransport]
+    )
+    """What is reached over brokers, by broker and result queue; the guests are ``transport``'s."""
     reports: MemoryReports = field(default_factory=MemoryReports)
     signer: PlanSigner | None = None
     project_id: str = "project"
@@ -188,6 +198,7 @@ class MemoryCloud:
             stacks=self.stacks,
             directory=self.networks,
             transport=self.transport,
+            brokers=self._door,
             reports=self.reports,
             signer=self.signer,
             people=self.people,
@@ -196,6 +207,12 @@ class MemoryCloud:
             volumes=self,
             pause=self._pause,
         )
+
+    def _door(self, broker: BrokerSettings, results: str) -> MemoryTransport:
+        def guest(queue: str, plan: dict[str, Json]) -> Json:
+            return self.transport.guest(queue, plan)
+
+        return self.doors.setdefault((broker, results), MemoryTransport(guest))
 
     async def exists(self, project_id: str, kind: str, id_: str) -> bool:
         """Whether there is such a volume snapshot or backup."""

@@ -12,7 +12,7 @@ from typing import Any, Protocol, cast
 from vetro.engine.plans import Stamps
 from vetro.engine.settings import EngineSettings
 from vetro.engine.signing import PlanSigner
-from vetro.messaging import MessageTransport
+from vetro.messaging import BrokerSettings, MessageTransport
 from vetro.muranopl import CallContext
 from vetro.stacks import NetworkDirectory, Stacks
 
@@ -97,6 +97,14 @@ class MetadataDefinitions(Protocol):
         ...
 
 
+class RegionDoor(MessageTransport, Protocol):
+    """A transport over a broker."""
+
+    async def forget_results(self) -> None:
+        """The region is gone: so is its result queue."""
+        ...
+
+
 @dataclass
 class EngineServices:
     """Back ends and settings of a session."""
@@ -110,6 +118,9 @@ class EngineServices:
     transport: MessageTransport
     reports: Reports
     signer: PlanSigner | None
+    brokers: Callable[[BrokerSettings, str], RegionDoor] | None = None
+    """Opens a door to the guests of a region: its broker, its result queue. Without it every guest
+    is on ``transport``."""
     people: People = field(default_factory=Nameless)
     workflows: WorkflowService | None = None
     metadefs: MetadataDefinitions | None = None

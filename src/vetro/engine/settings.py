@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
+
+from vetro.messaging import BrokerSettings
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,16 @@ class EngineSettings:
     external_network: str = "ext-net"
     router_name: str = "murano-default-router"
     create_router: bool = True
+    rabbitmq_host: str = ""
+    rabbitmq_port: int = 5672
+    rabbitmq_login: str = "guest"
+    rabbitmq_password: str = "guest"  # noqa: S105 the broker's own default
+    rabbitmq_virtual_host: str = "/"
+    rabbitmq_ssl: bool = False
+    rabbitmq_ssl_version: str = ""
     rabbitmq_ca_certs: str = ""
+    rabbitmq_insecure: bool = False
+    rabbitmq_quorum_queues: bool = False
     log_level: str = "info"
     log_format: str = "console"
 
@@ -71,6 +83,29 @@ class EngineSettings:
         given["packages_directories"] = [Path(one) for one in value["packages_directories"]]
         return cls(**given)
 
+    def broker(self, region: Mapping[str, Any]) -> BrokerSettings | None:
+        """The broker of a region whose ``agentRabbitMq`` is given; ``None`` when it has none.
+
+        A region has one when the service has one, or when it names a host of its own.
+        """
+        own = self.config("rabbitmq", "host")
+        host = region.get("host") or own
+        if not host or (not self.rabbitmq_host and host == own):
+            return None
+        said = {key: value for key, value in region.items() if value is not None}
+        return BrokerSettings(
+            host=host,
+            port=int(said.get("port", self.rabbitmq_port)),
+            login=str(said.get("login", self.rabbitmq_login)),
+            password=str(said.get("password", self.rabbitmq_password)),
+            virtual_host=str(said.get("virtual_host", self.rabbitmq_virtual_host)),
+            ssl=bool(said.get("ssl", self.rabbitmq_ssl)),
+            ssl_version=str(said.get("ssl_version", self.rabbitmq_ssl_version)),
+            insecure=bool(said.get("insecure", self.rabbitmq_insecure)),
+            ca_certs=self.rabbitmq_ca_certs,
+            quorum_queues=self.rabbitmq_quorum_queues,
+        )
+
     @property
     def code_cache_directory(self) -> Path:
         """Where compiled classes are kept from run to run."""
@@ -87,15 +122,15 @@ class EngineSettings:
             "DEFAULT": {"home_region": self.home_region, "file_server": None},
             "rabbitmq": {
                 # Without a broker the name under which guests find this service.
-                "host": urlsplit(self.mailbox_url).hostname,
-                "port": 5672,
-                "login": "guest",
-                "password": "guest",
-                "virtual_host": "/",
-                "ssl": False,
-                "ssl_version": "",
+                "host": self.rabbitmq_host or urlsplit(self.mailbox_url).hostname,
+                "port": self.rabbitmq_port,
+                "login": self.rabbitmq_login,
+                "password": self.rabbitmq_password,
+                "virtual_host": self.rabbitmq_virtual_host,
+                "ssl": self.rabbitmq_ssl,
+                "ssl_version": self.rabbitmq_ssl_version,
                 "ca_certs": self.rabbitmq_ca_certs,
-                "insecure": False,
+                "insecure": self.rabbitmq_insecure,
             },
             "engine": {
                 "disable_murano_agent": self.disable_murano_agent,

@@ -123,6 +123,25 @@ class EngineSection:
 
 
 @dataclass(frozen=True)
+class RabbitmqSection:
+    """A broker that guests are reached over; without ``host`` they fetch from their mailboxes.
+
+    ``ca_certs`` is a file; ``quorum_queues`` are replicated queues, for a broker of several nodes.
+    """
+
+    host: str = ""
+    port: int = 5672
+    login: str = "guest"
+    password: str = "guest"  # noqa: S105 the broker's own default
+    virtual_host: str = "/"
+    ssl: bool = False
+    ssl_version: str = ""
+    ca_certs: str = ""
+    insecure: bool = False
+    quorum_queues: bool = False
+
+
+@dataclass(frozen=True)
 class Settings:
     """All sections, and the data directory they settle on."""
 
@@ -132,6 +151,7 @@ class Settings:
     network: NetworkSection = field(default_factory=NetworkSection)
     compute: ComputeSection = field(default_factory=ComputeSection)
     engine: EngineSection = field(default_factory=EngineSection)
+    rabbitmq: RabbitmqSection = field(default_factory=RabbitmqSection)
 
     @property
     def data_dir(self) -> Path:
@@ -160,6 +180,7 @@ _SECTIONS: dict[str, type] = {
     "network": NetworkSection,
     "compute": ComputeSection,
     "engine": EngineSection,
+    "rabbitmq": RabbitmqSection,
 }
 
 

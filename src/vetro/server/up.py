@@ -9,6 +9,7 @@ import signal
 import socket
 from collections.abc import AsyncGenerator, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,7 @@ def run_up(settings: Settings) -> int:
             router_name=settings.network.router_name,
             log_level=settings.server.log_level,
             log_format=settings.server.log_format,
+            **{f"rabbitmq_{name}": value for name, value in asdict(settings.rabbitmq).items()},
         )
         pool = EnginePool(engine)
         # Forked now: later this process has threads, and a fork would copy their locks.

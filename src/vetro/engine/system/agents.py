@@ -7,11 +7,24 @@ from typing import Any
 
 from vetro.engine.errors import AgentTimeout, PolicyViolation
 from vetro.engine.plans import PlanBuilder, decode_result
-from vetro.engine.services import EngineServices, plain, services_of
+from vetro.engine.services import EngineServices, RegionDoor, plain, services_of
 from vetro.engine.system.resources import Resources
+from vetro.messaging import MessageTransport
 from vetro.muranopl import CallContext, MuranoObject
 
 Json = Any
+RESULTS = "-execution-results-"
+
+
+def door_of(
+    services: EngineServices, region: MuranoObject | None, results: str
+) -> RegionDoor | None:
+    """The door to a region's guests when the region has a broker."""
+    if region is None or services.brokers is None:
+        return None
+    config: dict[str, Json] = region.call("getConfig") or {}
+    broker = services.settings.broker(config.get("agentRabbitMq") or {})
+    return None if broker is None else services.brokers(broker, results)
 
 
 class Agent:
@@ -24,6 +37,8 @@ class Agent:
         self._queue = f"e{owner}-h{host.id}".lower()
         self._enabled = not services.settings.disable_murano_agent
         self._signer = services.signer
+        self._host = host
+        self._transport: MessageTransport | None = None
         self._host_id = host.id
         self._name = str(host.get("name") or host.id)
 
@@ -43,30 +58,47 @@ class Agent:
         """The engine's public key, or ''."""
         return self._signer.public_key(line_prefix) if self._signer is not None else ""
 
+    def _reached(self, services: EngineServices) -> MessageTransport:
+        """How the guest is reached: by its region's broker, else at its mailbox."""
+        if self._transport is None:
+            region: MuranoObject | None = None
+            if self._host.is_a("io.murano.CloudResource"):
+                region = self._host.call("getRegion")
+            door = None
+            if region is not None:
+                listener: MuranoObject | None = region.get("agentListener")
+                if listener is not None:
+                    door = door_of(services, region, listener.call("queueName"))
+            self._transport = services.transport if door is None else door
+        return self._transport
+
     def mailbox_url(self, ctx: CallContext) -> str:
-        """Where the guest finds its mailbox."""
-        return services_of(ctx).settings.mailbox_url
+        """Where the guest finds its mailbox; '' for a guest that uses a broker."""
+        services = services_of(ctx)
+        if self._reached(services) is not services.transport:
+            return ""
+        return services.settings.mailbox_url
 
     def mailbox_token(self, ctx: CallContext) -> str:
-        """The guest's credential; always the same until it is revoked.
+        """The guest's credential; always the same until it is revoked. '' where there is a broker.
 
         That it was issued is in the journal, what it is never: it is asked for again instead.
         """
-        services = services_of(ctx)
+        transport = self._reached(services_of(ctx))
 
         async def issue() -> None:
-            await services.transport.issue_credential(self._queue)
+            await transport.issue_credential(self._queue)
 
         ctx.effect("agent.credential", {"queue": self._queue}, issue)
-        return ctx.wait(services.transport.issue_credential(self._queue))
+        return ctx.wait(transport.issue_credential(self._queue))
 
     def release(self, ctx: CallContext) -> None:
         """The guest is gone: its credential and its mailbox as well."""
-        services = services_of(ctx)
+        transport = self._reached(services_of(ctx))
 
         async def remove() -> None:
-            await services.transport.revoke(self._queue)
-            await services.transport.delete(self._queue)
+            await transport.revoke(self._queue)
+            await transport.delete(self._queue)
 
         ctx.effect("agent.release", {"queue": self._queue}, remove)
 
@@ -148,12 +180,12 @@ class Agent:
         return id_, body, signature
 
     def _send(self, ctx: CallContext, plan: Json) -> str:
-        services = services_of(ctx)
+        transport = self._reached(services_of(ctx))
         id_, body, signature = self._message(ctx, plan)
 
         async def deliver() -> None:
-            await services.transport.declare(self._queue)
-            await services.transport.send(self._queue, id_, body, signature)
+            await transport.declare(self._queue)
+            await transport.send(self._queue, id_, body, signature)
 
         request = {"queue": self._queue, "id": id_, "name": plan.get("Name")}
         ctx.effect("agent.send", request, deliver)
@@ -177,11 +209,12 @@ class Agent:
         self, services: EngineServices, id_: str, plan: str, seconds: float, tell: bool
     ) -> Json:
         services.progress(f"the agent of {self._name}, which runs the plan {plan}")
-        body = await services.transport.wait_result(id_, seconds)
-        await services.transport.discard(id_)
+        transport = self._transport or services.transport
+        body = await transport.wait_result(id_, seconds)
+        await transport.discard(id_)
         if body is not None:
             return plain(json.loads(body))
-        last = await services.transport.last_contact(self._queue)
+        last = await transport.last_contact(self._queue)
         heard = f"was last heard of at {last:%Y-%m-%d %H:%M:%S} UTC" if last else "never called"
         text = (
             f"The agent of {self._name} (queue {self._queue}) did not answer the plan {plan}"
@@ -208,7 +241,7 @@ class AgentListener:
     """
 
     def __init__(self, ctx: CallContext, name: str) -> None:
-        self._name = f"-execution-results-{name}".lower()
+        self._name = f"{RESULTS}{name}".lower()
         self._enabled = not services_of(ctx).settings.disable_murano_agent
         self._started = False
         self._subscribed: set[str] = set()
@@ -243,6 +276,13 @@ class AgentListener:
         """Expect it no longer. Errors: agents are switched off."""
         self._need()
         self._subscribed.discard(message_id)
+
+    def release(self, ctx: CallContext) -> None:
+        """The region is gone: its result queue goes too, where there is a broker."""
+        region = ctx.this.find_owner("io.murano.CloudRegion") if ctx.this is not None else None
+        door = door_of(services_of(ctx), region, self._name)
+        if door is not None:
+            ctx.effect("listener.release", {"queue": self._name}, door.forget_results)
 
     @property
     def is_started(self) -> bool:

@@ -1,0 +1,59 @@
+"""A whole Vetro whose guests are reached over RabbitMQ."""
+
+import os
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import aio_pika
+import pytest
+from aio_pika.exceptions import ChannelNotFoundEntity
+
+Installation = Any  # the fixtures of conftest.py
+ROOT = Path(__file__).resolve().parents[2]
+URL = os.environ.get("VETRO_TEST_RABBITMQ_URL")
+pytestmark = [pytest.mark.e2e, pytest.mark.rabbitmq, pytest.mark.timeout(300)]
+
+
+async def exists(queue: str) -> bool:
+    """Whether the broker has a queue."""
+    async with await aio_pika.connect(URL) as connection:
+        try:
+            await (await connection.channel()).declare_queue(queue, passive=True)
+        except ChannelNotFoundEntity:
+            return False
+        return True
+
+
+async def test_a_script_runs_in_a_guest_behind_a_broker(
+    install: Callable[..., Installation], tmp_path: Path
+) -> None:
+    """Deployed and destroyed; the guest has no mailbox address, and no queue is left."""
+    if URL is None:
+        pytest.skip("VETRO_TEST_RABBITMQ_URL is not set; tools/with-rabbitmq.sh sets it")
+    broker = urlsplit(URL)
+    vetro = install(
+        "broker",
+        driver="process",
+        VETRO_RABBITMQ_HOST=str(broker.hostname),
+        VETRO_RABBITMQ_PORT=str(broker.port),
+    )
+    with tarfile.open(tmp_path / "empty.tar", "w"):
+        pass
+    vetro.run("image", "import", "empty", str(tmp_path / "empty.tar"))
+    vetro.run("package", "import", str(ROOT / "library/HelloScript"))
+    vetro.run("env", "create", "told")
+    arguments = ("--set", "image=empty", "--set", "script=echo over the broker")
+    vetro.run("env", "add", "told", "HelloScript", "--name", "hello", *arguments)
+    vetro.run("env", "deploy", "told")
+    assert "over the broker" in vetro.reports("told")
+    (config,) = (vetro.directory / "node").glob("vms/*/**/etc/murano/agent.conf")
+    lines = dict(line.split(" = ", 1) for line in config.read_text().splitlines() if " = " in line)
+    assert lines["url"] == ""
+    assert lines["port"] == str(broker.port)
+    queues = [lines["input_queue"], lines["result_routing_key"]]
+    assert [await exists(queue) for queue in queues] == [True, True]
+    vetro.run("env", "destroy", "told")
+    assert [await exists(queue) for queue in queues] == [False, False]
