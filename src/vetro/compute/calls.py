@@ -284,7 +284,11 @@ def _schema(param: Param) -> Schema:
     given = dict(param.rule.schema)
     types: Any = given.pop("type", None)
     items: Any = given.pop("items", None)
-    extra: dict[str, Any] = dict(given)
+    # The rules spell keywords as JSON Schema does, the framework's class as Python does.
+    extra: dict[str, Any] = {
+        re.sub(r"[A-Z]", lambda one: f"_{one[0].lower()}", name): value
+        for name, value in given.items()
+    }
     if items is not None:
         extra["items"] = Schema()
     return Schema(type=types, description=param.description or None, **extra)

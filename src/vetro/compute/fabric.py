@@ -15,6 +15,7 @@ from typing import Any, cast
 
 from sqlalchemy import Row, Table, delete, insert, select, update
 
+from vetro.compute.exclusion import exclude
 from vetro.compute.faults import conflict, invalid_parameters, not_found
 from vetro.compute.tables import (
     floating_ips,
@@ -51,11 +52,13 @@ class ExternalNetwork:
         return str(ipaddress.IPv4Network(self.cidr)[1])
 
 
-def text(body: Body, name: str, default: str | None = None) -> str:
-    """A text field. Errors: 500 InvalidParameters."""
+def text(body: Body, name: str, default: str | None = None, *, limit: int = 255) -> str:
+    """A text field a column of ``limit`` characters takes. Errors: 500 InvalidParameters."""
     value = body.get(name, default)
     if not isinstance(value, str) or (not value and default is None):
         raise invalid_parameters({name: "value was not a string"})
+    if len(value) > limit or "\0" in value:
+        raise invalid_parameters({name: f"value is longer than {limit} characters"})
     return value
 
 
@@ -118,7 +121,10 @@ class Fabric:
         await self._create(networks, uuid, values)
 
     async def create_subnet(self, uuid: str, owner: str, body: Body) -> None:
-        """Make a subnet in a network. Errors: 404, 409 overlapping, 500."""
+        """Make a subnet in a network. Errors: 404, 409 overlapping, 500.
+
+        ``replaces``: subnets of the same project that are on their way out; it may have their addresses.
+        """
         try:
             cidr = ipaddress.IPv4Network(text(body, "cidr"))
         except ValueError as error:
@@ -126,16 +132,27 @@ class Fabric:
         if cidr.num_addresses < 4:
             raise invalid_parameters({"cidr": "too small: a network needs at least 4 addresses"})
         gateway = str(body.get("gateway") or cidr[1])
+        leaving = set(listing(body, "replaces"))
         async with self.database.transaction() as tx:
+            # Two who chose the same range at once: the second sees the first's, and is told.
+            await exclude(self.database, tx, "subnets")
             if await self._get(tx, subnets, uuid) is not None:
                 return
             await self.need(tx, networks, text(body, "network_uuid"), "network")
-            for other in await tx.execute(select(subnets)):
-                if ipaddress.IPv4Network(other.cidr).overlaps(cidr):
+            for other in (await tx.execute(select(subnets))).all():
+                if not ipaddress.IPv4Network(other.cidr).overlaps(cidr):
+                    continue
+                if other.uuid not in leaving or other.owner_uuid != owner:
                     raise conflict(
                         f"subnet {cidr} overlaps {other.cidr} of network {other.network_uuid}:"
-                        " networks of one node must not overlap"
+                        " networks of one node must not overlap; choose another range",
+                        overlaps=other.cidr,
+                        subnet_uuid=other.uuid,
                     )
+                # On its way out: nodes give the addresses to the new one as soon as both are there.
+                await tx.execute(
+                    update(subnets).where(subnets.c.uuid == other.uuid).values(replaced_by=uuid)
+                )
             await tx.execute(
                 insert(subnets).values(
                     uuid=uuid,
@@ -189,7 +206,7 @@ class Fabric:
         values = {
             "name": text(body, "name", ""),
             "owner_uuid": owner,
-            "description": text(body, "description", ""),
+            "description": text(body, "description", "", limit=16_384),
             "rules": listing(body, "rules"),
         }
         await self._create(security_groups, uuid, values)
@@ -310,6 +327,11 @@ class Fabric:
                 if used is not None:
                     raise conflict(f"{what} {uuid} is in use by {users.name} {used[0]}")
             await tx.execute(delete(table).where(table.c.uuid == uuid))
+            if table is subnets:
+                # What it was to replace stays after all.
+                await tx.execute(
+                    update(subnets).where(subnets.c.replaced_by == uuid).values(replaced_by=None)
+                )
 
     async def rows(self, table: Table, owner: str | None) -> list[Row[Any]]:
         """A project's rows (and shared networks); of every project for ``None``."""

@@ -9,7 +9,6 @@ from litestar.params import FromPath
 
 from vetro.compute.calls import Access, handler_of
 from vetro.compute.endpoints import all_endpoints
-from vetro.compute.fabric_face import fabric_handlers
 from vetro.compute.faults import invalid_argument
 from vetro.compute.keys import NodeAware
 from vetro.compute.lane import HeartbeatLane
@@ -75,7 +74,6 @@ def compute_face(
             *(handler_of(service, endpoint) for endpoint in endpoints),
             *placement_handlers(service, body_of, only_operator),
             image_file,
-            *fabric_handlers(service, body_of),
         ],
         authenticator=authenticator,
         public=public,

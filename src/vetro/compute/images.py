@@ -57,11 +57,11 @@ class ImageStore:
             raise invalid_parameters({"uuid": "value was not a uuid"}) from error
         values = {
             "name": text(body, "name"),
-            "version": text(body, "version", "1"),
+            "version": text(body, "version", "1", limit=64),
             "owner_uuid": owner,
             "public": body.get("public", True) is not False,
-            "type": text(body, "type", "lxc-rootfs"),
-            "os": text(body, "os", "linux"),
+            "type": text(body, "type", "lxc-rootfs", limit=32),
+            "os": text(body, "os", "linux", limit=32),
             "state": "unactivated",
             "size": 0,
             "manifest": {
@@ -78,6 +78,8 @@ class ImageStore:
 
     async def get(self, wanted: str, owner: str | None = None) -> Row[Any]:
         """An image by uuid, or the newest active one of a name. Errors: 404."""
+        if len(wanted) > 255 or "\0" in wanted:
+            raise not_found("there is no such image")
         query = select(images).where((images.c.uuid == wanted) | (images.c.name == wanted))
         if owner is not None:
             query = query.where(images.c.public | (images.c.owner_uuid == owner))

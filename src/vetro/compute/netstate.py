@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
+from collections.abc import Mapping
+from ipaddress import IPv4Network
 from typing import Any
 
 import structlog
-from sqlalchemy import select, update
+from sqlalchemy import Row, select, update
 
 from vetro.compute import spans
 from vetro.compute.fabric import Fabric
@@ -52,8 +54,10 @@ class NetworkReconciler:
         coming = await tx.execute(select(moves.c.vm_uuid).where(moves.c.target_uuid == server_uuid))
         here = [*(row.uuid for row in held), *(row.vm_uuid for row in coming)]
         bound = list(await tx.execute(select(ports).where(ports.c.device_uuid.in_(here))))
-        wanted = {row.network_uuid for row in bound}
         ranges = {row.uuid: row for row in await tx.execute(select(subnets))}
+        gone = given_up({row.subnet_uuid for row in bound}, ranges)
+        bound = [row for row in bound if row.subnet_uuid not in gone]
+        wanted = {row.network_uuid for row in bound}
         used = {row.subnet_uuid for row in bound}
         query = (
             select(router_interfaces.c.subnet_uuid)
@@ -185,6 +189,20 @@ class NetworkReconciler:
         except (NodeTaskError, Fault, OSError, TimeoutError) as error:
             # The node is told again when it registers, or at its next change.
             log.warning("a node's networks were not applied", server=server_uuid, error=str(error))
+
+
+def given_up(used: set[str], ranges: Mapping[str, Row[Any]]) -> set[str]:
+    """Subnets on their way out whose addresses another subnet on the same node has taken over."""
+    return {
+        uuid
+        for uuid in used
+        if ranges[uuid].replaced_by
+        and any(
+            not ranges[other].replaced_by
+            and IPv4Network(ranges[other].cidr).overlaps(IPv4Network(ranges[uuid].cidr))
+            for other in used
+        )
+    }
 
 
 def complete_rule(rule: dict[str, Any], group: str) -> dict[str, Any]:

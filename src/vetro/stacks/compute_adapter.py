@@ -88,6 +88,7 @@ class ServicePort:
         cidr: str,
         gateway: str | None,
         dns: Sequence[str],
+        replaces: Sequence[str] = (),
     ) -> None:
         """Make a subnet."""
         body = {
@@ -98,6 +99,7 @@ class ServicePort:
             "cidr": cidr,
             "gateway": gateway,
             "dns": list(dns),
+            "replaces": list(replaces),
         }
         try:
             await self._call("POST", "/subnets", body)

@@ -161,7 +161,10 @@ class ComputePort(Protocol):
         cidr: str,
         gateway: str | None,
         dns: Sequence[str],
-    ) -> None: ...
+        replaces: Sequence[str] = (),
+    ) -> None:
+        """`replaces`: subnets on their way out, whose addresses it may have."""
+        ...
 
     async def update_subnet(self, uuid: str, *, name: str, dns: Sequence[str]) -> None: ...
 

@@ -269,12 +269,15 @@ class MemoryCompute:
         cidr: str,
         gateway: str | None,
         dns: Sequence[str],
+        replaces: Sequence[str] = (),
     ) -> None:
         await self._do("create_subnet")
         self._need(self.network_list, network, "network")
         mine = ipaddress.ip_network(cidr)
         for other in self.subnet_list.values():
-            if other.uuid != uuid and ipaddress.ip_network(other.cidr).overlaps(mine):
+            if other.uuid in (uuid, *replaces):
+                continue
+            if ipaddress.ip_network(other.cidr).overlaps(mine):
                 raise AddressRangeTaken(f"subnet {cidr} overlaps {other.cidr}")
         self.subnet_list.setdefault(
             uuid,

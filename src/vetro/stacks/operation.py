@@ -71,6 +71,7 @@ class Operation:
         self._rows = {row.name: row for row in stack.resources if row.current}
         self._slots = asyncio.Semaphore(_AT_ONCE)
         self._group_locks: dict[str, asyncio.Lock] = {}
+        self._wanted: frozenset[str] = frozenset()
         self.failure: Failure | None = None
 
     @property
@@ -88,6 +89,7 @@ class Operation:
         Returns the outputs. `failure` says whether everything went well.
         """
         evaluation = self._evaluation(template)
+        self._wanted = frozenset(template.resources)
         await self._each(
             template.requires,
             lambda name: self._bring(template.resources[name], evaluation),
@@ -306,6 +308,11 @@ class Operation:
             config_text=self._config_text,
             group=lambda group: self._group(group, row),
             save=save,
+            leaving=[
+                one.physical_id
+                for one in self._stack.resources
+                if one.type == row.type and not (one.current and one.name in self._wanted)
+            ],
             say=lambda text: self._say(row, f"waiting for {text}"),
             data=row.data,
         )

@@ -8,6 +8,7 @@ from vetro.compute.endpoints import (
     events,
     images,
     jobs,
+    networks,
     nics,
     operations,
     servers,
@@ -20,8 +21,9 @@ from vetro.compute.endpoints import (
 
 
 def all_endpoints() -> list[Endpoint]:
-    """Every call but those of the networks and of allocation, which have faces of their own."""
+    """Every call but those of allocation, which have a face of their own."""
     parts = (
-        service, servers, events, boot, tasks, vms, storage, nics, waitlist, jobs, images, operations,
+        service, servers, events, boot, tasks, vms, storage, nics, waitlist, jobs, images,
+        operations, networks,
     )  # fmt: skip
     return [endpoint for part in parts for endpoint in part.ENDPOINTS]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import difflib
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -80,6 +80,8 @@ class ResourceContext:
     """A server group of the stack by its id."""
     save: Callable[[dict[str, Json]], Awaitable[None]]
     """Store `data` (before doing what it describes)."""
+    leaving: Sequence[str] = ()
+    """Physical ids of the stack's resources of this type that this operation removes."""
     say: Callable[[str], None] = lambda text: None
     """What this resource waits for now."""
     data: dict[str, Json] = field(default_factory=dict[str, Json])

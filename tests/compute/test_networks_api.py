@@ -1,0 +1,204 @@
+"""Networks, ports, addresses over HTTP: whose they are, what is refused, replacing a range."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from typing import Any
+
+import pytest
+
+NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
+PROJECT = "9f7c1b3a4a0e4c0d8a3cf4f4b7c1f111"
+World = Any  # the fixtures' types: conftest.py
+MakeWorld = Any
+
+
+async def subnet(world: World, cidr: str = "10.9.0.0/24", **more: Any) -> dict[str, Any]:
+    """A network with one subnet."""
+    network = await world.ok("POST", "/networks", {"name": "n", "project_id": PROJECT})
+    body = {"network_uuid": network["uuid"], "cidr": cidr, "project_id": PROJECT, **more}
+    return await world.ok("POST", "/subnets", body)
+
+
+@pytest.mark.parametrize("kind", ["networks", "subnets", "routers", "security-groups", "ports"])
+async def test_objects_are_made_once_shown_changed_and_removed(any_world: World, kind: str) -> None:
+    """The caller's uuid makes repeating harmless; another project does not see them."""
+    world = any_world
+    given: dict[str, Any] = {"uuid": str(uuid.uuid4()), "name": "one", "project_id": PROJECT}
+    if kind in ("subnets", "ports"):
+        made = await subnet(world)
+        given |= {"network_uuid": made["network_uuid"], "cidr": "10.10.0.0/24"}
+    if kind == "ports":
+        del given["cidr"]
+    first = await world.ok("POST", f"/{kind}", given)
+    assert await world.ok("POST", f"/{kind}", given) == first
+    path = f"/{kind}/{given['uuid']}"
+    assert await world.ok("GET", path, token="user") == first
+    assert first in await world.ok("GET", f"/{kind}?project_id={PROJECT}")
+    changed = await world.ok("PUT", path, {"name": "two"}, token="user")
+    assert changed["name"] == "two"
+    assert (await world.call("DELETE", path)).status == 204
+    assert (await world.call("DELETE", path)).status == 404
+    other = await world.ok("POST", "/routers", {"project_id": "another"})
+    assert (await world.call("GET", f"/routers/{other['uuid']}", token="user")).status == 404
+    refused = await world.refused("POST", "/routers", {"project_id": "another"}, token="user")
+    assert refused[:2] == (403, "NotAuthorized")
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "field"),
+    [
+        ("networks", {"name": "x" * 300}, "name"),
+        ("networks", {"mtu": 1}, "mtu"),
+        ("networks", {"uuid": "x"}, "uuid"),
+        ("subnets", {}, "network_uuid"),
+        ("subnets", {"network_uuid": NODE, "cidr": "10.0.0.0/33"}, "cidr"),
+        ("subnets", {"network_uuid": NODE, "cidr": "10.0.0.0/31"}, "cidr"),
+        ("subnets", {"network_uuid": NODE, "cidr": "10.0.0.0/24", "gateway": "x"}, "gateway"),
+        ("subnets", {"network_uuid": NODE, "cidr": "10.0.0.0/24", "dns": [5]}, "dns"),
+        ("ports", {"network_uuid": NODE, "fixed_ips": [5]}, "fixed_ips"),
+        ("ports", {"network_uuid": NODE, "fixed_ips": [{"ip": "x"}]}, "fixed_ips"),
+        ("ports", {"network_uuid": NODE, "security_groups": [None]}, "security_groups"),
+        ("security-groups", {"rules": ["x"]}, "rules"),
+        ("floating-ips", {"port_uuid": 5}, "port_uuid"),
+    ],
+)
+async def test_bad_values_are_named(
+    world: World, kind: str, body: dict[str, Any], field: str
+) -> None:
+    """500 InvalidParameters with the field."""
+    answer = await world.call("POST", f"/{kind}", body)
+    assert (answer.status, answer.json()["code"]) == (500, "InvalidParameters")
+    assert field in [one["field"] for one in answer.json()["errors"]]
+
+
+async def test_what_is_in_use_stays(any_world: World) -> None:
+    """A network with a subnet, a subnet with a port: 409 names the user."""
+    made = await subnet(any_world)
+    network = made["network_uuid"]
+    await any_world.ok("POST", "/ports", {"network_uuid": network})
+    for path in (f"/networks/{network}", f"/subnets/{made['uuid']}"):
+        status, code, message = await any_world.refused("DELETE", path)
+        assert (status, code) == (409, "Conflict")
+        assert "is in use by" in message
+
+
+async def test_a_range_that_two_choose_at_once_goes_to_one(make_world: MakeWorld) -> None:
+    """The loser is told which range is in his way: he may choose another."""
+    worlds = [await make_world(), await make_world()]
+    networks = [await one.ok("POST", "/networks", {"name": "n"}) for one in worlds]
+    answers = await asyncio.gather(
+        *(
+            world.call("POST", "/subnets", {"network_uuid": n["uuid"], "cidr": "10.9.0.0/24"})
+            for world, n in zip(worlds, networks, strict=True)
+        )
+    )
+    assert sorted(one.status for one in answers) == [200, 409]
+    (lost,) = [one.json() for one in answers if one.status == 409]
+    assert (lost["code"], lost["overlaps"]) == ("Conflict", "10.9.0.0/24")
+    (won,) = [one.json() for one in answers if one.status == 200]
+    assert lost["subnet_uuid"] == won["uuid"]
+
+
+async def test_a_range_may_be_taken_over_from_a_subnet_that_leaves(any_world: World) -> None:
+    """Both are there for a while; a node with instances on both is told the new one only."""
+    world = any_world
+    old = await subnet(world)
+    taken = await world.refused(
+        "POST", "/subnets", {"network_uuid": old["network_uuid"], "cidr": "10.9.0.0/24"}
+    )
+    assert taken[0] == 409
+    new = await subnet(world, replaces=[old["uuid"]])
+    ports = [
+        await world.ok("POST", "/ports", {"network_uuid": one["network_uuid"]})
+        for one in (old, new)
+    ]
+
+    async def told() -> list[str]:
+        state = world.nodes.last("network_apply").params
+        nics = {one["network_uuid"] for one in state["nics"]}
+        named = [one["uuid"] for one in state["networks"]]
+        assert nics == set(named)
+        return named
+
+    await world.vm(ports=[ports[0]["uuid"]])
+    assert await told() == [old["uuid"]]
+    await world.vm(ports=[ports[1]["uuid"]])
+    assert await told() == [new["uuid"]]
+
+
+async def test_another_projects_range_is_not_taken_over(world: World) -> None:
+    """What leaves must be the project's own."""
+    old = await subnet(world)
+    network = await world.ok("POST", "/networks", {"name": "n"})
+    body = {
+        "network_uuid": network["uuid"], "cidr": "10.9.0.0/24", "replaces": [old["uuid"]],
+    }  # fmt: skip
+    assert (await world.refused("POST", "/subnets", body))[0] == 409
+
+
+async def test_a_replacement_that_is_given_up(world: World) -> None:
+    """The old subnet is itself again when the new one is removed."""
+    old = await subnet(world)
+    new = await subnet(world, replaces=[old["uuid"]])
+    assert (await world.call("DELETE", f"/subnets/{new['uuid']}")).status == 204
+    port = await world.ok("POST", "/ports", {"network_uuid": old["network_uuid"]})
+    await world.vm(ports=[port["uuid"]])
+    state = world.nodes.last("network_apply").params
+    assert [one["uuid"] for one in state["networks"]] == [old["uuid"]]
+
+
+async def test_floating_addresses_follow_their_port(any_world: World) -> None:
+    """The node where the port's instance lives is told before the call returns."""
+    world = any_world
+    made = await subnet(world)
+    port = await world.ok("POST", "/ports", {"network_uuid": made["network_uuid"]})
+    await world.vm(ports=[port["uuid"]])
+    one = await world.ok("POST", "/floating-ips", {"port_uuid": port["uuid"]})
+    told = world.nodes.last("network_apply").params["floating_ips"]
+    assert told[0]["address"] == one["address"]
+    await world.ok("PUT", f"/floating-ips/{one['uuid']}", {"port_uuid": None})
+    assert world.nodes.last("network_apply").params["floating_ips"] == []
+    assert (await world.call("DELETE", f"/floating-ips/{one['uuid']}")).status == 204
+
+
+async def test_routers_and_key_pairs(any_world: World) -> None:
+    """Interfaces join and part; keys are a project's."""
+    world = any_world
+    made = await subnet(world)
+    router = await world.ok("POST", "/routers", {"external_network": "ext-net"})
+    path = f"/routers/{router['uuid']}/interfaces/{made['uuid']}"
+    for _ in range(2):
+        assert (await world.call("PUT", path)).status == 204
+    assert (await world.ok("GET", f"/routers/{router['uuid']}"))["subnets"] == [made["uuid"]]
+    assert (await world.call("DELETE", path)).status == 204
+    assert (
+        await world.call("PUT", "/keypairs/k", {"public_key": "ssh"}, token="user")
+    ).status == 200
+    assert (await world.ok("GET", "/keypairs/k", token="user"))["public_key"] == "ssh"
+    assert (await world.call("GET", "/keypairs/k")).status == 404
+    assert (await world.ok("GET", f"/keypairs/k?project_id={PROJECT}"))["name"] == "k"
+    assert (await world.call("DELETE", "/keypairs/k", token="user")).status == 204
+    assert (await world.call("DELETE", "/keypairs/k", token="user")).status == 404
+
+
+async def test_images_over_http(any_world: World) -> None:
+    """A record, its file with a checksum, a download, names; others' private images are not seen."""
+    world = any_world
+    made = await world.ok("POST", "/images", {"name": "img", "public": False})
+    path = f"/images/{made['uuid']}"
+    refused = await world.refused("GET", f"{path}/file")
+    assert refused[0] == 404
+    wrong = await world.call("PUT", f"{path}/file?sha256={'0' * 64}", content=b"data")
+    assert (wrong.status, wrong.json()["code"]) == (409, "Conflict")
+    shown = (await world.call("PUT", f"{path}/file", content=b"data")).json()
+    assert (shown["state"], shown["size"]) == ("active", 4)
+    assert (await world.call("GET", f"{path}/file")).content == b"data"
+    assert (await world.ok("GET", "/images/img"))["uuid"] == made["uuid"]
+    assert (await world.call("GET", path, token="user")).status == 404
+    node = {"token": "", "headers": world.key_of(NODE)}
+    assert (await world.call("GET", f"{path}/file", **node)).content == b"data"
+    assert [one["name"] for one in await world.ok("GET", "/images")] == ["img"]
+    assert (await world.call("DELETE", path)).status == 204
+    assert (await world.call("GET", path)).status == 404
