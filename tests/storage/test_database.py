@@ -2,16 +2,19 @@
 
 import asyncio
 import errno
+import gc
 import sqlite3
 from datetime import UTC, datetime
 from pathlib import Path
 
+import psycopg
 import pytest
 from sqlalchemy import insert, select, text
 
 from vetro.storage import (
     Database,
     DatabaseBusy,
+    DatabaseClosed,
     DatabaseFull,
     DatabaseUnavailable,
     StorageError,
@@ -182,3 +185,59 @@ async def test_readers_do_not_wait_for_writers(database: Database) -> None:
         await tx.execute(insert(fences).values(queue="a", value=1))
         assert await asyncio.wait_for(values(database), 10) == []
     assert await values(database) == [1]
+
+
+async def test_a_closing_database_waits_for_what_is_under_way(database: Database) -> None:
+    """A unit of work is carried to its end; what comes later is told that the database is closed."""
+    inside = asyncio.Event()
+    go_on = asyncio.Event()
+
+    async def work() -> None:
+        async with database.transaction() as tx:
+            inside.set()
+            await go_on.wait()
+            await tx.execute(insert(fences).values(queue="a", value=1))
+
+    working = asyncio.create_task(work())
+    await inside.wait()
+    closing = asyncio.create_task(database.close())
+    await asyncio.sleep(0)
+    assert not closing.done()
+    with pytest.raises(DatabaseClosed, match="is closed"):
+        await values(database)
+    with pytest.raises(DatabaseClosed, match="is closed"):
+        async with database.transaction():
+            pass
+    go_on.set()
+    await asyncio.gather(working, closing)
+    await database.close()  # again: the same
+
+
+@pytest.mark.parametrize("writes", [False, True])
+@pytest.mark.parametrize("steps", [0, 1, 2, 3, 5, 8, 13, 21])
+async def test_a_cancelled_unit_leaves_no_connection_open(
+    database_url: str, writes: bool, steps: int
+) -> None:
+    """Wherever a unit of work is interrupted, its connection is closed with the database."""
+    opened = await Database.open(database_url)
+
+    async def work() -> None:
+        async with opened.transaction() if writes else opened.read() as tx:
+            await tx.execute(text("SELECT 1"))
+
+    working = [asyncio.create_task(work()) for _ in range(5)]
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    for one in working:
+        one.cancel()
+    await opened.close()
+    await asyncio.gather(*working, return_exceptions=True)
+    gc.collect()
+    left = [
+        one
+        for one in gc.get_objects()
+        if isinstance(one, psycopg.AsyncConnection)
+        and not one.closed
+        and one.info.dbname == database_url.rsplit("/", 1)[-1]
+    ]
+    assert left == []

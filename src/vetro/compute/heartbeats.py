@@ -354,9 +354,8 @@ class Heartbeats:
                 try:
                     for _ in range(ASKS_BETWEEN_LOOKS):
                         with contextlib.suppress(TimeoutError):
-                            await asyncio.wait_for(
-                                self._wake.wait(), RECONCILE_SECONDS / ASKS_BETWEEN_LOOKS
-                            )
+                            async with asyncio.timeout(RECONCILE_SECONDS / ASKS_BETWEEN_LOOKS):
+                                await self._wake.wait()
                             break
                         await self.ask()
                     # Before the look: a question that comes during it wants another one.

@@ -48,7 +48,8 @@ class Samples:
             written = self._written[uuid] = asyncio.get_running_loop().create_future()
         self._wake.set()
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(asyncio.shield(written), PATIENCE_SECONDS)
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                await asyncio.shield(written)
 
     async def watch(self) -> None:
         """Write what waits, until cancelled; what still waits then is written once more."""

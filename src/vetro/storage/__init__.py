@@ -10,6 +10,7 @@ from vetro.storage.database import Database, Transaction
 from vetro.storage.errors import (
     AlreadyQueued,
     DatabaseBusy,
+    DatabaseClosed,
     DatabaseFull,
     DatabaseTooNew,
     DatabaseUnavailable,
@@ -28,6 +29,7 @@ __all__ = [
     "Clock",
     "Database",
     "DatabaseBusy",
+    "DatabaseClosed",
     "DatabaseFull",
     "DatabaseTooNew",
     "DatabaseUnavailable",

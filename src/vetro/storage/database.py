@@ -9,12 +9,18 @@ connections of their own, which refuse to write.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from collections.abc import AsyncGenerator, Coroutine, Generator, Mapping, Sequence
+from contextlib import (
+    AbstractAsyncContextManager,
+    asynccontextmanager,
+    contextmanager,
+    nullcontext,
+)
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
 
+import structlog
 from sqlalchemy import CursorResult, Executable, event, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
@@ -22,11 +28,13 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from vetro.storage.clock import Clock, SystemClock
-from vetro.storage.errors import StorageError, explain
+from vetro.storage.errors import DatabaseClosed, StorageError, explain
 from vetro.storage.notify import DatagramCarrier, Subscription, Switchboard, encode
 from vetro.storage.postgres_listener import PostgresListener
 
+log = structlog.get_logger(__name__)
 BUSY_TIMEOUT_MS = 30_000
+CLOSE_PATIENCE_SECONDS = 10.0
 NOTIFY_CHANNEL = "vetro"
 
 Parameters = Mapping[str, Any] | Sequence[Mapping[str, Any]]
@@ -87,6 +95,9 @@ class Database:
         self._readers = readers
         self._writer = asyncio.Lock()
         self._writing: set[asyncio.Task[Any]] = set()
+        self._units = 0
+        self._closed = False
+        self._no_units = asyncio.Event()
         self._switchboard = Switchboard()
         self._datagrams: DatagramCarrier | None = None
         self._listener: PostgresListener | None = None
@@ -166,7 +177,23 @@ class Database:
             self._datagrams.open()
 
     async def close(self) -> None:
-        """Close every connection and socket."""
+        """Close every connection and socket, once the units of work that are under way have ended.
+
+        What begins a unit of work later gets ``DatabaseClosed``. Doing it twice is the same.
+        """
+        self._closed = True
+        # A pool closes only the connections that rest in it: those still at work would come back to
+        # a pool that nobody closes any more.
+        while self._units:
+            self._no_units.clear()
+            try:
+                async with asyncio.timeout(CLOSE_PATIENCE_SECONDS):
+                    await self._no_units.wait()
+            except TimeoutError:
+                log.error(
+                    "the database is closed while it is in use", name=self.name, units=self._units
+                )
+                break
         if self._listener is not None:
             await self._listener.stop()
         if self._datagrams is not None:
@@ -174,6 +201,19 @@ class Database:
         if self._readers is not self.engine:
             await self._readers.dispose()
         await self.engine.dispose()
+
+    @contextmanager
+    def _unit(self) -> Generator[None, None, None]:
+        """Count a unit of work while it has a connection or waits for one."""
+        if self._closed:
+            raise DatabaseClosed(f"{self.name} is closed: nothing can be done with it any more")
+        self._units += 1
+        try:
+            yield
+        finally:
+            self._units -= 1
+            if not self._units:
+                self._no_units.set()
 
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[Transaction, None]:
@@ -193,18 +233,20 @@ class Database:
             )
         self._writing.add(task)
         try:
-            async with self._writer if self.is_sqlite else nullcontext():
-                with _Explaining(self.name, reading=False):
-                    async with self.engine.connect() as connection:
-                        if self.is_sqlite:
-                            await connection.exec_driver_sql("BEGIN IMMEDIATE")
-                        tx = Transaction(connection, read_only=False)
-                        try:
-                            yield tx
-                        except BaseException:
-                            await _carried_through(connection.rollback())
-                            raise
-                        await _carried_through(self._finish(tx))
+            with self._unit(), _Explaining(self.name, reading=False):
+                async with (
+                    self._writer if self.is_sqlite else nullcontext(),
+                    self.engine.connect() as connection,
+                ):
+                    if self.is_sqlite:
+                        await connection.exec_driver_sql("BEGIN IMMEDIATE")
+                    tx = Transaction(connection, read_only=False)
+                    try:
+                        yield tx
+                    except BaseException:
+                        await _carried_through(connection.rollback())
+                        raise
+                    await _carried_through(self._finish(tx))
         finally:
             self._writing.discard(task)
 
@@ -234,7 +276,7 @@ class Database:
     @asynccontextmanager
     async def read(self) -> AsyncGenerator[Transaction, None]:
         """A reading unit of work: one consistent view of one moment; it cannot write."""
-        with _Explaining(self.name, reading=True):
+        with self._unit(), _Explaining(self.name, reading=True):
             async with self._readers.connect() as connection:
                 if self.is_sqlite:
                     await connection.exec_driver_sql("BEGIN")

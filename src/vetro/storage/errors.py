@@ -6,6 +6,7 @@
     ├── DatabaseTooNew        the database was written by a newer version
     ├── MigrationError        the database is in a state that no migration starts from
     ├── DatabaseUnavailable   it cannot be opened or reached (also a ``ConnectionError``)
+    ├── DatabaseClosed        this process has closed it
     ├── DatabaseBusy          others held what was needed for too long (also a ``TimeoutError``)
     ├── DatabaseFull          the disk is full (also an ``OSError`` with ``ENOSPC``)
     ├── AlreadyQueued         the queue holds work under this key
@@ -49,6 +50,10 @@ class MigrationError(StorageError):
 
 class DatabaseUnavailable(StorageError, ConnectionError):
     """The database cannot be opened or reached; the message names it and says why."""
+
+
+class DatabaseClosed(StorageError):
+    """The database was closed by this process; whoever still uses it was not stopped before."""
 
 
 class DatabaseBusy(StorageError, TimeoutError):

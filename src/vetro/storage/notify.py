@@ -69,7 +69,10 @@ class Subscription:
         while not self._waiting:
             self._event.clear()
             try:
-                await asyncio.wait_for(self._event.wait(), timeout)
+                # Not wait_for: before Python 3.12 it swallows a cancellation that comes together
+                # with the event.
+                async with asyncio.timeout(timeout):
+                    await self._event.wait()
             except TimeoutError:
                 return None
         return self._waiting.popleft()

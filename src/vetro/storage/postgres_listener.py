@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 
 import psycopg
 import structlog
@@ -25,19 +24,25 @@ class PostgresListener:
         self._channel = channel
         self._switchboard = switchboard
         self._task: asyncio.Task[None] | None = None
+        self._connection: Connection | None = None
 
     async def start(self) -> None:
         """Connect and listen; returns once notifications are received."""
-        connection = await self._connect()
-        self._task = asyncio.create_task(self._run(connection), name="postgres-listener")
+        self._connection = await self._connect()
+        self._task = asyncio.create_task(self._run(), name="postgres-listener")
 
     async def stop(self) -> None:
-        """Stop receiving."""
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
-            self._task = None
+        """Stop receiving and close the connection; doing it twice is the same."""
+        task, self._task = self._task, None
+        # The driver waits with wait_for, which before Python 3.12 swallows a cancellation that comes
+        # together with a notification: one may not be enough.
+        while task is not None and not task.done():
+            task.cancel()
+            await asyncio.wait({task}, timeout=1.0)
+        # Not left to the task: one that is cancelled before its first step closes nothing.
+        if self._connection is not None:
+            await self._connection.close()
+            self._connection = None
 
     async def _connect(self) -> Connection:
         connection = await psycopg.AsyncConnection.connect(
@@ -56,26 +61,28 @@ class PostgresListener:
             raise
         return connection
 
-    async def _run(self, connection: Connection) -> None:
+    async def _run(self) -> None:
         while True:
+            assert self._connection is not None
             try:
-                async with connection:
-                    async for notification in connection.notifies():
-                        message = decode(notification.payload)
-                        if message is not None:
-                            self._switchboard.deliver(*message)
+                async for notification in self._connection.notifies():
+                    message = decode(notification.payload)
+                    if message is not None:
+                        self._switchboard.deliver(*message)
             except psycopg.Error as error:
                 log.warning("the database connection for notifications broke", error=str(error))
-            connection = await self._reconnect()
+            await self._connection.close()
+            await self._reconnect()
             # What was sent meanwhile is lost: everybody looks at the database once.
             self._switchboard.wake_all()
 
-    async def _reconnect(self) -> Connection:
+    async def _reconnect(self) -> None:
         attempt = 0
         while True:
             await asyncio.sleep(RETRY_SECONDS[min(attempt, len(RETRY_SECONDS) - 1)])
             try:
-                return await self._connect()
+                self._connection = await self._connect()
+                return
             except psycopg.Error as error:
                 attempt += 1
                 log.warning("cannot reach the database for notifications", error=str(error))
