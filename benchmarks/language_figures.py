@@ -166,7 +166,12 @@ def depth() -> dict[str, float]:
 
 _GUARDS = (
     *("room = S.room", "S.room = ", "S.fuel = ", "turns = 0", "turns += 1", "if turns >"),
-    *("if room < S.floor or fuel < 0:", "if room < 1 or fuel < 0:", "if L is not None:"),
+    *(
+        "if fuel < 0 or S.room < 1:",
+        "if room < S.floor or fuel < 0:",
+        "if room < 1 or fuel < 0:",
+        "if L is not None:",
+    ),
 )
 
 

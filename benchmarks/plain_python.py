@@ -5,15 +5,18 @@ usage: python plain_python.py PROGRAM N
 
 One line of JSON; `seconds` is the median processor time of several runs, `result_digest` that of
 the value, as `run_program.py` computes it. No contracts, permissions or contexts, except where the
-outcome depends on them.
+outcome depends on them; `j_framework_checked` checks what the classes of the program demand, and
+`i_parallel_tasks` runs its parallel work in tasks, as `i_parallel` does not.
 """
 
+import asyncio
 import json
 import re
 import resource
 import sys
 import time
 
+from checked_framework import j_framework_checked
 from common import digest
 
 
@@ -278,6 +281,72 @@ def i_parallel(n):
     }
 
 
+def i_parallel_tasks(n):
+    """The same with the work beside each other: a task for each worker, a lock for its method."""
+    return asyncio.run(_i_parallel_tasks(n))
+
+
+class TaskWorker(Worker):
+    def __init__(self, number):
+        super().__init__(number)
+        self.lock = asyncio.Lock()
+
+    async def work(self):
+        async with self.lock:
+            self.state = "working"
+            await asyncio.sleep(0)
+            total = 0
+            for i in range(10):
+                total += self.step(i)
+            self.done = True
+            self.state = "done"
+            return total
+
+    async def may_fail_later(self, modulus):
+        self.may_fail(modulus)
+
+
+async def _i_parallel_tasks(n):
+    workers = [TaskWorker(i) for i in range(n)]
+    results = await asyncio.gather(*[worker.work() for worker in workers])
+    total = batches = 0
+    for start in range(0, n, 8):
+        chunk = workers[start : start + 8]
+        found = {}
+        width = asyncio.Semaphore(2)
+
+        async def numbers(chunk=chunk, found=found, width=width):
+            async with width:
+                found["a"] = sum(worker.number for worker in chunk)
+
+        async def length(chunk=chunk, found=found, width=width):
+            async with width:
+                found["b"] = len(chunk) * 2
+
+        async def steps(chunk=chunk, found=found, width=width):
+            async with width:
+                c = 0
+                for worker in chunk:
+                    c += worker.step(worker.number)
+                found["c"] = c
+
+        await asyncio.gather(numbers(), length(), steps())
+        total = (total + found["a"] + found["b"] + found["c"]) % 1000003
+        batches += 1
+    ends = await asyncio.gather(
+        *[worker.may_fail_later(97) for worker in workers], return_exceptions=True
+    )
+    errors = [end for end in ends if end is not None]
+    return {
+        "results": sum(results),
+        "total": total,
+        "batches": batches,
+        "failed": int(str(errors[0])) if errors else 0,
+        "states": list(dict.fromkeys(worker.state for worker in workers)),
+        "done": len([worker for worker in workers if worker.done]),
+    }
+
+
 class Event:
     def __init__(self, name):
         self.name = name
@@ -484,7 +553,13 @@ def j_framework(n):
     }
 
 
-PROGRAMS = {f.__name__: f for f in (d_strings, g_templates, h_control, i_parallel, j_framework)}
+PROGRAMS = {
+    function.__name__: function
+    for function in (
+        *(d_strings, g_templates, h_control, i_parallel, i_parallel_tasks),
+        *(j_framework, j_framework_checked),
+    )
+}
 
 
 def main():

@@ -454,6 +454,11 @@ def _checked(
             return arguments
         setting = Setting(this, run, owner=this)
         return (parts[0].apply(key, setting), _applied(parts[1], value, f"[{key!r}]", setting))
+    only = growing.element_class
+    if operation == "extend" and only is not None and arguments[0].__class__ is tuple:
+        items: tuple[Any, ...] = arguments[0]
+        if all([item.__class__ is only for item in items]):
+            return arguments
     setting = Setting(this, run, owner=this)
     if operation == "update" or arguments[-1].__class__ is Map:
         parts = growing.entry
