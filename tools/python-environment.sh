@@ -9,3 +9,5 @@ python=$1 venv=$2
 [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
 echo "Installing the Python packages into $venv"
 "$venv/bin/python" -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[dev]' 2> >(grep -v '^WARNING: Location' >&2)
+# Imports then read compiled code from the first run on, also where PYTHONDONTWRITEBYTECODE is set.
+"$venv/bin/python" -m compileall -q src/vetro || true

@@ -457,7 +457,7 @@ def _checked(
     only = growing.element_class
     if operation == "extend" and only is not None and arguments[0].__class__ is tuple:
         items: tuple[Any, ...] = arguments[0]
-        if all([item.__class__ is only for item in items]):
+        if all(item.__class__ is only for item in items):
             return arguments
     setting = Setting(this, run, owner=this)
     if operation == "update" or arguments[-1].__class__ is Map:
