@@ -15,6 +15,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from vetro.yaql.values import host_previews
+
 from .errors import (
     MuranoError,
     NoPropertyFound,
@@ -199,6 +201,9 @@ class DestroyedObject(MuranoObject):
         if attribute.startswith(("m_", "w_")):
             raise ObjectDestroyedError(f"Object {self.id} is already destroyed")
         raise AttributeError(attribute, name=attribute, obj=self)
+
+
+host_previews[MuranoObject] = host_previews[CastView] = repr
 
 
 class LazyValues:

@@ -516,6 +516,11 @@ def describe(value: Any) -> str:
     return f"{KIND_NAMES[kind]} {preview(value)}"
 
 
+#: How messages show values of a host's classes, where the host vouches that this is harmless; of others
+#: they show the name of the class.
+host_previews: dict[type, Callable[[Any], str]] = {}
+
+
 def preview(value: Any, width: int = 60) -> str:
     """A short text of a value for messages; never runs host code, never consumes a sequence."""
     text = _preview(value, 0)
@@ -544,5 +549,6 @@ def _preview(value: Any, depth: int) -> str:
         shown = [f"{_preview(k, depth + 1)} => {_preview(v, depth + 1)}" for k, v in pairs]
         return f"{{{', '.join(shown)}{', …' if len(value) > 5 else ''}}}"
     if kind == HOST:
-        return f"<{type(value).__name__}>"
+        shown = [host_previews[base] for base in type(value).__mro__ if base in host_previews]
+        return shown[0](value) if shown else f"<{type(value).__name__}>"
     return f"<{KIND_NAMES[kind]}>"
