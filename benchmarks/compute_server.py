@@ -1,6 +1,7 @@
 """A compute service over real HTTP for the benchmarks: SQLite in a new directory, simulated nodes.
 
-Prints the port, then serves until its standard input ends.
+`compute_server.py [DATABASE]`: prints the port, then serves until its standard input ends. With a database
+file the servers in it are taken to be heard every five seconds.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ class Nobody:
 
 async def main() -> None:
     """Serve."""
+    from sqlalchemy import select
+
     from vetro.compute import (
         MIGRATIONS,
         ComputeService,
@@ -33,12 +36,14 @@ async def main() -> None:
         NodeAware,
         compute_face,
     )
+    from vetro.compute.tables import servers
     from vetro.http import assemble, configure_logging, serve
     from vetro.storage import Database, migrate
 
     configure_logging("warning", "json")
     with tempfile.TemporaryDirectory() as directory:
-        database = await Database.open(f"sqlite:///{directory}/bench.db")
+        given = sys.argv[1] if len(sys.argv) > 1 else None
+        database = await Database.open(f"sqlite:///{given or f'{directory}/bench.db'}")
         await migrate(database, [MIGRATIONS])
         service = ComputeService(
             database, ComputeSettings(image_dir=Path(directory), node_key=MASTER)
@@ -60,9 +65,22 @@ async def main() -> None:
                 loop.remove_reader(sys.stdin.fileno())
                 stop.set()
 
+        async def pulse(uuids: list[str]) -> None:
+            while True:
+                for uuid in uuids:
+                    service.heartbeats.beat(uuid)
+                await asyncio.sleep(5)
+
         loop.add_reader(sys.stdin.fileno(), ended)
+        pulses: asyncio.Task[None] | None = None
+        if given is not None:
+            async with database.read() as tx:
+                uuids = [row.uuid for row in await tx.execute(select(servers.c.uuid))]
+            pulses = asyncio.create_task(pulse(uuids))
         gc.freeze()
         await serve(assemble([face]), [listener], stop, drain_seconds=1, on_ready=ready)
+        if pulses is not None:
+            pulses.cancel()
         listener.close()
         await database.close()
 

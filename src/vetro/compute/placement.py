@@ -172,8 +172,9 @@ class Placement:
                 await self._drop_overdue()
                 if tried < FREE_TRIES:
                     async with self.database.read() as tx:
-                        known = await self._home(tx, uuid)
                         await self._refresh(tx)
+                        placed_before = self.index.fleet.hosts_of(uuid)
+                        known = await self._home(tx, uuid) if placed_before else None
                     if known is not None:
                         return known
                     outcome = self._choose(body, reserve=True, random=random)

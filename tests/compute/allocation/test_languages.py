@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +11,8 @@ from hypothesis import strategies as st
 from vetro.compute.allocation.errors import ExpressionError, PatternError
 from vetro.compute.allocation.expression import compile_expression
 from vetro.compute.allocation.patterns import compile_pattern, glob_matches
-from vetro.compute.allocation.wording import json_text, number_text, truthy
+from vetro.compute.allocation.steps import fixed2_all
+from vetro.compute.allocation.wording import fixed2, json_text, number_text, truthy
 
 SERVER: dict[str, Any] = {
     "hostname": "web-1",
@@ -140,3 +142,16 @@ def test_json_and_truth() -> None:
     assert json_text({"b": 1.0, "a": [True, None, "é"]}) == '{"b":1,"a":[true,null,"é"]}'
     assert [truthy(one) for one in ({}, [], "0", 1)] == [True] * 4
     assert [truthy(one) for one in (None, False, 0, 0.0, "", float("nan"))] == [False] * 6
+
+
+def test_many_numbers_read_like_each_of_them() -> None:
+    """Two decimals of a whole column: also where the next cent is as near, and beyond the table."""
+    chance = np.random.Generator(np.random.PCG64(1))
+    ties = np.arange(0, 80) / 8
+    near = np.concatenate([np.nextafter(ties, 0), np.nextafter(ties, 99)])
+    columns = [
+        ties, near, np.arange(0, 1000) / 200, chance.random(2000) * 5, chance.random(50) * 1e6,
+        np.array([-1.005, 2.0]), np.array([19.989, 19.991]), np.zeros(0),
+    ]  # fmt: skip
+    for column in columns:
+        assert fixed2_all(column) == [fixed2(value) for value in column.tolist()]

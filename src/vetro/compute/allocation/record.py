@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any, cast
 
 from vetro.compute.allocation.serverschema import invalid_server
-from vetro.compute.allocation.wording import is_finite, json_text, truthy
+from vetro.compute.allocation.wording import HUGE, is_finite, json_text, truthy
 
 MIB = 2**20
 GIB = 2**30
@@ -29,7 +29,8 @@ Vm = Mapping[str, Any]
 
 def number(value: Any) -> float | int:
     """A number, or 0 for what is none."""
-    return value if is_finite(value) else 0
+    kind = type(value)
+    return value if (kind is int or kind is float) and -HUGE < value < HUGE else 0
 
 
 def listed(value: Any) -> list[Any]:

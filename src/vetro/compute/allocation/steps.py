@@ -17,6 +17,22 @@ from vetro.compute.allocation.columns import Floats, Indices, Mask
 from vetro.compute.allocation.wording import fixed2
 
 Uuids = NDArray[np.object_]
+#: Numbers of two decimals as they read, up to what scores usually reach.
+_CENTS = [f"{cents // 100}.{cents % 100:02d}" for cents in range(2000)]
+
+
+def fixed2_all(values: Floats) -> list[str]:
+    """``fixed2`` of every value; what lies between two cents is looked at exactly."""
+    if len(values) == 0 or values.min() < 0 or values.max() * 100 >= len(_CENTS) - 1:
+        return [fixed2(value) for value in values.tolist()]
+    scaled = values * 100
+    down = np.floor(scaled)
+    rest = scaled - down
+    cents: list[int] = np.where(rest >= 0.5, down + 1, down).astype(np.int64).tolist()
+    texts = [_CENTS[one] for one in cents]
+    for at in np.flatnonzero(np.abs(rest - 0.5) < 1e-6).tolist():
+        texts[at] = fixed2(float(values[at]))
+    return texts
 
 
 class Reasons(Protocol):
@@ -76,14 +92,15 @@ class Increases:
 
     def texts(self, uuids: Uuids) -> dict[str, str]:
         """One text for each server that was touched."""
-        found: dict[str, str] = {}
-        totals = self.totals[self.at].tolist()
-        for index, more, total in zip(self.at.tolist(), self.added.tolist(), totals, strict=True):
-            suffix = "" if self.suffix_of is None else self.suffix_of(index)
-            found[str(uuids[index])] = (
-                f"increased score by {fixed2(more)} to {fixed2(total)}{suffix}"
-            )
-        return found
+        added, totals = fixed2_all(self.added), fixed2_all(self.totals[self.at])
+        said = [
+            f"increased score by {more} to {total}"
+            for more, total in zip(added, totals, strict=True)
+        ]
+        suffix_of = self.suffix_of
+        if suffix_of is not None:
+            said = [text + suffix_of(at) for text, at in zip(said, self.at.tolist(), strict=True)]
+        return dict(zip(uuids[self.at].tolist(), said, strict=True))
 
 
 @dataclass(frozen=True)
