@@ -29,7 +29,7 @@ Vm = Mapping[str, Any]
 
 def number(value: Any) -> float | int:
     """A number, or 0 for what is none."""
-    kind = type(value)
+    kind: Any = type(value)
     return value if (kind is int or kind is float) and -HUGE < value < HUGE else 0
 
 
