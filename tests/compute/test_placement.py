@@ -295,6 +295,9 @@ async def test_metadata_takes_effect_with_the_next_request(site: Site) -> None:
     assert (await placement.allocate(body)).outcome.chosen is None
     keys["ALLOC_FILTER_MIN_RESOURCES"] = "false"
     assert (await placement.allocate(body)).outcome.chosen is not None
+    # What cannot be used (it is refused when it is written) leaves what was in force.
+    keys["ALLOC_SERVER_SPREAD"] = "sideways"
+    assert (await placement.allocate(body)).outcome.chosen is not None
 
 
 async def test_capacity_is_what_is_left(site: Site) -> None:

@@ -544,6 +544,16 @@ async def test_service_metadata(any_world: World) -> None:
     bad = {"metadata": {"ALLOC_WEIGHT_UNRESERVED_RAM": "much", "MINE": None}}
     refused = await world.refused("PUT", path, bad)
     assert refused == (409, "InvalidArgument", "ALLOC_WEIGHT_UNRESERVED_RAM is not a number")
+    for name, value, said in (
+        ("ALLOC_SERVER_SPREAD", "sideways", "ALLOC_SERVER_SPREAD is none of min-ram"),
+        ("ALLOC_FILTER_DOCKER_MIN_PLATFORM", "today", "is not an ISO UTC timestamp"),
+        ("ALLOC_OVERRIDE_OVERPROVISION_RAM", -1, "is not a number of 0 or more"),
+        ("ALLOC_FILTER_OWNER_SERVER_EXPERIMENTAL", {NODE: "server."}, "ends too early"),
+        ("SMT_ENABLED_DEFAULT", "perhaps", "SMT_ENABLED_DEFAULT is not boolean"),
+    ):
+        answer = await world.refused("PUT", path, {"metadata": {name: value}})
+        assert answer[:2] == refused[:2]
+        assert said in answer[2]
     after = await world.ok("PUT", path, {"metadata": {"MINE": None}})
     assert after["metadata"] == {"ALLOC_FILTER_HEADNODE": "false"}
     assert (await world.refused("PUT", f"/services/{NODE}", {"metadata": {}}))[0] == 404

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import uuid as uuids
-from collections.abc import Callable
 from typing import Any
 
 from sqlalchemy import insert, select, update
 
-from vetro.compute.parameters import UUID, as_number
+from vetro.compute.allocation.defaults import METADATA as ALLOCATION
+from vetro.compute.allocation.defaults import read_defaults
+from vetro.compute.allocation.errors import DefaultsError
 from vetro.compute.records import Json, Record, mapping
 from vetro.compute.tables import settings
 from vetro.storage import Database, Transaction
@@ -21,56 +22,8 @@ def _boolean(value: Json) -> bool:
     return isinstance(value, bool) or str(value).lower() in ("true", "false")
 
 
-def _number(value: Json) -> bool:
-    return as_number(value) is not None
-
-
-def _text(value: Json) -> bool:
-    return isinstance(value, str)
-
-
-def _owners(value: Json) -> bool:
-    given = mapping(value)
-    return isinstance(value, dict) and all(
-        UUID.match(name) and isinstance(text, str) for name, text in given.items()
-    )
-
-
-#: Known keys, what they must be, and how that is said (allocation.md §4). Empty texts are defaults.
-KEYS: dict[str, tuple[Callable[[Json], bool], str]] = {
-    **dict.fromkeys(
-        (
-            "ALLOC_DISABLE_OVERRIDE_OVERPROVISIONING",
-            "ALLOC_FILTER_CAPNESS",
-            "ALLOC_FILTER_HEADNODE",
-            "ALLOC_FILTER_MIN_RESOURCES",
-            "ALLOC_FILTER_LARGE_SERVERS",
-            "ALLOC_FILTER_MIN_DISK",
-            "FEATURE_USE_CNAGENT_COMMAND_EXECUTE",
-            "SMT_ENABLED_DEFAULT",
-        ),
-        (_boolean, "is not boolean"),
-    ),
-    **dict.fromkeys(
-        (
-            "ALLOC_FILTER_VM_COUNT",
-            "ALLOC_MIN_FREE_DISK",
-            "ALLOC_OVERRIDE_OVERPROVISION_CPU",
-            "ALLOC_OVERRIDE_OVERPROVISION_RAM",
-            "ALLOC_OVERRIDE_OVERPROVISION_DISK",
-            "ALLOC_WEIGHT_CURRENT_PLATFORM",
-            "ALLOC_WEIGHT_NEXT_REBOOT",
-            "ALLOC_WEIGHT_NUM_OWNER_ZONES",
-            "ALLOC_WEIGHT_UNIFORM_RANDOM",
-            "ALLOC_WEIGHT_UNRESERVED_DISK",
-            "ALLOC_WEIGHT_UNRESERVED_RAM",
-        ),
-        (_number, "is not a number"),
-    ),
-    "ALLOC_FILTER_DOCKER_MIN_PLATFORM": (_text, "is not an ISO UTC timestamp"),
-    "ALLOC_SERVER_SPREAD": (_text, "is not a text"),
-    "ALLOC_FILTER_OWNER_SERVER_EXPERIMENTAL": (_owners, "is an invalid type"),
-}
+#: Known keys beside the allocator's. Empty texts are defaults.
+BOOLEANS = ("FEATURE_USE_CNAGENT_COMMAND_EXECUTE", "SMT_ENABLED_DEFAULT")
 
 
 class Metadata:
@@ -104,12 +57,15 @@ class Metadata:
     def problem(self, given: Record) -> str:
         """What is wrong with new values, naming the key; '' for nothing. Unknown keys are kept."""
         for name, value in given.items():
-            known = KEYS.get(name)
-            if known is None or value is None or value == "":
+            if value is None or value == "":
                 continue
-            check, said = known
-            if not check(value):
-                return f"{name} {said}"
+            if name in BOOLEANS and not _boolean(value):
+                return f"{name} is not boolean"
+            if name in ALLOCATION:
+                try:
+                    read_defaults(metadata={name: value})
+                except DefaultsError as error:
+                    return str(error).removeprefix("Defaults ")
         return ""
 
     async def change(self, given: Record) -> Record:

@@ -21,6 +21,7 @@ from vetro.compute.allocation import (
     Allocator,
     CapacityOutcome,
     Defaults,
+    DefaultsError,
     InvalidRequest,
     Outcome,
     candidates_of,
@@ -132,8 +133,12 @@ class Placement:
             return
         given = await self._metadata(tx)
         if given != self._known:
-            self._allocator = self._make(given)
             self._known = dict(given)
+            try:
+                self._allocator = self._make(given)
+            except DefaultsError as error:
+                # Checked when it was written; what got there another way must not stop everything.
+                log.error("the service's metadata cannot be used", key=error.key, error=str(error))
 
     # --- allocate --------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ MIB = 2**20
 GIB = 2**30
 POOL_SHARE = 0.94
 NOWHEN = math.nan
+_NUMBERS: tuple[type, ...] = (int, float)
 #: What is kept from a VM that a ticket announces (allocation.md §8).
 HVM_BRANDS = ("kvm", "bhyve")
 
@@ -29,8 +30,7 @@ Vm = Mapping[str, Any]
 
 def number(value: Any) -> float | int:
     """A number, or 0 for what is none."""
-    kind: Any = type(value)
-    return value if (kind is int or kind is float) and -HUGE < value < HUGE else 0
+    return value if type(value) in _NUMBERS and -HUGE < value < HUGE else 0
 
 
 def listed(value: Any) -> list[Any]:
