@@ -399,6 +399,48 @@ async def test_a_deployment_that_takes_too_long_is_cancelled(
     assert await yard.ended(await yard.submit("Greeter")) == {"result": None, "isException": False}
 
 
+async def cancel(yard: Yard, task: str, reason: str) -> None:
+    """Cancel a task as its user does."""
+    tasks = environments.tasks.tasks
+    async with yard.database.read() as tx:
+        row = (await tx.execute(select(tasks).where(tasks.c.id == task))).one()
+    await yard.rooms.tasks.cancel(ANN, row.environment_id, task, reason)
+
+
+async def test_a_running_deployment_is_cancelled(yard: Yard) -> None:
+    """It ends out of what it waits for, with the reason; its journal goes; others go on."""
+    yard.start()
+    one, other = await yard.submit("Sleeper"), await yard.submit("Sleeper")
+    for task in (one, other):
+        await yard.reported(task, "asleep")
+    await cancel(yard, one, "wrong image")
+    (error,) = await yard.errors(one)
+    assert error == "Cancelled by ann: wrong image"
+    assert not any(
+        text.startswith("Deployment finished") for _, text, _ in await yard.reports(other)
+    )
+    await cancel(yard, other, "")
+    assert await yard.errors(other) == ["Cancelled by ann"]
+    assert await yard.ended(await yard.submit("Greeter")) == {"result": None, "isException": False}
+    while await yard.journal_rows():  # removed after the end is told
+        await asyncio.sleep(0.01)
+
+
+async def test_a_worker_that_does_not_end_is_killed(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cancelled program has some time; the reason is in the report all the same."""
+    monkeypatch.setattr("vetro.engine.pool.CANCEL_SECONDS", 0.05)
+    yard.start()
+    task = await yard.submit("Sleeper")
+    await yard.reported(task, "asleep")
+    (pid,) = yard.pool._workers.values()
+    os.kill(pid, signal.SIGSTOP)
+    await cancel(yard, task, "stuck")
+    (error,) = await yard.errors(task)
+    assert error.startswith("Cancelled by ann: stuck (The engine worker")
+
+
 async def test_a_user_is_known_by_name(yard: Yard) -> None:
     """Programs see who deploys; without an account the id stands for the name."""
     yard.start()

@@ -243,3 +243,85 @@ async def test_statistics_count_what_is_tracked(api: Api) -> None:
     await api.rooms.tasks.untrack_instance(environment, "i")
     assert (await api.call("GET", f"{path}/raw/i")).json()[0]["active"] is False
     assert (await api.call("GET", f"{path}/aggregated")).json()[0]["count"] == 1
+
+
+async def test_a_waiting_deployment_is_cancelled_at_once(api: Api) -> None:
+    """No engine gets it; the reason is a report, and the environment can be deployed again."""
+    environment = await api.environment()
+    session = await api.session(environment)
+    await api.add(environment, session, name="web")
+    await api.deploy(environment, session)
+    (waiting,) = (await api.call("GET", f"/environments/{environment}/deployments")).json()[
+        "deployments"
+    ]
+    path = f"/environments/{environment}/deployments/{waiting['id']}"
+    answer = await api.call("POST", f"{path}/cancel", {"reason": "wrong image"})
+    assert answer.status == 202
+    assert (answer.json()["state"], answer.json()["finished"] is None) == (
+        "completed_w_errors",
+        False,
+    )
+    reports = (await api.call("GET", path)).json()["reports"]
+    assert ("error", "Cancelled by ann: wrong image") in [
+        (one["level"], one["text"]) for one in reports
+    ]
+    assert await api.status(environment) == "deploy failure"
+    assert await api.rooms.tasks.claim("engine", 30) is None
+    shown = (await api.call("GET", f"/environments/{environment}")).json()
+    assert shown["services"][0]["name"] == "web"
+    await api.deploy(environment, await api.session(environment))
+    await api.finish()
+    assert await api.status(environment) == "ready"
+
+
+async def test_a_running_deployment_is_told_to_end(api: Api) -> None:
+    """Its engine learns why; asking again changes nothing; after the end it is a conflict."""
+    environment = await api.environment()
+    session = await api.session(environment)
+    await api.add(environment, session)
+    await api.deploy(environment, session)
+    lease, task = await api.take()
+    path = f"/environments/{environment}/deployments/{task.id}"
+    watching = asyncio.create_task(api.rooms.tasks.cancelled(task.id))
+    for reason in ("first", "second"):
+        answer = await api.call("POST", f"{path}/cancel", {"reason": reason})
+        assert (answer.status, answer.json()["finished"]) == (202, None)
+    assert await watching == "Cancelled by ann: first"
+    texts = [one["text"] for one in (await api.call("GET", path)).json()["reports"]]
+    assert texts.count("Is to end: Cancelled by ann: first") == 1
+    assert not any("second" in text for text in texts)
+    assert await api.status(environment) == "deploying"
+    await api.rooms.tasks.finish_task(lease, TaskResult(task.model, {"message": "m"}, True))
+    assert (await api.call("POST", f"{path}/cancel")).status == 409
+
+
+async def test_a_deletion_that_waits_can_be_cancelled(api: Api) -> None:
+    """The environment stays with its applications, and can be deleted later."""
+    environment = await api.environment()
+    session = await api.session(environment)
+    await api.add(environment, session, name="web")
+    await api.deploy(environment, session)
+    await api.finish()
+    assert (await api.call("DELETE", f"/environments/{environment}")).status == 200
+    newest = (await api.call("GET", f"/environments/{environment}/deployments")).json()
+    path = f"/environments/{environment}/deployments/{newest['deployments'][0]['id']}"
+    assert (await api.call("POST", f"{path}/cancel")).status == 202
+    assert await api.status(environment) == "delete failure"
+    shown = (await api.call("GET", f"/environments/{environment}")).json()
+    assert shown["services"][0]["name"] == "web"
+    assert (await api.call("DELETE", f"/environments/{environment}")).status == 200
+    assert (await api.take())[1].is_delete
+
+
+@pytest.mark.parametrize("body", [["x"], {"reason": 3}, {"reason": "x" * 501}])
+async def test_a_cancellation_is_checked(api: Api, body: Any) -> None:
+    """What is no reason is refused, and who belongs to another project may not cancel."""
+    environment = await api.environment()
+    session = await api.session(environment)
+    await api.add(environment, session)
+    await api.deploy(environment, session)
+    _, task = await api.take()
+    path = f"/environments/{environment}/deployments/{task.id}/cancel"
+    assert (await api.call("POST", path, body)).status == 400
+    assert (await api.call("POST", path, user="eve")).status == 403
+    assert (await api.call("POST", path.replace(task.id, "none"))).status == 404

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import re
 from email import message_from_string
@@ -12,6 +13,7 @@ import pytest
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
+from vetro.engine.memory import MemoryTransport
 from vetro.engine.signing import PlanSigner, SigningKeyError
 
 PLAN = "{FormatVersion => '2.0.0', Name => n, Body => b, Scripts => {}}"
@@ -305,3 +307,35 @@ async def test_each_region_has_its_own_broker(lab: Any) -> None:
     assert agent_config(lab, "there")["url"] == ""
     await lab.destroy(model)
     assert door.queues == lab.cloud.transport.queues == set()
+
+
+class SlowTransport(MemoryTransport):
+    """Guests that have got their plan and work on it for ever."""
+
+    def __init__(self, guest: Any) -> None:
+        super().__init__(guest)
+        self.working = asyncio.Event()
+
+    async def wait_result(self, message_id: str, timeout: float) -> bytes | None:
+        self.working.set()
+        return await asyncio.Future()
+
+
+async def test_a_cancelled_deployment_cancels_its_plan(lab: Any, tmp_path: Path) -> None:
+    """The guest is told, signed, to end the plan that it runs; nobody waits for the result."""
+    signer = lab.cloud.signer = PlanSigner.load_or_create(tmp_path / "k.pem")
+    transport = lab.cloud.transport = SlowTransport(lambda queue, plan: None)
+    lab.add_class(ROOM)
+    model = lab.environment(lab.application("room", "test.Room", vms=[lab.instance()]))
+    session = lab.session()
+    action = {"object_id": "env", "method": "deploy", "args": {}}
+    running = asyncio.create_task(session.run_task_async({"action": action, "model": model}))
+    await transport.working.wait()
+    session.cancel("Cancelled by ann")
+    reply = await running
+    assert (reply.is_exception, reply.message) == (True, "Cancelled by ann")
+    (_, plan), (queue, order) = transport.plans
+    assert (queue, order) == ("eenv-hvm", {"Action": "Cancel", "ID": plan["ID"]})
+    assert transport.discarded == [plan["ID"]]
+    message = f"{plan['ID']}-cancel"
+    assert transport.signatures[message] == signer.sign(queue, transport.bodies[message])

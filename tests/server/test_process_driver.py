@@ -56,3 +56,38 @@ def listening(port: int) -> bool:
             return True
     except OSError:
         return False
+
+
+def test_a_deployment_is_cancelled_in_the_middle_of_its_plan(
+    install: Callable[..., Installation], tmp_path: Path
+) -> None:
+    """The script in the guest ends, the reason is told; the environment deploys and goes."""
+    vetro = install("cancelled", driver="process")
+    with tarfile.open(tmp_path / "empty.tar", "w"):
+        pass
+    vetro.run("image", "import", "empty", str(tmp_path / "empty.tar"))
+    vetro.run("package", "import", str(ROOT / "library/HelloScript"))
+    vetro.run("env", "create", "slow")
+    assert "No deployment of slow" in vetro.run("deployment", "cancel", "slow", code=1)
+    mark = tmp_path / "began"
+    script = f"touch {mark}; exec sleep 7654.25"
+    arguments = ("--set", "image=empty", "--set", f"script={script}")
+    vetro.run("env", "add", "slow", "HelloScript", "--name", "hello", *arguments)
+    vetro.run("env", "deploy", "slow", "--no-wait")
+    vetro.until(mark.exists, "the script runs")
+    shown = vetro.run("deployment", "cancel", "slow", "--reason", "too slow")
+    assert "Cancelled by admin: too slow" in shown
+    assert "failed" in shown
+    assert vetro.status("slow") == "deploy failure"
+    vetro.until(lambda: not running("sleep 7654.25"), "the script has ended")
+    vetro.run("env", "edit", "slow", "hello", "--set", "script=echo second try")
+    vetro.run("env", "deploy", "slow")
+    assert "second try" in vetro.reports("slow")
+    vetro.run("env", "destroy", "slow")
+    assert vetro.leftovers() == []
+
+
+def running(command: str) -> bool:
+    """Whether a process with this command line exists."""
+    done = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True)
+    return command in done.stdout.splitlines()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from vetro.cli.connection import Connection, find_environment
-from vetro.cli.output import emit_json, emit_rows, json_option, wants_json
-from vetro.cli.progress import print_report
+from vetro.cli.connection import Connection, find_environment, segment
+from vetro.cli.output import emit_json, emit_rows, fail, json_option, say, wants_json
+from vetro.cli.progress import follow_deployment, print_report
 
 COLUMNS = [
     ("ID", "id"),
@@ -50,3 +50,35 @@ def show(environment: str, deployment_id: str) -> None:
         return
     for report in reports:
         print_report(report)
+
+
+@deployment.command("cancel")
+@click.argument("environment")
+@click.argument("deployment_id", required=False)
+@click.option("--reason", default="", help="Why: it is in the deployment's reports.")
+@click.option("--wait/--no-wait", default=True, help="Follow it to its end (default).")
+@json_option
+def cancel(environment: str, deployment_id: str | None, reason: str, wait: bool) -> None:
+    """End the deployment of ENVIRONMENT that runs or waits.
+
+    What it has built by then stays: deploy again to finish it, or destroy the environment.
+    """
+    with Connection() as connection:
+        row = find_environment(connection, environment)
+        base = f"/v1/environments/{row['id']}/deployments"
+        if deployment_id is None:
+            newest = connection.get(base)["deployments"][:1]
+            if not newest or newest[0]["finished"]:
+                fail(
+                    f"No deployment of {row['name']} is going on",
+                    f"'vetro deployment list {row['name']}' shows those that were.",
+                )
+            deployment_id = str(newest[0]["id"])
+        body = {"reason": reason} if reason else {}
+        ended = connection.request("POST", f"{base}/{segment(deployment_id)}/cancel", json=body)
+        if wants_json():
+            emit_json(ended.json())
+        elif wait:
+            follow_deployment(connection, row, deployment_id)
+        else:
+            say("Cancelled" if ended.json()["finished"] else "It is going to end")

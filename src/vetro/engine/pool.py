@@ -27,6 +27,8 @@ from vetro.storage import Database, Lease, LeaseLost, StorageError
 log = structlog.get_logger(__name__)
 
 LEASE_SECONDS = 30.0
+CANCEL_SECONDS = 30.0
+"""How long a cancelled task has to end by itself; then its worker is killed."""
 FINISH_PAUSES = (0.2, 1.0, 3.0)
 CUT_OFF = (
     "The service was killed while this ran: deploy again to finish it, or delete the environment"
@@ -187,12 +189,29 @@ class EnginePool:
             return await begun(rooms.tasks.database, task.id)
 
         what = "deleting" if task.is_delete else "deploying"
-        answer = await self.order(
-            task.id,
-            {"task": asdict(task), "fence": fence},
-            f"{what} {task.environment_name or task.environment_id}; deploy again, or delete it",
-            has_begun,
-        )
+        cancellation: list[str] = []
+
+        async def pass_on(channel: socket.socket) -> None:
+            """Tell the worker that it is to end; end it when it does not."""
+            reason = await rooms.tasks.cancelled(task.id)
+            cancellation.append(reason)
+            await _say(channel, {"cancel": reason})
+            await asyncio.sleep(CANCEL_SECONDS)
+            log.warning("a cancelled task did not end; its worker is killed")
+            self._kill(task.id)
+
+        try:
+            answer = await self.order(
+                task.id,
+                {"task": asdict(task), "fence": fence},
+                f"{what} {task.environment_name or task.environment_id}; deploy again, or delete it",
+                has_begun,
+                pass_on,
+            )
+        except WorkerDied as error:
+            raise WorkerDied(
+                f"{cancellation[0]} ({error})" if cancellation else str(error)
+            ) from error
         return TaskResult(answer["model"], answer["result"], answer["is_exception"])
 
     async def order(
@@ -201,11 +220,13 @@ class EnginePool:
         order: dict[str, Any],
         what: str,
         has_begun: Callable[[], Awaitable[bool]],
+        meanwhile: Callable[[socket.socket], Awaitable[None]] | None = None,
     ) -> dict[str, Any]:
         """Have a worker do something; what it answers.
 
         ``what``: what it is doing, for the message when it dies. A worker that died before anything
-        had begun is replaced. Errors: ``WorkerDied``, ``EngineFailure``.
+        had begun is replaced. ``meanwhile`` runs beside the worker and may send it messages; it is
+        cancelled with its end. Errors: ``WorkerDied``, ``EngineFailure``.
         """
         for _ in range(3):
             channel = self._take_worker()
@@ -215,7 +236,7 @@ class EnginePool:
                 pid = await self._hand_over(channel, key, order)
                 if pid is None:
                     continue
-                answer = await _Reader(asyncio.get_running_loop(), channel).message()
+                answer = await _answer(channel, meanwhile)
                 if answer is None:
                     if not await has_begun():
                         continue
@@ -265,13 +286,38 @@ class EnginePool:
         if hello is None:
             return None
         pid = int(hello["pid"])
-        body = json.dumps(order).encode()
-        try:
-            await loop.sock_sendall(channel, len(body).to_bytes(LENGTH, "big") + body)
-        except ConnectionError:
+        if not await _say(channel, order):
             return None
         self._workers[key] = pid
         return pid
+
+
+async def _say(channel: socket.socket, message: dict[str, Any]) -> bool:
+    """Send a message to a worker; whether there is one."""
+    body = json.dumps(message).encode()
+    loop = asyncio.get_running_loop()
+    try:
+        await loop.sock_sendall(channel, len(body).to_bytes(LENGTH, "big") + body)
+    except ConnectionError:
+        return False
+    return True
+
+
+async def _answer(
+    channel: socket.socket, meanwhile: Callable[[socket.socket], Awaitable[None]] | None
+) -> Any:
+    """A worker's answer; ``None`` when it died. ``meanwhile`` runs until then."""
+    reader = _Reader(asyncio.get_running_loop(), channel)
+    if meanwhile is None:
+        return await reader.message()
+    beside = asyncio.ensure_future(meanwhile(channel))
+    try:
+        return await reader.message()
+    finally:
+        beside.cancel()
+        (failure,) = await asyncio.gather(beside, return_exceptions=True)
+        if isinstance(failure, Exception):
+            log.error("a task could not be watched for its cancellation", error=str(failure))
 
 
 def _blame(task: EngineTask, error: Exception) -> tuple[str, str]:

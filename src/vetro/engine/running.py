@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from vetro.engine.journal import JournalEffects
 from vetro.engine.services import library_path
 from vetro.engine.settings import EngineSettings
 from vetro.engine.system import register
+from vetro.engine.zygote import receive_message
 from vetro.environments import EngineTask, Environments, TaskResult
 from vetro.muranopl import Runtime, Session, SessionInfo, TaskReply
 from vetro.packages import open_package
@@ -69,9 +71,16 @@ class TaskReports:
 
 
 async def run_task(
-    settings: EngineSettings, runtime: Runtime, task: EngineTask, fence: int
+    settings: EngineSettings,
+    runtime: Runtime,
+    task: EngineTask,
+    fence: int,
+    orders: socket.socket | None = None,
 ) -> TaskResult:
-    """Run a task to its result; failures of the program are in the result and in a report."""
+    """Run a task to its result; failures of the program are in the result and in a report.
+
+    ``orders``: where the pool may say meanwhile that the task is to end.
+    """
     database = await Database.open(settings.database_url, data_dir=settings.data_dir)
     try:
         reports = TaskReports(Environments(database), task)
@@ -95,6 +104,7 @@ async def run_task(
             effects = JournalEffects(database, task.id, fence)
             session = runtime.session(effects=effects, info=info, services=services)
             alarm = _limit(session, settings.task_seconds)
+            obey(session, orders)
             try:
                 reply = await session.run_task_async({"action": task.action, "model": task.model})
                 for warning in [*reply.warnings]:
@@ -104,6 +114,8 @@ async def run_task(
                     text = reply.message or "The deployment failed"
                     await reports.report(task.environment_id, "error", text, reply.details)
             finally:
+                if orders is not None:
+                    asyncio.get_running_loop().remove_reader(orders)
                 if alarm is not None:
                     alarm.cancel()
                 await session.close_async()
@@ -121,6 +133,23 @@ def limit_result(reply: TaskReply, limit_bytes: int) -> None:
         reply.is_exception = True
         reply.stage = "<result>"
         reply.message = f"The result has {size} bytes; engine.action_result_limit is {limit_bytes}"
+
+
+def obey(session: Session, orders: socket.socket | None) -> None:
+    """Have the run cancelled when the pool says so."""
+    if orders is None:
+        return
+    loop = asyncio.get_running_loop()
+
+    def read() -> None:
+        # Short, and sent at once: it is here as a whole, or the pool is gone.
+        message = receive_message(orders)
+        if message is None:
+            loop.remove_reader(orders)
+        elif "cancel" in message:
+            session.cancel(message["cancel"])
+
+    loop.add_reader(orders, read)
 
 
 def _limit(session: Session, seconds: float) -> asyncio.TimerHandle | None:

@@ -196,7 +196,7 @@ def _worker(channel: socket.socket, settings: EngineSettings, runtime: Any) -> N
         else:
             task = EngineTask(**order["task"])
             bind_contextvars(task=task.id, request_id=task.request_id)
-            result = asyncio.run(run_task(settings, runtime, task, order["fence"]))
+            result = asyncio.run(run_task(settings, runtime, task, order["fence"], channel))
             answer = {
                 "model": result.model,
                 "result": result.result,

@@ -45,6 +45,13 @@ PATCH_MODEL = describes(
     headers=_SESSION,
 )
 REPORTS = describes(query={"service_id": _TEXT})
+CANCELLATION = describes(
+    body={
+        "type": ["object", "null"],
+        "properties": {"reason": {"type": "string", "maxLength": 500}},
+    },
+    required=False,
+)
 EVENTS = describes(headers={"Last-Event-ID": _TEXT})
 ACTION = describes(body={"type": ["object", "null"]}, required=False)
 STATIC_ACTION = describes(

@@ -283,6 +283,30 @@ def deployment_handlers(database: Database, store: EnvironmentStore, work: TaskS
             found = [one for one in found if one.entity_id in entities]
         return {"reports": [work.report_view(one) for one in found]}
 
+    @post(
+        base + "/deployments/{deployment_id:str}/cancel",
+        status_code=202,
+        operation_class=bodies.CANCELLATION,
+    )
+    async def cancel(
+        request: AnyRequest, environment_id: FromPath[str], deployment_id: FromPath[str]
+    ) -> dict[str, Any]:
+        """End a deployment that runs or waits; the body may say why.
+
+        The answer is the deployment. It has ended when it was only waiting; else its engine ends it
+        soon, and the event stream says when. 409: it has ended already.
+        """
+        body: Any = await read_json(request, limit_bytes=MODEL_LIMIT)
+        given = cast("dict[str, Any]", body if isinstance(body, dict) else {})
+        reason = given.get("reason", "")
+        if (
+            (body is not None and body is not given)
+            or not isinstance(reason, str)
+            or len(reason) > 500
+        ):
+            raise BadRequest("The reason of a cancellation is a text of at most 500 characters")
+        return await work.cancel(principal_of(request), environment_id, deployment_id, reason)
+
     @get(
         base + "/deployments/{deployment_id:str}/events",
         opt=ANY_ACCEPT,
@@ -394,6 +418,7 @@ def deployment_handlers(database: Database, store: EnvironmentStore, work: TaskS
         project_deployments,
         deployments,
         reports,
+        cancel,
         events,
         last_status,
         call_action,

@@ -19,10 +19,15 @@ from vetro.environments import states
 from vetro.environments.model import from_engine, new_id, sanitise, to_engine
 from vetro.environments.store import EnvironmentStore
 from vetro.environments.tables import environments, instances, sessions, statuses, tasks
-from vetro.http import BadRequest, Forbidden, NotFound, Principal
+from vetro.http import BadRequest, Conflict, Forbidden, NotFound, Principal
 from vetro.storage import Database, Lease, LeaseQueue, Transaction
 
 QUEUE = "engine"
+
+
+def cancel_channel(task_id: str) -> str:
+    """Notifications that a task is to be cancelled."""
+    return f"task/{task_id}/cancel"
 
 
 def task_channel(task_id: str) -> str:
@@ -259,6 +264,55 @@ class TaskStore:
         for row in found:
             counts.setdefault(row.task_id, {})[row.level] = row.number
         return counts
+
+    async def cancel(
+        self, principal: Principal, environment_id: str, task_id: str, reason: str = ""
+    ) -> dict[str, Any]:
+        """Have a deployment end; the deployment as it is now.
+
+        One that no engine has begun ends at once. A running one is told to: the engine ends it
+        between two statements, or out of whatever it waits for, and stores what there is by then.
+        Asking again changes nothing. Errors: 400, 403, 404, 409 when it has ended already.
+        """
+        async with self.database.transaction() as tx:
+            await self.store.lock(tx, environment_id)
+            row = await self.task(tx, principal, environment_id, task_id)
+            if row.finished is not None:
+                raise Conflict(f"Deployment {task_id} has ended already")
+            who = principal.user_name or principal.user_id
+            text = f"Cancelled by {who}" + (f": {reason}" if reason else "")
+            if await self.queue.withdraw(tx, [task_id]):
+                await self._report(tx, task_id, environment_id, "error", text)
+                session = await self.store.session(tx, environment_id, row.session_id)
+                model: dict[str, Any] = dict(session.model)
+                if model.get("ObjectsCopy") is None:
+                    # As after any failure: a later deletion asks the engine to look.
+                    model["ObjectsCopy"] = to_engine(model.get("Objects"))
+                result = {"message": text, "details": None}
+                await self._finish(tx, task_id, TaskResult(model, result, is_exception=True))
+            elif row.cancellation is None:
+                await tx.execute(
+                    update(tasks).where(tasks.c.id == task_id).values(cancellation=text)
+                )
+                await self._report(tx, task_id, environment_id, "info", f"Is to end: {text}")
+                tx.notify(task_channel(task_id))
+                tx.notify(cancel_channel(task_id))
+            now = (await tx.execute(select(tasks).where(tasks.c.id == task_id))).one()
+            counts = await self._levels(tx, [task_id])
+            return self.view(now, counts.get(task_id, {}))
+
+    async def cancelled(self, task_id: str) -> str:
+        """Wait until somebody wants a task cancelled; why. For ever, if nobody does."""
+        async with self.database.listen(cancel_channel(task_id)) as subscription:
+            while True:
+                async with self.database.read() as tx:
+                    found = await tx.execute(
+                        select(tasks.c.cancellation).where(tasks.c.id == task_id)
+                    )
+                    reason = found.scalar_one_or_none()
+                if reason is not None:
+                    return str(reason)
+                await subscription.wait()
 
     def view(self, row: Row[Any], levels: dict[str, int]) -> dict[str, Any]:
         """A deployment as the API shows it."""

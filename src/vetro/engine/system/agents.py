@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
+
+import structlog
 
 from vetro.engine.errors import AgentTimeout, PolicyViolation
 from vetro.engine.plans import PlanBuilder, decode_result
@@ -14,6 +17,9 @@ from vetro.muranopl import CallContext, MuranoObject
 
 Json = Any
 RESULTS = "-execution-results-"
+WITHDRAW_SECONDS = 5.0
+
+log = structlog.get_logger(__name__)
 
 
 def door_of(
@@ -210,7 +216,11 @@ class Agent:
     ) -> Json:
         services.progress(f"the agent of {self._name}, which runs the plan {plan}")
         transport = self._transport or services.transport
-        body = await transport.wait_result(id_, seconds)
+        try:
+            body = await transport.wait_result(id_, seconds)
+        except asyncio.CancelledError:
+            await self._withdraw(transport, id_)
+            raise
         await transport.discard(id_)
         if body is not None:
             return plain(json.loads(body))
@@ -231,6 +241,17 @@ class Agent:
                 "lastContact": last.isoformat() if last else None,
             },
         )
+
+    async def _withdraw(self, transport: MessageTransport, id_: str) -> None:
+        """The deployment is cancelled: so is its plan, whether the guest has it already or not."""
+        body = json.dumps({"Action": "Cancel", "ID": id_}).encode()
+        signature = self._signer.sign(self._queue, body) if self._signer is not None else None
+        try:
+            async with asyncio.timeout(WITHDRAW_SECONDS):
+                await transport.discard(id_)
+                await transport.send(self._queue, f"{id_}-cancel", body, signature)
+        except Exception as error:  # noqa: BLE001 - the deployment ends whatever comes of this
+            log.warning("a plan could not be withdrawn", queue=self._queue, error=str(error))
 
 
 class AgentListener:

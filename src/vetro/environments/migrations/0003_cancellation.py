@@ -1,0 +1,14 @@
+"""Why a running task is to be cancelled."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "environments_0003"
+down_revision = "environments_0002"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    """Add the column."""
+    op.add_column("environments_tasks", sa.Column("cancellation", sa.Text))
