@@ -23,7 +23,7 @@ import secrets
 import shutil
 import socket
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -44,6 +44,7 @@ log = structlog.get_logger(__name__)
 _WAIT_SECONDS = 600.0
 _CONNECT_SECONDS = 30.0
 _SILENCE_SECONDS = 30
+_LATE_SECONDS = 10.0
 _CHUNK = 1 << 18
 _LINE = 1 << 16
 _SOCKETS = ("memory", "disks")
@@ -118,7 +119,7 @@ class Receiver:
             # The server's own task: nobody waits for it.
             return
         finally:
-            writer.close()
+            await hang_up(writer)
 
     async def _channel(
         self, asked: Mapping[str, Any], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -185,6 +186,13 @@ def notice_silence(writer: asyncio.StreamWriter) -> None:
         connection.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
+async def hang_up(writer: asyncio.StreamWriter) -> None:
+    """Close a connection and wait until it is closed."""
+    writer.close()
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
+
+
 async def splice(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, path: Path) -> None:
     """Join a connection with a socket of this machine until both have ended."""
     with short_name(path) as name:
@@ -203,8 +211,10 @@ async def join(
         there, _ = await asyncio.gather(_copy(reader, other_writer), _copy(other_reader, writer))
         return there
     finally:
-        other_writer.close()
-        writer.close()
+        for one in (other_writer, writer):
+            one.close()
+        for one in (other_writer, writer):
+            await hang_up(one)
 
 
 async def _copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> int:
@@ -217,6 +227,30 @@ async def _copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> i
         if target.can_write_eof():
             target.write_eof()
     return copied
+
+
+@dataclass
+class _Road:
+    """The connections of one move, and what went over them."""
+
+    servers: list[asyncio.Server] = field(default_factory=list[asyncio.Server])
+    bytes: int = 0
+    _work: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
+
+    def carry(self, work: Coroutine[Any, Any, None]) -> None:
+        """Let a connection be carried until both sides have ended."""
+        task = asyncio.create_task(work, name="migration")
+        self._work.add(task)
+
+    async def close(self) -> None:
+        """Let no more in; wait for those on their way, whose ends have ended by now."""
+        for server in self.servers:
+            server.close()
+        if self._work:
+            _, late = await asyncio.wait(self._work, timeout=_LATE_SECONDS)
+            for task in late:
+                task.cancel()
+        await asyncio.gather(*self._work, return_exceptions=True)
 
 
 @dataclass(frozen=True)
@@ -251,7 +285,7 @@ class Sender:
         try:
             answer = await reader.readline()
         finally:
-            writer.close()
+            await hang_up(writer)
         return self._answer(answer)
 
     def _answer(self, answer: bytes) -> dict[str, Any]:
@@ -277,7 +311,7 @@ class Sender:
                         await writer.drain()
                 self._answer(await reader.readline())
             finally:
-                writer.close()
+                await hang_up(writer)
             sent += size
         await self._ask(channel="record", snapshots=self.vm.get("snapshots", []))
         return sent
@@ -287,33 +321,36 @@ class Sender:
         greeting = await self._ask(channel="hello")
         # Where libvirt's client and QEMU on this node connect to reach the other one.
         runtime = Path(tempfile.mkdtemp(prefix="vetro-", dir="/run"))
-        counted = [0]
-        servers: list[asyncio.Server] = []
+        road = _Road()
         try:
             places = {kind: socket_path(self.directory, kind) for kind in _SOCKETS}
             places["libvirt"] = runtime / "libvirt.sock"
             for kind, path in places.items():
-                servers.append(await self._forward(kind, path, counted))
+                road.servers.append(await self._forward(kind, path, road))
             await self._migrate(f"qemu+unix:///system?socket={places['libvirt']}", greeting)
         finally:
-            for server in servers:
-                server.close()
+            await road.close()
             for kind in _SOCKETS:
                 socket_path(self.directory, kind).unlink(missing_ok=True)
             await asyncio.to_thread(shutil.rmtree, runtime)
-        return counted[0]
+        return road.bytes
 
-    async def _forward(self, kind: str, path: Path, counted: list[int]) -> asyncio.Server:
-        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _forward(self, kind: str, path: Path, road: _Road) -> asyncio.Server:
+        async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             try:
                 far_reader, far_writer = await self._connect(channel=kind)
             except NodeError as error:
                 log.warning("A migration cannot reach its target", error=str(error))
-                writer.close()
+                await hang_up(writer)
                 return
-            # The target dials its own socket as soon as it has read the line.
-            with contextlib.suppress(OSError, asyncio.CancelledError):
-                counted[0] += await join(reader, writer, far_reader, far_writer)
+            with contextlib.suppress(OSError):
+                # Two statements: '+=' would read the sum before it waits.
+                carried = await join(reader, writer, far_reader, far_writer)
+                road.bytes += carried
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            # A task of ours: the server's own would be nobody's.
+            road.carry(carry(reader, writer))
 
         path.unlink(missing_ok=True)
         with short_name(path) as name:
