@@ -180,7 +180,11 @@ class Machines:
         async with self.database.transaction() as tx:
             await tx.execute(
                 update(vms)
-                .where(vms.c.uuid == end.vm_uuid, vms.c.state.in_(UNMADE))
+                .where(
+                    vms.c.uuid == end.vm_uuid,
+                    vms.c.server_uuid == end.server_uuid,
+                    vms.c.state.in_(UNMADE),
+                )
                 .values(**change)
             )
             tx.notify(CHANNEL, end.server_uuid)
@@ -278,7 +282,9 @@ class Machines:
             change["alias"] = text_of(made["alias"])
         async with self.database.transaction() as tx:
             changed = await tx.execute(
-                update(vms).where(vms.c.uuid == end.vm_uuid).values(**change)
+                update(vms)
+                .where(vms.c.uuid == end.vm_uuid, vms.c.server_uuid == end.server_uuid)
+                .values(**change)
             )
             if changed.rowcount == 0:
                 await self._change_reported(tx, end.server_uuid, end.vm_uuid, made)

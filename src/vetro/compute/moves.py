@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import asyncio
 import uuid as uuids
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import Row, delete, insert, select, update
 
 from vetro.compute.faults import conflict, invalid_argument, not_found
 from vetro.compute.jobs import JobFailure, JobRun, Step, Workflow
@@ -133,23 +133,38 @@ async def choose(run: JobRun) -> Json:
     service, uuid = run.service, _uuid(run)
     async with service.database.read() as tx:
         row = (await tx.execute(select(vms).where(vms.c.uuid == uuid))).first()
-        others = await tx.execute(select(servers.c.uuid).where(servers.c.uuid != run.server_uuid))
-        candidates = [one.uuid for one in others]
     if row is None or row.server_uuid != run.server_uuid:
         raise JobFailure(f"VM {uuid} is not on server {run.server_uuid} any more")
     wanted = run.params.get("target_server_uuid")
+    target = await hold_room(
+        service, row, mapping(run.state["vm"]).get("image_uuid"), str(wanted) if wanted else None
+    )
+    run.state["target"] = target
+    return f"server {target}"
+
+
+async def hold_room(
+    service: ComputeService, row: Row[Any], image_uuid: Json, wanted: str | None = None
+) -> str:
+    """Hold room for a VM that leaves its server, under `room_of` its uuid; the server that has it.
+
+    ``wanted``: only there. Errors: ``JobFailure`` with the allocator's reasons.
+    """
+    async with service.database.read() as tx:
+        others = await tx.execute(select(servers.c.uuid).where(servers.c.uuid != row.server_uuid))
+        candidates = [one.uuid for one in others]
     request: Record = {
         "vm": {
-            "vm_uuid": room_of(uuid),
+            "vm_uuid": room_of(row.uuid),
             "owner_uuid": row.owner_uuid,
             "brand": row.vm.get("brand") or mapping(row.payload).get("brand") or "lx",
             "ram": row.memory_mib,
             "quota": row.quota_gib,
             "cpu_cap": row.cpu_cap or None,
         },
-        "image": {"uuid": mapping(run.state["vm"]).get("image_uuid")},
+        "image": {"uuid": image_uuid},
         "nic_tags": [],
-        "servers": [str(wanted)] if wanted else candidates,
+        "servers": [wanted] if wanted else candidates,
         "reserve_seconds": COPY_SECONDS,
     }
     request["vm"] = {name: one for name, one in request["vm"].items() if one is not None}
@@ -160,8 +175,7 @@ async def choose(run: JobRun) -> Json:
     if placed.server is None:
         fault = no_place(placed)
         raise JobFailure(f"{fault.message}; {_reasons(fault)}")
-    run.state["target"] = placed.server["uuid"]
-    return f"server {placed.server['uuid']}"
+    return str(placed.server["uuid"])
 
 
 def _reasons(fault: Fault) -> str:

@@ -240,7 +240,26 @@ class NodeTasks:
             await tx.execute(update(tasks).where(tasks.c.id == id_).values(instance=PULL))
             tx.notify(pull_channel(server_uuid), id_)
 
+    async def give_up(self, server_uuid: str, reason: str) -> int:
+        """End the active tasks of a server that will not answer any more; how many."""
+        active = (tasks.c.server_uuid == server_uuid) & (tasks.c.status == "active")
+        async with self.database.read() as tx:
+            rows = (await tx.execute(select(tasks).where(active))).all()
+        for row in rows:
+            work = self._running.get(row.id)
+            if work is not None:
+                work.cancel()
+                await asyncio.wait({work})
+            await self._end(row, False, {"error": reason, "details": {"restCode": "GivenUp"}})
+        return len(rows)
+
     async def _end(self, row: Row[Any], good: bool, result: Record) -> None:
+        async with self.database.read() as tx:
+            query = select(tasks.c.status).where(tasks.c.id == row.id)
+            now = (await tx.execute(query)).first()
+        if now is None or now.status != "active":
+            log.info("a node task has ended already", id=row.id, task=row.task)
+            return
         end = TaskEnd(
             row.id, row.task, row.server_uuid, row.vm_uuid, row.params or {}, good, result
         )

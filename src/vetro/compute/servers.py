@@ -37,6 +37,8 @@ log = structlog.get_logger(__name__)
 
 CHANNEL = "compute/servers"
 BOOT_DEFAULT = "boot-default"
+#: In ``extra``: VMs that were made again elsewhere when the server was dead (evacuation.py).
+MOVED = "moved_vms"
 #: What ServerUpdate keeps as columns; the rest goes to ``extra``.
 _COLUMNS = ("reserved", "reservoir", "setup", "agents", "hostname")
 _NEXT_REBOOT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")

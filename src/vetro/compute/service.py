@@ -19,6 +19,7 @@ from litestar import Request
 
 from vetro.compute.agents import AgentClient
 from vetro.compute.boot import BootParameters
+from vetro.compute.evacuation import watch_returning
 from vetro.compute.fabric import ExternalNetwork, Fabric
 from vetro.compute.heartbeats import Heartbeats
 from vetro.compute.images import ImageStore
@@ -28,7 +29,7 @@ from vetro.compute.metadata import Metadata
 from vetro.compute.netstate import NetworkReconciler
 from vetro.compute.nics import NicRegistry
 from vetro.compute.nodetasks import NodeTasks
-from vetro.compute.operations import MIGRATE, Operations
+from vetro.compute.operations import WORKFLOWS
 from vetro.compute.placement import Placement, PlacementSettings
 from vetro.compute.records import Record
 from vetro.compute.samples import Samples
@@ -115,8 +116,7 @@ class ComputeService:
             platforms=settings.platforms,
             smt_enabled=settings.smt_enabled_default,
         )
-        self.operations = Operations(self)
-        self.jobs = JobRunner(self, (SETUP, REBOOT, FACTORY_RESET, UPDATE_NICS, *MIGRATE))
+        self.jobs = JobRunner(self, (SETUP, REBOOT, FACTORY_RESET, UPDATE_NICS, *WORKFLOWS))
         self.work.note = self.jobs.note
 
     def new_uuid(self) -> str:
@@ -154,6 +154,7 @@ class ComputeService:
                 ("networks of several nodes", self.networks.spread()),
                 ("node tasks", self.work.watch()),
                 ("jobs", self.jobs.watch()),
+                ("evacuated servers", watch_returning(self)),
                 ("cleaning", self._clean()),
             )
         ]

@@ -1,10 +1,12 @@
-"""Operations on servers: moving VMs, draining (ours, beside CNAPI)."""
+"""Operations on servers: moving VMs, draining and evacuating (ours, beside CNAPI)."""
 
 from __future__ import annotations
 
 from vetro.compute.calls import Answer, Call, Endpoint
+from vetro.compute.evacuation import start_evacuation
+from vetro.compute.faults import precondition_failed
 from vetro.compute.moves import start_drain, start_move
-from vetro.compute.parameters import BOOLEAN_TEXT, STRING, body, boolean_of
+from vetro.compute.parameters import BOOLEAN, BOOLEAN_TEXT, STRING, body, boolean_of
 from vetro.compute.records import Json
 
 
@@ -26,9 +28,25 @@ async def drain_server(call: Call) -> Json:
     return Answer(202, {"job_uuid": job})
 
 
+async def evacuate_server(call: Call) -> Json:
+    """Make the VMs of a dead server again on others. 202 with the job.
+
+    ``fenced`` true says that the machine is switched off and stays so: otherwise its VMs would run
+    twice. Their disks are not saved: each starts from its image, with its addresses and its uuid.
+    """
+    if call.get("fenced") is not True:
+        raise precondition_failed(
+            "Will not evacuate without fenced=true: make sure first that the machine is switched off"
+            " and stays so"
+        )
+    return Answer(202, {"job_uuid": await start_evacuation(call.service, call.row)})
+
+
 ENDPOINTS: list[Endpoint] = [
     Endpoint("VmMove", "POST", "/servers/{server_uuid}/vms/{uuid}/move", move_vm,
              body(STRING, "target_server_uuid"), running=True, status=202),
     Endpoint("ServerDrain", "POST", "/servers/{server_uuid}/drain", drain_server,
              body(BOOLEAN_TEXT, "move"), running=True, status=202),
+    Endpoint("ServerEvacuate", "POST", "/servers/{server_uuid}/evacuate", evacuate_server,
+             body(BOOLEAN, "fenced"), status=202, errors=(412,)),
 ]  # fmt: skip

@@ -6,6 +6,7 @@ import hashlib
 from typing import Any
 from urllib.parse import urlencode
 
+import msgspec
 import structlog
 
 from vetro.compute.calls import Access, Answer, Call, Endpoint
@@ -201,7 +202,6 @@ async def register_sysinfo(call: Call) -> Json:
     if call.server_uuid == "default":
         raise invalid_argument("Invalid server_uuid")
     await call.service.servers.register(call.server_uuid, sysinfo, shared_key=shared)
-    await call.service.operations.returned(call.server_uuid)
     await call.service.database.notify("compute/registered", call.server_uuid)
     return Answer(200, ...)
 
@@ -214,8 +214,6 @@ async def refresh_sysinfo(call: Call) -> Json:
             found = await call.service.work.run(
                 agent, "command_execute", {"script": "#!/bin/sh\nsysinfo\n", "args": [], "env": {}}
             )
-            import msgspec
-
             info = mapping(msgspec.json.decode(str(found.get("stdout") or "")))
         else:
             told = await call.service.work.run(agent, "server_sysinfo", {})
