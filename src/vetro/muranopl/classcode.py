@@ -143,7 +143,7 @@ class ClassCode:
         if leaf:
             title = self.scope.constant(f"{self.type.name}::{method.name}")
             unit.write("S.fuel = fuel = S.fuel - 1", 1)
-            unit.write(f"if fuel < 0 or S.room < 1: S.enter_leaf({title})", 1)
+            unit.write(f"if fuel < 0 or S.room < 1: S.enter_unlocked({title})", 1)
         else:
             self._enter(method, lock)
             unit.write("try:", 1)
@@ -163,9 +163,7 @@ class ClassCode:
             unit.write("finally:", 1)
             unit.write("S.room = room", 2)
         if lock.kind != "none":
-            unit.write("if L is not None:", 2)
-            unit.write("T = S.held.pop(L)", 3)
-            unit.write("if L in S.contested: S.leave_call(L, T)", 3)
+            unit.write("if L is not None: S.end_call(L)", 2)
         unit.method = ""
         self.scope.static = False
         return name
@@ -178,17 +176,11 @@ class ClassCode:
             write("L = None", 1)
         write("room = S.room", 1)
         write("S.fuel = fuel = S.fuel - 1", 1)
-        write(f"if room < {'S.floor' if lock.kind == 'this' else '1'} or fuel < 0:", 1)
-        write("if fuel < 0: S.refuel()", 2)
         if lock.kind == "this":
-            write("if room < S.floor:", 2)
-            write(f"K = (this, {constant(method)})", 3)
-            write(f"if room < 1 or K in S.held: L = S.enter_call(K, {title})", 3)
-            write("else:", 3)
-            write("S.held[K] = S.thread", 4)
-            write("L = K", 4)
+            enter = f"L = S.begin_call(this, {constant(method)}, {title})"
+            write(f"if room < S.floor or fuel < 0: {enter}", 1)
         else:
-            write(f"if room < 1: S.enter_call(None, {title})", 2)
+            write(f"if room < 1 or fuel < 0: S.enter_unlocked({title})", 1)
         write("S.room = room - 1", 1)
 
     def _parameters(self, arguments: list[Argument], writer: FunctionWriter) -> list[str]:

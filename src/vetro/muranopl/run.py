@@ -44,7 +44,7 @@ from .reflection import Info
 from .scheduler import GreenThread, Scheduler
 from .targets import UNSET
 from .traces import calling_type
-from .types import MuranoType, Property
+from .types import Method, MuranoType, Property
 from .values import preview
 
 if TYPE_CHECKING:
@@ -167,8 +167,26 @@ class Run(Evaluation):
             return None
         return key if self.locks.acquire(key, what) else None
 
-    def enter_leaf(self, what: str) -> None:
-        """The slow path of a call of a method that calls nothing (`leaves`)."""
+    def begin_call(self, this: Any, method: Method, what: str) -> Hashable:
+        """The slow path of a call: no budget, too deep, or other threads; what `end_call` is given."""
+        if self.fuel < 0:
+            self.refuel()
+        if self.room >= self.floor:
+            return None
+        key = (this, method)
+        if self.room < 1 or key in self.held:
+            return self.enter_call(key, what)
+        self.held[key] = self.thread
+        return key
+
+    def end_call(self, key: Hashable) -> None:
+        """Give back the lock that a call took."""
+        owner = self.held.pop(key)
+        if key in self.contested:
+            self.leave_call(key, owner)
+
+    def enter_unlocked(self, what: str) -> None:
+        """The slow path of a call that takes no lock."""
         if self.fuel < 0:
             self.refuel()
         if self.room < 1:
