@@ -55,7 +55,7 @@ CASES: list[tuple[str, Twin]] = [
 
 
 def _switched() -> list[int]:
-    return [1 if number > 50 else number for number in range(100)]
+    return [number - 50 if number > 50 else number for number in range(100)]
 
 
 def _folded() -> int:

@@ -16,9 +16,18 @@ from vetro.yaql import (
     compile,
     standard_library,
 )
-from vetro.yaql.regex import AFFORDABLE, compile_pattern, find_all, is_guarded, safe_length, search
+from vetro.yaql.regex import (
+    AFFORDABLE,
+    compile_pattern,
+    essence,
+    find_all,
+    is_guarded,
+    safe_length,
+    search,
+)
 from vetro.yaql.regex.analysis import assess
 from vetro.yaql.regex.guarded import compile_program, run
+from vetro.yaql.regex.tree import character_set, character_test, parse
 
 EVIL = [
     "(a+)+$", "(a*)*$", "(a|aa)+$", "(a|a?)+$", "([a-z]+)*$", "(.*a){20}$", "^(([a-z])+.)+[A-Z]$",
@@ -177,3 +186,74 @@ def test_every_door_is_guarded(text: str) -> None:
     """Each operator and function that takes a pattern counts its steps."""
     with pytest.raises(TimeLimitExceeded):
         compile(text).evaluate("a" * 3000 + "!", limits=Limits(regex_steps=1000))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "shorter"),
+    [
+        (".*a.*", "a"),
+        (".*?a.*?", "a"),
+        (".*.*?a.*.*", "a"),
+        ("a.*+", "a"),
+        (".*", ""),
+        (".*a|b.*", "a|b"),
+        (r"a\\.*", r"a\\"),
+        (r"a\.*", r"a\.*"),
+        (r"a\\\.*", r"a\\\.*"),
+        (".*+a", ".*+a"),
+        (".*{a", ".*{a"),
+        ("(.*)a", "(.*)a"),
+        ("[.*", None),
+        ("[a.*]b", "[a.*]b"),
+        ("a.+", "a.+"),
+        ("..*a", "..*a"),
+    ],
+)
+def test_essence(pattern: str, shorter: str | None) -> None:
+    """`.*` at the ends is left out where only the existence of a match is asked for."""
+    if shorter is None:
+        with pytest.raises(ArgumentValueException):
+            compile_pattern(pattern)
+    else:
+        assert essence(compile_pattern(pattern)).pattern == shorter
+
+
+_PIECES = [
+    "a", "b", ".", ".*", ".*?", "\\", "|", "^", "$", "(", ")", "(?=", "(?<=a)", "[^a]", "\\b", "?",
+]  # fmt: skip
+
+
+@seed(20)
+@settings(max_examples=3000, deadline=None)
+@given(
+    st.lists(st.sampled_from(_PIECES), max_size=7).map("".join),
+    st.text("ab\n.", max_size=6),
+    st.sampled_from([0, re.MULTILINE, re.DOTALL, re.VERBOSE]),
+)
+def test_essence_is_found_alike(pattern: str, text: str, flags: int) -> None:
+    """A pattern and its essence are found in the same texts."""
+    try:
+        compiled = re.compile(f".*{pattern}.*", flags)
+    except re.error:
+        return
+    found = essence(compiled).search(text) is not None
+    assert found is (compiled.search(text) is not None)
+
+
+@pytest.mark.parametrize("flags", [0, re.ASCII, re.DOTALL, re.IGNORECASE, re.IGNORECASE | re.ASCII])
+@pytest.mark.parametrize(
+    "pattern",
+    ["a", "é", "€", "[^a]", "[^€]", ".", "[a-fx]", "[^a-f]", "[ÿ-€]", "[€-₯]", r"\d", r"\W",
+     r"[\s_]", r"[^\w-]", "[a-z]", "[À-ÿ]", "ı", "s", "[^k]", "µ"],
+)  # fmt: skip
+def test_character_sets(pattern: str, flags: int) -> None:
+    """The characters that an item is said to match are those that Python's engine matches."""
+    items, _ = parse(pattern, flags)
+    found = character_set(items[0], flags)
+    compiled = re.compile(pattern, flags)
+    test = character_test(items[0], flags)
+    for char in [*map(chr, range(256)), "ı", "İ", "ſ", "μ", "Ÿ", "\u212a", "\u212b", "€", "ẞ", "Ω"]:
+        matches = compiled.match(char) is not None
+        assert test(char) is matches
+        if ord(char) < 256:
+            assert found >> ord(char) & 1 == matches

@@ -128,9 +128,18 @@ def _concatenation(gen: ExpressionCodegen, node: ast.Binary, scope: Scope | None
         )
     if not unknown.kinds & STRING:
         return _new(f"{slot}({gen.rt}, {left.text}, {right.text})")
-    # The known operand is evaluated after the unknown one only if it is a literal.
     if not (left.literal or right.literal):
-        return _new(f"{slot}({gen.rt}, {left.text}, {right.text})", STRING)
+        # Both are evaluated by the test, whatever it says.
+        read_left, bind_left = gen.twice(left)
+        read_right, bind_right = gen.twice(right)
+        result = gen.temporary()
+        return _new(
+            f"(({result} if len({result} := {read_left} + {read_right}) < {_LONG_ENOUGH_TO_COUNT} "
+            f"else y_checked_string({gen.rt}, {result})) "
+            f"if type({bind_left}) is type({bind_right}) is str "
+            f"else {slot}({gen.rt}, {read_left}, {read_right}))",
+            STRING,
+        )
     read, bind = gen.twice(unknown)
     result = gen.temporary()
     both = f"{read} + {right.text}" if unknown is left else f"{left.text} + {read}"

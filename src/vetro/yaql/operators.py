@@ -13,6 +13,7 @@ from itertools import chain
 from typing import Any, cast
 
 from .errors import (
+    ArgumentValueException,
     LimitException,
     NoFunctionRegisteredException,
     NoMatchingFunctionException,
@@ -20,7 +21,7 @@ from .errors import (
 )
 from .evaluation import Evaluation
 from .library import Library
-from .regex import compile_pattern, safe_length, search
+from .regex import compile_pattern, essence, is_found, safe_length
 from .sequences import linked
 from .sites import function_site
 from .values import (
@@ -92,6 +93,9 @@ def is_iterable(rt: Evaluation, kind: int) -> bool:
 
 def add(rt: Evaluation, left: Any, right: Any) -> Any:
     """`+`"""
+    if type(left) is type(right) is str:
+        rt.check_string(len(left) + len(right))
+        return left + right
     left_kind, right_kind = kind_of[type(left)], kind_of[type(right)]
     if left_kind & NUMBER and right_kind & NUMBER:
         return left + right
@@ -252,7 +256,7 @@ def _matching(symbol: str, expected: bool) -> Operator:
         right_kind = kind_of[type(right)]
         if kind_of[type(left)] == STRING and right_kind & (STRING | REGEX):
             pattern = compile_pattern(right) if right_kind == STRING else right
-            return (search(rt, pattern, left) is not None) is expected
+            return is_found(rt, pattern, left) is expected
         return _registered(rt, name, left, right)
 
     return match
@@ -264,33 +268,30 @@ matches_not = _matching("!~", False)
 
 def pattern_site(text: str) -> Callable[[Evaluation], Any]:
     """`regex('pattern')` for one pattern; a malformed one fails when it is called."""
-    compiled: Any = None
-
-    def pattern(rt: Evaluation) -> Any:
-        nonlocal compiled
-        if compiled is None:
-            compiled = compile_pattern(text)
-        return compiled
-
-    return pattern
+    try:
+        compiled = compile_pattern(text)
+    except ArgumentValueException:
+        return lambda _rt: compile_pattern(text)
+    safe_length(compiled)
+    return lambda _rt: compiled
 
 
 def match_site(symbol: str, pattern_text: str) -> Callable[[Evaluation, Any], Any]:
     """`left =~ 'pattern'` for one pattern."""
     general = matches if symbol == "=~" else matches_not
     expected = symbol == "=~"
-    find: Callable[[str], Any] | None = None
-    longest = -1
+    try:
+        pattern = essence(compile_pattern(pattern_text))
+    except ArgumentValueException:
+        return lambda rt, left: general(rt, left, pattern_text)
+    find = pattern.search
+    # Longer texts are paid for by their length.
+    longest = min(safe_length(pattern), 255)
 
     def match(rt: Evaluation, left: Any) -> Any:
-        nonlocal find, longest
-        if type(left) is str and len(left) <= longest and find is not None:
+        if type(left) is str and len(left) <= longest:
             rt.fuel -= 1
             return (find(left) is not None) is expected
-        if find is None and type(left) is str:
-            pattern = compile_pattern(pattern_text)
-            # Longer texts are paid for by their length.
-            find, longest = pattern.search, min(safe_length(pattern), 255)
         return general(rt, left, pattern_text)
 
     return match

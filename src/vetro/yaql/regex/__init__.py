@@ -42,17 +42,40 @@ def compile_pattern(text: str, flags: int = 0) -> re.Pattern[str]:
 
 
 _safe_lengths: dict[re.Pattern[str], int] = {}
+_CHOICE = re.compile(r"[*+?{|]")
+_BEFORE = re.compile(r"(?:\.\*\??(?![*+?{]))+")
+_AFTER = re.compile(r"(?<!\\)((?:\\\\)*)(?:\.\*[?+]?)+\Z")
+
+
+@lru_cache(maxsize=512)
+def essence(pattern: re.Pattern[str]) -> re.Pattern[str]:
+    """A pattern that is found in just the same texts, and sooner.
+
+    `.*` at an end of a pattern matches nothing as well, so it says nothing about whether there is
+    a match, only how far it reaches; at the beginning it makes a search quadratic.
+    """
+    text = pattern.pattern
+    if pattern.flags & re.VERBOSE or ".*" not in text:
+        return pattern
+    before = _BEFORE.match(text)
+    shorter = text[before.end() :] if before is not None else text
+    shorter = _AFTER.sub(r"\1", shorter)
+    return compile_pattern(shorter, pattern.flags) if shorter != text else pattern
 
 
 def safe_length(pattern: re.Pattern[str]) -> int:
     """The longest text that Python's engine may be given with this pattern."""
     length = _safe_lengths.get(pattern)
     if length is None:
-        from .analysis import assess
-
         if len(_safe_lengths) >= 512:
             _safe_lengths.clear()
-        length = assess(pattern.pattern, pattern.flags).longest(AFFORDABLE)
+        if _CHOICE.search(pattern.pattern) is None:
+            # Nothing to try over: one look at each place.
+            length = AFFORDABLE
+        else:
+            from .analysis import assess
+
+            length = assess(pattern.pattern, pattern.flags).longest(AFFORDABLE)
         _safe_lengths[pattern] = length
     return length
 
@@ -71,12 +94,19 @@ def is_guarded(pattern: re.Pattern[str], length: int) -> bool:
 
 def search(rt: Evaluation, pattern: re.Pattern[str], text: str, position: int = 0) -> Match | None:
     """The first match at or after `position`."""
-    rt.charge(1 + len(text) // 256)
+    rt.fuel -= 1 + (len(text) >> 8)
+    if rt.fuel < 0:
+        rt.refuel()
     if len(text) > safe_length(pattern):
         from .guarded import run
 
         return run(rt, _program(pattern.pattern, pattern.flags), pattern, text, position)
     return pattern.search(text, position)
+
+
+def is_found(rt: Evaluation, pattern: re.Pattern[str], text: str) -> bool:
+    """Whether there is a match."""
+    return search(rt, essence(pattern), text) is not None
 
 
 def find_all(rt: Evaluation, pattern: re.Pattern[str], text: str) -> Iterator[Match]:

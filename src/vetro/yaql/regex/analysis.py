@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from .tree import (
@@ -29,13 +28,15 @@ _MANY = 64
 _TOO_DEEP = 60
 
 
-@dataclass(frozen=True, slots=True)
 class Risk:
     """Worst-case cost: `factor * length ** degree`, or exponential."""
 
-    degree: int
-    factor: float
-    exponential: bool
+    __slots__ = ("degree", "exponential", "factor")
+
+    def __init__(self, degree: int, factor: float, exponential: bool) -> None:
+        self.degree = degree
+        self.factor = factor
+        self.exponential = exponential
 
     def steps(self, length: int) -> float:
         """Elementary steps for a text of `length` characters."""
@@ -55,13 +56,15 @@ class Risk:
         return low
 
 
-@dataclass(slots=True)
 class _Cost:
-    undecided: int = 0
-    factor: float = 1.0
-    exponential: bool = False
-    scans: bool = False
-    """Whether something unbounded can be gone over before a failure."""
+    __slots__ = ("exponential", "factor", "scans", "undecided")
+
+    def __init__(self, *, scans: bool = False) -> None:
+        self.undecided = 0
+        self.factor = 1.0
+        self.exponential = False
+        self.scans = scans
+        """Whether something unbounded can be gone over before a failure."""
 
     def add(self, other: _Cost) -> None:
         self.undecided += other.undecided

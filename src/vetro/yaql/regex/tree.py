@@ -5,10 +5,12 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 # The parser has no public name; its trees have been the same since Python 3.11.
 _parser: Any = importlib.import_module("re._parser")
+_compiler: Any = importlib.import_module("re._compiler")
 _constants: Any = importlib.import_module("re._constants")
 
 Item: TypeAlias = tuple[Any, Any]
@@ -29,6 +31,7 @@ def name_of(item: Item) -> str:
     return str(item[0])
 
 
+@lru_cache(maxsize=2)
 def _categories(ascii_only: bool) -> dict[str, Test]:
     if ascii_only:
         digits, words, spaces = (re.compile(text, re.ASCII) for text in (r"\d", r"\w", r"\s"))
@@ -42,29 +45,15 @@ def _categories(ascii_only: bool) -> dict[str, Test]:
     return table
 
 
-_UNICODE = _categories(False)
-_ASCII = _categories(True)
-
-
 def character_test(item: Item, flags: int) -> Test:
     """Whether a character is matched by an item that matches one character."""
-    base = _plain_test(item, flags)
     if not flags & re.IGNORECASE or name_of(item) == "ANY":
-        return base
-    if name_of(item) == "NOT_LITERAL":
-        positive = _folding(_plain_test((_constants.LITERAL, item[1]), flags))
-        return lambda char: not positive(char)
-    if name_of(item) == "IN" and item[1] and str(item[1][0][0]) == "NEGATE":
-        positive = _folding(_plain_test((item[0], item[1][1:]), flags))
-        return lambda char: not positive(char)
-    return _folding(base)
-
-
-def _folding(test: Test) -> Test:
-    def folded(char: str) -> bool:
-        return test(char) or test(char.lower()[:1]) or test(char.upper()[:1])
-
-    return folded
+        return _plain_test(item, flags)
+    # Which letters are the same but for their case is for Python's engine to say.
+    alone = _parser.SubPattern(_parser.State(), [item])
+    letters = 0 if flags & re.ASCII else re.UNICODE
+    match = _compiler.compile(alone, flags & ~re.DEBUG | letters).match
+    return lambda char: match(char) is not None
 
 
 def _plain_test(item: Item, flags: int) -> Test:
@@ -83,7 +72,7 @@ def _plain_test(item: Item, flags: int) -> Test:
         low, high = chr(argument[0]), chr(argument[1])
         return lambda char: low <= char <= high
     if name == "CATEGORY":
-        return (_ASCII if flags & re.ASCII else _UNICODE)[str(argument)]
+        return _categories(bool(flags & re.ASCII))[str(argument)]
     negate = bool(argument) and str(argument[0][0]) == "NEGATE"
     tests = [_plain_test(part, flags) for part in (argument[1:] if negate else argument)]
 
@@ -94,6 +83,7 @@ def _plain_test(item: Item, flags: int) -> Test:
 
 
 _SAMPLES = [chr(code) for code in range(256)]
+_LATIN = (1 << 256) - 1
 # Beyond Latin-1 characters are told apart by category only: a bit each.
 _LETTERS, _DIGITS, _SPACES, _REST = (1 << bit for bit in range(256, 260))
 _OTHERS = _LETTERS | _DIGITS | _SPACES | _REST
@@ -103,15 +93,45 @@ _IN_CATEGORY = {"DIGIT": _DIGITS, "WORD": _LETTERS | _DIGITS, "SPACE": _SPACES}
 
 def character_set(item: Item, flags: int) -> int:
     """The characters an item may match: a bit for each of Latin-1, four for all others."""
-    test = character_test(item, flags)
     found = _others(item, flags)[0]
+    if not flags & re.IGNORECASE:
+        return found | _samples(item, flags)
+    # A few letters fold into others from outside of Latin-1.
+    return found | _LETTERS | _tested(character_test(item, flags))
+
+
+def _tested(test: Test) -> int:
+    found = 0
     for code, char in enumerate(_SAMPLES):
         if test(char):
             found |= 1 << code
-    if flags & re.IGNORECASE:
-        # A few letters fold into others from outside of Latin-1.
-        found |= _LETTERS
     return found
+
+
+def _samples(item: Item, flags: int) -> int:
+    """The bits of Latin-1 that an item matches when case counts."""
+    name, argument = name_of(item), item[1]
+    if name == "LITERAL":
+        return 1 << argument if argument < 256 else 0
+    if name == "NOT_LITERAL":
+        return _LATIN & ~(1 << argument) if argument < 256 else _LATIN
+    if name == "ANY":
+        return _LATIN if flags & re.DOTALL else _LATIN & ~(1 << ord("\n"))
+    if name == "RANGE":
+        low, high = int(argument[0]), min(int(argument[1]), 255)
+        return (1 << high + 1) - (1 << low) if low <= high else 0
+    if name == "CATEGORY":
+        return _category_samples(str(argument), bool(flags & re.ASCII))
+    negate = bool(argument) and str(argument[0][0]) == "NEGATE"
+    found = 0
+    for part in argument[1:] if negate else argument:
+        found |= _samples(part, flags)
+    return _LATIN & ~found if negate else found
+
+
+@lru_cache(maxsize=16)
+def _category_samples(category: str, ascii_only: bool) -> int:
+    return _tested(_categories(ascii_only)[category])
 
 
 def _others(item: Item, flags: int) -> tuple[int, int]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from vetro.yaql.errors import ArgumentValueException
 from vetro.yaql.evaluation import Evaluation
-from vetro.yaql.regex import Match, compile_pattern, find_all, is_guarded, search
+from vetro.yaql.regex import Match, compile_pattern, find_all, is_found, is_guarded, search
 from vetro.yaql.registry import Registry
 from vetro.yaql.signatures import Boolean, Integer, LambdaAny, RegularExpression, Text
 from vetro.yaql.values import preview
@@ -49,23 +49,24 @@ def escape_regex(string: Text) -> str:
 
 @registry.method("matches")
 def matches(rt: Evaluation, regexp: RegularExpression, string: Text) -> bool:
-    return search(rt, regexp, string) is not None
+    return is_found(rt, regexp, string)
 
 
 @registry.method("matches")
 def matches_pattern(rt: Evaluation, string: Text, regexp: Text) -> bool:
-    return search(rt, compile_pattern(regexp), string) is not None
+    return is_found(rt, compile_pattern(regexp), string)
 
 
 @registry.method("matches")
 def matches_regex(rt: Evaluation, string: Text, regexp: RegularExpression) -> bool:
-    return search(rt, regexp, string) is not None
+    return is_found(rt, regexp, string)
 
 
 def _selected(found: Match, selector: Callable[..., Any]) -> Any:
+    values = (found.group(), *found.groups())
     groups = [
         {"value": value, "start": start, "end": end}
-        for value, (start, end) in zip((found.group(), *found.groups()), found.regs, strict=True)
+        for value, (start, end) in zip(values, found.regs)  # noqa: B905 - of one length
     ]
     names = found.re.groupindex
     if not names:

@@ -11,6 +11,7 @@ from vetro.yaql.text import format_template, to_text
 from vetro.yaql.values import collect
 
 registry = Registry()
+_STRINGS = frozenset([str])
 
 
 @registry.method()
@@ -94,8 +95,11 @@ def join_sequence(rt: Evaluation, sequence: Items, separator: Text) -> str:
 
 
 def _joined(rt: Evaluation, separator: str, sequence: Iterable[Any]) -> str:
-    parts = [item if type(item) is str else to_text(rt, item) for item in collect(sequence, rt)]
-    rt.check_string(sum(map(len, parts)) + len(separator) * len(parts))
+    parts = collect(sequence, rt)
+    if not _STRINGS.issuperset(map(type, parts)):
+        parts = [item if type(item) is str else to_text(rt, item) for item in parts]
+    length = sum(map(len, parts)) + len(separator) * len(parts)
+    rt.check_string(length)
     return separator.join(parts)
 
 
