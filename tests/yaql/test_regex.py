@@ -11,11 +11,16 @@ from hypothesis import strategies as st
 from vetro.yaql import (
     ArgumentValueException,
     Evaluation,
+    Expression,
     Limits,
+    MemoryQuotaExceededException,
     TimeLimitExceeded,
     compile,
+    operators,
+    regex,
     standard_library,
 )
+from vetro.yaql import parse as parse_expression
 from vetro.yaql.regex import (
     AFFORDABLE,
     compile_pattern,
@@ -257,3 +262,45 @@ def test_character_sets(pattern: str, flags: int) -> None:
         assert test(char) is matches
         if ord(char) < 256:
             assert found >> ord(char) & 1 == matches
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "regex('(?P<n>[a-z])([0-9])?').search($, [$.value, $n.start, $2.end, $3.value, $3.start])",
+        "regex('[a-z]([0-9])?').searchAll($, $2.value)",
+        "regex('([0-9])').split($)",
+        "regex('([0-9])').split($, 1)",
+        "regex('[0-9]').replace($, '#')",
+        "regex('[0-9]').replace($, '#', 1)",
+        "regex('[0-9]').replace($, '#', -1)",
+        "regex('([0-9])').replace($, '<\\\\1>', 1)",
+        "regex('[0-9]').replaceBy($, $.value * 3)",
+        "regex('[0-9]').replaceBy($, $.value * 3, 1)",
+        "regex('x*').replaceBy($, str($.start))",
+        "regex('x*').replace($, '-')",
+        "regex('.*b.*').matches($)",
+        "$ =~ '.*b.*'",
+        "$ !~ `b\\.*`",
+        "$.matches('^a.*')",
+    ],
+)
+def test_either_matcher(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A function of patterns gives the same result whichever matcher does the work."""
+    subjects = ["", "a1b2c", "xxb.3", "no", "a\nb"]
+    expected = [compile(text).evaluate(subject) for subject in subjects]
+    monkeypatch.setattr(regex, "safe_length", lambda _pattern: -1)
+    monkeypatch.setattr(operators, "safe_length", lambda _pattern: -1)
+    guarded = Expression(text, parse_expression(text), standard_library())
+    assert [guarded.evaluate(subject) for subject in subjects] == expected
+
+
+def test_replacements_within_limits() -> None:
+    """The size of a result counts, not what it would be if nothing were taken out."""
+    limits = Limits(string_length=100)
+    for text in ("regex(a).replaceBy($, b)", "regex(a).replace($, `\\g<0>`)"):
+        assert len(compile(text).evaluate("a" * 90, limits=limits)) == 90
+    with pytest.raises(MemoryQuotaExceededException):
+        compile("regex(a).replaceBy($, 'bb')").evaluate("a" * 90, limits=limits)
+    with pytest.raises(MemoryQuotaExceededException):
+        compile("regex(a).replaceBy($, 'bb', 11)").evaluate("a" * 90, limits=limits)

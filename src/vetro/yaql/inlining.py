@@ -283,10 +283,7 @@ def _format(gen: ExpressionCodegen, node: ast.Call, arguments: Arguments) -> Cod
             steps.append(f"{name} := {code.text}")
         if not code.literal:
             # Long texts and large numbers are counted by the function, others are written by it.
-            tests.append(
-                f"(type({name}) is str and len({name}) < {_SHORT} "
-                f"or type({name}) is int and -0xffffffff < {name} < 0xffffffff)"
-            )
+            tests.append(_is_short(name, code.kinds))
         elif code.kinds != INTEGER:
             return None
         shown.append(f"{{{name}}}")
@@ -304,6 +301,16 @@ def _format(gen: ExpressionCodegen, node: ast.Call, arguments: Arguments) -> Cod
     if tests:
         choice += f" if {' and '.join(tests)} else {slot}({gen.rt}, {', '.join(passed)})"
     return Code(f"({', '.join(steps)}, {choice})[-1]" if steps else f"({choice})", STRING)
+
+
+def _is_short(name: str, kinds: int) -> str:
+    text = f"len({name}) < {_SHORT}"
+    number = f"-0xffffffff < {name} < 0xffffffff"
+    if kinds == STRING:
+        return text
+    if kinds == INTEGER:
+        return number
+    return f"(type({name}) is str and {text} or type({name}) is int and {number})"
 
 
 def _quoted(text: str) -> str:

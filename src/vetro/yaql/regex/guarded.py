@@ -82,6 +82,9 @@ class GuardedMatch:
     def end(self, group: int | str = 0) -> int:
         return self._saved[2 * self._number(group) + 1]
 
+    def span(self) -> tuple[int, int]:
+        return self.start(), self.end()
+
     def group(self, group: int | str = 0) -> str | None:
         start, end = self.start(group), self.end(group)
         return None if start < 0 or end < 0 else self.string[start:end]

@@ -124,19 +124,32 @@ def _substituted(
     replacement: Callable[[Match], str],
     count: int,
 ) -> str:
-    parts: list[str] = []
-    at = size = 0
-    for number, found in enumerate(find_all(rt, regexp, string)):
-        if count and number >= count:
-            break
+    grown = 0
+
+    def counted(found: Match) -> str:
+        nonlocal grown
         text = replacement(found)
-        parts += (string[at : found.start()], text)
-        size += len(text) + found.start() - at
-        rt.check_string(size)
-        at = found.end()
-    parts.append(string[at:])
-    rt.check_string(size + len(parts[-1]))
-    return "".join(parts)
+        start, end = found.span()
+        rt.charge(1)
+        rt.check_string(start + grown + len(text))
+        grown += len(text) - (end - start)
+        return text
+
+    if is_guarded(regexp, len(string)):
+        parts: list[str] = []
+        at = 0
+        for number, found in enumerate(find_all(rt, regexp, string)):
+            if count and number >= count:
+                break
+            parts += (string[at : found.start()], counted(found))
+            at = found.end()
+        parts.append(string[at:])
+        result = "".join(parts)
+    else:
+        rt.charge(1 + len(string) // 256)
+        result = regexp.sub(counted, string, count)
+    rt.check_string(len(result))
+    return result
 
 
 @registry.method("replace")
@@ -147,7 +160,7 @@ def replace(
         longest = len(string) + (len(string) + 1) * len(repl)
         if longest <= min(rt.max_string, _WITHOUT_COUNTING) and not is_guarded(regexp, len(string)):
             rt.charge(1 + len(string) // 256)
-            return regexp.sub(repl, string, max(count, 0))
+            return regexp.sub(repl, string, count)
         return _substituted(rt, regexp, string, lambda found: repl, count)
 
     def expanded(found: Match) -> str:
