@@ -15,7 +15,9 @@ from vetro.yaql import (
     DepthLimitExceeded,
     Evaluation,
     FrozenDict,
+    Limits,
     Memorized,
+    MemoryQuotaExceededException,
     collect,
     declare_final,
     equal,
@@ -109,6 +111,28 @@ def test_cycles_end(evaluation: Evaluation) -> None:
             with pytest.raises(DepthLimitExceeded):
                 function(value, evaluation)
         assert len(preview(value)) <= 60
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [{"a": 1, "b": "x"}, {"c": [1]}, {}],
+        [{str(number): "x" * number for number in range(20)}] * 3,
+        [{"a": {"b": {"c": [{"d": 1}]}}}, {"a": None, "b": True, "c": 1.5}],
+    ],
+)
+def test_plain_rows(rows: list[dict[str, Any]]) -> None:
+    """Lists of mappings become lists of dicts of their own, and their texts are counted."""
+    for value in (rows, finalize(rows, Evaluation(standard_library()))):
+        made = to_plain(value, Evaluation(standard_library()))
+        assert made == rows
+        assert all(type(row) is dict for row in made)
+        made[0]["new"] = 1
+        assert "new" not in rows[0]
+    with pytest.raises(MemoryQuotaExceededException):
+        to_plain(
+            [*rows, {"long": "y" * 5000}], Evaluation(standard_library(), Limits(memory_bytes=5000))
+        )
 
 
 def test_frozen_dict() -> None:

@@ -225,6 +225,21 @@ def _substring(
     return Code(f"({', '.join(steps)})[-1]" if len(steps) > 1 else f"({steps[0]})", STRING | HOST)
 
 
+def _join(
+    gen: ExpressionCodegen, target: Code, node: ast.MethodCall, arguments: Arguments
+) -> Code | None:
+    codes = arguments.codes
+    if target.literal or len(codes) != 1 or not codes[0].literal or codes[0].kinds != STRING:
+        return None
+    read, bind = gen.twice(target)
+    slot = gen.slot("method", ("join", ("",), ()), node)
+    return Code(
+        f"(y_joined({gen.rt}, {codes[0].text}, {read}) if type({bind}) in y_JOINABLE "
+        f"else {slot}({gen.rt}, {read}, None, {codes[0].text}))",
+        STRING | HOST,
+    )
+
+
 def _matches(
     gen: ExpressionCodegen, target: Code, node: ast.MethodCall, arguments: Arguments
 ) -> Code | None:
@@ -340,6 +355,7 @@ _METHODS: dict[str, _Method] = {
     "endsWith": _text_method("{0}.endswith(({1},))", 1, 4, BOOLEAN, counted=False),
     "indexOf": _text_method("{0}.find({1})", 1, 1, INTEGER, counted=True),
     "split": _text_method("{0}.split({1})", 0, 1, LIST, counted=True),
+    "join": _join,
     "replace": _replace,
     "matches": _matches,
     "substring": _substring,

@@ -18,6 +18,7 @@ from typing import Any
 from . import operators, runtime
 from .library import Library
 from .sites import function_site, method_site, operator_site
+from .text import joined
 from .values import (
     FINAL_TYPES,
     LIST_TYPES,
@@ -49,6 +50,8 @@ PRELUDE: dict[str, Any] = {
     "y_SCALARS": SCALAR_TYPES,
     "y_NUMBERS": NUMBER_TYPES,
     "y_SIZED": SIZED_TYPES,
+    "y_JOINABLE": frozenset([tuple, list, map, filter]),
+    "y_joined": joined,
     "y_FINAL": FINAL_TYPES,
     "y_finalize": finalize,
     "y_key": hashable,

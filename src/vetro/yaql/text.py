@@ -7,9 +7,9 @@ Nothing here calls a method of a host value: the host says how its values look t
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from .errors import FormatException, NoSuchKey
 from .evaluation import Evaluation
@@ -21,11 +21,13 @@ from .values import (
     INTEGER,
     KIND_NAMES,
     LIST,
+    LIST_TYPES,
     MAPPING,
     NULL,
     SET,
     STRING,
     TIMESPAN,
+    collect,
     kind_of,
 )
 
@@ -115,6 +117,19 @@ def _write_items(rt: Evaluation, items: Sequence[Any], parts: list[str], depth: 
         _write(rt, item, parts, depth + 1)
 
 
+def joined(rt: Evaluation, separator: str, sequence: Iterable[Any]) -> str:
+    """The elements of a sequence as text, the separator between each two."""
+    parts: Sequence[Any] = (
+        cast("Sequence[Any]", sequence) if type(sequence) in LIST_TYPES else collect(sequence, rt)
+    )
+    rt.charge(len(parts))
+    if not _STRINGS.issuperset(map(type, parts)):
+        parts = [item if type(item) is str else to_text(rt, item) for item in parts]
+    rt.check_string(sum(map(len, parts)) + len(separator) * len(parts))
+    return separator.join(parts)
+
+
+_STRINGS = frozenset([str])
 _PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 _SPECIFICATION = re.compile(
     r"(?:.?[<>=^])?[-+ ]?z?#?0?(?P<width>\d*)[_,]?(?:\.(?P<precision>\d+))?[bcdeEfFgGnosxX%]?\Z",

@@ -447,11 +447,33 @@ def _to_plain(value: Any, evaluation: Evaluation, depth: int) -> Any:
         evaluation.account(8 * len(result) + 56)
         depth += 1
         if len(classes) == 1 and not classes.isdisjoint(MAPPING_TYPES):
-            return [_plain_mapping(item, evaluation, depth) for item in result]
+            return _plain_rows(result, evaluation, depth)
         return [_to_plain(item, evaluation, depth) for item in result]
     if kind == MAPPING:
         return _plain_mapping(value, evaluation, depth)
     return value
+
+
+def _plain_rows(
+    rows: list[Mapping[Any, Any]], evaluation: Evaluation, depth: int
+) -> list[dict[Any, Any]]:
+    """Each of many mappings; most are small and hold plain values."""
+    made: list[dict[Any, Any]] = []
+    for row in rows:
+        if len(row) <= _FEW and depth <= _MAX_DEPTH:
+            size = 64 * len(row) + 64
+            for item in row.values():
+                cls = type(item)  # pyright: ignore[reportUnknownVariableType]
+                if cls is str:
+                    size += len(item)
+                elif cls not in _SMALL:
+                    break
+            else:
+                evaluation.account(size)
+                made.append({**row})
+                continue
+        made.append(_plain_mapping(row, evaluation, depth))
+    return made
 
 
 def _plain_mapping(value: Mapping[Any, Any], evaluation: Evaluation, depth: int) -> dict[Any, Any]:
@@ -472,6 +494,7 @@ def _plain_mapping(value: Mapping[Any, Any], evaluation: Evaluation, depth: int)
 
 
 _SMALL = frozenset([type(None), bool, int, float])
+_FEW = 8
 
 
 def _characters(values: Iterable[Any], classes: set[type]) -> int:

@@ -1,17 +1,14 @@
 """Strings (yaql.md sections 6 and 7)."""
 
 import string as characters_of
-from collections.abc import Iterable
 from typing import Any
 
 from vetro.yaql.evaluation import Evaluation
 from vetro.yaql.registry import Registry
 from vetro.yaql.signatures import Boolean, Dictionary, Integer, Items, Text
-from vetro.yaql.text import format_template, to_text
-from vetro.yaql.values import collect
+from vetro.yaql.text import format_template, joined, to_text
 
 registry = Registry()
-_STRINGS = frozenset([str])
 
 
 @registry.method()
@@ -86,21 +83,12 @@ def right_split(
 
 @registry.method("join")
 def join_with(rt: Evaluation, separator: Text, sequence: Items) -> str:
-    return _joined(rt, separator, sequence)
+    return joined(rt, separator, sequence)
 
 
 @registry.method_legacy_both("join")
 def join_sequence(rt: Evaluation, sequence: Items, separator: Text) -> str:
-    return _joined(rt, separator, sequence)
-
-
-def _joined(rt: Evaluation, separator: str, sequence: Iterable[Any]) -> str:
-    parts = collect(sequence, rt)
-    if not _STRINGS.issuperset(map(type, parts)):
-        parts = [item if type(item) is str else to_text(rt, item) for item in parts]
-    length = sum(map(len, parts)) + len(separator) * len(parts)
-    rt.check_string(length)
-    return separator.join(parts)
+    return joined(rt, separator, sequence)
 
 
 @registry.function("str")
