@@ -152,6 +152,8 @@ class Machines:
     subnet: str
     image: str
     network_uuid: str
+    # Image files by uuid that are not the usual one.
+    files: dict[str, Path]
     applied: int = 0
     nics: list[dict[str, Any]] = field(default_factory=list)
 
@@ -214,8 +216,10 @@ async def open_machines(
     async def describe(wanted: str) -> dict[str, Any] | None:
         return {"uuid": wanted, "type": "vm"} if wanted in (uuid, OTHER_IMAGE) else None
 
-    async def fetch(_uuid: str, path: Path) -> None:
-        os.link(image, path)
+    files: dict[str, Path] = {}
+
+    async def fetch(wanted: str, path: Path) -> None:
+        os.link(files.get(wanted, image), path)
 
     images = ImageStore(
         directory / "images", describe=describe, fetch=fetch, id_base=None, vm_group=QEMU_UID
@@ -227,7 +231,9 @@ async def open_machines(
     hypervisor = QemuHypervisor(directory / "qemu", store, images, prefix=prefix)
     driver = ManagedDriver(hypervisor, store, images, dict)
     await driver.open()
-    return Machines(driver, hypervisor, store, images, network, prefix, subnet, uuid, network_uuid)
+    return Machines(
+        driver, hypervisor, store, images, network, prefix, subnet, uuid, network_uuid, files
+    )
 
 
 @contextlib.contextmanager
@@ -302,5 +308,8 @@ async def machines(
 def vm_kit() -> SimpleNamespace:
     """The functions above: test modules cannot import this one."""
     return SimpleNamespace(
-        open_machines=open_machines, traces=vm_traces, know_the_host=know_the_host
+        open_machines=open_machines,
+        traces=vm_traces,
+        know_the_host=know_the_host,
+        other_image=OTHER_IMAGE,
     )

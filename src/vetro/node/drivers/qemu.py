@@ -593,6 +593,23 @@ class QemuHypervisor(BasicHypervisor):
         connection = await self.connection()
         return await connection.screenshot(vm["uuid"])
 
+    async def export(
+        self,
+        vm: Vm,
+        target: Path,
+        *,
+        compression: str,
+        incremental: bool,
+        max_origin_depth: int,
+    ) -> dict[str, Any]:
+        """The disk of the VM's image as it is now, with the image's kernel; other disks are left out."""
+        disk = next(one for one in vm["disks"] if one.get("image_uuid"))
+        uuid = str(disk["image_uuid"])
+        image = vm_images.load(self._images.directory / uuid, uuid)
+        path = qemu_disks.file_of(self._store.path(vm["uuid"]), disk)
+        await vm_images.export(path, image, target, compression)
+        return {"type": "vm", "os": "linux"}
+
     # Moving
 
     async def migrate_live(self, vm: Vm, action: str, params: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,99 @@
+"""Real virtual machines and their images: one that boots by itself, and one made of a VM."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.root
+
+# cld; ds = 0; si = text; dx = COM1; until the byte is zero: lodsb, out %al,(%dx); then hlt for ever
+_SAYS = bytes.fromhex("fc31c08ed8be167cbaf803ac84c07403eeebf8f4ebfd")
+MANIFEST = {
+    "uuid": "dddddddd-0000-4000-8000-000000000001",
+    "owner": "aaaaaaaa-0000-4000-8000-000000000001",
+    "name": "made", "version": "1",
+}  # fmt: skip
+
+
+def guest() -> Any:
+    """How the other tests look into a guest: test modules cannot import each other by name."""
+    name = "qemu_guest_access"
+    if name not in sys.modules:
+        path = Path(__file__).with_name("test_qemu_machines.py")
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec is not None
+        assert spec.loader is not None
+        sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[name])
+    return sys.modules[name]
+
+
+def bootable(directory: Path) -> Path:
+    """A disk whose boot sector says a word on the serial line."""
+    raw, disk = directory / "boot.raw", directory / "boot.qcow2"
+    sector = (_SAYS + b"started from the disk\r\n\0").ljust(510, b"\0") + b"\x55\xaa"
+    raw.write_bytes(sector.ljust(1 << 20, b"\0"))
+    subprocess.run(
+        ["qemu-img", "convert", "-f", "raw", "-O", "qcow2", str(raw), str(disk)], check=True
+    )
+    return disk
+
+
+async def test_a_disk_that_boots_by_itself(
+    machines: Any, vm_kit: SimpleNamespace, tmp_path: Path
+) -> None:
+    """A qcow2 image without a kernel beside it starts from its boot sector, on every bus."""
+    image = vm_kit.other_image
+    machines.files[image] = bootable(tmp_path)
+    for model in ("virtio", "sata"):
+        vm = await machines.create(
+            [], image_uuid=image, ram=64, disks=[{"image_uuid": image, "model": model, "size": 64}]
+        )
+        log = machines.store.path(vm["uuid"]) / "console.log"
+
+        async def said(file: Path = log) -> bool:
+            return b"started from the disk" in file.read_bytes()
+
+        await guest().until(said, seconds=90)
+        # It hears no power button: it is ended when the time is over.
+        stopped = await machines.driver.stop(vm["uuid"], timeout=0.1)
+        assert stopped["state"] == "stopped"
+
+
+async def test_an_image_of_a_vm_starts_as_it_was_left(
+    machines: Any, vm_kit: SimpleNamespace, kit: SimpleNamespace, tmp_path: Path
+) -> None:
+    """The prepared disk with its kernel becomes an image; the VM itself is as before."""
+    vm = await machines.create([], autoboot=False, owner_uuid=MANIFEST["owner"])
+    uuid = vm["uuid"]
+    async with kit.node_over(machines.driver, machines.images, tmp_path) as node:
+        await node.good(
+            "machine_create_image", uuid=uuid, manifest=MANIFEST, compression="gzip",
+            incremental=True, prepare_image_script="echo prepared > /www/state; sync",
+        )  # fmt: skip
+        ((manifest, packed),) = node.published
+    assert (manifest["type"], manifest["size"]) == ("vm", len(packed))
+    # It stands alone.
+    assert "origin" not in manifest
+    after = await machines.driver.load(uuid)
+    assert (after["state"], after["snapshots"]) == ("stopped", [])
+    assert list((tmp_path / "scratch").iterdir()) == []
+
+    file = tmp_path / "made.tar.gz"
+    await asyncio.to_thread(file.write_bytes, packed)
+    with tarfile.open(file, "r:gz") as tar:
+        assert tar.getnames() == ["disk.qcow2", "kernel", "initrd", "boot.json"]
+    image = vm_kit.other_image
+    machines.files[image] = file
+    nic = await machines.nic(5)
+    await machines.create([nic], image_uuid=image)
+    assert await guest().page(nic["ip"], "/state") == "prepared\n"
