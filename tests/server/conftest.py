@@ -31,18 +31,25 @@ class Installation:
     """A ``vetro up`` in a directory, and the command line client for it."""
 
     def __init__(
-        self, directory: Path, *, driver: str = "lxc", net: int = 77, **environ: str
+        self,
+        directory: Path,
+        *,
+        driver: str = "lxc",
+        net: int = 77,
+        host: str = "127.0.0.1",
+        **environ: str,
     ) -> None:
         self.directory = directory
         self.driver = driver
         self.port = free_port()
-        self.url = f"http://127.0.0.1:{self.port}"
+        self.url = f"http://{host}:{self.port}"
         self.prefix = f"v{self.port % 4096:03x}"
         self.process: subprocess.Popen[bytes] | None = None
         self.environ = {
             **os.environ,
             "VETRO_DATA_DIR": str(directory),
             "VETRO_URL": self.url,
+            "VETRO_HOST": host,
             "XDG_STATE_HOME": str(directory / "client"),
             # Apart from every other Vetro on this machine.
             "VETRO_NODE_PREFIX": self.prefix,
@@ -191,7 +198,7 @@ def vetro(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
 
 @pytest.fixture
 def install(tmp_path: Path) -> Iterator[Callable[..., Installation]]:
-    """Starts more installations: ``install(name, driver=…, net=…, VETRO_…=…)``; stopped at the end."""
+    """Starts more installations: ``install(name, driver=…, net=…, host=…, VETRO_…=…)``; ended after."""
     with ExitStack() as stack:
 
         def start(name: str, **options: Any) -> Installation:

@@ -65,7 +65,7 @@ def server_show(uuid: str) -> None:
 
 def find_server(connection: Connection, wanted: str) -> dict[str, Any]:
     """The compute node with this uuid or host name."""
-    rows = list_servers(connection, "")
+    rows = list_servers(connection)
     found = [row for row in rows if wanted in (row["uuid"], row.get("hostname"))]
     if len(found) == 1:
         return found[0]

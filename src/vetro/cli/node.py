@@ -19,6 +19,14 @@ from vetro.cli.output import fail
 @click.option("--prefix", help="First letters of every interface this agent makes [vt].")
 @click.option("--data-dir", help="Where instances and images are kept.")
 @click.option("--driver", help="How instances are run: lxc, qemu, lxc+qemu, process or simulated.")
+@click.option("--server-uuid", help="This node's uuid [the machine's own].")
+@click.option("--pull", is_flag=True, default=None, help="Ask for tasks: for nodes behind NAT.")
+@click.option(
+    "--allow-privileged",
+    is_flag=True,
+    default=None,
+    help="Let operators make containers with the machine's own root.",
+)
 @click.option("--config", "config", type=click.Path(path_type=Path), help="A vetro.toml.")
 @click.pass_context
 def node(
@@ -32,6 +40,9 @@ def node(
     prefix: str | None,
     data_dir: str | None,
     driver: str | None,
+    server_uuid: str | None,
+    pull: bool | None,
+    allow_privileged: bool | None,
     config: Path | None,
 ) -> None:
     """Run this machine's node agent: it takes instances from a compute service elsewhere."""
@@ -51,6 +62,9 @@ def node(
                 "node.mailbox_url": mailbox_url,
                 "node.prefix": prefix,
                 "node.driver": driver,
+                "node.server_uuid": server_uuid,
+                "node.pull": pull,
+                "node.allow_privileged": allow_privileged,
             },
             config_file=config,
         )

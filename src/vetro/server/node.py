@@ -7,11 +7,12 @@ import os
 import shutil
 import signal
 from pathlib import Path
+from typing import Any
 
 from vetro.node import NodeAgent, NodeError, NodeSettings
 from vetro.server import data_directory
 from vetro.server.errors import StartError
-from vetro.server.settings import Settings
+from vetro.server.settings import NodeSection, Settings
 
 
 def choose_driver(wanted: str) -> tuple[str, str]:
@@ -34,6 +35,27 @@ def guest_archive(directory: Path) -> Path:
     return target
 
 
+def node_settings(section: NodeSection, **known: Any) -> NodeSettings:
+    """What an agent is told: the section ``node``, and what its process ``known`` to itself.
+
+    Errors: ``ConfigurationError``.
+    """
+    return NodeSettings(
+        listen_host=section.listen_host,
+        port=section.port,
+        admin_ip=section.admin_ip,
+        prefix=section.prefix,
+        server_uuid=section.server_uuid,
+        pull=section.pull,
+        allow_privileged=section.allow_privileged,
+        pool_kind=section.pool,
+        pool_source=section.pool_source,
+        image_keep_seconds=section.image_keep_days * 86400,
+        task_log_dir=Path(section.task_log_dir) if section.task_log_dir else None,
+        **known,
+    )
+
+
 def run_node(settings: Settings) -> int:
     """Run the node agent until a signal; the exit code. Errors: ``StartError``.
 
@@ -51,15 +73,12 @@ def run_node(settings: Settings) -> int:
         print(f"  instances {driver}: {reason}", flush=True)
         try:
             agent = NodeAgent(
-                NodeSettings(
+                node_settings(
+                    settings.node,
                     compute_url=settings.node.compute_url,
                     data_dir=directory / "node",
                     node_key=settings.node.key or data_directory.secret(directory / "node-key"),
                     driver=driver,
-                    listen_host=settings.node.listen_host,
-                    port=settings.node.port,
-                    admin_ip=settings.node.admin_ip,
-                    prefix=settings.node.prefix,
                     guest_archive=guest_archive(directory / "node"),
                     mailbox_url=settings.node.mailbox_url,
                 )

@@ -65,7 +65,8 @@ class IdentitySection:
 class NodeSection:
     """The node agent: the local one of ``vetro up``, or ``vetro node`` on a machine of its own.
 
-    ``enabled`` is for ``vetro up`` only; ``compute_url`` and what follows for ``vetro node`` only.
+    ``enabled`` is for ``vetro up`` only; ``compute_url``, ``key`` and ``mailbox_url`` for ``vetro node``.
+    What the others mean is said in docs/compute/node.md.
     """
 
     driver: str = ""
@@ -77,6 +78,13 @@ class NodeSection:
     port: int = 0
     admin_ip: str = ""
     mailbox_url: str = ""
+    server_uuid: str = ""
+    pull: bool = False
+    allow_privileged: bool = False
+    pool: str = "auto"
+    pool_source: str = ""
+    image_keep_days: float = 14.0
+    task_log_dir: str = ""
 
 
 @dataclass(frozen=True)

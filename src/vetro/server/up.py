@@ -20,7 +20,7 @@ from vetro.engine import EnginePool, EngineSettings
 from vetro.server import data_directory
 from vetro.server.errors import StartError
 from vetro.server.listeners import listen, port_of
-from vetro.server.node import choose_driver, guest_archive
+from vetro.server.node import choose_driver, guest_archive, node_settings
 from vetro.server.settings import Settings
 
 __all__ = ["StartError", "run_up"]
@@ -44,7 +44,9 @@ def run_up(settings: Settings) -> int:
         if driver not in ("process", "simulated"):
             # Guests reach the node at the external network's first address, and only /agents there.
             gateway = str(ipaddress.IPv4Network(settings.network.external_cidr)[1])
-            guests = sockets.enter_context(listen(gateway, port, before_address_exists=True))
+            if settings.server.host not in ("0.0.0.0", "::"):  # noqa: S104
+                guests = sockets.enter_context(listen(gateway, port, before_address_exists=True))
+            # Otherwise the main socket has that address already.
             mailbox_url = f"http://{gateway}:{port}"
         elif settings.server.host not in ("127.0.0.1", "0.0.0.0", "localhost"):  # noqa: S104
             mailbox_url = f"http://{settings.server.host}:{port}"
@@ -297,16 +299,16 @@ class _Up:
         print(f"  instances {self.driver}: {self.reason}", flush=True)
 
     async def _node(self, port: int) -> None:
-        from vetro.node import NodeAgent, NodeSettings
+        from vetro.node import NodeAgent
 
         directory = self.settings.data_dir
         agent = NodeAgent(
-            NodeSettings(
+            node_settings(
+                self.settings.node,
                 compute_url=f"http://{_reachable(self.settings.server.host)}:{port}/compute",
                 data_dir=directory / "node",
                 node_key=data_directory.secret(directory / "node-key"),
                 driver=self.driver,
-                prefix=self.settings.node.prefix,
                 guest_archive=await asyncio.to_thread(guest_archive, directory),
                 mailbox_url=self.engine.mailbox_url,
             )
