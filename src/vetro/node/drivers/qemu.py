@@ -12,17 +12,13 @@ found out meanwhile, and the first VM waits for that.
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
 import json
 import os
 import secrets
 import shutil
-import signal as signals
-import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -31,13 +27,15 @@ import structlog
 from vetro.node import vm_images
 from vetro.node.drivers import qemu_accel, qemu_disks, qemu_domain, qemu_seed
 from vetro.node.drivers.basic import BasicHypervisor
-from vetro.node.drivers.followed import FollowedProcess, processes_by_pid, started_at
+from vetro.node.drivers.followed import FollowedProcess, started_at
 from vetro.node.drivers.lxc import host_resolvers
 from vetro.node.drivers.protocol import Changed, DiskUse, ExecResult, RunState
 from vetro.node.drivers.qemu_daemon import QEMU_UID, LibvirtDaemon, check_installed
+from vetro.node.drivers.qemu_inside import Inside
 from vetro.node.drivers.qemu_libvirt import Libvirt
-from vetro.node.drivers.qemu_migration import Receiver, Sender
-from vetro.node.errors import DriverError, NodeError, not_implemented, not_running
+from vetro.node.drivers.qemu_moves import Moves
+from vetro.node.drivers.qemu_processes import VmProcesses
+from vetro.node.errors import DriverError, NodeError, not_implemented
 from vetro.node.files import remove_tree
 from vetro.node.image_store import ImageStore
 from vetro.node.instance_files import address_of
@@ -49,22 +47,9 @@ log = structlog.get_logger(__name__)
 
 # A guest that is still starting does not hear its power button: it is pressed again.
 _PRESS_SECONDS = 3.0
-_EXEC_POLL_SECONDS = 0.05
-_AGENT_POLL_SECONDS = 0.25
-_BOOT_SECONDS = 120.0
 _NOTICE_POLL_SECONDS = 0.01
 # What a running domain cannot change: it is started again.
 _NEEDS_RESTART = ("ram", "vcpus", "disks", "nics")
-# machine_info: type → what QEMU's monitor is asked.
-_QUERIES = {
-    "block": "query-block",
-    "blockstats": "query-blockstats",
-    "cpus": "query-cpus-fast",
-    "version": "query-version",
-    "chardev": "query-chardev",
-    "pci": "query-pci",
-    "kvm": "query-kvm",
-}
 
 
 class QemuHypervisor(BasicHypervisor):
@@ -99,30 +84,23 @@ class QemuHypervisor(BasicHypervisor):
         self.accelerator = "tcg"
         self._ready: asyncio.Task[None] | None = None
         self._bringing_up = asyncio.Lock()
-        self._running: dict[str, FollowedProcess] = {}
         self._starting: set[str] = set()
         self._stopping: set[str] = set()
-        self._ended: Changed = lambda _uuid: None
-        self._receivers: dict[str, Receiver] = {}
+        self._processes = VmProcesses(self.daemon)
+        self._inside = Inside(store, self.connection, self._processes)
+        self._moves = Moves(store, self.daemon, self, prefix=prefix, vnc_host=vnc_host)
 
     # The daemon
 
     async def open(self, vms: Sequence[Vm], ended: Changed) -> None:
         """Check what is installed, follow the VMs that run, bring the daemon up meanwhile."""
         check_installed()
-        self._ended = ended
+        self._processes.ended = ended
         known = {vm["uuid"] for vm in vms}
         for uuid in known:
-            self._follow(uuid)
-        await self._end_orphans(known)
+            self._processes.follow(uuid)
+        await self._processes.end_orphans(known)
         self._ready = asyncio.create_task(self._bring_up(), name="libvirt")
-
-    async def _end_orphans(self, known: set[str]) -> None:
-        """VMs of a data directory that was emptied while they ran, or half made."""
-        pids = self.daemon.directory / "run/qemu"
-        for path in list(pids.glob("*.pid")) if pids.is_dir() else []:
-            if path.stem not in known:
-                await self._end_process(path.stem)
 
     async def _bring_up(self) -> None:
         try:
@@ -153,51 +131,11 @@ class QemuHypervisor(BasicHypervisor):
             with contextlib.suppress(NodeError):
                 await self._ready
             self._ready = None
-        for receiver in self._receivers.values():
-            await receiver.close()
-        self._receivers.clear()
-        for process in self._running.values():
-            process.close()
-        self._running.clear()
+        await self._moves.close()
+        self._processes.close()
         await self.libvirt.close()
         await self.daemon.stop()
         self.libvirt.shut()
-
-    # Which process a VM is
-
-    def _is_it(self, uuid: str, argv: list[str]) -> bool:
-        return any(word.startswith(f"guest={uuid},") for word in argv)
-
-    def _follow(self, uuid: str) -> FollowedProcess | None:
-        known = self._running.get(uuid)
-        if known is not None and known.running:
-            return known
-        try:
-            pid = int(self.daemon.pid_file(uuid).read_text())
-        except (FileNotFoundError, ValueError):
-            return None
-        found = FollowedProcess.attach(pid, partial(self._is_it, uuid), partial(self._on_end, uuid))
-        if found is not None:
-            self._running[uuid] = found
-        return found
-
-    def _on_end(self, uuid: str) -> None:
-        self._running.pop(uuid, None)
-        self._ended(uuid)
-
-    async def _end_process(self, uuid: str) -> None:
-        """End QEMU whatever libvirt thinks of it."""
-        process = self._follow(uuid)
-        if process is None:
-            for pid, argv in await asyncio.to_thread(processes_by_pid):
-                if self._is_it(uuid, argv) and self.daemon.is_of(pid):
-                    process = FollowedProcess.attach(pid, partial(self._is_it, uuid), lambda: None)
-        if process is None:
-            return
-        process.signal(signals.SIGKILL)
-        if not await process.wait(10):
-            process.close()
-            raise DriverError(f"VM {uuid}: process {process.pid} does not end")
 
     async def _forgotten(self, uuid: str) -> None:
         """Wait until libvirt has noticed an end: until then the name is taken."""
@@ -260,7 +198,7 @@ class QemuHypervisor(BasicHypervisor):
         """Everything is read at the next start; whether a running VM needs one."""
         before = self._store.get(vm["uuid"]) or {}
         qemu_disks.check_growth(before.get("disks", []), vm["disks"])
-        if self._follow(vm["uuid"]) is None:
+        if self._processes.follow(vm["uuid"]) is None:
             await self._bring_disks(vm)
             return False
         return any(vm.get(name) != before.get(name) for name in _NEEDS_RESTART)
@@ -271,12 +209,10 @@ class QemuHypervisor(BasicHypervisor):
             await asyncio.shield(self._ready)
         if await self.libvirt.alive():
             await self.libvirt.destroy(uuid)
-        await self._end_process(uuid)
+        await self._processes.end(uuid)
         if await self.libvirt.alive():
             await self._forgotten(uuid)
-        process = self._running.pop(uuid, None)
-        if process is not None:
-            process.close()
+        self._processes.forget(uuid)
         directory = self._store.path(uuid)
         await asyncio.to_thread(qemu_disks.remove, directory)
         remove_tree(directory / "run")
@@ -360,15 +296,19 @@ class QemuHypervisor(BasicHypervisor):
             except asyncio.CancelledError:
                 with contextlib.suppress(DriverError):
                     await work
-                await self._end_process(uuid)
+                await self._processes.end(uuid)
                 raise
             except DriverError as error:
                 raise DriverError(f"VM {uuid} did not start: {error}") from error
         finally:
             self._starting.discard(uuid)
-        if self._follow(uuid) is None:
+        if self._processes.follow(uuid) is None:
             raise DriverError(f"VM {uuid} ended right after its start; see console.log")
         self.arrive(vm)
+
+    def running(self, uuid: str) -> bool:
+        """Whether a VM runs here."""
+        return self._processes.follow(uuid) is not None
 
     def arrive(self, vm: Vm) -> None:
         """Tell the networks that a VM is here now."""
@@ -386,7 +326,7 @@ class QemuHypervisor(BasicHypervisor):
 
     async def stop(self, uuid: str, *, force: bool, timeout: float) -> None:
         """Press the power button, and end the VM after ``timeout`` seconds."""
-        process = self._follow(uuid)
+        process = self._processes.follow(uuid)
         if process is None:
             return
         self._stopping.add(uuid)
@@ -397,7 +337,7 @@ class QemuHypervisor(BasicHypervisor):
                 connection = await self.connection()
                 await connection.destroy(uuid)
                 if not await process.wait(10):
-                    await self._end_process(uuid)
+                    await self._processes.end(uuid)
             await self._forgotten(uuid)
         finally:
             self._stopping.discard(uuid)
@@ -416,7 +356,7 @@ class QemuHypervisor(BasicHypervisor):
 
     async def kill(self, uuid: str, signal: int) -> None:
         """Signal QEMU."""
-        process = self._follow(uuid)
+        process = self._processes.follow(uuid)
         if process is None:
             raise DriverError(f"VM {uuid} has no process", code="ESRCH", rest_code="VmNotRunning")
         process.signal(signal)
@@ -425,7 +365,7 @@ class QemuHypervisor(BasicHypervisor):
         """What QEMU's process says."""
         if uuid in self._starting:
             return RunState("ready")
-        process = self._follow(uuid)
+        process = self._processes.follow(uuid)
         if process is None:
             return RunState("installed")
         began = started_at(process.pid)
@@ -440,7 +380,7 @@ class QemuHypervisor(BasicHypervisor):
     async def snapshot(self, vm: Vm, name: str) -> None:
         """Keep all disks as they are at one moment, of a running VM as after a power cut."""
         directory = self._store.path(vm["uuid"])
-        if self._follow(vm["uuid"]) is None:
+        if self._processes.follow(vm["uuid"]) is None:
             await qemu_disks.snapshot(directory, vm["disks"], name)
             return
         await self.drop_snapshot(vm, name)
@@ -476,7 +416,7 @@ class QemuHypervisor(BasicHypervisor):
     async def drop_snapshot(self, vm: Vm, name: str) -> None:
         """Remove a snapshot, of a running VM as well."""
         directory = self._store.path(vm["uuid"])
-        if self._follow(vm["uuid"]) is None:
+        if self._processes.follow(vm["uuid"]) is None:
             await qemu_disks.drop_snapshot(directory, vm["disks"], name)
             return
         connection = await self.connection()
@@ -501,47 +441,21 @@ class QemuHypervisor(BasicHypervisor):
     ) -> ExecResult:
         """Through the guest's QEMU agent; one that is still starting is waited for.
 
-        ``timeout`` counts from the command's start.
-
-        Errors: ``GuestAgentNotAvailable``.
+        ``timeout`` counts from the command's start. Errors: ``GuestAgentNotAvailable``.
         """
-        connection = await self.connection()
-        wanted = {
-            "path": command[0],
-            "arg": list(command[1:]),
-            "env": [f"{name}={value}" for name, value in environment.items()],
-            "capture-output": True,
-        }
-        while True:
-            try:
-                started = await connection.agent(uuid, "guest-exec", **wanted)
-                break
-            except DriverError as error:
-                if error.rest_code != "GuestAgentNotAvailable" or not self._young(uuid):
-                    raise
-                await asyncio.sleep(_AGENT_POLL_SECONDS)
-        try:
-            async with asyncio.timeout(timeout or None):
-                while True:
-                    status = await connection.agent(uuid, "guest-exec-status", pid=started["pid"])
-                    if status["exited"]:
-                        break
-                    await asyncio.sleep(_EXEC_POLL_SECONDS)
-        except TimeoutError as error:
-            raise DriverError(
-                f"The command in VM {uuid} did not end within {timeout:g} s; it goes on"
-            ) from error
-        return ExecResult(
-            int(status.get("exitcode", 128 + int(status.get("signal", 0)))),
-            _text(status.get("out-data")),
-            _text(status.get("err-data")),
-        )
+        return await self._inside.execute(uuid, command, environment, timeout)
 
-    def _young(self, uuid: str) -> bool:
-        """Whether a VM may still be starting."""
-        process = self._follow(uuid)
-        began = started_at(process.pid) if process is not None else None
-        return began is not None and time.time() - began < _BOOT_SECONDS
+    async def info(self, vm: Vm, types: Sequence[str]) -> dict[str, Any]:
+        """What QEMU's monitor knows; ``vnc`` ``{host, port, display}``, ``serial`` ``{path}``."""
+        return await self._inside.info(vm["uuid"], types)
+
+    async def console(self, vm: Vm) -> Path:
+        """The socket of the first serial line; QEMU serves one client of it at a time."""
+        return self._inside.serial_line(vm["uuid"])
+
+    async def screenshot(self, vm: Vm) -> bytes:
+        """A picture of the screen (PNG)."""
+        return await self._inside.screenshot(vm)
 
     async def usage(self, uuid: str) -> DiskUse:
         """Bytes of the VM's files."""
@@ -549,49 +463,6 @@ class QemuHypervisor(BasicHypervisor):
         return await asyncio.to_thread(
             qemu_disks.usage, self._store.path(uuid), vm.get("disks") or []
         )
-
-    async def info(self, vm: Vm, types: Sequence[str]) -> dict[str, Any]:
-        """What QEMU's monitor knows; ``vnc`` ``{host, port, display}``, ``serial`` ``{path}``."""
-        uuid = vm["uuid"]
-        wanted = set(types)
-        found: dict[str, Any] = {}
-        connection = await self.connection()
-        asked: dict[str, Callable[[], Awaitable[Any]]] = {
-            "vnc": partial(self._vnc, uuid),
-            "serial": partial(self._serial, uuid),
-            **{kind: partial(connection.monitor, uuid, query) for kind, query in _QUERIES.items()},
-        }
-        for kind, ask in asked.items():
-            if kind in wanted or "all" in wanted:
-                found[kind] = await ask()
-        if "spice" in wanted:
-            # Screens are served by VNC only.
-            found["spice"] = None
-        return found
-
-    async def console(self, vm: Vm) -> Path:
-        """The socket of the first serial line; QEMU serves one client of it at a time."""
-        return self._store.path(vm["uuid"]) / "run/console.sock"
-
-    async def _serial(self, uuid: str) -> dict[str, Any]:
-        return {"path": str(self._store.path(uuid) / "run/console.sock")}
-
-    async def _vnc(self, uuid: str) -> dict[str, Any] | None:
-        connection = await self.connection()
-        told = await connection.monitor(uuid, "query-vnc")
-        if not told.get("enabled"):
-            return None
-        port = int(told["service"])
-        return {"host": told["host"], "port": port, "display": port - 5900}
-
-    async def screenshot(self, vm: Vm) -> bytes:
-        """A picture of the screen (PNG)."""
-        if int(vm.get("vnc_port") or 0) < 0:
-            raise not_implemented("A screenshot of a VM without a screen (vnc_port -1)", self.name)
-        if self._follow(vm["uuid"]) is None:
-            raise not_running(vm["uuid"])
-        connection = await self.connection()
-        return await connection.screenshot(vm["uuid"])
 
     async def export(
         self,
@@ -610,8 +481,6 @@ class QemuHypervisor(BasicHypervisor):
         await vm_images.export(path, image, target, compression)
         return {"type": "vm", "os": "linux"}
 
-    # Moving
-
     async def migrate_live(self, vm: Vm, action: str, params: Mapping[str, Any]) -> dict[str, Any]:
         """``receive`` a VM that is stopped here, or ``sync`` one to another node.
 
@@ -619,70 +488,10 @@ class QemuHypervisor(BasicHypervisor):
         ``MigrationFailed``, ``VmHasSnapshots`` for a running VM with snapshots.
         """
         if action == "receive":
-            return await self._receive(vm)
+            return await self._moves.receive(vm)
         if action == "sync":
-            return await self._send(vm, params)
+            return await self._moves.send(vm, params)
         raise not_implemented(f"Moving a running VM ({action})", self.name)
-
-    async def _receive(self, vm: Vm) -> dict[str, Any]:
-        uuid = vm["uuid"]
-        if self._follow(uuid) is not None:
-            raise DriverError(
-                f"VM {uuid} runs on this node: only a stopped one can be received",
-                rest_code="VmAlreadyRunning",
-            )
-        await self.connection()
-        await self.prepare(vm)
-        old = self._receivers.pop(uuid, None)
-        if old is not None:
-            await old.close()
-
-        def arrived(record: Mapping[str, Any]) -> None:
-            kept = self._store.get(uuid)
-            if kept is not None:
-                self._store.save({**kept, "snapshots": list(record.get("snapshots", []))})
-
-        def landed() -> bool:
-            if self._follow(uuid) is None:
-                return False
-            self.arrive(vm)
-            return True
-
-        receiver = Receiver(
-            vm, self._store.path(uuid), self.daemon,
-            {"prefix": self._prefix, "vnc_host": self._vnc_host}, arrived, landed,
-        )  # fmt: skip
-        port = await receiver.start(self._vnc_host)
-        self._receivers[uuid] = receiver
-        return {"pid": os.getpid(), "host": self._vnc_host, "port": port, "token": receiver.token}
-
-    async def _send(self, vm: Vm, params: Mapping[str, Any]) -> dict[str, Any]:
-        uuid = vm["uuid"]
-        process = self._follow(uuid)
-        if process is not None and vm.get("snapshots"):
-            raise DriverError(
-                f"VM {uuid} has snapshots, which do not move with a running VM: delete them, or"
-                " stop it first",
-                rest_code="VmHasSnapshots",
-            )
-        sender = Sender(
-            vm, self._store.path(uuid), self.daemon, await self.connection(),
-            str(params.get("host")), int(str(params.get("port") or 0)),
-            str(params.get("token") or ""),
-        )  # fmt: skip
-        where = {"pid": os.getpid(), "host": self._vnc_host, "port": 0}
-        if process is None:
-            return {**where, "transferred": await sender.send_stopped()}
-        transferred = await sender.send_running()
-        # The other node has it: it must not start here again, whatever happens to the migration.
-        record = self._store.get(uuid)
-        if record is not None:
-            self._store.save({**record, "autoboot": False, "do_not_inventory": True})
-        return {**where, "transferred": transferred}
-
-
-def _text(data: object) -> str:
-    return base64.b64decode(str(data)).decode("utf-8", "replace") if data else ""
 
 
 def _file_name(described: str) -> str:

@@ -1,0 +1,138 @@
+"""What is seen of a running VM: its agent, QEMU's monitor, its serial line and its screen."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from vetro.node.drivers.followed import started_at
+from vetro.node.drivers.protocol import ExecResult
+from vetro.node.drivers.qemu_libvirt import Libvirt
+from vetro.node.drivers.qemu_processes import VmProcesses
+from vetro.node.errors import DriverError, not_implemented, not_running
+from vetro.node.machines import MachineStore, Vm
+
+_EXEC_POLL_SECONDS = 0.05
+_AGENT_POLL_SECONDS = 0.25
+# A guest that runs for less may still be starting.
+_BOOT_SECONDS = 120.0
+# machine_info: type → what QEMU's monitor is asked.
+_QUERIES = {
+    "block": "query-block",
+    "blockstats": "query-blockstats",
+    "cpus": "query-cpus-fast",
+    "version": "query-version",
+    "chardev": "query-chardev",
+    "pci": "query-pci",
+    "kvm": "query-kvm",
+}
+
+
+class Inside:
+    """Looks into the VMs of one agent. ``connection()`` gives libvirt as soon as it can be used."""
+
+    def __init__(
+        self,
+        store: MachineStore,
+        connection: Callable[[], Awaitable[Libvirt]],
+        processes: VmProcesses,
+    ) -> None:
+        self._store = store
+        self._connection = connection
+        self._processes = processes
+
+    async def execute(
+        self, uuid: str, command: Sequence[str], environment: Mapping[str, str], timeout: float
+    ) -> ExecResult:
+        """Through the guest's QEMU agent; one that is still starting is waited for.
+
+        ``timeout`` counts from the command's start. Errors: ``GuestAgentNotAvailable``.
+        """
+        connection = await self._connection()
+        wanted = {
+            "path": command[0],
+            "arg": list(command[1:]),
+            "env": [f"{name}={value}" for name, value in environment.items()],
+            "capture-output": True,
+        }
+        while True:
+            try:
+                started = await connection.agent(uuid, "guest-exec", **wanted)
+                break
+            except DriverError as error:
+                if error.rest_code != "GuestAgentNotAvailable" or not self._young(uuid):
+                    raise
+                await asyncio.sleep(_AGENT_POLL_SECONDS)
+        try:
+            async with asyncio.timeout(timeout or None):
+                while True:
+                    status = await connection.agent(uuid, "guest-exec-status", pid=started["pid"])
+                    if status["exited"]:
+                        break
+                    await asyncio.sleep(_EXEC_POLL_SECONDS)
+        except TimeoutError as error:
+            raise DriverError(
+                f"The command in VM {uuid} did not end within {timeout:g} s; it goes on"
+            ) from error
+        return ExecResult(
+            int(status.get("exitcode", 128 + int(status.get("signal", 0)))),
+            _text(status.get("out-data")),
+            _text(status.get("err-data")),
+        )
+
+    def _young(self, uuid: str) -> bool:
+        """Whether a VM may still be starting."""
+        process = self._processes.follow(uuid)
+        began = started_at(process.pid) if process is not None else None
+        return began is not None and time.time() - began < _BOOT_SECONDS
+
+    async def info(self, uuid: str, types: Sequence[str]) -> dict[str, Any]:
+        """What QEMU's monitor knows; ``vnc`` ``{host, port, display}``, ``serial`` ``{path}``."""
+        wanted = set(types)
+        found: dict[str, Any] = {}
+        connection = await self._connection()
+        asked: dict[str, Callable[[], Awaitable[Any]]] = {
+            "vnc": partial(self._vnc, uuid),
+            "serial": partial(self._serial, uuid),
+            **{kind: partial(connection.monitor, uuid, query) for kind, query in _QUERIES.items()},
+        }
+        for kind, ask in asked.items():
+            if kind in wanted or "all" in wanted:
+                found[kind] = await ask()
+        if "spice" in wanted:
+            # Screens are served by VNC only.
+            found["spice"] = None
+        return found
+
+    def serial_line(self, uuid: str) -> Path:
+        """The socket of the first serial line."""
+        return self._store.path(uuid) / "run/console.sock"
+
+    async def _serial(self, uuid: str) -> dict[str, Any]:
+        return {"path": str(self.serial_line(uuid))}
+
+    async def _vnc(self, uuid: str) -> dict[str, Any] | None:
+        connection = await self._connection()
+        told = await connection.monitor(uuid, "query-vnc")
+        if not told.get("enabled"):
+            return None
+        port = int(told["service"])
+        return {"host": told["host"], "port": port, "display": port - 5900}
+
+    async def screenshot(self, vm: Vm) -> bytes:
+        """A picture of the screen (PNG)."""
+        if int(vm.get("vnc_port") or 0) < 0:
+            raise not_implemented("A screenshot of a VM without a screen (vnc_port -1)", "qemu")
+        if self._processes.follow(vm["uuid"]) is None:
+            raise not_running(vm["uuid"])
+        connection = await self._connection()
+        return await connection.screenshot(vm["uuid"])
+
+
+def _text(data: object) -> str:
+    return base64.b64decode(str(data)).decode("utf-8", "replace") if data else ""
