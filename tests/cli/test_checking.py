@@ -33,7 +33,7 @@ def test_findings_are_lines_with_places(invoke, package):
     assert text.splitlines() == [
         f"{file}:6:9: E201 no statement has the key Iff; did you mean If?",
         f"{file}:7:14: W203 'my-app' is an expression, not text: quote it if it is meant as text",
-        "1 errors, 1 warnings",
+        "1 error, 1 warning",
     ]
 
 

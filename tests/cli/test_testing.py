@@ -228,8 +228,8 @@ def test_a_package_that_cannot_be_opened_says_so(invoke, tmp_path):
     """A directory without a manifest is one line and a hint."""
     code, text = invoke("test", tmp_path)
     assert code == 1
-    assert "Unable to find package manifest" in text
-    assert "vetro check" in text
+    assert f"{tmp_path}: there is no manifest.yaml" in text
+    assert "Hint: Name a package directory or zip." in text
 
 
 def test_a_test_that_hangs_is_stopped(invoke, make_package):

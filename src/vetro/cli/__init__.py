@@ -2,16 +2,21 @@
 
 Sub-commands are loaded when they are used: ``vetro --help`` and shell completion stay fast, and a
 machine that only runs the client never imports the services. Exit codes: 0 done; 1 the command
-failed (one line says why, a hint what to do); 2 wrong usage; 130 interrupted.
+failed (one line says why, a hint what to do); 2 wrong usage; 130 interrupted. docs/cli.md has it all.
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import importlib
+from collections.abc import Generator
+from typing import Any
 
 import click
 
 from vetro import __version__
+from vetro.cli.output import CommandError, UsageMistake
 
 # name -> (module below vetro.cli, attribute, one-line help)
 COMMANDS = {
@@ -19,6 +24,7 @@ COMMANDS = {
     "node": ("node", "node", "Run this machine's node agent."),
     "token": ("token", "token", "Print a token for the HTTP faces."),
     "package": ("package", "package", "Application packages of the catalog."),
+    "category": ("category", "category", "Categories that packages stand in."),
     "env": ("env", "env", "Environments: compose, deploy, follow, destroy."),
     "deployment": ("deployment", "deployment", "Deployments and their reports."),
     "action": ("action", "action", "Actions of deployed applications."),
@@ -36,8 +42,41 @@ COMMANDS = {
 }
 
 
+INTERRUPTED = 130
+
+
+@contextlib.contextmanager
+def plain_errors() -> Generator[None]:
+    """Wrong usage, files that cannot be used and Ctrl-C end in a line and a hint, as all else does."""
+    try:
+        yield
+    except (CommandError, click.exceptions.NoArgsIsHelpError):
+        raise
+    except click.UsageError as error:
+        where = error.ctx.command_path if error.ctx is not None else "vetro"
+        message = " ".join(error.format_message().split())
+        raise UsageMistake(message, f"'{where} --help' shows what it takes.") from error
+    except OSError as error:
+        if error.errno == errno.EPIPE or error.filename is None:
+            raise
+        raise CommandError(f"{error.filename}: {error.strerror}") from error
+    except (KeyboardInterrupt, EOFError) as error:
+        click.echo(err=True)
+        raise click.exceptions.Exit(INTERRUPTED) from error
+
+
 class LazyGroup(click.Group):
     """A group that imports a sub-command's module only when it is called."""
+
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        """Read the options before the sub-command."""
+        with plain_errors():
+            return super().make_context(*args, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Read the rest and run it."""
+        with plain_errors():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """All sub-commands, in the order a newcomer meets them."""

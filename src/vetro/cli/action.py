@@ -9,7 +9,9 @@ import click
 
 from vetro.cli.connection import Connection, find_environment, segment
 from vetro.cli.env import application_row, latest_deployment, parse_settings
+from vetro.cli.names import ENVIRONMENT
 from vetro.cli.output import emit_json, emit_rows, fail, json_option, wants_json
+from vetro.cli.package import WHICH
 from vetro.cli.progress import follow_deployment
 
 
@@ -37,7 +39,7 @@ def all_actions(value: object) -> list[dict[str, Any]]:
 
 
 @action.command("list")
-@click.argument("environment")
+@click.argument("environment", type=ENVIRONMENT)
 @json_option
 def list_(environment: str) -> None:
     """List the actions of everything in ENVIRONMENT."""
@@ -50,13 +52,14 @@ def list_(environment: str) -> None:
     )
 
 
-@action.command("call")
-@click.argument("environment")
+@action.command("call", short_help="Call an action and print its result.")
+@click.argument("environment", type=ENVIRONMENT)
 @click.argument("name_or_id")
 @click.option("--arg", "arguments", multiple=True, metavar="NAME=VALUE", help="An argument.")
 @json_option
 def call(environment: str, name_or_id: str, arguments: tuple[str, ...]) -> None:
     """Call an action by id (or name, where it is unique), follow it and print its result."""
+    values = parse_settings(arguments, "--arg")
     with Connection() as connection:
         row = find_environment(connection, environment)
         base = f"/v1/environments/{row['id']}"
@@ -71,7 +74,7 @@ def call(environment: str, name_or_id: str, arguments: tuple[str, ...]) -> None:
         task = connection.request(
             "POST",
             f"{base}/actions/{segment(matching[0]['id'])}",
-            json=parse_settings(arguments),
+            json=values,
         ).json()["task_id"]
         code = 0
         if not wants_json():
@@ -86,3 +89,32 @@ def call(environment: str, name_or_id: str, arguments: tuple[str, ...]) -> None:
         result = connection.get(f"{base}/actions/{task}")
         emit_json(result.get("result"))
         sys.exit(1 if result.get("isException") else code)
+
+
+@action.command("static", short_help="Call a static action of a class.")
+@click.argument("class_name")
+@click.argument("method")
+@click.option("--arg", "arguments", multiple=True, metavar="NAME=VALUE", help="An argument.")
+@click.option("--class-version", default="=0", show_default=True, help="Which versions will do.")
+@click.option("--package", "package_name", help="The package that has the class.")
+@json_option
+def static(
+    class_name: str,
+    method: str,
+    arguments: tuple[str, ...],
+    class_version: str,
+    package_name: str | None,
+) -> None:
+    """Call a static action of a class, wait for it and print its result as JSON.
+
+    It needs no environment: METHOD is public and static, CLASS_NAME in a package of the catalog.
+    """
+    body = {
+        "className": class_name,
+        "methodName": method,
+        "parameters": parse_settings(arguments, "--arg"),
+        "classVersion": class_version,
+        "packageName": package_name,
+    }
+    with Connection() as connection:
+        emit_json(connection.request("POST", "/v1/actions", json=body, hint=WHICH).json())

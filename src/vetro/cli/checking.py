@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vetro.cli.output import emit_json, fail, json_option, wants_json
+from vetro.cli.output import counted, emit_json, fail, json_option, wants_json
 
 if TYPE_CHECKING:
     from vetro.packages import Finding
@@ -25,6 +25,15 @@ def wanted(code: str, select: Sequence[str], ignore: Sequence[str]) -> bool:
     """Whether findings of a code are shown; `E2` stands for every code that begins so."""
     chosen = not select or any(code.startswith(item) for item in select)
     return chosen and not any(code.startswith(item) for item in ignore)
+
+
+def refuse_unknown_codes(codes: Sequence[str]) -> None:
+    """End the command at a code, or beginning of one, that there is not."""
+    from vetro.packages import CODES
+
+    for code in codes:
+        if not any(known.startswith(code) for known in CODES):
+            fail(f"There is no code '{code}'", "'vetro check --codes' lists them.", 2)
 
 
 def discover(paths: Sequence[Path]) -> Iterator[Path]:
@@ -139,10 +148,15 @@ def check(
     """
     from vetro.packages.check import NotAPackage
 
+    refuse_unknown_codes((*_codes(select), *_codes(ignore)))
     rows: list[dict[str, Any]] = []
     chosen = list(discover(packages)) if search else list(packages)
     if not chosen:
-        fail("There is no package below the directories", exit_code=NOT_A_PACKAGE)
+        fail(
+            "There is no package below the directories",
+            "A package has a manifest.yaml.",
+            NOT_A_PACKAGE,
+        )
     for path in chosen:
         try:
             found = find(path, libraries)
@@ -171,7 +185,8 @@ def _summary(rows: Sequence[dict[str, Any]]) -> None:
     if not errors and not warnings:
         click.echo("No errors found!")
     else:
-        click.echo(f"{errors} errors, {warnings} warnings" if errors else f"{warnings} warnings")
+        parts = [counted(errors, "error")] if errors else []
+        click.echo(", ".join([*parts, counted(warnings, "warning")]))
 
 
 def find(path: Path, libraries: Sequence[Path]) -> list[Finding]:

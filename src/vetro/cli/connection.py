@@ -48,15 +48,19 @@ def data_directory() -> Path:
 
 def credentials() -> dict[str, str]:
     """``OS_…`` and ``VETRO_…`` variables: the environment's, else those of ``admin-openrc``."""
-    found = {k: v for k, v in os.environ.items() if k.startswith(("OS_", "VETRO_"))}
-    if "OS_PASSWORD" in found or "VETRO_TOKEN" in found or "OS_TOKEN" in found:
-        return found
+    found = {k: v for k, v in os.environ.items() if v and k.startswith(("OS_", "VETRO_"))}
+    is_known = "OS_PASSWORD" in found or "VETRO_TOKEN" in found or "OS_TOKEN" in found
     path = data_directory() / "admin-openrc"
     try:
-        return {**read_openrc(path), **found}
+        local = read_openrc(path)
+        # Whoever one is: the service of this machine is where the file says.
+        address = {key: local[key] for key in ("VETRO_URL",) if key in local}
+        return {**(address if is_known else local), **found}
     except FileNotFoundError:
         return found
     except PermissionError:
+        if is_known:
+            return found
         fail(
             f"{path} may not be read by you",
             "Ask for an account, or set OS_USERNAME, OS_PASSWORD and OS_AUTH_URL.",
@@ -156,8 +160,12 @@ class Connection:
         data: Mapping[str, str] | None = None,
         params: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
+        hint: str | None = None,
     ) -> SyncResponse:
-        """Send a request; a status of 400 and more ends the command with the server's message."""
+        """Send a request; a status of 400 and more ends the command with the server's message.
+
+        ``hint``: what the user can do then, when the status alone does not say it.
+        """
         response = self._send(
             method,
             self.url + path,
@@ -169,7 +177,7 @@ class Connection:
             params=params,
         )
         if response.status >= 400:
-            fail(error_text(response), hint_for(response.status))
+            fail(error_text(response), hint or hint_for(response))
         return response
 
     def get(self, path: str, **options: Any) -> Any:
@@ -214,14 +222,20 @@ def error_text(response: SyncResponse) -> str:
     return f"{response.status}: {json.dumps(body)[:300]}"
 
 
-def hint_for(status: int) -> str | None:
-    """What a user can do about a status."""
+def hint_for(response: SyncResponse) -> str | None:
+    """What a user can do about a refusal."""
+    if response.status >= 500 and response.status != 507:
+        request = response.headers.get("x-openstack-request-id", "this request")
+        return f"The service's log has more under {request}."
     return {
+        400: "'--help' says what the command takes.",
         401: "The token is not valid (any more): unset VETRO_TOKEN, or log in again.",
-        403: "The environment may belong to another project, or a deployment is running.",
+        403: "It may belong to another project, or a deployment is running.",
+        404: "The 'list' commands show what is there.",
         409: "A thing of that name exists: choose another name, or remove it first.",
         413: "The file is larger than the service accepts.",
-    }.get(status)
+        507: "The service's disk is full.",
+    }.get(response.status)
 
 
 def segment(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from vetro.cli.connection import Connection, find_environment, segment
+from vetro.cli.names import ENVIRONMENT
 from vetro.cli.output import emit_json, emit_rows, fail, json_option, say, wants_json
 from vetro.cli.progress import follow_deployment, print_report
 
@@ -23,7 +24,7 @@ def deployment() -> None:
 
 
 @deployment.command("list")
-@click.argument("environment", required=False)
+@click.argument("environment", required=False, type=ENVIRONMENT)
 @json_option
 def list_(environment: str | None) -> None:
     """List the deployments of ENVIRONMENT, or of the whole project."""
@@ -36,7 +37,7 @@ def list_(environment: str | None) -> None:
 
 
 @deployment.command("show")
-@click.argument("environment")
+@click.argument("environment", type=ENVIRONMENT)
 @click.argument("deployment_id")
 @json_option
 def show(environment: str, deployment_id: str) -> None:
@@ -44,7 +45,8 @@ def show(environment: str, deployment_id: str) -> None:
     with Connection() as connection:
         row = find_environment(connection, environment)
         path = f"/v1/environments/{row['id']}/deployments/{deployment_id}"
-        reports = connection.get(path)["reports"]
+        hint = f"'vetro deployment list {environment}' shows them."
+        reports = connection.request("GET", path, hint=hint).json()["reports"]
     if wants_json():
         emit_json(reports)
         return
@@ -53,7 +55,7 @@ def show(environment: str, deployment_id: str) -> None:
 
 
 @deployment.command("cancel")
-@click.argument("environment")
+@click.argument("environment", type=ENVIRONMENT)
 @click.argument("deployment_id", required=False)
 @click.option("--reason", default="", help="Why: it is in the deployment's reports.")
 @click.option("--wait/--no-wait", default=True, help="Follow it to its end (default).")

@@ -184,6 +184,8 @@ def doc(package: Path, output: Path | None, tests: bool, libraries: tuple[Path, 
     from vetro.packages import open_package
 
     world = open_world_or_fail([package], libraries=libraries, testing=True)
+    if output is not None:
+        output.mkdir(parents=True, exist_ok=True)
     (made,) = world.packages
     manifest = open_package(package).manifest
     try:
@@ -200,7 +202,6 @@ def doc(package: Path, output: Path | None, tests: bool, libraries: tuple[Path, 
         pages += [class_page(item, 2) for item in found]
         click.echo("\n".join(pages), nl=False)
         return
-    output.mkdir(parents=True, exist_ok=True)
     target = output / "README.md"
     target.write_text(package_page(manifest, found, linked=True), encoding="utf-8")
     say(str(target))

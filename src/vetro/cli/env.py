@@ -11,7 +11,16 @@ from typing import Any, cast
 import click
 
 from vetro.cli.connection import Connection, find_environment
-from vetro.cli.output import emit_json, emit_object, emit_rows, fail, json_option, say, wants_json
+from vetro.cli.names import ENVIRONMENT, PACKAGE
+from vetro.cli.output import (
+    done,
+    emit_json,
+    emit_object,
+    emit_rows,
+    fail,
+    json_option,
+    wants_json,
+)
 from vetro.cli.package import find_package
 from vetro.cli.progress import follow_deployment
 
@@ -54,8 +63,8 @@ def list_(all_projects: bool) -> None:
         emit_rows(connection.get("/v1/environments", params=params)["environments"], COLUMNS)
 
 
-@env.command("show")
-@click.argument("environment")
+@env.command("show", short_help="Show an environment and its applications.")
+@click.argument("environment", type=ENVIRONMENT)
 @json_option
 def show(environment: str) -> None:
     """Show ENVIRONMENT (name or id) and its applications."""
@@ -136,13 +145,13 @@ def save_session_store(store: dict[str, str]) -> None:
     path.write_text(json.dumps(store), encoding="utf-8")
 
 
-def parse_settings(pairs: tuple[str, ...]) -> dict[str, Any]:
+def parse_settings(pairs: tuple[str, ...], option: str = "--set") -> dict[str, Any]:
     """``a.b=value`` pairs as nested values; a value that is JSON is taken as such."""
     values: dict[str, Any] = {}
     for pair in pairs:
         path, equals, text = pair.partition("=")
         if not equals or not path:
-            fail(f"--set {pair}: expected NAME=VALUE", "For example --set port=8080.", 2)
+            fail(f"{option} {pair}: expected NAME=VALUE", f"For example {option} port=8080.", 2)
         try:
             value: Any = json.loads(text)
         except ValueError:
@@ -163,9 +172,9 @@ def set_path(target: dict[str, Any], path: str, value: Any) -> None:
     place[last] = value
 
 
-@env.command("add")
-@click.argument("environment")
-@click.argument("package", required=False)
+@env.command("add", short_help="Add an application of a package.")
+@click.argument("environment", type=ENVIRONMENT)
+@click.argument("package", required=False, type=PACKAGE)
 @click.option("--name", help="Name of the application in the environment.")
 @click.option("--set", "settings", multiple=True, metavar="FIELD=VALUE", help="A form field.")
 @click.option("--file", "file", type=click.File(), help="A JSON object (or list) to add as it is.")
@@ -184,11 +193,11 @@ def add(
             try:
                 model: Any = json.load(file)
             except ValueError as error:
-                fail(f"{file.name}: not JSON: {error}")
+                fail(f"{file.name}: not JSON: {error}", "It holds one object, or a list of them.")
         elif package:
             model = build_model(connection, package, name, parse_settings(settings))
         else:
-            fail("Name a PACKAGE, or give the object with --file", exit_code=2)
+            fail("There is nothing to add", "Name a PACKAGE, or give the object with --file.", 2)
         session = open_session_of(connection, row)
         stored = connection.request(
             "POST",
@@ -254,25 +263,33 @@ def change_services(
         return result
 
 
-@env.command("edit")
-@click.argument("environment")
+@env.command("edit", short_help="Change properties of an application.")
+@click.argument("environment", type=ENVIRONMENT)
 @click.argument("application")
-@click.option("--set", "settings", multiple=True, metavar="PROPERTY=VALUE", required=True)
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="PROPERTY=VALUE",
+    required=True,
+    help="A property; with dots one of an object inside.",
+)
 @json_option
 def edit(environment: str, application: str, settings: tuple[str, ...]) -> None:
     """Change properties of APPLICATION; they take effect with the next deploy."""
+    values = parse_settings(settings)
 
     def change(_connection: Connection, services: list[dict[str, Any]]) -> dict[str, Any]:
         service = services[find_application(services, application)]
-        for path, value in parse_settings(settings).items():
+        for path, value in values.items():
             set_path(service, path, value)
         return service
 
     emit_object(change_services(environment, change))
 
 
-@env.command("remove")
-@click.argument("environment")
+@env.command("remove", short_help="Take an application out.")
+@click.argument("environment", type=ENVIRONMENT)
 @click.argument("application")
 @json_option
 def remove(environment: str, application: str) -> None:
@@ -282,7 +299,8 @@ def remove(environment: str, application: str) -> None:
         return services.pop(find_application(services, application))
 
     service = change_services(environment, change)
-    say(f"Removed {application_row(service)['name'] or application}; deploy to make it so")
+    name = application_row(service)["name"] or application
+    done(f"Removed {name}; deploy to make it so", removed=service)
 
 
 def latest_deployment(connection: Connection, environment_id: str) -> dict[str, Any]:
@@ -293,8 +311,8 @@ def latest_deployment(connection: Connection, environment_id: str) -> dict[str, 
     return max(rows, key=lambda row: (row["started"] or row["created"], row["created"]))
 
 
-@env.command("deploy")
-@click.argument("environment")
+@env.command("deploy", short_help="Deploy the changes; exit 1 when it fails.")
+@click.argument("environment", type=ENVIRONMENT)
 @click.option("--wait/--no-wait", default=True, help="Follow it to its end (default).")
 @json_option
 def deploy(environment: str, wait: bool) -> None:
@@ -310,8 +328,8 @@ def deploy(environment: str, wait: bool) -> None:
         sys.exit(follow_deployment(connection, row, deployment["id"]))
 
 
-@env.command("follow")
-@click.argument("environment")
+@env.command("follow", short_help="Show the newest deployment as it goes.")
+@click.argument("environment", type=ENVIRONMENT)
 @json_option
 def follow(environment: str) -> None:
     """Show the reports of the newest deployment as they come; exit 1 when it fails."""
@@ -322,7 +340,7 @@ def follow(environment: str) -> None:
 
 
 @env.command("destroy")
-@click.argument("environment")
+@click.argument("environment", type=ENVIRONMENT)
 @click.option("--abandon", is_flag=True, help="Forget it; leave its machines as they are.")
 @click.option("--wait/--no-wait", default=True, help="Follow it to its end (default).")
 @json_option
@@ -336,7 +354,8 @@ def destroy(environment: str, abandon: bool, wait: bool) -> None:
         if store.pop(row["id"], None):
             save_session_store(store)
         if abandon or not wait:
-            say(f"Environment {row['name']} {'abandoned' if abandon else 'is being deleted'}")
+            what = "abandoned" if abandon else "is being deleted"
+            done(f"Environment {row['name']} {what}", environment=row["name"], state=what)
             return
         remaining = connection.get("/v1/environments")["environments"]
         if any(item["id"] == row["id"] for item in remaining):
@@ -344,11 +363,11 @@ def destroy(environment: str, abandon: bool, wait: bool) -> None:
             code = follow_deployment(connection, row, deployment["id"])
             if code:
                 sys.exit(code)
-        say(f"Environment {row['name']} is gone")
+        done(f"Environment {row['name']} is gone", environment=row["name"], state="gone")
 
 
 @env.command("rename")
-@click.argument("environment")
+@click.argument("environment", type=ENVIRONMENT)
 @click.argument("name")
 @json_option
 def rename(environment: str, name: str) -> None:
@@ -361,8 +380,8 @@ def rename(environment: str, name: str) -> None:
     emit_object(value, None if wants_json() else ["id", "name", "version"])
 
 
-@env.command("model")
-@click.argument("environment")
+@env.command("model", short_help="Print the object model as JSON.")
+@click.argument("environment", type=ENVIRONMENT)
 @click.option("--path", default="/", help="A part of the model, for example /services.")
 @click.option("--raw", is_flag=True, help="Print a text as it is, without quotes.")
 @json_option
@@ -370,7 +389,11 @@ def model(environment: str, path: str, raw: bool) -> None:
     """Print the object model of ENVIRONMENT as JSON."""
     with Connection() as connection:
         row = find_environment(connection, environment)
-        value = connection.get(f"/v1/environments/{row['id']}/model/{path.lstrip('/')}")
+        value = connection.request(
+            "GET",
+            f"/v1/environments/{row['id']}/model/{path.lstrip('/')}",
+            hint="A path is made of keys, ids of objects and positions: /services/0/name.",
+        ).json()
     if raw and isinstance(value, str):
         click.echo(value)
     else:

@@ -9,7 +9,8 @@ from typing import Any
 import click
 
 from vetro.cli.connection import Connection, data_directory, segment
-from vetro.cli.output import emit_rows, fail, json_option, say, wants_json
+from vetro.cli.names import IMAGE
+from vetro.cli.output import done, emit_rows, fail, json_option, say, wants_json
 
 COLUMNS = [
     ("UUID", "uuid"),
@@ -46,6 +47,18 @@ def upload_image(connection: Connection, manifest: dict[str, Any], path: Path) -
     return connection.get(f"/compute/images/{row['uuid']}")
 
 
+def refuse_what_is_no_tar(path: Path) -> None:
+    """End the command unless the file begins as a tar does, or one compressed."""
+    with path.open("rb") as file:
+        head = file.read(512)
+    packed = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\x00", b"BZh")
+    if not head.startswith(packed) and head[257:262] != b"ustar":
+        fail(
+            f"{path} is no tar archive",
+            "An image is the tar of a root file system, packed with zstd, gzip or xz, or not.",
+        )
+
+
 def find_image(connection: Connection, wanted: str) -> dict[str, Any]:
     """The image with this uuid or name."""
     rows = connection.get("/compute/images")
@@ -56,7 +69,7 @@ def find_image(connection: Connection, wanted: str) -> dict[str, Any]:
     fail(f"There is no image '{wanted}'", f"Images: {names}.")
 
 
-@image.command("build")
+@image.command("build", short_help="Build a root file system as an image.")
 @click.argument("name")
 @click.option("--packages", "-p", default="", help="Packages to put in, separated by commas.")
 @click.option("--suite", default="bookworm", show_default=True, help="The Debian release.")
@@ -109,11 +122,19 @@ def build(
 @image.command("import")
 @click.argument("name")
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
-@click.option("--type", "type_", default="lxc-rootfs", show_default=True)
-@click.option("--os", "os_", default="linux", show_default=True)
+@click.option(
+    "--type",
+    "type_",
+    type=click.Choice(["lxc-rootfs", "vm"]),
+    default="lxc-rootfs",
+    show_default=True,
+    help="For containers, or for virtual machines (with a kernel).",
+)
+@click.option("--os", "os_", default="linux", show_default=True, help="What runs in it.")
 @json_option
 def import_(name: str, file: Path, type_: str, os_: str) -> None:
     """Upload FILE (a tar of a root file system) as image NAME."""
+    refuse_what_is_no_tar(file)
     with Connection() as connection:
         manifest = {"name": name, "version": "1", "type": type_, "os": os_}
         emit_rows(_rows([upload_image(connection, manifest, file)]), COLUMNS)
@@ -128,12 +149,14 @@ def list_() -> None:
 
 
 @image.command("delete")
-@click.argument("names_or_uuids", nargs=-1, required=True)
+@click.argument("names_or_uuids", nargs=-1, required=True, type=IMAGE)
 @json_option
 def delete(names_or_uuids: tuple[str, ...]) -> None:
     """Delete images that no instance uses."""
+    gone: list[str] = []
     with Connection() as connection:
         for wanted in names_or_uuids:
             row = find_image(connection, wanted)
             connection.request("DELETE", f"/compute/images/{segment(row['uuid'])}")
-            say(f"Deleted image {row['name']} ({row['uuid']})")
+            gone.append(f"{row['name']} ({row['uuid']})")
+    done(f"Deleted image {', '.join(gone)}", deleted=gone)

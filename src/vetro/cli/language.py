@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -13,6 +14,7 @@ import click
 from vetro.cli.output import emit_json, fail, json_option
 
 if TYPE_CHECKING:
+    from vetro.cli.local import World
     from vetro.muranopl import MuranoObject, Session
 
 
@@ -69,7 +71,7 @@ def run(
     world = open_world_or_fail(packages, libraries=libraries)
     try:
         world.compile()
-        is_static = world.runtime.is_static(class_name, method)
+        is_static = method_is_static(world, class_name, method)
     except MuranoError as error:
         fail(error.format(), error.hint)
     loaded = time.perf_counter()
@@ -81,8 +83,7 @@ def run(
                 if not is_static:
                     target = target_in(session, root, class_name)
             elif not is_static:
-                type_ = world.runtime.type(class_name)
-                target = session.load({"Objects": {"?": {"type": type_.full_name, "id": "root"}}})
+                target = bare_object(session, class_name)
             result = session.serialize(session.call(target, method, **values))
     except MuranoError as error:
         fail(error.format(), error.hint)
@@ -96,6 +97,35 @@ def run(
     )
 
 
+def method_is_static(world: World, class_name: str, method: str) -> bool:
+    """Whether the method needs no object. A class or method that is not there ends the command."""
+    from vetro.muranopl import NoClassFound
+
+    try:
+        type_ = world.runtime.type(class_name)
+    except NoClassFound as error:
+        known = sorted(name for package in world.packages for name in package.class_files)
+        fail(error.message, error.hint or f"Classes: {', '.join(known) or 'none'}.")
+    found = type_.find_method(method)
+    if found is None:
+        names = sorted(name for name in type_.method_names() if not name.startswith("."))
+        near = get_close_matches(method, names, 1)
+        hint = f"did you mean {near[0]}?" if near else f"Methods: {', '.join(names) or 'none'}."
+        fail(f"class {class_name} has no method '{method}'", hint)
+    return found.is_static
+
+
+def bare_object(session: Session, class_name: str) -> MuranoObject | None:
+    """An object without any property given."""
+    from vetro.muranopl import ContractViolationException
+
+    type_ = session.runtime.type(class_name)
+    try:
+        return session.load({"Objects": {"?": {"type": type_.full_name, "id": "root"}}})
+    except ContractViolationException as error:
+        fail(error.format(), error.hint or "Give its properties in a model: --model FILE.")
+
+
 def read_model(text: str, name: str) -> dict[str, Any]:
     """A model from JSON or YAML: the whole of it, or its root object alone."""
     import yaml
@@ -106,7 +136,8 @@ def read_model(text: str, name: str) -> dict[str, Any]:
         try:
             value = yaml.safe_load(text)
         except yaml.YAMLError as error:
-            fail(f"{name} is neither JSON nor YAML: {error}", exit_code=2)
+            words = " ".join(str(error).split())
+            fail(f"{name} is neither JSON nor YAML: {words}", "A model is a map with Objects.", 2)
     if not isinstance(value, dict):
         fail(f"{name}: a model is a map", "{Objects: {'?': {type: …, id: …}, …}}", 2)
     model = cast("dict[str, Any]", value)
@@ -144,11 +175,11 @@ def eval_(expression: str, data: str | None, variables: tuple[str, ...], legacy:
     try:
         value = json.loads(data) if data is not None else None
     except ValueError as error:
-        fail(f"--data is not JSON: {error}", exit_code=2)
+        fail(f"--data is not JSON: {error}", "Text needs double quotes: '\"text\"'.", 2)
     given = parse_arguments(variables, "--var")
     try:
         compiled = compile_expression(expression, flavour="legacy" if legacy else "current")
         emit_json(compiled.evaluate(value, given))
     except (YaqlException, ArithmeticError, LookupError, TypeError, ValueError) as error:
         hint = error.hint if isinstance(error, YaqlException) else None
-        fail(str(error), hint)
+        fail(str(error), None if hint and hint in str(error) else hint)

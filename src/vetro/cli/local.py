@@ -9,9 +9,10 @@ loaded only for packages that mention `io.murano`; their back ends are the in-me
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -196,12 +197,26 @@ def open_world(
 
 def open_world_or_fail(paths: Sequence[Path], **options: Any) -> World:
     """`open_world` for commands: what is wrong ends the command with one line and a hint."""
+    with packages_or_fail(paths):
+        return open_world(paths, **options)
+    raise AssertionError  # the block above returns, or fails
+
+
+@contextlib.contextmanager
+def packages_or_fail(paths: Sequence[Path]) -> Generator[None]:
+    """What is wrong with packages ends the command with one line and a hint."""
     from vetro.muranopl import MuranoError
     from vetro.packages import PackageError
 
+    for path in paths:
+        if not path.exists():
+            fail(f"{path}: there is no such file or directory", "Name a package directory or zip.")
+        if path.is_dir() and not (path / "manifest.yaml").is_file():
+            fail(f"{path}: there is no manifest.yaml", "Name a package directory or zip.")
     try:
-        return open_world(paths, **options)
+        yield
     except PackageError as error:
-        fail(str(error), "'vetro check' lists everything that is wrong.")
+        where = f"{paths[0]}: " if len(paths) == 1 else ""
+        fail(f"{where}{error}", "'vetro check' lists everything that is wrong.")
     except MuranoError as error:
         fail(error.format(), error.hint)

@@ -89,7 +89,7 @@ def wait_job(connection: Connection, job: str) -> dict[str, Any]:
             say(f"  {shown} …")
 
 
-@server.command("drain")
+@server.command("drain", short_help="Empty a compute node.")
 @click.argument("name_or_uuid")
 @click.option(
     "--no-move", is_flag=True, help="Only place nothing new there, and say what is there."

@@ -18,7 +18,11 @@ from vetro.cli.output import fail
 @click.option("--mailbox-url", help="Where guests reach their mailboxes (shown in sysinfo).")
 @click.option("--prefix", help="First letters of every interface this agent makes [vt].")
 @click.option("--data-dir", help="Where instances and images are kept.")
-@click.option("--driver", help="How instances are run: lxc, qemu, lxc+qemu, process or simulated.")
+@click.option(
+    "--driver",
+    type=click.Choice(["lxc", "qemu", "lxc+qemu", "process", "simulated"]),
+    help="How instances are run.",
+)
 @click.option("--server-uuid", help="This node's uuid [the machine's own].")
 @click.option("--pull", is_flag=True, default=None, help="Ask for tasks: for nodes behind NAT.")
 @click.option(

@@ -103,10 +103,29 @@ def emit_object(value: Mapping[str, Any], keys: Sequence[str] | None = None) -> 
         click.echo(f"{click.style(name.ljust(width), bold=True)}  {cell(value.get(name))}")
 
 
+def emit_json_line(value: object) -> None:
+    """Print a JSON document on one line: one of several."""
+    click.echo(json.dumps(value, ensure_ascii=False, default=str))
+    sys.stdout.flush()
+
+
 def say(message: str) -> None:
-    """A line for people; silent under ``--json``, where standard output is one document."""
+    """A line for people on the way; silent under ``--json``, where standard output is one document."""
     if not wants_json():
         click.echo(message)
+
+
+def done(message: str, **facts: Any) -> None:
+    """What was done: a line for people, the facts under ``--json``."""
+    if wants_json():
+        emit_json(facts)
+    else:
+        click.echo(message)
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 error`, `2 errors`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def fail(message: str, hint: str | None = None, exit_code: int = 1) -> NoReturn:

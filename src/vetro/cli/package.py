@@ -1,4 +1,4 @@
-"""``vetro package``: build, upload, list, show, download and delete application packages."""
+"""``vetro package``: application packages, from a directory to the catalog and back."""
 
 from __future__ import annotations
 
@@ -9,8 +9,18 @@ from typing import Any
 import click
 
 from vetro.cli.connection import Connection, segment
-from vetro.cli.output import emit_object, emit_rows, fail, json_option, say
+from vetro.cli.names import CATEGORY, PACKAGE
+from vetro.cli.output import (
+    CommandError,
+    done,
+    emit_json,
+    emit_object,
+    emit_rows,
+    fail,
+    json_option,
+)
 
+WHICH = "--class-version says which versions will do; 'vetro package list' shows them."
 COLUMNS = [
     ("ID", "id"),
     ("NAME", "name"),
@@ -28,7 +38,14 @@ def package() -> None:
 
 @package.command("build")
 @click.argument("directories", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--output", "-o", default="dist/packages", type=click.Path(path_type=Path))
+@click.option(
+    "--output",
+    "-o",
+    default="dist/packages",
+    show_default=True,
+    type=click.Path(path_type=Path, file_okay=False),
+    help="The directory that they are written to.",
+)
 @json_option
 def build(directories: tuple[Path, ...], output: Path) -> None:
     """Check package DIRECTORIES and write each as a zip archive."""
@@ -38,6 +55,8 @@ def build(directories: tuple[Path, ...], output: Path) -> None:
     rows: list[dict[str, Any]] = []
     for directory in directories:
         try:
+            if directory.is_dir() and not (directory / "manifest.yaml").is_file():
+                fail(f"{directory}: there is no manifest.yaml", "Name package directories.")
             full_name = open_package(directory).full_name
             target = output / f"{full_name}.zip"
             build_archive(directory, target)
@@ -47,11 +66,11 @@ def build(directories: tuple[Path, ...], output: Path) -> None:
     emit_rows(rows, [("PACKAGE", "package"), ("FILE", "file"), ("BYTES", "bytes")])
 
 
-def upload_package(
-    connection: Connection, path: Path, *, public: bool, categories: tuple[str, ...]
-) -> dict[str, Any]:
-    """Upload one zip, or a directory packed on the way, and return the package object."""
+def read_archive(path: Path) -> bytes:
+    """A zip, or a directory packed on the way."""
     if path.is_dir():
+        if not (path / "manifest.yaml").is_file():
+            fail(f"{path}: there is no manifest.yaml", "Name a package zip or a package directory.")
         import tempfile
 
         from vetro.packages import PackageError, build_archive
@@ -62,19 +81,38 @@ def upload_package(
                 build_archive(path, archive)
             except PackageError as error:
                 fail(f"{path}: {error}", "'vetro check' lists everything that is wrong.")
-            content = archive.read_bytes()
-    else:
-        try:
-            content = path.read_bytes()
-        except OSError as error:
-            fail(f"{path}: {error.strerror}", "Name a package zip or a package directory.")
-    metadata = json.dumps({"is_public": public, "categories": list(categories)})
+            return archive.read_bytes()
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        fail(f"{path}: {error.strerror}", "Name a package zip or a package directory.")
+
+
+def upload_archive(
+    connection: Connection, name: str, content: bytes, **metadata: Any
+) -> dict[str, Any]:
+    """Upload an archive and return the package object."""
     return connection.request(
         "POST",
         "/v1/catalog/packages",
-        files={"file": (f"{path.stem}.zip", content, "application/octet-stream")},
-        data={"__metadata__": metadata},
+        files={"file": (f"{name}.zip", content, "application/octet-stream")},
+        data={"__metadata__": json.dumps(metadata)},
     ).json()
+
+
+def replace_package(
+    connection: Connection, existing: dict[str, Any], name: str, content: bytes, **metadata: Any
+) -> dict[str, Any]:
+    """Upload an archive in the place of a package; the old one comes back when that fails."""
+    path = f"/v1/catalog/packages/{segment(existing['id'])}"
+    old = connection.request("GET", f"{path}/download").content
+    connection.request("DELETE", path)
+    try:
+        return upload_archive(connection, name, content, **metadata)
+    except CommandError:
+        kept = {key: existing[key] for key in ("is_public", "enabled", "categories", "tags")}
+        upload_archive(connection, name, old, **kept)
+        raise
 
 
 def refuse_bad_manifests(paths: tuple[Path, ...]) -> None:
@@ -94,7 +132,9 @@ def refuse_bad_manifests(paths: tuple[Path, ...]) -> None:
 @package.command("import")
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--public", is_flag=True, help="Every project may use it.")
-@click.option("--category", "-c", multiple=True, help="A category it stands in (repeatable).")
+@click.option(
+    "--category", "-c", multiple=True, type=CATEGORY, help="A category it stands in (repeatable)."
+)
 @click.option(
     "--exists-action",
     type=click.Choice(["abort", "skip", "update"]),
@@ -111,30 +151,104 @@ def import_(
     rows: list[dict[str, Any]] = []
     with Connection() as connection:
         for path in paths:
-            existing = None
-            if exists_action != "abort":
-                from vetro.packages import PackageError, open_package
-
-                try:
-                    full_name = open_package(path).full_name
-                except PackageError as error:
-                    fail(f"{path}: {error}", "'vetro check' lists everything that is wrong.")
-                found = connection.get(
-                    "/v1/catalog/packages", params={"fqn": full_name, "owned": "true"}
-                )["packages"]
-                existing = found[0] if found else None
-            if existing is not None and exists_action == "skip":
+            content = read_archive(path)
+            metadata: dict[str, Any] = {"is_public": public, "categories": list(category)}
+            existing = None if exists_action == "abort" else find_same(connection, content, path)
+            if existing is None:
+                rows.append(upload_archive(connection, path.stem, content, **metadata))
+            elif exists_action == "skip":
                 rows.append(existing)
-                continue
-            if existing is not None:
-                connection.request("DELETE", f"/v1/catalog/packages/{existing['id']}")
-            rows.append(upload_package(connection, path, public=public, categories=category))
+            else:
+                # What is not said stays as it was.
+                metadata["is_public"] = public or existing["is_public"]
+                metadata["categories"] = list(category) or existing["categories"]
+                rows.append(replace_package(connection, existing, path.stem, content, **metadata))
     emit_rows(rows, COLUMNS)
+
+
+def find_same(connection: Connection, content: bytes, path: Path) -> dict[str, Any] | None:
+    """The project's package of the archive's name and version."""
+    from vetro.packages import PackageError, Version, open_package
+
+    try:
+        opened = open_package(content)
+    except PackageError as error:
+        fail(f"{path}: {error}", "'vetro check' lists everything that is wrong.")
+    params = {"fqn": opened.full_name, "owned": "true", "include_disabled": "true"}
+    wanted = Version.parse(opened.version)
+    for row in connection.get("/v1/catalog/packages", params=params)["packages"]:
+        if Version.parse(str(row["version"])) == wanted:
+            return row
+    return None
+
+
+@package.command("update", short_help="Change what the catalog says of a package.")
+@click.argument("name_or_id", type=PACKAGE)
+@click.option("--name", help="The name that people see.")
+@click.option("--description", help="The text that people see.")
+@click.option("--public/--private", default=None, help="Whether every project may use it.")
+@click.option("--enable/--disable", "enabled", default=None, help="Whether it can be deployed.")
+@click.option("--tag", "tags", multiple=True, help="Its tags, instead of those it has.")
+@click.option("--category", "-c", "categories", multiple=True, help="Its categories, likewise.")
+@json_option
+def update(
+    name_or_id: str,
+    name: str | None,
+    description: str | None,
+    public: bool | None,
+    enabled: bool | None,
+    tags: tuple[str, ...],
+    categories: tuple[str, ...],
+) -> None:
+    """Change what the catalog says of a package; the archive stays as it is.
+
+    An empty --tag or --category takes all of them away.
+    """
+    given = {"name": name, "description": description, "is_public": public, "enabled": enabled}
+    changes: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+    for key, values in (("tags", tags), ("categories", categories)):
+        if values:
+            changes[key] = [value for value in values if value]
+    if not changes:
+        fail("Nothing to change", "Say what: --public, --disable, --tag TEXT, …", 2)
+    patch = [{"op": "replace", "path": f"/{key}", "value": value} for key, value in changes.items()]
+    with Connection() as connection:
+        row = find_package(connection, name_or_id, include_disabled=True)
+        answer = connection.request(
+            "PATCH",
+            f"/v1/catalog/packages/{segment(row['id'])}",
+            content=json.dumps(patch).encode(),
+            headers={"Content-Type": "application/murano-packages-json-patch"},
+        )
+    emit_object(answer.json())
+
+
+@package.command("schema", short_help="Print the JSON schemas of a class's inputs.")
+@click.argument("class_name")
+@click.argument("methods", nargs=-1)
+@click.option("--class-version", default="=0", show_default=True, help="Which versions will do.")
+@click.option("--package", "package_name", help="The package that has the class.")
+@json_option
+def schema(
+    class_name: str, methods: tuple[str, ...], class_version: str, package_name: str | None
+) -> None:
+    """Print the JSON schemas of what CLASS_NAME takes, and of its METHODS that build models.
+
+    The key "" is the class itself. Without METHODS everything is shown.
+    """
+    path = f"/v1/schemas/{segment(class_name)}"
+    if methods:
+        path += f"/{segment(','.join(methods))}"
+    params = {"classVersion": class_version}
+    if package_name:
+        params["packageName"] = package_name
+    with Connection() as connection:
+        emit_json(connection.request("GET", path, params=params, hint=WHICH).json())
 
 
 @package.command("list")
 @click.option("--search", help="Words to look for in names, descriptions, tags, classes.")
-@click.option("--category", help="Only this category.")
+@click.option("--category", type=CATEGORY, help="Only this category.")
 @json_option
 def list_(search: str | None, category: str | None) -> None:
     """List the packages this project may use."""
@@ -154,10 +268,14 @@ def list_(search: str | None, category: str | None) -> None:
     emit_rows(rows, COLUMNS)
 
 
-def find_package(connection: Connection, name_or_id: str) -> dict[str, Any]:
+def find_package(
+    connection: Connection, name_or_id: str, *, include_disabled: bool = False
+) -> dict[str, Any]:
     """The package with this id, full name, or the short or display name that is unique."""
     rows: list[dict[str, Any]] = []
     params: dict[str, Any] = {"catalog": "true", "limit": 100}
+    if include_disabled:
+        params["include_disabled"] = "true"
     while True:
         page = connection.get("/v1/catalog/packages", params=params)
         rows.extend(page["packages"])
@@ -177,40 +295,42 @@ def find_package(connection: Connection, name_or_id: str) -> dict[str, Any]:
     if len(near) == 1:
         return near[0]
     names = ", ".join(sorted(row["fully_qualified_name"] for row in (near or rows))) or "none"
-    word = "several packages are called" if near else "there is no package"
-    fail(f"{word} '{name_or_id}'".capitalize(), f"Packages: {names}.")
+    word = "Several packages are called" if near else "There is no package"
+    fail(f"{word} '{name_or_id}'", f"Packages: {names}.")
 
 
 @package.command("show")
-@click.argument("name_or_id")
+@click.argument("name_or_id", type=PACKAGE)
 @json_option
 def show(name_or_id: str) -> None:
     """Show one package, by id or name."""
     with Connection() as connection:
-        row = find_package(connection, name_or_id)
+        row = find_package(connection, name_or_id, include_disabled=True)
         emit_object(connection.get(f"/v1/catalog/packages/{row['id']}"))
 
 
 @package.command("download")
-@click.argument("name_or_id")
+@click.argument("name_or_id", type=PACKAGE)
 @click.argument("file", type=click.Path(path_type=Path))
 @json_option
 def download(name_or_id: str, file: Path) -> None:
     """Write a package's archive, as it was uploaded, to FILE."""
     with Connection() as connection:
-        row = find_package(connection, name_or_id)
+        row = find_package(connection, name_or_id, include_disabled=True)
         response = connection.request("GET", f"/v1/catalog/packages/{row['id']}/download")
     file.write_bytes(response.content)
     emit_object({"package": row["fully_qualified_name"], "file": str(file)})
 
 
 @package.command("delete")
-@click.argument("names_or_ids", nargs=-1, required=True)
+@click.argument("names_or_ids", nargs=-1, required=True, type=PACKAGE)
 @json_option
 def delete(names_or_ids: tuple[str, ...]) -> None:
     """Delete packages; environments that use them keep running."""
+    gone: list[str] = []
     with Connection() as connection:
         for name in names_or_ids:
-            row = find_package(connection, name)
+            row = find_package(connection, name, include_disabled=True)
             connection.request("DELETE", f"/v1/catalog/packages/{segment(row['id'])}")
-            say(f"Deleted package {row['fully_qualified_name']}")
+            gone.append(str(row["fully_qualified_name"]))
+    done(f"Deleted package {', '.join(gone)}", deleted=gone)

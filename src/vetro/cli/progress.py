@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from vetro.cli.connection import Connection
-from vetro.cli.output import emit_json, wants_json
+from vetro.cli.output import emit_json_line, wants_json
 
 MARKS = {
     "info": ("•", "cyan"),
@@ -20,7 +20,7 @@ MARKS = {
 def print_report(report: dict[str, Any]) -> None:
     """One report as a line: time, mark, text, and its details below."""
     if wants_json():
-        emit_json(report)
+        emit_json_line(report)
         return
     mark, colour = MARKS.get(str(report.get("level")), MARKS["info"])
     clock = str(report.get("created", ""))[11:19]
@@ -39,7 +39,10 @@ def print_report(report: dict[str, Any]) -> None:
 def follow_deployment(
     connection: Connection, environment: dict[str, Any], deployment_id: str
 ) -> int:
-    """Print reports until the deployment ends; 0 when it succeeded, 1 when it did not."""
+    """Print reports until the deployment ends; 0 when it succeeded, 1 when it did not.
+
+    With ``--json`` a line for each report, and a last one with the outcome.
+    """
     path = f"/v1/environments/{environment['id']}/deployments/{deployment_id}/events"
     state = "running"
     seen: set[str] = set()
@@ -53,7 +56,10 @@ def follow_deployment(
             if name == "end" or not state.startswith("running"):
                 break
     ok = state in ("success", "completed_w_warnings")
-    if not wants_json():
+    if wants_json():
+        outcome = {"deployment": deployment_id, "environment": environment["name"], "state": state}
+        emit_json_line(outcome)
+    else:
         word = click.style("done", fg="green") if ok else click.style("failed", fg="red")
         click.echo(f"Deployment {word}: {environment['name']} ({state})")
         if not ok:

@@ -20,6 +20,7 @@ from vetro.cli.output import emit_json, fail, json_option, wants_json
 
 if TYPE_CHECKING:
     from vetro.cli.local import World
+    from vetro.muranopl import MuranoError
     from vetro.muranopl.coverage import FileCoverage, LineCoverage
     from vetro.muranopl.testing import MuranoTest, MuranoTestResult
 
@@ -264,20 +265,17 @@ def test(
 
     A test is a method `test…` of a class that derives from io.murano.test.TestFixture.
     """
-    from vetro.muranopl import MuranoError
+    from vetro.cli.local import packages_or_fail
     from vetro.muranopl.testing import discover_tests, select_tests
-    from vetro.packages import PackageError
 
     started = time.perf_counter()
     wants_coverage = coverage or coverage_file is not None
     setting = Setting(packages, libraries, timeout if timeout > 0 else None, wants_coverage)
-    try:
+    for target in (junit, coverage_file):
+        refuse_unwritable(target)
+    with packages_or_fail(packages):
         setting = dataclasses.replace(setting, package_names=_names(packages))
         worker = Worker(setting)
-    except PackageError as error:
-        fail(str(error), "'vetro check' lists everything that is wrong.")
-    except MuranoError as error:
-        fail(error.format(), error.hint)
     broken: list[tuple[str, MuranoError]] = []
     tests: list[MuranoTest] = []
     for package in worker.world.packages:
@@ -319,6 +317,15 @@ def test(
         )
     if any(item.outcome != "passed" for item in results):
         raise SystemExit(1)
+
+
+def refuse_unwritable(target: Path | None) -> None:
+    """End the command before any test has run when a report could not be written after them."""
+    if target is None:
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if target.is_dir() or not os.access(target if target.exists() else target.parent, os.W_OK):
+        fail(f"{target} cannot be written", "Name a file in a directory of yours.")
 
 
 def _names(paths: Sequence[Path]) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from vetro.cli.output import fail
 @click.option(
     "--driver",
     type=click.Choice(["lxc", "qemu", "lxc+qemu", "process", "simulated"]),
-    help="Instances.",
+    help="How instances are run [what this machine can].",
 )
 @click.option("--config", "config", type=click.Path(path_type=Path), help="A vetro.toml.")
 @click.pass_context

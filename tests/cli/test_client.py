@@ -1,0 +1,425 @@
+"""The client's commands against a whole service (without machines), good input and bad."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.shell_completion import ShellComplete
+from click.testing import CliRunner
+
+from vetro.cli import cli
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+VETRO = str(Path(sys.executable).with_name("vetro"))
+MANIFEST = """
+Format: '1.4'
+Type: Application
+FullName: test.Shop
+Version: VERSION
+Name: Shop
+Description: A shop
+Author: ann
+Tags: [trade]
+Classes:
+  test.Shop: Shop.yaml
+  test.Prices: Shop.yaml
+UI: ui.yaml
+"""
+CLASSES = """
+Namespaces: {=: test, std: io.murano}
+Name: Shop
+Extends: std:Application
+Properties:
+  name: {Contract: $.string().notNull()}
+  port: {Contract: $.int().notNull().check($ > 0)}
+  url: {Contract: $.string(), Usage: Out}
+Methods:
+  deploy:
+    Body:
+      - $this.find(std:Environment).reporter.report($this, opening)
+      - $.url: format('http://shop:{0}', $.port)
+  sell:
+    Scope: Public
+    Arguments:
+      - what: {Contract: $.string().notNull()}
+    Body:
+      - Return: format('sold {0} on {1}', $what, $.port)
+  close:
+    Scope: Public
+    Body:
+      - Throw: Shut
+        Message: we are shut
+---
+Name: Prices
+Methods:
+  of:
+    Usage: Static
+    Scope: Public
+    Arguments:
+      - what: {Contract: $.string().notNull()}
+    Body:
+      - Return: [$what, 5]
+"""
+FORM = """
+Version: 2.4
+Application:
+  ?: {type: test.Shop}
+  name: name()
+  port: $.shop.port
+Forms:
+  - shop:
+      fields:
+        - {name: port, type: integer, label: Port, initial: 80, minValue: 1}
+"""
+
+
+@dataclass
+class Service:
+    """A running ``vetro up``, and the command against it."""
+
+    directory: Path
+    process: subprocess.Popen[str]
+    lines: list[str] = field(default_factory=list[str])
+    environ: dict[str, str] = field(default_factory=dict[str, str])
+
+    def run(self, *arguments: object, **options: Any) -> tuple[int, str]:
+        """Exit code and everything printed."""
+        result = CliRunner().invoke(cli, [str(one) for one in arguments], **options)
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result.exit_code, result.output
+
+    def ok(self, *arguments: object) -> str:
+        """The output of a command that works."""
+        code, text = self.run(*arguments)
+        assert code == 0, f"{arguments}: {text}\n{''.join(self.lines)}"
+        return text
+
+    def json(self, *arguments: object) -> Any:
+        """The JSON document of a command that works."""
+        return json.loads(self.ok(*arguments, "--json"))
+
+    def refused(self, *arguments: object, code: int = 1) -> str:
+        """The one line of a command that fails, and its hint."""
+        found, text = self.run(*arguments)
+        lines = text.splitlines()
+        assert found == code, f"{arguments}: {text}"
+        assert lines[0].startswith("Error: "), text
+        assert len(lines) == 1 or (len(lines) == 2 and lines[1].startswith("Hint: ")), text
+        return text
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """One service for all tests of the module."""
+    directory = tmp_path_factory.mktemp("client")
+    environ = {
+        "VETRO_DATA_DIR": str(directory / "data"),
+        "XDG_STATE_HOME": str(directory / "state"),
+        "VETRO_NODE_ENABLED": "false",
+    }
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith("OS_")}
+    process = subprocess.Popen(
+        [VETRO, "up", "--port", "0", "--driver", "simulated"],
+        env={**inherited, **environ},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    made = Service(directory, process, environ=environ)
+    begun = threading.Event()
+
+    def read() -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            made.lines.append(line)
+            if line.startswith("  instances"):
+                begun.set()
+        begun.set()
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        assert begun.wait(120)
+        assert process.poll() is None, "".join(made.lines)
+        yield made
+    finally:
+        process.terminate()
+        process.wait(60)
+        reader.join(60)
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+@pytest.fixture
+def service(running: Service, monkeypatch: pytest.MonkeyPatch) -> Service:
+    """The service; commands find it by the files in its data directory."""
+    for name in [key for key in os.environ if key.startswith(("OS_", "VETRO_U", "VETRO_T"))]:
+        monkeypatch.delenv(name)
+    for name, value in running.environ.items():
+        monkeypatch.setenv(name, value)
+    return running
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Callable[..., Path]:
+    """Make the package's directory."""
+
+    def make(version: str = "1.0.0", form: str = FORM) -> Path:
+        root = tmp_path / f"shop-{version}"
+        for name, text in {
+            "manifest.yaml": MANIFEST.replace("VERSION", version),
+            "Classes/Shop.yaml": CLASSES,
+            "UI/ui.yaml": form,
+        }.items():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_text(text)
+        return root
+
+    return make
+
+
+@pytest.fixture
+def shop(service: Service, package: Callable[..., Path]) -> Iterator[Service]:
+    """The service with the package in its catalog."""
+    service.ok("package", "import", package(), "--exists-action", "skip")
+    yield service
+    for row in service.json("package", "list"):
+        service.ok("package", "delete", row["id"])
+
+
+def test_an_environment_from_its_making_to_its_end(shop: Service) -> None:
+    """Create, add by the form, look, deploy, act, change, take out, rename, destroy."""
+    made = shop.json("env", "create", "main")
+    assert made["name"] == "main"
+    added = shop.json("env", "add", "main", "Shop", "--name", "corner", "--set", "port=8080")
+    assert (added["port"], added["name"]) == (8080, "corner")
+    assert "corner" in shop.ok("env", "show", "main")
+    assert shop.json("env", "show", "main")["services"][0]["port"] == 8080
+    lines = [json.loads(line) for line in shop.ok("env", "deploy", "main", "--json").splitlines()]
+    assert [one["text"] for one in lines[:-1]] == [
+        "Action deploy is scheduled",
+        "opening",
+        "Deployment finished",
+    ]
+    assert (lines[-1]["environment"], lines[-1]["state"]) == ("main", "success")
+    assert shop.ok("env", "model", "main", "--path", "services/0/url", "--raw") == (
+        "http://shop:8080\n"
+    )
+    names = [row["name"] for row in shop.json("action", "list", "main")]
+    assert {"sell", "close"} < set(names)
+    assert "sell" in shop.ok("action", "list", "main")
+    assert shop.json("action", "call", "main", "sell", "--arg", "what=tea") == "sold tea on 8080"
+    code, text = shop.run("action", "call", "main", "close")
+    assert (code, "we are shut" in text) == (1, True)
+    shop.refused("action", "call", "main", "buy")
+    rows = shop.json("deployment", "list", "main")
+    assert [row["state"] for row in rows][-1] == "success"
+    assert "opening" in shop.ok("deployment", "show", "main", rows[-1]["id"])
+    assert len(shop.json("deployment", "list")) == len(rows)
+    assert shop.json("env", "edit", "main", "corner", "--set", "port=9090")["port"] == 9090
+    assert "done" in shop.ok("env", "deploy", "main")
+    assert "opening" in shop.ok("env", "follow", "main")
+    assert shop.json("env", "rename", "main", "second")["name"] == "second"
+    removed = shop.json("env", "remove", "second", "corner")["removed"]
+    assert removed["port"] == 9090
+    lines = shop.ok("env", "destroy", "second", "--json").splitlines()
+    assert json.loads(lines[-1]) == {"environment": "second", "state": "gone"}
+    assert shop.json("env", "list") == []
+
+
+def test_environments_are_left_and_abandoned(shop: Service, tmp_path: Path) -> None:
+    """--no-wait comes back at once; --file adds an object as it is; --abandon forgets."""
+    shop.ok("env", "create", "left")
+    file = tmp_path / "app.json"
+    file.write_text('{"?": {"type": "test.Shop/1.0.0"}, "name": "n", "port": 1}')
+    assert shop.json("env", "add", "left", "--file", file)["port"] == 1
+    assert shop.json("env", "deploy", "left", "--no-wait")["action"]["method"] == "deploy"
+    assert "done" in shop.ok("env", "follow", "left")
+    assert "abandoned" in shop.ok("env", "destroy", "left", "--abandon")
+
+
+def test_bad_input_about_environments(shop: Service, tmp_path: Path) -> None:
+    """Each mistake is one line that says what there is instead."""
+    shop.ok("env", "create", "e")
+    bad = tmp_path / "bad.json"
+    bad.write_text("{")
+    assert "Environments of this project: e." in shop.refused("env", "show", "f")
+    assert "already exists" in shop.refused("env", "create", "e")
+    assert "blank" in shop.refused("env", "create", "")
+    assert "Packages: test.Shop." in shop.refused("env", "add", "e", "Nope")
+    assert "Name a PACKAGE" in shop.refused("env", "add", "e", code=2)
+    assert "not JSON" in shop.refused("env", "add", "e", "--file", bad)
+    assert "port" in shop.refused("env", "add", "e", "Shop", "--set", "port=0")
+    assert "colour" in shop.refused("env", "add", "e", "Shop", "--set", "colour=red")
+    assert "--set x: expected" in shop.refused("env", "edit", "e", "a", "--set", "x", code=2)
+    assert "Applications: none." in shop.refused("env", "edit", "e", "a", "--set", "x=1")
+    assert "Applications: none." in shop.refused("env", "remove", "e", "a")
+    assert "never deployed" in shop.refused("env", "follow", "e")
+    assert "/services/0/name" in shop.refused("env", "model", "e", "--path", "nope")
+    assert "deploy first" in shop.refused("action", "call", "e", "x")
+    assert "--arg x: expected" in shop.refused("action", "call", "e", "x", "--arg", "x", code=2)
+    assert "vetro deployment list e" in shop.refused("deployment", "show", "e", "nope")
+    shop.ok("env", "destroy", "e")
+
+
+def test_packages_from_upload_to_deletion(
+    service: Service, package: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Import with a category, skip, replace and keep both, change, download, delete."""
+    assert service.json("category", "create", "Web")["name"] == "Web"
+    (row,) = service.json("package", "import", package(), "-c", "Web", "--public")
+    assert (row["categories"], row["is_public"]) == (["Web"], True)
+    assert "catalog already" in service.refused("package", "import", package())
+    (same,) = service.json("package", "import", package(), "--exists-action", "skip")
+    assert same["id"] == row["id"]
+    (newer,) = service.json("package", "import", package("2.0.0"), "--exists-action", "update")
+    assert (newer["version"], len(service.json("package", "list"))) == ("2.0.0", 2)
+    service.ok("package", "delete", newer["id"])
+    (again,) = service.json("package", "import", package(), "--exists-action", "update")
+    assert again["id"] != row["id"]
+    assert (again["categories"], again["is_public"]) == (["Web"], True)
+    changed = service.json("package", "update", "Shop", "--private", "--tag", "a", "--tag", "b")
+    assert (changed["is_public"], changed["tags"]) == (False, ["a", "b"])
+    assert service.json("package", "update", "Shop", "--tag", "", "--disable")["tags"] == []
+    assert service.json("package", "list") == []
+    assert service.json("package", "show", "Shop")["enabled"] is False
+    service.ok("package", "update", "Shop", "--enable", "--name", "Corner", "--description", "d")
+    assert service.json("package", "list", "--search", "corner")[0]["description"] == "d"
+    assert "Corner" in service.ok("package", "list", "--category", "Web")
+    target = tmp_path / "back.zip"
+    assert service.json("package", "download", "test.Shop", target)["file"] == str(target)
+    assert target.read_bytes()[:2] == b"PK"
+    assert [row["name"] for row in service.json("category", "show", "Web")["packages"]]
+    assert "--category" in service.refused("category", "delete", "Web")
+    assert service.json("package", "delete", "Corner") == {"deleted": ["test.Shop"]}
+    assert service.json("category", "delete", "Web") == {"deleted": ["Web"]}
+    assert service.json("category", "list") == []
+
+
+def test_a_replacement_that_is_refused_leaves_the_old_package(
+    service: Service, package: Callable[..., Path]
+) -> None:
+    """The catalog is as it was when the upload fails after the old one was taken out."""
+    (row,) = service.json("package", "import", package(), "--public")
+    text = service.refused(
+        "package", "import", package(), "--exists-action", "update", "-c", "Nowhere"
+    )
+    assert "Nowhere" in text
+    (kept,) = service.json("package", "list")
+    for key in ("fully_qualified_name", "version", "is_public", "tags", "class_definitions"):
+        assert kept[key] == row[key]
+    service.ok("package", "delete", "Shop")
+
+
+def test_bad_input_about_packages(shop: Service, tmp_path: Path) -> None:
+    """Each mistake is one line with a hint."""
+    text = tmp_path / "x.zip"
+    text.write_text("text")
+    assert "Packages: test.Shop." in shop.refused("package", "show", "Nope")
+    assert "'Nope'" in shop.refused("package", "delete", "Nope")
+    assert "No such file" in shop.refused("package", "import", tmp_path / "nope")
+    assert "no manifest.yaml" in shop.refused("package", "import", tmp_path)
+    assert "not a zip archive" in shop.refused("package", "import", text)
+    assert "not a zip archive" in shop.refused("package", "import", text, "--exists-action", "skip")
+    assert "no manifest.yaml" in shop.refused("package", "build", tmp_path)
+    assert "Nothing to change" in shop.refused("package", "update", "Shop", code=2)
+    assert "Nowhere" in shop.refused("package", "update", "Shop", "-c", "Nowhere")
+    assert "No such file" in shop.refused("package", "download", "Shop", tmp_path / "no" / "x")
+    assert "Categories: none." in shop.refused("category", "show", "Nope")
+    assert "needs a name" in shop.refused("category", "create", " ")
+
+
+def test_classes_answer_without_an_environment(shop: Service) -> None:
+    """Static actions and schemas, by version; what is not there says where it is."""
+    arguments = ("action", "static", "test.Prices", "of", "--class-version", "1")
+    assert json.loads(shop.ok(*arguments, "--arg", "what=tea")) == ["tea", 5]
+    assert "of(what)" in shop.refused(*arguments)
+    assert "test.Shop 1.0.0" in shop.refused("action", "static", "test.Prices", "of")
+    assert "has no method" in shop.refused(*arguments[:3], "on", *arguments[4:])
+    assert "must be a name" in shop.refused("action", "static", "a b", "of")
+    found = json.loads(shop.ok("package", "schema", "test.Shop", "--class-version", "1"))
+    assert found[""]["properties"]["port"]["minimum"] == 0
+    assert '"test.Nope"' in shop.refused("package", "schema", "test.Nope")
+    assert "not a version spec" in shop.refused(
+        "package", "schema", "test.Shop", "--class-version", "x"
+    )
+
+
+def test_images_are_looked_at_before_they_are_sent(service: Service, tmp_path: Path) -> None:
+    """A file that is no tar is refused here, an unknown type as well; lists and deletes work."""
+    import tarfile
+
+    text = tmp_path / "text"
+    text.write_text("no tar" * 200)
+    archive = tmp_path / "a.tar"
+    with tarfile.open(archive, "w") as tar:
+        tar.add(text, "etc/hostname")
+    assert "no tar archive" in service.refused("image", "import", "i", text)
+    assert "'floppy'" in service.refused("image", "import", "i", text, "--type", "floppy", code=2)
+    (row,) = service.json("image", "import", "i", archive)
+    assert "i" in service.ok("image", "list")
+    assert service.json("image", "delete", "i") == {"deleted": [f"i ({row['uuid']})"]}
+    assert "Images: none." in service.refused("image", "delete", "i")
+
+
+def test_machines_that_are_not_there(service: Service) -> None:
+    """Lists are empty, names are unknown."""
+    assert service.json("server", "list") == []
+    assert service.json("vm", "list") == []
+    assert "vetro server list" in service.refused("server", "show", "x")
+    for command in ("show", "start", "stop", "reboot"):
+        assert "vetro vm list" in service.refused("vm", command, "x")
+    assert "vetro vm list" in service.refused("vm", "destroy", "x", "--yes")
+
+
+def test_tokens_and_passwords(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A token works in the place of the file; a wrong one, or password, is said to be wrong."""
+    token = service.json("token")["token"]
+    assert service.ok("token").strip()
+    monkeypatch.setenv("VETRO_TOKEN", token)
+    service.ok("--url", service.json("token")["url"], "env", "list")
+    monkeypatch.setenv("VETRO_TOKEN", "wrong")
+    assert "unset VETRO_TOKEN" in service.refused("env", "list")
+    monkeypatch.delenv("VETRO_TOKEN")
+    monkeypatch.setenv("OS_USERNAME", "admin")
+    monkeypatch.setenv("OS_PASSWORD", "wrong")
+    assert "Login of" in service.refused("env", "list")
+    monkeypatch.delenv("OS_PASSWORD")
+    monkeypatch.delenv("OS_USERNAME")
+    monkeypatch.setenv("VETRO_DATA_DIR", "/nowhere")
+    assert "No credentials" in service.refused("env", "list")
+    monkeypatch.setenv("VETRO_TOKEN", "t")
+    assert "No Vetro answers" in service.refused("--url", "http://127.0.0.1:1", "env", "list")
+
+
+def completions(*words: str) -> list[str]:
+    """What a shell offers for the last word."""
+    completer = ShellComplete(cli, {}, "vetro", "_VETRO_COMPLETE")
+    return [item.value for item in completer.get_completions(list(words[:-1]), words[-1])]
+
+
+def test_shells_complete_names(shop: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands, choices and the names on the server; nothing when there is no server."""
+    shop.ok("env", "create", "alpha")
+    shop.ok("env", "create", "beta")
+    assert completions("pac") == ["package"]
+    assert completions("up", "--driver", "lx") == ["lxc", "lxc+qemu"]
+    assert completions("env", "show", "") == ["alpha", "beta"]
+    assert completions("env", "show", "b") == ["beta"]
+    assert completions("env", "add", "alpha", "test") == ["test.Shop"]
+    assert completions("package", "import", "-c", "") == []
+    monkeypatch.setenv("VETRO_DATA_DIR", "/nowhere")
+    assert completions("env", "show", "") == []
+    monkeypatch.setenv("VETRO_DATA_DIR", str(shop.directory / "data"))
+    for name in ("alpha", "beta"):
+        shop.ok("env", "destroy", name)
