@@ -69,13 +69,14 @@ def test_an_application_on_a_virtual_machine(install: Callable[..., Any]) -> Non
     arguments = ("--name", "script", "--set", f"image={IMAGE}", "--set", f"script={script}")
     vetro.run("env", "add", "hello", "HelloScript", *arguments)
     text = vetro.run("env", "deploy", "hello")
-    assert "The script printed: on Linux" in text
+    assert "The script printed: on Linux, 2 processors, " in text
 
     (row,) = vetro.json("vm", "list")
     shown = vetro.json("vm", "show", row["uuid"])
     assert (shown["brand"], shown["state"]) == ("kvm", "running")
     # The flavor's memory is the guest's.
-    kilobytes = int(text.partition("on Linux, ")[2].split()[0])
+    assert shown["ram"] == 2048
+    kilobytes = int(text.partition("processors, ")[2].split()[0])
     assert 0.85 * shown["ram"] * 1024 < kilobytes < shown["ram"] * 1024
     assert ping(shown["nics"][0]["ip"])
 

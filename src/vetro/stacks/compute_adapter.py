@@ -35,6 +35,7 @@ _TICKET_SPACE = uuids.UUID("c8f7f2ee-3f0a-4b52-8d40-6a7f1a5b9d02")
 _TICKET_HOURS = 1
 _IMAGE_SECONDS = 30.0
 _REASONS = 5
+HVM_BRANDS = ("kvm", "bhyve")
 _BRANDS = {"lxc-rootfs": "lx", "vm": "kvm", "zvol": "kvm", "qcow2": "kvm"}
 
 
@@ -594,7 +595,10 @@ def _ticket_id(server: str, attempt: int) -> str:
 
 
 def _vm(spec: ServerSpec) -> dict[str, Json]:
+    # A container shares the machine's processors up to its cap; a virtual machine has its own.
+    own = {"vcpus": max(1, spec.cpu // 100)} if spec.image.brand in HVM_BRANDS else {}
     return {
+        **own,
         "uuid": spec.uuid,
         "owner_uuid": spec.project_id,
         "alias": spec.name,
