@@ -11,20 +11,25 @@ it writes its entry, and the asker finds itself usurped before the server's time
 
 Servers whose entry names an instance that is gone have nobody who would notice their silence: the
 others adopt them, as an instance that starts adopts all that run.
+
+What is remembered is a moment of the monotonic clock, so that a wall clock that jumps neither silences
+every server at once nor keeps a silent one running. Entries need a time that instances share: they carry
+that moment in the wall clock of the time when it is written or compared.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import msgspec
 import structlog
 from prometheus_client import Counter, Gauge
-from sqlalchemy import insert, or_, select, update
+from sqlalchemy import ColumnElement, insert, or_, select, update
 
 from vetro.compute.tables import instances, servers, status
 from vetro.compute.wire import HEARTBEAT_LIFETIME_SECONDS, RECONCILE_SECONDS
@@ -42,7 +47,8 @@ ASK_AFTER = timedelta(seconds=6)
 ASKS_BETWEEN_LOOKS = 3
 ASK_CHANNEL = "compute/who-hears"
 SERVERS_CHANNEL = "compute/servers"
-NEVER = datetime(1970, 1, 1, tzinfo=UTC)
+#: Two readings of one moment, and the clocks of two machines, differ by less than this.
+SLACK = timedelta(milliseconds=100)
 CHUNK = 200
 GATHER_SECONDS = 0.2
 ASK_LIMIT = 150  # a notification carries at most 7900 bytes
@@ -67,20 +73,25 @@ STATUS_FAILURES = Counter("reconciler_status_failures", "Writes of a status entr
 
 @dataclass(slots=True)
 class Beat:
-    """When a server was heard last, whether its entry is ours, whether others were asked.
+    """When a server was heard last (``at``, monotonic), whether its entry is ours, whether others
+    were asked.
 
-    ``heard`` is false for what the instance only read at its start: ``last`` is then no heartbeat.
+    ``heard`` is false for what the instance only read at its start: ``at`` is then no heartbeat.
     """
 
-    last: datetime
+    at: float
     written: bool = False
     asked: bool = False
     heard: bool = True
     lifetime: timedelta = LIFETIME
 
-    def stale(self, now: datetime) -> bool:
-        """Whether the server was silent for too long."""
-        return self.last < now - self.lifetime
+    def stale(self, now: float) -> bool:
+        """Whether the server was silent for too long at a moment of the monotonic clock."""
+        return self.at < now - self.lifetime.total_seconds()
+
+    def quiet(self, now: float) -> bool:
+        """Whether a heartbeat was missed."""
+        return self.at <= now - ASK_AFTER.total_seconds()
 
 
 class Heartbeats:
@@ -90,19 +101,19 @@ class Heartbeats:
         self.database = database
         self.instance = instance
         self._observed: dict[str, Beat] = {}
-        self._checked = NEVER
+        self._checked = -math.inf
         self._wake = asyncio.Event()
         self._looking = asyncio.Lock()
 
     def beat(self, uuid: str) -> None:
         """A server was heard. Nothing but memory is touched."""
-        now = self.database.clock.now()
+        now = self.database.clock.monotonic()
         beat = self._observed.get(uuid)
         if beat is None:
             self._observed[uuid] = Beat(now)
             self._wake.set()
         else:
-            beat.last = now
+            beat.at = now
             beat.asked = False
             beat.lifetime = LIFETIME
             if not beat.heard:
@@ -124,12 +135,17 @@ class Heartbeats:
     def last(self, uuid: str) -> datetime | None:
         """When this instance heard a server last; ``None`` if it does not hear it."""
         beat = self._observed.get(uuid)
-        return beat.last if beat is not None and beat.heard else None
+        return self._moment(beat) if beat is not None and beat.heard else None
+
+    def _moment(self, beat: Beat) -> datetime:
+        """When that was, by the wall clock as it goes now."""
+        clock = self.database.clock
+        return clock.now() - timedelta(seconds=clock.monotonic() - beat.at)
 
     def alive(self, uuid: str) -> bool:
         """Whether a server was heard within the lifetime."""
         beat = self._observed.get(uuid)
-        return beat is not None and beat.heard and not beat.stale(self.database.clock.now())
+        return beat is not None and beat.heard and not beat.stale(self.database.clock.monotonic())
 
     def forget(self, uuid: str) -> None:
         """Know nothing of a server."""
@@ -155,10 +171,11 @@ class Heartbeats:
         """Watch a server that others heard, if anybody: it must be heard, or it becomes ``unknown``."""
         # Entries are not renewed, so an old one says nothing: others are asked before the time is
         # over. A later entry than this one is from somebody who hears the server.
-        since = self.database.clock.now() - ASK_AFTER
+        age = ASK_AFTER
         if entry is not None:
-            since = max(since, entry)
-        self._observed.setdefault(uuid, Beat(since, written=True, heard=False))
+            age = min(age, max(self.database.clock.now() - entry, timedelta()))
+        at = self.database.clock.monotonic() - age.total_seconds()
+        self._observed.setdefault(uuid, Beat(at, written=True, heard=False))
 
     async def look(self) -> list[str]:
         """Look at the memory once; the servers that became ``unknown``.
@@ -167,7 +184,7 @@ class Heartbeats:
         database is raised after nothing was lost: the next look finds everything again.
         """
         async with self._looking:
-            now = self.database.clock.now()
+            now = self.database.clock.monotonic()
             new: list[str] = []
             stale: list[str] = []
             for uuid, beat in self._observed.items():
@@ -189,12 +206,12 @@ class Heartbeats:
         Between looks too: a look every 5 s alone may come just before a server is quiet and then just
         after its time is over, and would call a server silent that another instance hears.
         """
-        now = self.database.clock.now()
+        now = self.database.clock.monotonic()
         await self._ask(
             [
                 uuid
                 for uuid, beat in self._observed.items()
-                if beat.last <= now - ASK_AFTER and not beat.asked and not beat.stale(now)
+                if beat.quiet(now) and not beat.asked and not beat.stale(now)
             ]
         )
 
@@ -206,7 +223,7 @@ class Heartbeats:
                 if uuid in self._observed:
                     self._observed[uuid].asked = True
 
-    async def _settle(self, chunk: Sequence[str], now: datetime) -> list[str]:
+    async def _settle(self, chunk: Sequence[str], now: float) -> list[str]:
         try:
             return await self._write(chunk, now)
         except StorageError as error:
@@ -226,7 +243,7 @@ class Heartbeats:
         self.forget(chunk[0])
         return []
 
-    async def _write(self, chunk: Sequence[str], now: datetime) -> list[str]:
+    async def _write(self, chunk: Sequence[str], now: float) -> list[str]:
         """One transaction for many servers: their entries, then their status."""
         new: list[str] = []
         stale: list[str] = []
@@ -241,7 +258,7 @@ class Heartbeats:
                 if beat is None:
                     continue
                 entry = stored.get(uuid)
-                if entry is not None and entry.last_heartbeat > beat.last:
+                if entry is not None and self._newer(entry.last_heartbeat, beat):
                     if entry.instance != self.instance:
                         usurped.append(uuid)
                         continue
@@ -271,11 +288,17 @@ class Heartbeats:
             log.warning("a server is silent", server=uuid)
         return gone
 
+    def _newer(self, entry: datetime, beat: Beat) -> bool:
+        """Whether an entry tells of a later heartbeat than ours."""
+        if entry > self.database.clock.now() + LIFETIME:
+            return False  # of the future: a clock was set back since it was written
+        return entry > self._moment(beat) + SLACK
+
     async def _put(self, tx: Transaction, uuid: str, beat: Beat, known: bool) -> None:
         if not beat.heard:
             return  # what we never heard we cannot date
         STATUS_PUT.inc()
-        values = {"instance": self.instance, "last_heartbeat": beat.last}
+        values = {"instance": self.instance, "last_heartbeat": self._moment(beat)}
         if known:
             await tx.execute(update(status).where(status.c.server_uuid == uuid).values(**values))
         else:
@@ -320,15 +343,15 @@ class Heartbeats:
             tx.notify(SERVERS_CHANNEL, uuid)
         return gone
 
-    async def _reassert(self, now: datetime) -> None:
+    async def _reassert(self, now: float) -> None:
         """A server that is heard here runs, whatever another instance has written meanwhile.
 
         And one that ran when the instance that heard it went is watched from here.
         """
-        if now - self._checked < LIFETIME:
+        if now - self._checked < LIFETIME.total_seconds():
             return
         self._checked = now
-        living = select(instances.c.name).where(instances.c.seen >= now - INSTANCE_LIFETIME)
+        living = select(instances.c.name).where(seen_lately(self.database.clock.now()))
         async with self.database.read() as tx:
             rows = await tx.execute(select(servers.c.uuid).where(servers.c.status != "running"))
             wrong = [row.uuid for row in rows if self.alive(row.uuid)]
@@ -385,12 +408,17 @@ class Heartbeats:
             return
         if asker == self.instance:
             return
-        recent = self.database.clock.now() - ASK_AFTER
+        now = self.database.clock.monotonic()
         for uuid in uuids:
             beat = self._observed.get(uuid)
-            if beat is not None and beat.heard and beat.last >= recent:
+            if beat is not None and beat.heard and not beat.quiet(now):
                 beat.written = False
                 self._wake.set()
+
+
+def seen_lately(now: datetime) -> ColumnElement[bool]:
+    """Whether an instance lives; one that was seen in the future was seen by a clock set back since."""
+    return instances.c.seen.between(now - INSTANCE_LIFETIME, now + INSTANCE_LIFETIME)
 
 
 def _chunks(uuids: Iterable[str], size: int = CHUNK) -> list[list[str]]:

@@ -20,7 +20,7 @@ from sqlalchemy import Row, delete, insert, select, update
 
 from vetro.compute.agents import AGENT_SECONDS, AgentClient, NodeTaskError, TaskCall, outcome_of
 from vetro.compute.faults import not_found
-from vetro.compute.heartbeats import INSTANCE_LIFETIME
+from vetro.compute.heartbeats import seen_lately
 from vetro.compute.records import Record, api_time, mapping
 from vetro.compute.servers import Agent, ServerStore
 from vetro.compute.tables import instances, servers, tasks
@@ -387,14 +387,9 @@ class NodeTasks:
 
     async def take_over(self) -> list[str]:
         """Take up the tasks of instances that died, and our own of an earlier life; their ids."""
-        dead_before = self.database.clock.now() - INSTANCE_LIFETIME
+        living = select(instances.c.name).where(seen_lately(self.database.clock.now()))
         async with self.database.read() as tx:
-            alive = {
-                row.name
-                for row in await tx.execute(
-                    select(instances.c.name).where(instances.c.seen >= dead_before)
-                )
-            }
+            alive = {row.name for row in await tx.execute(living)}
             orphaned = [
                 row.id
                 for row in await tx.execute(

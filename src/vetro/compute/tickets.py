@@ -10,6 +10,7 @@ Waits end by notification. Tickets expire by a watch that sleeps until the first
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -39,6 +40,7 @@ OPEN = ("queued", "active")
 CHANNEL = "compute/tickets"
 #: The longest sleep of the watch; tickets that expire sooner than that wake it when they are made.
 LONGEST_SLEEP_SECONDS = 60.0
+NAP_SECONDS = 1.0
 KEPT = timedelta(days=30)
 LIST_LIMIT = 1000
 #: Columns of the API's names, as far as lists may be sorted by them.
@@ -375,33 +377,39 @@ class TicketStore:
         async with self.database.transaction() as tx:
             return (await tx.execute(delete(tickets).where(old))).rowcount
 
-    async def seconds_to_next_expiry(self) -> float:
-        """When the next open ticket expires; 0 or less: one has, and is not marked yet."""
+    async def next_expiry(self) -> datetime | None:
+        """When the next open ticket expires, or has: then it is not marked yet."""
         async with self.database.read() as tx:
             first = await tx.execute(
                 select(func.min(tickets.c.expires_at).label("first")).where(
                     tickets.c.status.in_(OPEN)
                 )
             )
-            soonest = first.one().first
-        if soonest is None:
-            return LONGEST_SLEEP_SECONDS
-        return (soonest - self.database.clock.now()).total_seconds()
+            return first.one().first
 
     async def watch(self) -> None:
         """Expire tickets when their time comes, until cancelled."""
+        clock, loop_time = self.database.clock, asyncio.get_running_loop().time
         async with self.database.listen(CHANNEL) as subscription:
             while True:
+                again = loop_time() + LONGEST_SLEEP_SECONDS
                 try:
-                    seconds = await self.seconds_to_next_expiry()
-                    if seconds <= 0 or self.pending:
+                    soonest = await self.next_expiry()
+                    if self.pending or (soonest is not None and soonest <= clock.now()):
                         await self.expire()
-                        seconds = await self.seconds_to_next_expiry()
+                        soonest = await self.next_expiry()
                 except (OSError, TimeoutError) as error:
                     log.warning("the waitlist waits for the database", error=str(error))
-                    seconds = 1.0
-                # Never zero: an expiry that fails must not become a busy loop.
-                await subscription.wait(min(LONGEST_SLEEP_SECONDS, max(0.05, seconds)))
+                    soonest, again = None, loop_time() + 1.0
+                # In short naps that ask nobody but the clock: it may be set forward meanwhile.
+                while (nap := min(again - loop_time(), NAP_SECONDS)) > 0:
+                    if soonest is not None:
+                        left = (soonest - clock.now()).total_seconds()
+                        # Never zero: an expiry that fails must not become a busy loop.
+                        nap = min(nap, max(left, 0.05))
+                        again = again if left > nap else loop_time()
+                    if await subscription.wait(nap) is not None:
+                        break
                 subscription.drain()
 
 

@@ -50,3 +50,7 @@ class ManualClock:
         """Move both clocks on."""
         self._now += timedelta(seconds=seconds)
         self._monotonic += seconds
+
+    def jump(self, seconds: float) -> None:
+        """Set the wall clock forward or back, as a time server or an operator does."""
+        self._now += timedelta(seconds=seconds)
