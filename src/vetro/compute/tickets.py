@@ -32,7 +32,7 @@ from vetro.compute.parameters import UUID
 from vetro.compute.records import Json, Record, api_time
 from vetro.compute.tables import tickets
 from vetro.http import Fault
-from vetro.storage import Database, Transaction
+from vetro.storage import Database, Subscription, Transaction
 
 log = structlog.get_logger(__name__)
 
@@ -377,40 +377,48 @@ class TicketStore:
         async with self.database.transaction() as tx:
             return (await tx.execute(delete(tickets).where(old))).rowcount
 
-    async def next_expiry(self) -> datetime | None:
-        """When the next open ticket expires, or has: then it is not marked yet."""
+    async def seconds_to_next_expiry(self) -> float:
+        """When the next open ticket expires; 0 or less: one has, and is not marked yet."""
         async with self.database.read() as tx:
             first = await tx.execute(
                 select(func.min(tickets.c.expires_at).label("first")).where(
                     tickets.c.status.in_(OPEN)
                 )
             )
-            return first.one().first
+            soonest = first.one().first
+        if soonest is None:
+            return LONGEST_SLEEP_SECONDS
+        return (soonest - self.database.clock.now()).total_seconds()
 
     async def watch(self) -> None:
         """Expire tickets when their time comes, until cancelled."""
-        clock, loop_time = self.database.clock, asyncio.get_running_loop().time
         async with self.database.listen(CHANNEL) as subscription:
             while True:
-                again = loop_time() + LONGEST_SLEEP_SECONDS
                 try:
-                    soonest = await self.next_expiry()
-                    if self.pending or (soonest is not None and soonest <= clock.now()):
+                    seconds = await self.seconds_to_next_expiry()
+                    if seconds <= 0 or self.pending:
                         await self.expire()
-                        soonest = await self.next_expiry()
+                        seconds = await self.seconds_to_next_expiry()
                 except (OSError, TimeoutError) as error:
                     log.warning("the waitlist waits for the database", error=str(error))
-                    soonest, again = None, loop_time() + 1.0
-                # In short naps that ask nobody but the clock: it may be set forward meanwhile.
-                while (nap := min(again - loop_time(), NAP_SECONDS)) > 0:
-                    if soonest is not None:
-                        left = (soonest - clock.now()).total_seconds()
-                        # Never zero: an expiry that fails must not become a busy loop.
-                        nap = min(nap, max(left, 0.05))
-                        again = again if left > nap else loop_time()
-                    if await subscription.wait(nap) is not None:
-                        break
+                    seconds = 1.0
+                # Never zero: an expiry that fails must not become a busy loop.
+                await self._sleep(subscription, min(LONGEST_SLEEP_SECONDS, max(0.05, seconds)))
                 subscription.drain()
+
+    async def _sleep(self, subscription: Subscription, seconds: float) -> None:
+        """Until told, or until the time is over, or until the wall clock was set forward.
+
+        In naps that ask only the clocks: tickets expire by the wall clock, sleep goes by the other.
+        """
+        wall, loop_time = self.database.clock.now, asyncio.get_running_loop().time
+        began, began_wall = loop_time(), wall()
+        while (slept := loop_time() - began) < seconds:
+            if (wall() - began_wall).total_seconds() - slept > NAP_SECONDS:
+                return
+            nap = min(NAP_SECONDS, seconds - slept)
+            if await subscription.wait(nap) is not None:
+                return
 
 
 def sort_of(attribute: Json, order: Json) -> tuple[str, bool]:
