@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import secrets
+import socket
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -19,7 +21,7 @@ from vetro.compute.agents import NodeTaskError, TaskCall
 from vetro.compute.keys import NodeAware
 from vetro.compute.servers import Agent
 from vetro.compute.wire import node_key
-from vetro.http import Principal, assemble
+from vetro.http import Principal, assemble, serve
 from vetro.http.client import HttpClient, Response
 from vetro.storage import Database, migrate
 
@@ -136,6 +138,7 @@ class World:
     nodes: Nodes
     http: HttpClient
     database: Database
+    url: str = ""
 
     async def call(
         self, method: str, path: str, body: object = None, *, token: str = "operator", **more: Any
@@ -232,9 +235,14 @@ class World:
 
 @asynccontextmanager
 async def world_on(
-    database: Database, directory: Path, nodes: Nodes | None = None, **settings: Any
+    database: Database,
+    directory: Path,
+    nodes: Nodes | None = None,
+    *,
+    listening: bool = False,
+    **settings: Any,
 ) -> AsyncIterator[World]:
-    """A service on a database; several may run on one."""
+    """A service on a database; several may run on one. ``listening``: on a port, for programs."""
     service = ComputeService(
         database, ComputeSettings(image_dir=directory, node_key=MASTER, **settings)
     )
@@ -245,6 +253,23 @@ async def world_on(
         service, NodeAware(Tokens(), node_key=MASTER, service_key="the service's own")
     )
     assembly = assemble([face])
+    if listening:
+        with socket.socket(proto=socket.IPPROTO_TCP) as listener:
+            listener.bind(("127.0.0.1", 0))
+            listener.listen(64)
+            url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+            ready, stop = asyncio.Event(), asyncio.Event()
+            served = asyncio.create_task(
+                serve(assembly, [listener], stop, drain_seconds=1, on_ready=ready.set)
+            )
+            await ready.wait()
+            try:
+                async with HttpClient(base_url=url, timeout_seconds=30) as http:
+                    yield World(service, nodes, http, database, url)
+            finally:
+                stop.set()
+                await served
+        return
     async with (
         assembly.running(),
         HttpClient(app=assembly, base_url="http://compute", timeout_seconds=30) as http,
@@ -258,6 +283,17 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
     database = await Database.open(f"sqlite:///{tmp_path}/world.db")
     await migrate(database, [MIGRATIONS])
     async with world_on(database, tmp_path) as one:
+        await one.server()
+        yield one
+    await database.close()
+
+
+@pytest.fixture
+async def served(tmp_path: Path) -> AsyncIterator[World]:
+    """A service with one node on a port of this machine."""
+    database = await Database.open(f"sqlite:///{tmp_path}/served.db")
+    await migrate(database, [MIGRATIONS])
+    async with world_on(database, tmp_path, listening=True) as one:
         await one.server()
         yield one
     await database.close()

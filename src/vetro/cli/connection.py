@@ -166,7 +166,34 @@ class Connection:
 
         ``hint``: what the user can do then, when the status alone does not say it.
         """
-        response = self._send(
+        response = self.answer(
+            method,
+            path,
+            json=json,
+            content=content,
+            files=files,
+            data=data,
+            params=params,
+            headers=headers,
+        )
+        if response.status >= 400:
+            fail(error_text(response), hint or hint_for(response))
+        return response
+
+    def answer(
+        self,
+        method: str,
+        path: str,
+        *,
+        json: object = None,
+        content: bytes | None = None,
+        files: Mapping[str, Any] | None = None,
+        data: Mapping[str, str] | None = None,
+        params: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> SyncResponse:
+        """Send a request; whatever is answered."""
+        return self._send(
             method,
             self.url + path,
             headers={"X-Auth-Token": self.token, **(headers or {})},
@@ -176,9 +203,6 @@ class Connection:
             data=data,
             params=params,
         )
-        if response.status >= 400:
-            fail(error_text(response), hint or hint_for(response))
-        return response
 
     def get(self, path: str, **options: Any) -> Any:
         """The JSON body of a GET."""

@@ -46,16 +46,7 @@ def console(name_or_uuid: str, log: bool) -> None:
             f"{_path_of(connection, name_or_uuid)}/docker-exec",
             json={"command": wanted},
         ).json()
-    try:
-        line = socket.create_connection((where["host"], where["port"]), _CONNECT_SECONDS)
-    except OSError as error:
-        fail(
-            f"The node does not answer at {where['address']}: {error.strerror or error}",
-            "Consoles come straight from the node: its admin address must be reachable from here.",
-        )
-    with line:
-        line.settimeout(None)
-        line.sendall(f"{where['token']}\n".encode())
+    with connect(where) as line:
         typing = bool(where.get("interactive"))
         if sys.stdin.isatty() and not log:
             ends = "Ctrl-] leaves" if typing else "it only prints; Ctrl-] leaves"
@@ -63,10 +54,24 @@ def console(name_or_uuid: str, log: bool) -> None:
         _sit(line, typing=typing, watching=not log)
 
 
+def connect(where: dict[str, Any]) -> socket.socket:
+    """The stream a node serves, opened with its token."""
+    try:
+        line = socket.create_connection((where["host"], where["port"]), _CONNECT_SECONDS)
+    except OSError as error:
+        fail(
+            f"The node does not answer at {where['address']}: {error.strerror or error}",
+            "Streams come straight from the node: its admin address must be reachable from here.",
+        )
+    line.settimeout(None)
+    line.sendall(f"{where['token']}\n".encode())
+    return line
+
+
 @contextlib.contextmanager
-def _raw_keyboard() -> Generator[None, None, None]:
+def raw_keyboard(wanted: bool = True) -> Generator[None, None, None]:
     """Every key as it is, Ctrl-C as well; as before at the end."""
-    if not sys.stdin.isatty():
+    if not wanted or not sys.stdin.isatty():
         yield
         return
     before = termios.tcgetattr(sys.stdin)
@@ -82,7 +87,7 @@ def _sit(line: socket.socket, *, typing: bool, watching: bool) -> None:
     keyboard = sys.stdin.fileno() if watching else -1
     terminal = watching and sys.stdin.isatty()
     rest = b""
-    with _raw_keyboard() if watching else contextlib.nullcontext():
+    with raw_keyboard(watching):
         sources: list[Any] = [line, *([keyboard] if watching else [])]
         while True:
             ready, _, _ = select.select(sources, [], [])
@@ -90,7 +95,7 @@ def _sit(line: socket.socket, *, typing: bool, watching: bool) -> None:
                 keys = os.read(keyboard, 4096)
                 typed, found, _ = keys.partition(LEAVE) if terminal else (keys, b"", b"")
                 if typed and typing:
-                    _send(line, typed)
+                    send_keys(line, typed)
                 if found:
                     return
                 if not keys:
@@ -102,22 +107,24 @@ def _sit(line: socket.socket, *, typing: bool, watching: bool) -> None:
                     return
                 *lines, rest = (rest + data).split(b"\n")
                 for one in lines:
-                    if _show(json.loads(one)):
+                    if show(json.loads(one)):
                         return
 
 
-def _send(line: socket.socket, keys: bytes) -> None:
+def send_keys(line: socket.socket, keys: bytes) -> None:
+    """Type ``keys``."""
     text = {"type": "stdin", "data": base64.b64encode(keys).decode()}
     line.sendall(json.dumps(text).encode() + b"\n")
 
 
-def _show(told: dict[str, Any]) -> bool:
+def show(told: dict[str, Any]) -> bool:
     """Print one line of the stream; whether it was the last."""
     if told.get("type") == "end":
         return True
     data = base64.b64decode(str(told.get("data") or ""))
+    stream = sys.stderr if told.get("type") == "stderr" else sys.stdout
     while data:
-        data = data[os.write(sys.stdout.fileno(), data) :]
+        data = data[os.write(stream.fileno(), data) :]
     return False
 
 

@@ -1,4 +1,4 @@
-"""``vetro server`` and ``vetro vm``: compute nodes and what runs on them."""
+"""``vetro vm``: containers and virtual machines on compute nodes."""
 
 from __future__ import annotations
 
@@ -8,16 +8,10 @@ import click
 
 from vetro.cli.connection import Connection, segment
 from vetro.cli.console import console, screenshot, vnc
-from vetro.cli.output import emit_object, emit_rows, fail, json_option, say
+from vetro.cli.execution import exec_
+from vetro.cli.output import emit_object, emit_rows, fail, json_option, say, wants_json
+from vetro.cli.servers import find_server, list_servers, wait_job
 
-SERVER_COLUMNS = [
-    ("UUID", "uuid"),
-    ("HOSTNAME", "hostname"),
-    ("STATUS", "status"),
-    ("SETUP", "setup"),
-    ("MEMORY FREE (MB)", "memory_free_mb"),
-    ("VMS", "vm_count"),
-]
 VM_COLUMNS = [
     ("UUID", "uuid"),
     ("ALIAS", "alias"),
@@ -28,99 +22,11 @@ VM_COLUMNS = [
 
 
 @click.group()
-def server() -> None:
-    """Compute nodes."""
-
-
-def list_servers(connection: Connection, extras: str = "vms") -> list[dict[str, Any]]:
-    """The compute nodes with their VMs."""
-    return connection.get("/compute/servers", params={"extras": extras})
-
-
-@server.command("list")
-@json_option
-def server_list() -> None:
-    """List compute nodes."""
-    with Connection() as connection:
-        rows = list_servers(connection, "vms,memory,capacity")
-    for row in rows:
-        row["vm_count"] = len(row.get("vms") or {})
-        available = row.get("memory_available_bytes")
-        row["memory_free_mb"] = available // 2**20 if available else None
-    emit_rows(rows, SERVER_COLUMNS)
-
-
-@server.command("show")
-@click.argument("uuid")
-@json_option
-def server_show(uuid: str) -> None:
-    """Show one compute node, by uuid or host name."""
-    with Connection() as connection:
-        for row in list_servers(connection):
-            if uuid in (row["uuid"], row.get("hostname")):
-                emit_object(connection.get(f"/compute/servers/{row['uuid']}"))
-                return
-    fail(f"There is no server '{uuid}'", "'vetro server list' shows them.")
-
-
-def find_server(connection: Connection, wanted: str) -> dict[str, Any]:
-    """The compute node with this uuid or host name."""
-    rows = list_servers(connection)
-    found = [row for row in rows if wanted in (row["uuid"], row.get("hostname"))]
-    if len(found) == 1:
-        return found[0]
-    many = "Several servers are called" if found else "There is no server"
-    fail(f"{many} '{wanted}'", "'vetro server list' shows them.")
-
-
-def wait_job(connection: Connection, job: str) -> dict[str, Any]:
-    """A job when it has ended; the command fails with the job's own words when the job failed."""
-    shown = ""
-    while True:
-        view = connection.get(f"/compute/jobs/{segment(job)}/wait", params={"timeout": 30})
-        if view["execution"] == "failed":
-            steps: list[dict[str, Any]] = view["chain_results"]
-            errors = [step["error"] for step in steps if step["error"]]
-            fail(errors[0] if errors else f"The job {job} failed")
-        if view["execution"] == "succeeded":
-            return view
-        if view.get("waiting_on") and view["waiting_on"] != shown:
-            shown = str(view["waiting_on"])
-            say(f"  {shown} …")
-
-
-@server.command("drain", short_help="Empty a compute node.")
-@click.argument("name_or_uuid")
-@click.option(
-    "--no-move", is_flag=True, help="Only place nothing new there, and say what is there."
-)
-@click.option("--undo", is_flag=True, help="Let it take VMs again.")
-@json_option
-def server_drain(name_or_uuid: str, no_move: bool, undo: bool) -> None:
-    """Empty a compute node: nothing new is placed on it, and its VMs move to others.
-
-    Fails with the name of each VM that stays and its reason; the others have moved.
-    """
-    with Connection() as connection:
-        row = find_server(connection, name_or_uuid)
-        path = f"/compute/servers/{segment(row['uuid'])}"
-        if undo:
-            connection.request("POST", path, json={"reserved": False})
-            say(f"Server {row.get('hostname')} takes VMs again")
-            return
-        job = connection.request("POST", f"{path}/drain", json={"move": not no_move}).json()
-        wait_job(connection, job["job_uuid"])
-    say(
-        f"Server {row.get('hostname')} is empty; 'vetro server drain --undo' lets it take VMs again"
-    )
-
-
-@click.group()
 def vm() -> None:
     """Containers and virtual machines."""
 
 
-for _command in (console, screenshot, vnc):
+for _command in (console, exec_, screenshot, vnc):
     vm.add_command(_command)
 
 
@@ -166,20 +72,31 @@ def vm_show(name_or_uuid: str) -> None:
         emit_object(connection.get(f"/compute/servers/{row['server_uuid']}/vms/{row['uuid']}"))
 
 
-def _vm_task(name_or_uuid: str, method: str, suffix: str, done: str) -> None:
+def wait_task(connection: Connection, task_id: str) -> dict[str, Any]:
+    """A task when it has ended; the command fails with the node's own words when it failed."""
+    path = f"/compute/tasks/{segment(task_id)}/wait"
+    task = connection.get(path, params={"timeout": 30})
+    # A virtual machine has three minutes to stop in order.
+    while task.get("status") not in ("complete", "failure"):
+        task = connection.get(path, params={"timeout": 30})
+    if task["status"] == "failure":
+        result: dict[str, Any] = task.get("result") or {}
+        what = f"{task.get('task')} on server {task.get('server_uuid')}"
+        fail(f"{what} failed: {result.get('error') or 'no reason given'}")
+    return task
+
+
+def _vm_task(
+    name_or_uuid: str, method: str, suffix: str, done: str, body: dict[str, Any] | None = None
+) -> None:
     with Connection() as connection:
         row = find_vm(connection, name_or_uuid)
         path = f"/compute/servers/{segment(row['server_uuid'])}/vms/{segment(row['uuid'])}{suffix}"
-        task = connection.request(method, path, json={}).json()
+        task = connection.request(method, path, json=body or {}).json()
         if task.get("id"):
-            path = f"/compute/tasks/{task['id']}/wait"
-            task = connection.get(path, params={"timeout": 30})
-            # A virtual machine has three minutes to stop in order.
-            while task.get("status") not in ("complete", "failure"):
-                task = connection.get(path, params={"timeout": 30})
-            if task.get("status") == "failure":
-                result: dict[str, Any] = task.get("result") or {}
-                fail(f"{row['uuid']}: the task failed: {result.get('error') or 'no reason given'}")
+            task = wait_task(connection, task["id"])
+    if wants_json():
+        emit_object(task)
     say(f"VM {row.get('alias') or row['uuid']} {done}")
 
 
@@ -193,10 +110,11 @@ def vm_start(name_or_uuid: str) -> None:
 
 @vm.command("stop")
 @click.argument("name_or_uuid")
+@click.option("--force", is_flag=True, help="Do not wait for the guest to stop in order.")
 @json_option
-def vm_stop(name_or_uuid: str) -> None:
+def vm_stop(name_or_uuid: str, force: bool) -> None:
     """Stop a VM."""
-    _vm_task(name_or_uuid, "POST", "/stop", "stopped")
+    _vm_task(name_or_uuid, "POST", "/stop", "stopped", {"force": force})
 
 
 @vm.command("reboot")
@@ -235,4 +153,54 @@ def vm_migrate(name_or_uuid: str, target: str | None) -> None:
         job = connection.request("POST", f"{path}/move", json=body).json()
         wait_job(connection, job["job_uuid"])
         moved = find_vm(connection, row["uuid"])
+    if wants_json():
+        emit_object(moved)
     say(f"VM {row.get('alias') or row['uuid']} is on server {moved['server_uuid']}")
+
+
+@vm.group()
+def snapshot() -> None:
+    """Snapshots of a VM's disks."""
+
+
+@snapshot.command("list")
+@click.argument("name_or_uuid")
+@json_option
+def snapshot_list(name_or_uuid: str) -> None:
+    """List a VM's snapshots, oldest first."""
+    with Connection() as connection:
+        row = find_vm(connection, name_or_uuid)
+        path = f"/compute/servers/{segment(row['server_uuid'])}/vms/{segment(row['uuid'])}"
+        rows: list[dict[str, Any]] = connection.get(path).get("snapshots") or []
+    emit_rows(rows, [("NAME", "name"), ("CREATED", "created_at")])
+
+
+@snapshot.command("create")
+@click.argument("name_or_uuid")
+@click.argument("snapshot_name", required=False)
+@json_option
+def snapshot_create(name_or_uuid: str, snapshot_name: str | None) -> None:
+    """Take a snapshot; without a name it is called by the time."""
+    body = {"snapshot_name": snapshot_name} if snapshot_name else {}
+    _vm_task(name_or_uuid, "PUT", "/snapshots", "has one more snapshot", body)
+
+
+@snapshot.command("rollback")
+@click.argument("name_or_uuid")
+@click.argument("snapshot_name")
+@click.confirmation_option(prompt="Lose what changed since, newer snapshots too?")
+@json_option
+def snapshot_rollback(name_or_uuid: str, snapshot_name: str) -> None:
+    """Take the disks back to a snapshot."""
+    path = f"/snapshots/{segment(snapshot_name)}/rollback"
+    _vm_task(name_or_uuid, "PUT", path, f"is back at {snapshot_name}")
+
+
+@snapshot.command("delete")
+@click.argument("name_or_uuid")
+@click.argument("snapshot_name")
+@json_option
+def snapshot_delete(name_or_uuid: str, snapshot_name: str) -> None:
+    """Delete a snapshot."""
+    path = f"/snapshots/{segment(snapshot_name)}"
+    _vm_task(name_or_uuid, "DELETE", path, f"has no snapshot {snapshot_name} any more")
