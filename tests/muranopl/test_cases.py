@@ -6,7 +6,10 @@ A case has a `name` and one of
   `classes`  a whole class file, whose root class is `t.Main`.
 Beside it: `format` (1.4), `args`, `kwargs`, `model` (the root's properties), `objects` (the whole
 `Objects`), `call` (run), and what is expected: `value`, `trace` (what `trace(x)` was called with),
-`dump` (the `Objects` afterwards), `error` {name, message (regular expression), at: line:column}.
+`dump` (the `Objects` afterwards), `shape` (of some of its properties: `inline` and `id` stand for
+objects), `attributes`, `error` {name, message (regular expression), at: line:column}. A `name` may
+list several, divided by `|`. `packages` are further ones: name, version, text; `require` is what `t`
+requires of them.
 """
 
 import re
@@ -55,9 +58,18 @@ def run_case(case):
         {"Main.yaml": text},
         class_names(text),
         format=str(case.get("format", "1.4")),
+        requirements=case.get("require", {}),
         resources={k: v.encode() for k, v in case.get("resources", {}).items()},
     )
     runtime.add_package(package)
+    for other in case.get("packages", ()):
+        files = dict.fromkeys(re.findall(r"^Name: *([\w.]+)", other["text"], re.M), "all.yaml")
+        classes = {n if "." in n else f"{other['name']}.{n}": f for n, f in files.items()}
+        runtime.add_package(
+            MemoryPackage(
+                other["name"], {"all.yaml": other["text"]}, classes, version=other["version"]
+            )
+        )
     limits = Limits(**{"steps": 10_000_000, **case.get("limits", {})})
     session = runtime.session(effects=DirectEffects(seed=1), limits=limits)
     model = {"Objects": case.get("objects") or {"?": {"id": "root", "type": "t.Main"}}}
@@ -91,7 +103,8 @@ def test_the_case_comes_out_as_written(case):
         assert error is not None, f"no error, value {outcome['value']!r}"
         wanted = {"name": wanted} if isinstance(wanted, str) else wanted
         if "name" in wanted:
-            assert any(n == wanted["name"] or n.endswith("." + wanted["name"]) for n in error.names)
+            names = wanted["name"].split("|")
+            assert any(n == w or n.endswith("." + w) for n in error.names for w in names)
         if "message" in wanted:
             assert re.search(wanted["message"], error.message), error.message
         if "at" in wanted:
@@ -104,6 +117,20 @@ def test_the_case_comes_out_as_written(case):
         assert outcome["trace"] == case["trace"]
     if "dump" in case:
         assert outcome["session"].dump()["Objects"] == case["dump"]
+    if "shape" in case:
+        found = outcome["session"].dump()["Objects"]
+        assert {name: shape(found[name]) for name in case["shape"]} == case["shape"]
+    if "attributes" in case:
+        assert outcome["session"].dump()["Attributes"] == case["attributes"]
+
+
+def shape(value):
+    """A value of a model with `inline` for objects and `id` for references to them."""
+    if isinstance(value, dict):
+        return "inline" if "?" in value else {key: shape(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [shape(item) for item in value]
+    return "id" if isinstance(value, str) and re.fullmatch("[0-9a-f]{32}", value) else value
 
 
 def typed(value):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from vetro.yaql.values import BOOLEAN, INTEGER, STRING, Kind
 
-from . import methodcode, statements
+from . import metadata, methodcode, statements
 from .arguments import ArgumentFallback, KeywordFallback, RestFallback
 from .contractplan import build_contract
 from .contracts import MISSING, Contract, Guard
@@ -68,6 +68,7 @@ class ClassCode:
             method.function = self.scope.namespace[name]
         for name, function in filter(None, written):
             self.writers[name] = self.scope.namespace[function]
+        metadata.check_attached(type_)
 
     # -- properties ----------------------------------------------------------------------------
 

@@ -148,7 +148,7 @@ def cast_to(
     found = [
         item
         for item in target.type.ancestors
-        if item is wanted
+        if (spec is None and item is wanted)
         or (item.name == wanted.name and item.package.semantic_version in versions)
     ]
     if not found:

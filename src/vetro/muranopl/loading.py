@@ -108,6 +108,7 @@ class Transaction:
 
     __slots__ = (
         "by_identity",
+        "constructing",
         "created",
         "depth",
         "dry",
@@ -147,6 +148,7 @@ class Transaction:
         self.by_identity: dict[int, tuple[Any, MuranoObject]] = {}
         self.created: list[tuple[MuranoObject, Mapping[str, Any]]] = []
         """Objects in the order their properties were completed: owned ones before their owner."""
+        self.constructing: list[tuple[MuranoObject, Mapping[str, Any]]] = []
         self.forward: list[tuple[MuranoObject, str, Any]] = []
         """Properties whose values hold forward references: object, property, raw value."""
         self.depth = 0
@@ -240,6 +242,7 @@ class Transaction:
                 raise
         self.forward.clear()
         created, self.created = self.created, []
+        self.constructing = created
         if publish:
             for made, _ in created:
                 run.publish(made)
@@ -255,8 +258,13 @@ class Transaction:
                     del run.objects[made.id]
             raise
         finally:
+            self.constructing = []
             run.building -= 1
             run.transaction = before
+
+    def constructs(self, made: MuranoObject) -> bool:
+        """True while the constructors of this load run, for an object of it."""
+        return any(item is made for item, _ in self.constructing)
 
 
 def load_missing(transaction: Transaction, model: Mapping[str, Any]) -> None:

@@ -58,6 +58,21 @@ def own_items(subject: Subject) -> list[MetaItem]:
     return items
 
 
+def check_attached(type_: MuranoType) -> None:
+    """Look at everything attached in a class. Raises DslSyntaxError, NoClassFound."""
+    if type_.declaration.meta:
+        own_items(type_)
+    for item in type_.properties.values():
+        if item.metas:
+            own_items(item)
+    for method in type_.methods.values():
+        if method.metas:
+            own_items(method)
+        for argument in method.arguments or ():
+            if argument.metas:
+                own_items(argument)
+
+
 def _check(
     type_: MuranoType, subject: Subject, declaration: MetaDeclaration, before: Sequence[MetaItem]
 ) -> None:

@@ -398,7 +398,7 @@ class Run(Evaluation):
                 )
             holder.__dict__[f"q{seen_from.index}_{name}"] = value
             return
-        if seen_from is None and not (self.building and not holder.initialised):
+        if seen_from is None and not self._is_being_built(holder):
             raise NoWriteAccessError(
                 f'Property "{name}" is immutable to the caller',
                 hint=f"only code of {type_.name} and its ancestors may write it",
@@ -416,6 +416,14 @@ class Run(Evaluation):
             return sites.read_member(self, target, name, scope)
         except UninitializedPropertyAccessError:
             return UNSET
+
+    def _is_being_built(self, holder: MuranoObject) -> bool:
+        """True while constructors run for the load that the object belongs to (section 6.2)."""
+        if not self.building:
+            return False
+        return not holder.initialised or (
+            self.transaction is not None and self.transaction.constructs(holder)
+        )
 
     def may_grow_in_place(self, target: Any, name: str) -> bool:
         """True when the property's contract cannot refuse a map after a key was set in it."""
