@@ -7,7 +7,7 @@ a bounded amount of work, or is counted after a check of its operand's length.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from . import ast
@@ -266,9 +266,26 @@ def _regex(gen: ExpressionCodegen, node: ast.Call, arguments: Arguments) -> Code
 
 
 def _format(gen: ExpressionCodegen, node: ast.Call, arguments: Arguments) -> Code | None:
-    """A constant template becomes one of Python's own, its values made text before."""
-    codes = arguments.codes
-    template = constant_text(node.arguments[0]) if codes and codes[0].literal else None
+    if not arguments.codes:
+        return None
+    slot = gen.slot("function", ("format", arguments.shape), node)
+    call = f"{slot}({gen.rt}, {arguments.codes[0].text}"
+    return _formatted(gen, call, node.arguments, arguments.codes)
+
+
+def _format_method(
+    gen: ExpressionCodegen, target: Code, node: ast.MethodCall, arguments: Arguments
+) -> Code | None:
+    slot = gen.slot("method", ("format", arguments.shape, ()), node)
+    call = f"{slot}({gen.rt}, {target.text}, None"
+    return _formatted(gen, call, (node.target, *node.arguments), [target, *arguments.codes])
+
+
+def _formatted(
+    gen: ExpressionCodegen, call: str, nodes: Sequence[ast.Node], codes: list[Code]
+) -> Code | None:
+    """A constant template becomes one of Python's own; `call` begins the call of the function."""
+    template = constant_text(nodes[0]) if codes[0].literal else None
     if template is None or len(template) > _SHORT:
         return None
     try:
@@ -286,8 +303,8 @@ def _format(gen: ExpressionCodegen, node: ast.Call, arguments: Arguments) -> Cod
     steps: list[str] = []
     shown: list[str] = []
     tests: list[str] = []
-    passed: list[str] = [codes[0].text]
-    for argument, code in zip(node.arguments[1:], values, strict=True):
+    passed: list[str] = []
+    for argument, code in zip(nodes[1:], values, strict=True):
         if code.literal and code.kinds == STRING:
             shown.append(_quoted(constant_text(argument) or ""))
             passed.append(code.text)
@@ -307,14 +324,13 @@ def _format(gen: ExpressionCodegen, node: ast.Call, arguments: Arguments) -> Cod
         _quoted(place.before) + (shown[place.field] if isinstance(place.field, int) else "")
         for place in places
     )
-    slot = gen.slot("function", ("format", arguments.shape), node)
     result = gen.temporary()
     choice = (
         f"({result} if len({result} := f'{made}') < {_SHORT} "
         f"else y_checked_string({gen.rt}, {result}))"
     )
     if tests:
-        choice += f" if {' and '.join(tests)} else {slot}({gen.rt}, {', '.join(passed)})"
+        choice += f" if {' and '.join(tests)} else {call}, {', '.join(passed)})"
     return Code(f"({', '.join(steps)}, {choice})[-1]" if steps else f"({choice})", STRING)
 
 
@@ -355,6 +371,7 @@ _METHODS: dict[str, _Method] = {
     "endsWith": _text_method("{0}.endswith(({1},))", 1, 4, BOOLEAN, counted=False),
     "indexOf": _text_method("{0}.find({1})", 1, 1, INTEGER, counted=True),
     "split": _text_method("{0}.split({1})", 0, 1, LIST, counted=True),
+    "format": _format_method,
     "join": _join,
     "replace": _replace,
     "matches": _matches,

@@ -231,16 +231,21 @@ def _positional(args: Sequence[Any], index: int) -> Any:
     return args[index]
 
 
-def _formatted(rt: Evaluation, value: Any, specification: str) -> str:
-    kind = kind_of[type(value)]
-    if kind == DATETIME:
-        return value.strftime(specification)
+@lru_cache(maxsize=512)
+def _check_specification(specification: str) -> None:
     matched = _SPECIFICATION.match(specification)
     if matched is None:
         raise FormatException(f"`{specification}` is no format specification")
     for number in (matched["width"], matched["precision"]):
         if number and int(number[:9]) > _MAX_WIDTH:
             raise FormatException(f"a width or precision above {_MAX_WIDTH}: `{specification}`")
+
+
+def _formatted(rt: Evaluation, value: Any, specification: str) -> str:
+    kind = kind_of[type(value)]
+    if kind == DATETIME:
+        return value.strftime(specification)
+    _check_specification(specification)
     if kind & (INTEGER | FLOAT | BOOLEAN | STRING):
         try:
             return format(value, specification)

@@ -6,6 +6,7 @@ Selectors get `$` (the match), `$2`, `$3`… (its groups) and the named groups b
 
 import re
 from collections.abc import Callable, Iterator
+from operator import methodcaller
 from typing import Any
 
 from vetro.yaql.errors import ArgumentValueException
@@ -16,6 +17,7 @@ from vetro.yaql.signatures import Boolean, Integer, LambdaAny, RegularExpression
 from vetro.yaql.values import preview
 
 registry = Registry()
+_WHOLE = methodcaller("group")
 _WITHOUT_COUNTING = 1 << 20
 """Characters that the result of a replacement may have at most, to be made at one go."""
 
@@ -88,7 +90,17 @@ def search_(
 def search_all(
     rt: Evaluation, regexp: RegularExpression, string: Text, selector: LambdaAny | None = None
 ) -> Iterator[Any]:
-    for found in find_all(rt, regexp, string):
+    if selector is None and not is_guarded(regexp, len(string)):
+        # Paid for in advance: there may be a match at every place.
+        rt.charge(1 + len(string) // 4)
+        return map(_WHOLE, regexp.finditer(string))
+    return _selected_all(rt, find_all(rt, regexp, string), selector)
+
+
+def _selected_all(
+    rt: Evaluation, matches: Iterator[Match], selector: Callable[..., Any] | None
+) -> Iterator[Any]:
+    for found in matches:
         rt.charge(1)
         yield found.group() if selector is None else _selected(found, selector)
 
@@ -97,7 +109,12 @@ def search_all(
 def split(
     rt: Evaluation, regexp: RegularExpression, string: Text, max_split: Integer = 0
 ) -> list[Any]:
-    parts: list[Any] = []
+    if not is_guarded(regexp, len(string)):
+        rt.charge(1 + len(string) // 256)
+        parts: list[Any] = regexp.split(string, max_split)
+        rt.check_items(len(parts))
+        return parts
+    parts = []
     at = 0
     for number, found in enumerate(find_all(rt, regexp, string)):
         if max_split and number >= max_split:
