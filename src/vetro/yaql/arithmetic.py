@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 from . import ast
 from .codes import Code
 from .operators import RESULT_KINDS
-from .scopes import constant_text as literal_text
 from .values import ANY, BOOLEAN, HOST, INTEGER, NULL, SCALAR, STRING, Kind
 
 if TYPE_CHECKING:
@@ -60,8 +59,9 @@ def compile_arithmetic(
     if isinstance(node, ast.Binary):
         if node.operator in _OTHERS:
             left, right = gen.value(node.left, scope), gen.value(node.right, scope)
-            if node.operator != "in" and right.literal and right.kinds == STRING:
-                slot = gen.slot("match", (node.operator, literal_text(node.right)), node)
+            pattern = right.constant_string
+            if node.operator != "in" and pattern is not None:
+                slot = gen.slot("match", (node.operator, pattern), node)
                 return _new(f"{slot}({gen.rt}, {left.text})", BOOLEAN | HOST)
             return _slow(gen, node, left.text, right.text)
         if node.operator in _EQUALITIES:

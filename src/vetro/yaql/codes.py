@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from ast import literal_eval
 from dataclasses import dataclass, field
 
 from . import ast
-from .values import ANY, UNSETTLED, Kind
+from .values import ANY, STRING, UNSETTLED, Kind
 
 
 @dataclass(slots=True)
@@ -18,6 +19,13 @@ class Code:
     literal: bool = False
     settled: bool = False
     """Whether a list or mapping that the code gives is in final form."""
+
+    @property
+    def constant_string(self) -> str | None:
+        """The string that a literal stands for; None for any other code."""
+        if not self.literal or self.kinds != STRING:
+            return None
+        return str(literal_eval(self.text))
 
     @property
     def is_final(self) -> bool:

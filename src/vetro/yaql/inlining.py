@@ -7,13 +7,12 @@ a bounded amount of work, or is counted after a check of its operand's length.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from . import ast
 from .codes import Arguments, Code
 from .errors import FormatException
-from .scopes import constant_text
 from .text import read_template
 from .values import ANY, BOOLEAN, FUNCTION, HOST, INTEGER, LAZY, LIST, REGEX, SCALAR, STRING
 
@@ -244,9 +243,9 @@ def _matches(
     gen: ExpressionCodegen, target: Code, node: ast.MethodCall, arguments: Arguments
 ) -> Code | None:
     codes = arguments.codes
-    if target.literal or len(codes) != 1 or not codes[0].literal or codes[0].kinds != STRING:
+    pattern = codes[0].constant_string if len(codes) == 1 else None
+    if target.literal or pattern is None:
         return None
-    pattern = constant_text(node.arguments[0])
     read, bind = gen.twice(target)
     fast = gen.slot("match", ("=~", pattern), node)
     slot = gen.slot("method", ("matches", ("",), ()), node)
@@ -259,9 +258,10 @@ def _matches(
 
 def _regex(gen: ExpressionCodegen, node: ast.Call, arguments: Arguments) -> Code | None:
     codes = arguments.codes
-    if len(codes) != 1 or not codes[0].literal or codes[0].kinds != STRING:
+    pattern = codes[0].constant_string if len(codes) == 1 else None
+    if pattern is None:
         return None
-    slot = gen.slot("pattern", (constant_text(node.arguments[0]),), node)
+    slot = gen.slot("pattern", (pattern,), node)
     return Code(f"{slot}({gen.rt})", REGEX)
 
 
@@ -270,7 +270,7 @@ def _format(gen: ExpressionCodegen, node: ast.Call, arguments: Arguments) -> Cod
         return None
     slot = gen.slot("function", ("format", arguments.shape), node)
     call = f"{slot}({gen.rt}, {arguments.codes[0].text}"
-    return _formatted(gen, call, node.arguments, arguments.codes)
+    return _formatted(gen, call, arguments.codes)
 
 
 def _format_method(
@@ -278,14 +278,12 @@ def _format_method(
 ) -> Code | None:
     slot = gen.slot("method", ("format", arguments.shape, ()), node)
     call = f"{slot}({gen.rt}, {target.text}, None"
-    return _formatted(gen, call, (node.target, *node.arguments), [target, *arguments.codes])
+    return _formatted(gen, call, [target, *arguments.codes])
 
 
-def _formatted(
-    gen: ExpressionCodegen, call: str, nodes: Sequence[ast.Node], codes: list[Code]
-) -> Code | None:
+def _formatted(gen: ExpressionCodegen, call: str, codes: list[Code]) -> Code | None:
     """A constant template becomes one of Python's own; `call` begins the call of the function."""
-    template = constant_text(nodes[0]) if codes[0].literal else None
+    template = codes[0].constant_string
     if template is None or len(template) > _SHORT:
         return None
     try:
@@ -304,9 +302,10 @@ def _formatted(
     shown: list[str] = []
     tests: list[str] = []
     passed: list[str] = []
-    for argument, code in zip(nodes[1:], values, strict=True):
-        if code.literal and code.kinds == STRING:
-            shown.append(_quoted(constant_text(argument) or ""))
+    for code in values:
+        constant = code.constant_string
+        if constant is not None:
+            shown.append(_quoted(constant))
             passed.append(code.text)
             continue
         name = code.text
