@@ -5,6 +5,7 @@ import importlib.metadata
 import sys
 import types
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,9 @@ from vetro.muranopl import (
     LimitExceeded,
     Limits,
     MuranoError,
+    NoClassFound,
     NoMethodFound,
+    NoObjectFoundError,
     Runtime,
     Steps,
     describe_class,
@@ -186,6 +189,117 @@ Methods:
         assert session.call("p.A", "run") == [8, "AB", 42]
         with pytest.raises(MuranoError, match="secret"):
             session.call("q.A", "run")
+
+
+class Curious:
+    """A native class that uses whatever its calls are told."""
+
+    def look(self, ctx: CallContext) -> list:
+        ctx.set_attribute("seen", {"times": 1})
+        ctx.set_attribute("seen", 2, owner="p.Holder")
+        return [
+            ctx.class_config(),
+            ctx.class_config("p.Holder"),
+            ctx.get_attribute("seen"),
+            ctx.get_attribute("seen", owner="p.Holder"),
+            ctx.get_attribute("never", "default"),
+            ctx.find_class("p.Holder").name,
+            ctx.evaluate("$.own() + $more", more=5),
+            ctx.this.find_owner("p.Holder").id,
+            ctx.this.find_owner("p.Nothing"),
+        ]
+
+    def own(self) -> int:
+        return 4
+
+    @staticmethod
+    def nobody(ctx: CallContext) -> Any:
+        return [dict(ctx.class_config()), ctx.evaluate("1 + 1")]
+
+    @staticmethod
+    def attribute(ctx: CallContext) -> Any:
+        return ctx.get_attribute("x")
+
+
+CURIOUS = """
+Namespaces: {=: p}
+Name: Holder
+Properties:
+  held: {Contract: $.class(Curious).notNull()}
+Methods:
+  say: {Body: {Return: holder}}
+  look: {Body: {Return: $.held.look()}}
+  nobody:
+    Usage: Static
+    Body:
+      - Return: :Curious.nobody()
+  attribute:
+    Usage: Static
+    Body:
+      - Return: :Curious.attribute()
+---
+Name: Special
+Extends: Holder
+Methods:
+  say: {Body: {Return: special}}
+"""
+
+
+def test_native_methods_reach_what_the_language_offers():
+    """Class configs, attributes, classes, expressions, owners; statics have no object to ask."""
+    runtime = Runtime(class_configs={"p.Curious": {"a": 1}, "p.Holder": {"b": 2}})
+    runtime.add_native_class("p.Curious", Curious, package="p")
+    runtime.add_package(loose_package("p", CURIOUS))
+    with runtime.session() as session:
+        held = {"?": {"type": "p.Curious", "id": "c"}}
+        root = session.load({"Objects": {"?": {"type": "p.Special", "id": "h"}, "held": held}})
+        assert session.call(root, "look") == [
+            {"a": 1}, {"b": 2}, {"times": 1}, 2, "default", "p.Holder", 9, "h", None,
+        ]  # fmt: skip
+        assert session.dump()["Attributes"] == [
+            ["c", "p.Curious", "seen", {"times": 1}],
+            ["c", "p.Holder", "seen", 2],
+        ]
+        assert session.call("p.Holder", "nobody") == [{}, 2]
+        with pytest.raises(MuranoError, match="a static call has no object"):
+            session.call("p.Holder", "attribute")
+        with pytest.raises(NoObjectFoundError, match="no owner of class p.Holder"):
+            root.find_owner("p.Holder", optional=False)
+
+
+def test_an_object_is_seen_as_one_of_its_ancestors():
+    """A host calls what an ancestor's code means by a name, as `cast` does."""
+    runtime = Runtime()
+    runtime.add_native_class("p.Curious", Curious, package="p")
+    runtime.add_package(loose_package("p", CURIOUS))
+    with runtime.session() as session:
+        held = {"?": {"type": "p.Curious", "id": "c"}}
+        root = session.load({"Objects": {"?": {"type": "p.Special", "id": "h"}, "held": held}})
+        assert session.call(root, "say") == "special"
+        assert session.call(root.cast("p.Holder"), "say") == "holder"
+        with pytest.raises(NoClassFound, match="p.Curious is no ancestor of p.Special"):
+            root.cast("p.Curious")
+
+
+def test_a_host_says_which_formats_it_takes():
+    """Packages in others are refused with the list; the class library always comes along."""
+    runtime = Runtime(formats=["1.3", "1.4"])
+    runtime.add_package(
+        loose_package("new", "Name: A\nMethods: {run: {Usage: Static, Body: {Return: 1}}}")
+    )
+    assert runtime.session().call("new.A", "run") == 1
+    with pytest.raises(MuranoError, match="package old has format 1.0") as caught:
+        runtime.add_package(loose_package("old", "Name: A\n", format="1.0"))
+    assert caught.value.hint == "accepted here: 1.3, 1.4"
+    old = Runtime(formats=["1.0"])
+    old.add_package(
+        loose_package(
+            "old", "Name: A\nMethods: {run: {Usage: Static, Body: {Return: 1}}}", format="1.0"
+        )
+    )
+    assert old.session().call("old.A", "run") == 1
+    with pytest.raises(MuranoError, match="Unsupported format 9"):
+        Runtime(formats=["9"])
 
 
 class Till:

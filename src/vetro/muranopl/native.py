@@ -35,9 +35,12 @@ Rules:
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from .errors import MuranoError
+from .values import freeze, thaw
 
 if TYPE_CHECKING:
     from .effects import EffectsPort, Json
@@ -121,6 +124,40 @@ class CallContext:
     def effects(self) -> EffectsPort:
         """The session's effects port."""
         return self.session.effects
+
+    def find_class(self, name: str) -> MuranoType:
+        """A class as the caller's code sees it. Raises NoClassFound."""
+        runtime = self.session.runtime
+        package = self.caller_package
+        return runtime.type(name) if package is None else runtime.find_type(package, name)
+
+    def class_config(self, class_name: str | None = None) -> Mapping[str, Json]:
+        """The host's configuration of a class (section 6); by default of the object's own."""
+        if class_name is None and self.this is None:
+            return {}
+        type_ = self.find_class(class_name) if class_name is not None else self._this.type
+        return self.session.runtime.class_config(type_)
+
+    def get_attribute(self, name: str, default: Json = None, *, owner: str | None = None) -> Json:
+        """A value kept beside the object's properties (section 20), of its class or of `owner`."""
+        this = self._this
+        store = self.session.run.attributes
+        return thaw(store.get(this.id, owner or this.type.name, name, freeze(default)))
+
+    def set_attribute(self, name: str, value: Json, *, owner: str | None = None) -> None:
+        """Keep a value beside the object's properties; None removes it."""
+        this = self._this
+        self.session.run.attributes.set(this.id, owner or this.type.name, name, freeze(value))
+
+    def evaluate(self, text: str, **variables: Any) -> Any:
+        """The value of an expression as code of the object's class would have it."""
+        return self.session.evaluate(text, self.this, **variables)
+
+    @property
+    def _this(self) -> MuranoObject:
+        if self.this is None:
+            raise MuranoError("a static call has no object", names=("ValueError",))
+        return self.this
 
     def effect(self, kind: str, request: Json, execute: Callable[[], Awaitable[Json]]) -> Json:
         """Do an effect through the port; suspends the green thread only."""

@@ -19,6 +19,8 @@ from vetro.yaql.values import host_previews
 
 from .errors import (
     MuranoError,
+    NoClassFound,
+    NoObjectFoundError,
     NoPropertyFound,
     ObjectDestroyedError,
     UninitializedPropertyAccessError,
@@ -127,11 +129,26 @@ class MuranoObject:
         """True when the object's class is, or descends from, the named class."""
         return any(item.name == type_name for item in self.type.ancestors)
 
-    def find_owner(self, type_name: str) -> MuranoObject | None:
-        """The nearest strict owner that is of the type."""
+    def cast(self, type_name: str) -> CastView:
+        """The object seen as an ancestor: what `Session.call` then calls is that class's method.
+
+        Raises NoClassFound when the class is no ancestor.
+        """
+        for type_ in self.type.ancestors:
+            if type_.name == type_name:
+                return CastView(self, type_)
+        raise NoClassFound(f"{type_name} is no ancestor of {self.type.name}")
+
+    def find_owner(self, type_name: str, *, optional: bool = True) -> MuranoObject | None:
+        """The nearest strict owner that is of the type.
+
+        Without `optional` there must be one: raises NoObjectFoundError.
+        """
         owner = self.owner
         while owner is not None and not owner.is_a(type_name):
             owner = owner.owner
+        if owner is None and not optional:
+            raise NoObjectFoundError(f"{self!r} has no owner of class {type_name}")
         return owner
 
     def is_owned_by(self, other: MuranoObject) -> bool:

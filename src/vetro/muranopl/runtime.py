@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -65,7 +65,8 @@ class Runtime:
 
     `class_configs`: a directory of class config files (section 6), or a map from class name to
     its map of values. `resolver` finds packages that were not added. `code_cache`: a directory in
-    which compiled classes are kept from run to run (`codecache`).
+    which compiled classes are kept from run to run (`codecache`). `formats`: the package formats
+    that are accepted, by default all from 1.0 to 1.5 (`io.murano` always is).
     """
 
     def __init__(
@@ -75,7 +76,9 @@ class Runtime:
         resolver: PackageResolver | None = None,
         yaml_limits: YamlLimits | None = None,
         code_cache: Path | CodeCache | None = None,
+        formats: Collection[str] | None = None,
     ) -> None:
+        self.formats = None if formats is None else {parse_format(item) for item in formats}
         self.resolver = resolver
         self.class_configs = class_configs
         self.yaml_limits = yaml_limits or YamlLimits()
@@ -118,7 +121,15 @@ class Runtime:
             requirements = {name: version_spec(spec) for name, spec in source.requirements.items()}
         except ValueError as error:
             raise PackageFormatError(f"package {source.full_name}: {error}") from error
-        package = MuranoPackage(self, source, version, parse_format(source.format), requirements)
+        format_ = parse_format(source.format)
+        is_core = source.full_name == CORE
+        if self.formats is not None and format_ not in self.formats and not is_core:
+            accepted = ", ".join(f"{major}.{minor}" for major, minor in sorted(self.formats))
+            raise PackageFormatError(
+                f"package {source.full_name} has format {format_[0]}.{format_[1]}",
+                hint=f"accepted here: {accepted}",
+            )
+        package = MuranoPackage(self, source, version, format_, requirements)
         versions = self._packages.setdefault(source.full_name, {})
         old = versions.get(version)
         if old is not None and old.types:

@@ -280,7 +280,12 @@ class Session:
     # -- calls ---------------------------------------------------------------------------------
 
     def call(
-        self, target: MuranoObject | MuranoType | str, method: str, /, *args: Any, **kwargs: Any
+        self,
+        target: MuranoObject | CastView | MuranoType | str,
+        method: str,
+        /,
+        *args: Any,
+        **kwargs: Any,
     ) -> Any:
         """Call a method of an object, or a static method of a type or class name.
 
@@ -289,7 +294,12 @@ class Session:
         return self._run(lambda: self._call(target, method, args, kwargs))
 
     async def call_async(
-        self, target: MuranoObject | MuranoType | str, method: str, /, *args: Any, **kwargs: Any
+        self,
+        target: MuranoObject | CastView | MuranoType | str,
+        method: str,
+        /,
+        *args: Any,
+        **kwargs: Any,
     ) -> Any:
         """`call` from a running event loop; only green threads wait."""
         return await self._run_async(lambda: self._call(target, method, args, kwargs))
