@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import select
 
 from vetro.compute.agents import NodeTaskError
+from vetro.compute.netstate import NetworkReconciler
 from vetro.compute.spans import Span
 from vetro.compute.tables import spans_told
 
@@ -36,6 +37,9 @@ class Fabric:
             "POST", "/subnets",
             {"uuid": self.subnet, "network_uuid": self.network, "cidr": "10.9.0.0/24"},
         )  # fmt: skip
+        async with asyncio.timeout(20):
+            while not all(self.world.service.networks._has.get(s) for s in (NODE, OTHER, THIRD)):
+                await asyncio.sleep(0.01)
         rule = {"direction": "ingress", "remote_mode": "remote_group_id"}
         await self.world.ok("POST", "/security-groups", {"uuid": self.group, "rules": [rule]})
         return self
@@ -87,6 +91,35 @@ async def test_a_network_on_one_node_is_no_fabric(fabric: Fabric) -> None:
     [network] = fabric.told(NODE)["networks"]
     assert {"vni", "remotes"} & set(network) == set()
     assert fabric.world.nodes.vms[vm]["nics"][0]["mtu"] == 1450
+
+
+async def test_a_node_is_not_told_what_it_has(fabric: Fabric) -> None:
+    """A VM without an interface changes nothing; a node that registers is told in any case."""
+
+    def count() -> int:
+        nodes = fabric.world.nodes
+        return sum(
+            call.task == "network_apply" and agent.server_uuid == NODE
+            for call, agent in zip(nodes.calls, nodes.agents, strict=True)
+        )
+
+    await fabric.place(NODE, "10.9.0.5")
+    networks = fabric.world.service.networks
+    await networks.apply(NODE)
+    before = count()
+    await networks.apply(NODE)
+    await fabric.world.vm(NODE)
+    assert count() == before
+    await networks.apply(NODE, renew=True)
+    assert count() == before + 1
+    # Another service has told it something in between.
+    other = NetworkReconciler(
+        fabric.world.database, fabric.world.service.fabric, fabric.world.service.servers,
+        fabric.world.service.work,
+    )  # fmt: skip
+    await other.apply(NODE)
+    await networks.apply(NODE)
+    assert count() == before + 3
 
 
 async def test_nodes_of_a_fabric_hear_of_each_other(fabric: Fabric) -> None:

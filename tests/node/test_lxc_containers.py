@@ -576,7 +576,7 @@ async def test_applying_again_changes_nothing(
 
     monkeypatch.setattr(apply, "_batch", watch)
     assert (await containers.apply([nic]))["applied"] is True
-    assert batches == [("ip", []), ("bridge", [])]
+    assert batches == [("ip", [])]
     old = await containers.network.apply({"version": 1})
     assert old == {"version": 2, "applied": False, "kept": []}
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections import defaultdict
 from collections.abc import Mapping
 from ipaddress import IPv4Network
 from typing import Any
 
+import msgspec
 import structlog
 from sqlalchemy import Row, select, update
 
@@ -44,6 +46,8 @@ class NetworkReconciler:
         self.servers = store
         self.work = work
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        # What each node took last from here: the version and a digest of the rest.
+        self._has: dict[str, tuple[int, bytes]] = {}
         # Nodes whose view of others has changed; told in the background by ``spread``.
         self._due: list[str] = []
         self._news = asyncio.Event()
@@ -120,22 +124,31 @@ class NetworkReconciler:
             ],
         }
 
-    async def apply(self, server_uuid: str) -> None:
-        """Tell one node its state and wait until it has it. Errors: ``NodeTaskError``, 404, 409."""
+    async def apply(self, server_uuid: str, *, renew: bool = False) -> None:
+        """Tell one node its state and wait until it has it. Errors: ``NodeTaskError``, 404, 409.
+
+        A node that has exactly this already is left alone, unless ``renew``.
+        """
         async with self._locks[server_uuid]:
             async with self.database.transaction() as tx:
                 agent = await self.servers.agent(tx, server_uuid)
+                state = await self.state(tx, server_uuid, 0)
+                used = {network["uuid"] for network in state["networks"]}
+                found = await spans.spans(tx, used | await spans.told(tx, server_uuid))
+                await spans.extend(self.database, tx, server_uuid, state, found)
+                digest = hashlib.blake2b(msgspec.json.encode(state), digest_size=16).digest()
+                query = select(servers.c.network_version).where(servers.c.uuid == server_uuid)
+                # The version says whether another service has told it something since.
+                has = ((await tx.execute(query)).one().network_version, digest)
+                if self._has.get(server_uuid) == has and not renew:
+                    return
                 raised = await tx.execute(
                     update(servers)
                     .where(servers.c.uuid == server_uuid)
                     .values(network_version=servers.c.network_version + 1)
                     .returning(servers.c.network_version)
                 )
-                version = raised.one().network_version
-                state = await self.state(tx, server_uuid, version)
-                used = {network["uuid"] for network in state["networks"]}
-                found = await spans.spans(tx, used | await spans.told(tx, server_uuid))
-                await spans.extend(self.database, tx, server_uuid, state, found)
+                state["version"] = raised.one().network_version
                 others = await spans.tell(tx, server_uuid, used, found)
             self._due.extend(one for one in sorted(others) if one not in self._due)
             self._news.set()
@@ -145,6 +158,7 @@ class NetworkReconciler:
                 async with self.database.transaction() as tx:
                     await spans.untold(tx, server_uuid)
                 raise
+            self._has[server_uuid] = (state["version"], digest)
 
     async def apply_for_ports(self, port_uuids: list[str]) -> None:
         """Tell the nodes where these ports' instances live."""
@@ -172,7 +186,7 @@ class NetworkReconciler:
             while True:
                 uuid = await subscription.wait()
                 if uuid:
-                    await self._told(uuid)
+                    await self._told(uuid, renew=True)
 
     async def spread(self) -> None:
         """Tell nodes what changed for their networks on other nodes, until cancelled."""
@@ -183,9 +197,9 @@ class NetworkReconciler:
                 while self._due:
                     group.create_task(self._told(self._due.pop(0)))
 
-    async def _told(self, server_uuid: str) -> None:
+    async def _told(self, server_uuid: str, *, renew: bool = False) -> None:
         try:
-            await self.apply(server_uuid)
+            await self.apply(server_uuid, renew=renew)
         except (NodeTaskError, Fault, OSError, TimeoutError) as error:
             # The node is told again when it registers, or at its next change.
             log.warning("a node's networks were not applied", server=server_uuid, error=str(error))

@@ -84,25 +84,28 @@ class NetworkApplier:
         state = parse(value, self._prefix)
         await self._make_filter_available(state)
         try:
-            links, neighbours, peers = await asyncio.gather(
-                run("ip", "-j", "-d", "address", "show"),
-                run("ip", "-j", "neighbour", "show", "nud", "permanent"),
-                run("bridge", "-j", "fdb", "show"),
-            )
-            current = msgspec.json.decode(links.output)
+            # One process for both questions: each costs as much as all that it is asked.
+            shown = await run(
+                "ip", "-j", "-d", "-batch", "-",
+                stdin=b"address show\nneighbour show nud permanent\n",
+            )  # fmt: skip
+            links, _, neighbours = shown.output.partition("\n")
+            current = msgspec.json.decode(links)
             commands, kept = link_commands(state, self._prefix, current)
             present = {str(link["ifname"]): link for link in current}
             commands += fabric.gateway_commands(state, present)
             commands += fabric.tunnel_commands(state, self._prefix, present, self._underlay)
             commands += fabric.uplink_commands(state, self._prefix, current, self._uplink)
             commands += neighbour_commands(
-                state, self._prefix, msgspec.json.decode(neighbours.output or "[]")
+                state, self._prefix, msgspec.json.decode(neighbours.strip() or "[]")
             )
             # The rules come first: an instance is never reachable without its groups.
             await run("nft", "-f", "-", stdin=render(state, self._prefix).encode())
             await _batch("ip", commands)
-            known = msgspec.json.decode(peers.output or "[]")
-            await _batch("bridge", fabric.peer_commands(state, self._prefix, known))
+            if fabric.tunnels(state):
+                peers = await run("bridge", "-j", "fdb", "show")
+                known = msgspec.json.decode(peers.output.strip() or "[]")
+                await _batch("bridge", fabric.peer_commands(state, self._prefix, known))
         except CommandFailed as error:
             raise NetworkError(f"The networks of version {state.version}: {error}") from error
         return kept
