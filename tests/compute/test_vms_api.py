@@ -690,3 +690,42 @@ async def test_a_ticket_named_in_a_call_is_its_fence(world: World) -> None:
     assert [one["id"] for one in fences] == [vm, vm]
     assert fences[0]["number"] < fences[1]["number"]
     assert "ticket" not in world.nodes.last("machine_shutdown").params
+
+
+async def test_a_task_is_its_vms_owners_business(world: World) -> None:
+    """Its result holds what the VM was made from: other projects' users find no such task."""
+    vm = await world.vm(owner_uuid=PROJECT)
+    mine = await world.ok("POST", f"/servers/{NODE}/vms/{vm}/stop", {})
+    await world.ended(mine["id"])
+    assert (await world.ok("GET", f"/tasks/{mine['id']}", token="user"))["id"] == mine["id"]
+    theirs = await world.vm(owner_uuid="somebody-else")
+    other = await world.ok("POST", f"/servers/{NODE}/vms/{theirs}/stop", {})
+    nop = await world.ok("POST", f"/servers/{NODE}/nop", {})
+    for task in (other["id"], nop["id"], OTHER):
+        for suffix in ("", "/wait?timeout=1"):
+            refused = await world.refused("GET", f"/tasks/{task}{suffix}", token="user")
+            assert refused == (404, "ResourceNotFound", "no such task found")
+
+
+async def test_a_vm_its_server_has_no_more_is_missing(any_world: World) -> None:
+    """Only one that was there: until its server has reported it once, a report without it says nothing."""
+    world = any_world
+    vm, hidden = await world.vm(), await world.vm(do_not_inventory=True)
+    path = f"/servers/{NODE}/events/status"
+
+    async def told(number: int, **held: Any) -> list[str]:
+        stamp = f"2026-01-01T00:00:0{number}.000Z"
+        await world.ok("POST", path, {"vms": held, "timestamp": stamp})
+        written = ""
+        while written != stamp:  # the answer need not wait for it
+            async with world.database.read() as tx:
+                written = (await world.service.servers.row(tx, NODE)).extra.get("sample_time")
+        rows = {row["uuid"]: row["state"] for row in await world.ok("GET", f"/servers/{NODE}/vms")}
+        return [rows[vm], rows[hidden]]
+
+    there = {vm: {"uuid": vm, "state": "running"}, hidden: {"uuid": hidden, "state": "running"}}
+    assert await told(1) == ["running", "running"]
+    assert await told(2, **there) == ["running", "running"]
+    assert await told(3) == ["missing", "running"]
+    there[vm]["state"] = "stopped"
+    assert await told(4, **there) == ["stopped", "running"]

@@ -65,3 +65,17 @@ def test_environment_values_are_read_in_the_settings_type() -> None:
     assert settings.engine.agent_timeout == 12.5
     with pytest.raises(SettingsError, match="true or false"):
         load_settings(environ={"VETRO_SERVER_DEBUG": "perhaps"})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "known"),
+    [
+        ("VETRO_COMPUTE_PROFILE", "triton", "seed, upstream"),
+        ("VETRO_COMPUTE_VALIDATION_STATUS", "404", "400, 422, 500"),
+        ("VETRO_COMPUTE_EXPIRED_WAIT_STATUS", "200", "204, 500"),
+    ],
+)
+def test_values_that_mean_nothing_are_refused(name: str, value: str, known: str) -> None:
+    """Where only some values have a meaning the error names them."""
+    with pytest.raises(SettingsError, match=f"must be one of {known}"):
+        load_settings(environ={name: value})

@@ -25,7 +25,7 @@ _CHUNK = 65536
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.option("-u", "--user", default="", help="The user in the machine [root].")
 @click.option("-w", "--workdir", default="", help="The directory it starts in.")
-@click.option("-e", "--env", "environment", multiple=True, metavar="NAME=VALUE")
+@click.option("-e", "--env", "environment", multiple=True, metavar="NAME=VALUE", help="A variable.")
 @click.option("-t", "--tty", is_flag=True, help="With a terminal.")
 @json_option
 def exec_(

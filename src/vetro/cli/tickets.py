@@ -76,7 +76,7 @@ def ticket_show(uuid: str) -> None:
         emit_object(connection.get(f"/compute/tickets/{segment(uuid)}"))
 
 
-@ticket.command("release")
+@ticket.command("release", short_help="End a ticket whose holder is gone.")
 @click.argument("uuid")
 @json_option
 def ticket_release(uuid: str) -> None:

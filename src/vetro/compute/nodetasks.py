@@ -23,7 +23,7 @@ from vetro.compute.faults import not_found
 from vetro.compute.heartbeats import seen_lately
 from vetro.compute.records import Record, api_time, mapping
 from vetro.compute.servers import Agent, ServerStore
-from vetro.compute.tables import instances, servers, tasks
+from vetro.compute.tables import instances, servers, tasks, vms
 from vetro.http import Fault
 from vetro.storage import Database, Transaction
 
@@ -482,6 +482,19 @@ class NodeTasks:
         if row is None:
             raise not_found("no such task found")
         return self.view(row)
+
+    async def owner_of(self, id_: str) -> str | None:
+        """The project whose VM a task is about; ``None`` when there is none such."""
+        query = (
+            select(vms.c.owner_uuid)
+            .join(tasks, tasks.c.vm_uuid == vms.c.uuid)
+            .where(tasks.c.id == id_)
+        )
+        row = None
+        if len(id_) <= 36 and id_.isascii() and id_.isprintable():
+            async with self.database.read() as tx:
+                row = (await tx.execute(query)).first()
+        return row.owner_uuid if row is not None else None
 
     async def wait(self, id_: str, timeout_seconds: float = _PATIENCE_SECONDS) -> Record:
         """The task when it ended, or as it is after ``timeout_seconds``. Errors: 404."""

@@ -39,6 +39,8 @@ CHANNEL = "compute/servers"
 BOOT_DEFAULT = "boot-default"
 #: In ``extra``: VMs that were made again elsewhere when the server was dead (evacuation.py).
 MOVED = "moved_vms"
+#: The state of a VM its server had and has no more.
+MISSING = "missing"
 #: What ServerUpdate keeps as columns; the rest goes to ``extra``.
 _COLUMNS = ("reserved", "reservoir", "setup", "agents", "hostname")
 _NEXT_REBOOT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
@@ -228,20 +230,27 @@ class ServerStore:
                 .where(servers.c.uuid == uuid)
                 .values(sample=merged, extra={**extra, "sample_time": stamp} if stamp else extra)
             )
-        await self._follow(tx, uuid, reported)
+        await self._follow(tx, uuid, reported, mapping(before.get("vms")))
         if merged.get("vms") != before.get("vms"):
             tx.notify(CHANNEL, uuid)
         return True
 
-    async def _follow(self, tx: Transaction, uuid: str, reported: Record) -> None:
-        known = await tx.execute(select(vms.c.uuid, vms.c.state).where(vms.c.server_uuid == uuid))
-        for vm in known.all():
-            said = reported.get(vm.uuid)
+    async def _follow(self, tx: Transaction, uuid: str, reported: Record, before: Record) -> None:
+        """VMs the service made are in the state their node says; one it said and says no more is missing."""
+        query = select(vms.c.uuid, vms.c.state, vms.c.vm).where(vms.c.server_uuid == uuid)
+        for vm in (await tx.execute(query)).all():
             # While it is being made its task says how it is: half a VM is never shown as running.
-            if said is None or vm.state in ("allocated", "creating", "failed"):
+            if vm.state in ("allocated", "creating", "failed"):
                 continue
-            state = text_of(said.get("state"), 20) or vm.state
+            if vm.uuid in reported:
+                state = text_of(mapping(reported[vm.uuid]).get("state"), 20) or vm.state
+            elif vm.uuid in before and not vm.vm.get("do_not_inventory"):
+                state = MISSING
+            else:
+                continue
             if state != vm.state:
+                if state == MISSING:
+                    log.warning("a server does not have a VM any more", server=uuid, vm=vm.uuid)
                 await tx.execute(update(vms).where(vms.c.uuid == vm.uuid).values(state=state))
 
     async def set_agents(self, uuid: str, agents: list[Any]) -> None:

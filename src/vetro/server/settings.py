@@ -102,8 +102,9 @@ class NetworkSection:
 
 @dataclass(frozen=True)
 class ComputeSection:
-    """How full nodes get: instances may ask for this many times what a node has.
+    """The compute node service; the rest of its settings is said in docs/compute/service.md.
 
+    ``overprovision_…``: how full nodes get; instances may ask for this many times what a node has.
     Processor time is shared, so much of it may be promised; memory and disk that are not there cannot
     be given (docs/decisions/0012).
     """
@@ -111,6 +112,14 @@ class ComputeSection:
     overprovision_cpu: float = 16.0
     overprovision_ram: float = 1.0
     overprovision_disk: float = 1.0
+    datacenter_name: str = "local"
+    profile: str = "seed"
+    trusted_network: bool = False
+    shared_node_key: bool = True
+    validation_status: int = 500
+    expired_wait_status: int = 500
+    remote_execution: bool = True
+    setup_reboot: bool = False
 
 
 @dataclass(frozen=True)
@@ -189,6 +198,14 @@ _SECTIONS: dict[str, type] = {
     "compute": ComputeSection,
     "engine": EngineSection,
     "rabbitmq": RabbitmqSection,
+}
+
+
+#: Settings of which only some values mean anything.
+_CHOICES: dict[str, tuple[object, ...]] = {
+    "compute.profile": ("seed", "upstream"),
+    "compute.validation_status": (400, 422, 500),
+    "compute.expired_wait_status": (204, 500),
 }
 
 
@@ -301,4 +318,9 @@ def load_settings(
         section, _, key = name.partition(".")
         values[section][key] = _convert(name, value, defaults[section][key], "command line")
 
+    for name, choices in _CHOICES.items():
+        section, _, key = name.partition(".")
+        if values[section][key] not in choices:
+            known = ", ".join(str(one) for one in choices)
+            raise SettingsError(f"{name} must be one of {known}, not {values[section][key]!r}")
     return Settings(**{name: section(**values[name]) for name, section in _SECTIONS.items()})

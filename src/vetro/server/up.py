@@ -239,6 +239,13 @@ class _Up:
                     node_key=node_key,
                     external_network=settings.network.external_network,
                     external_cidr=settings.network.external_cidr,
+                    datacenter_name=settings.compute.datacenter_name,
+                    profile=settings.compute.profile,
+                    trusted_network=settings.compute.trusted_network,
+                    validation_status=settings.compute.validation_status,
+                    expired_wait_status=settings.compute.expired_wait_status,
+                    remote_execution=settings.compute.remote_execution,
+                    setup_reboot=settings.compute.setup_reboot,
                     placement=compute.PlacementSettings(
                         change_defaults={
                             "overprovision_ratio_cpu": settings.compute.overprovision_cpu,
@@ -272,7 +279,12 @@ class _Up:
                 ),
                 compute.compute_face(
                     service,
-                    compute.NodeAware(tokens, node_key=node_key, service_key=self.service_key),
+                    compute.NodeAware(
+                        tokens,
+                        node_key=node_key,
+                        service_key=self.service_key,
+                        shared_key=settings.compute.shared_node_key,
+                    ),
                 ),
             ]
             yield faces, mailboxes.face(), database

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from vetro.compute.calls import Access, Call, Endpoint
+from vetro.compute.faults import not_found
 from vetro.compute.parameters import Param, as_number
 from vetro.compute.records import Json
 
@@ -10,8 +11,19 @@ DEFAULT_SECONDS = 3600.0
 
 
 async def get_task(call: Call) -> Json:
-    """A task."""
-    return await call.service.work.get(str(call.get("task_id")))
+    """A task. Others than operators see those of their project's VMs."""
+    id_ = str(call.get("task_id"))
+    await _check_owner(call, id_)
+    return await call.service.work.get(id_)
+
+
+async def _check_owner(call: Call, id_: str) -> None:
+    """Results hold what a VM was made from: they are its owner's. Errors: 404, as for no task."""
+    if call.is_operator:
+        return
+    owner = await call.service.work.owner_of(id_)
+    if owner is None or owner != call.principal.project_id:
+        raise not_found("no such task found")
 
 
 async def wait_task(call: Call) -> Json:
@@ -21,6 +33,7 @@ async def wait_task(call: Call) -> Json:
         seconds = DEFAULT_SECONDS
     work = call.service.work
     id_ = str(call.get("task_id"))
+    await _check_owner(call, id_)
     waiting = work.wait(id_, min(seconds, DEFAULT_SECONDS))
     return await call.service.until_closing(call.request, waiting) or await work.get(id_)
 
