@@ -342,3 +342,47 @@ def test_no_history_leaves_no_file(environment):
     terminal.type(":quit\n")
     assert terminal.end() == 0
     assert not Path(environment["XDG_STATE_HOME"]).exists()
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("1 +", "the expression ends too early"),
+        (")", "is not expected"),
+        ("$x.", "too early"),
+        ("Throw: Trouble", "p.Trouble"),
+        ("a: b", "no statement has the keys a"),
+        ("new(p.Shop)", "stands in quotes: new('org.acme.App')"),
+        ("new(Nothing)", "Nothing"),
+        ("{a: 1}", "no statement has the keys a"),
+        ("- - -", "a list is not a statement"),
+        ("Break:\n", "Break outside a loop"),
+        ("range(100000000)", "1000000 elements"),
+    ],
+)
+def test_bad_input_is_explained(prompt, line, said):
+    """What is wrong is said in the words of what was meant; the conversation goes on."""
+    with pytest.raises(MuranoError) as caught:
+        prompt.answer(line)
+    assert said in prompt.explain(caught.value)
+    assert prompt.answer("1 + 1") == "2"
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (":nope", "there is no command :nope"),
+        (":load", "takes the path"),
+        (":load /nowhere", "/nowhere"),
+        (":load /etc/passwd", "/etc/passwd: Incorrect package format"),
+        (":model", "takes the name"),
+        (":model /nowhere", "No such file"),
+        (":show", "takes an expression"),
+        (":show Nothing", "there is no class Nothing"),
+        (":use 5", "5 is no object"),
+    ],
+)
+def test_bad_commands_are_explained(prompt, line, said):
+    """A command that cannot be done says why and what it takes."""
+    with pytest.raises(Mistake, match=said):
+        prompt.answer(line)

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 _NAME = "vetro.prompt"
 _CHAIN = re.compile(r"\$\w*(?:\.\w+)*\Z")
 _WORD = re.compile(r"[\w.:$]*\Z")
+_KEYED = re.compile(r"[^\s'\"(\[{:]+:(?:\s|\Z)")
+"""`Throw: X` is a statement, though `Throw:X` would be a class of a namespace."""
 _BLOCK = re.compile(r"(?:- )?(?:If|While|For|Repeat|Match|Switch|Parallel|Try|Do)\s*:")
 _FORMS = ("new", "type", "typeinfo", "cast", "super", "coalesce", "switch", "let", "with")
 _LONG = 4_000
@@ -93,13 +95,18 @@ def needs_more(text: str) -> bool:
 
 def _is_expression(text: str) -> bool:
     """Whether a line is an expression by itself; `5` and `[1, 2]` are no statements, but values."""
-    if "\n" in text:
+    if "\n" in text or _KEYED.match(text):
         return False
     try:
         parse(text, MURANOPL)
     except YaqlException:
         return False
     return True
+
+
+def _is_meant_as_one(text: str) -> bool:
+    """Whether a line that is no expression is told best what is wrong with it as an expression."""
+    return "\n" not in text and not re.search(r":(\s|\Z)", text) and text[:1] not in "-{[&*!%|>#"
 
 
 class Prompt:
@@ -166,7 +173,7 @@ class Prompt:
 
     def _run(self, text: str) -> Any:
         scope = self.scope if self.this is self.own else self.this.type
-        if _is_expression(text.strip()):
+        if _is_expression(text.strip()) or _is_meant_as_one(text.strip()):
             value = self.session.evaluate(text.strip(), self.this, **self.variables)
         else:
             value = self.session.execute(text.rstrip(), self.this, self.variables, scope=scope)
@@ -176,7 +183,10 @@ class Prompt:
     def explain(self, error: MuranoError) -> str:
         """An error with its trace and hint."""
         text = error.format()
-        return f"{text}\nHint: {error.hint}" if error.hint else text
+        hint = error.hint
+        if hint is None and "#property#" in error.message and ".'" not in error.message:
+            hint = "the name of a class with dots stands in quotes: new('org.acme.App')"
+        return f"{text}\nHint: {hint}" if hint else text
 
     # -- commands ------------------------------------------------------------------------------
 
@@ -203,7 +213,7 @@ class Prompt:
         try:
             package = self.runtime.add_package(open_package(Path(rest).expanduser()))
         except PackageError as error:
-            raise Mistake(str(error)) from error
+            raise Mistake(f"{rest}: {error}") from error
         self.world.packages.append(package)
         self._sees(package.name)
         names = ", ".join(package.class_files)
@@ -236,6 +246,8 @@ class Prompt:
             known = [n for n in self._class_names() if n == rest or n.endswith("." + rest)]
             if known:
                 return class_text(describe_class(self.scope.find_type(known[0])))
+            if rest[0].isalpha():
+                raise Mistake(f"there is no class {rest}; :classes lists them")
         value = self._run(rest)
         if isinstance(value, MuranoType):
             return class_text(describe_class(value))
