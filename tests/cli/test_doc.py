@@ -89,6 +89,11 @@ def test_pages_in_a_directory(invoke, package, tmp_path):
     assert page.startswith("# p.Shop\n")
     assert "Extends [p.Base](p.Base.md) → `io.murano.Object`." in page
     assert "Inherited: `close` ([p.Base](p.Base.md))." in page
+    again = tmp_path / "again"
+    code, text = invoke("doc", package, "--output", again, "--json")
+    assert code == 0
+    assert json.loads(text)["files"][0] == str(again / "README.md")
+    assert (again / "p.Shop.md").read_text() == page
 
 
 def test_the_same_as_json(invoke, package):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vetro.cli.output import emit_json, fail, json_option, say, wants_json
+from vetro.cli.output import done, emit_json, fail, json_option, wants_json
 
 if TYPE_CHECKING:
     from vetro.muranopl import ClassDescription
@@ -193,19 +193,18 @@ def doc(package: Path, output: Path | None, tests: bool, libraries: tuple[Path, 
         found = [describe_class(item) for item in types if tests or not is_test_class(item)]
     except MuranoError as error:
         fail(error.format(), error.hint or "'vetro check' lists everything that is wrong.")
-    if wants_json():
+    if wants_json() and output is None:
         emit_json([item.as_json() for item in found])
         return
     known = [item.name for item in found]
     if output is None:
-        pages = [package_page(manifest, found, linked=False)]
-        pages += [class_page(item, 2) for item in found]
-        click.echo("\n".join(pages), nl=False)
+        texts = [package_page(manifest, found, linked=False)]
+        texts += [class_page(item, 2) for item in found]
+        click.echo("\n".join(texts), nl=False)
         return
-    target = output / "README.md"
-    target.write_text(package_page(manifest, found, linked=True), encoding="utf-8")
-    say(str(target))
-    for item in found:
-        target = output / f"{item.name}.md"
-        target.write_text(class_page(item, known=known), encoding="utf-8")
-        say(str(target))
+    pages = {"README": package_page(manifest, found, linked=True)}
+    pages |= {item.name: class_page(item, known=known) for item in found}
+    written = [output / f"{name}.md" for name in pages]
+    for target, text in zip(written, pages.values(), strict=True):
+        target.write_text(text, encoding="utf-8")
+    done("\n".join(map(str, written)), files=[str(target) for target in written])
