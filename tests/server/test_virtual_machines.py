@@ -92,6 +92,7 @@ def test_an_application_on_a_virtual_machine(install: Callable[..., Any]) -> Non
         code = console.close()
     assert code == 0
     assert "login:" in vetro.run("vm", "console", row["uuid"], "--log")
+    assert "Login incorrect" in typed_by_a_program(vetro, row["uuid"], b"\r", b"Login incorrect")
 
     screen = vetro.json("vm", "vnc", row["uuid"])
     assert len(screen["password"]) == 8
@@ -115,6 +116,32 @@ def test_an_application_on_a_virtual_machine(install: Callable[..., Any]) -> Non
         lambda: not vetro.leftovers(), f"everything is gone: {vetro.leftovers()}", seconds=60
     )
     assert processes_of(row["uuid"]) == []
+
+
+def typed_by_a_program(vetro: Any, uuid: str, keys: bytes, words: bytes) -> str:
+    """What the console says to keys that come through a pipe, until these words."""
+    process = subprocess.Popen(
+        [VETRO, "vm", "console", uuid], env=vetro.environ, stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )  # fmt: skip
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with process.stdin, process.stdout:
+        try:
+            process.stdin.write(keys)
+            # It stays when nobody types any more.
+            process.stdin.close()
+            said, deadline = b"", time.monotonic() + 90
+            while words not in said:
+                ready, _, _ = select.select([process.stdout], [], [], deadline - time.monotonic())
+                assert ready, said
+                chunk = os.read(process.stdout.fileno(), 4096)
+                assert chunk, said
+                said += chunk
+        finally:
+            process.kill()
+            process.wait()
+    return said.decode("utf-8", "replace")
 
 
 def ping(address: str) -> bool:

@@ -80,44 +80,51 @@ def test_user_data_for_cloud_init_alone_wins() -> None:
     assert qemu_seed.seed_files(vm(customer_metadata=metadata), None)["user-data"] == b"theirs"
 
 
+DNS = {"dns_nameservers": ["9.9.9.9"], "dns_search": ["example"]}
+
+
 @pytest.mark.parametrize(
-    ("nic", "expected"),
+    ("nic", "subnets"),
     [
-        (
-            {},
-            {
-                "match": {"macaddress": NIC["mac"]}, "mtu": 1400, "addresses": ["10.1.2.5/24"],
-                "routes": [{"to": "0.0.0.0/0", "via": "10.1.2.1"}],
-                "nameservers": {"addresses": ["9.9.9.9"], "search": ["example"]},
-            },
-        ),
+        ({}, [{"type": "static", "address": "10.1.2.5/24", "gateway": "10.1.2.1", **DNS}]),
         (
             {"ips": ["10.1.2.5/25", "fd00::5"], "gateway": "fd00::1"},
-            {
-                "match": {"macaddress": NIC["mac"]}, "mtu": 1400,
-                "addresses": ["10.1.2.5/25", "fd00::5/64"],
-                "routes": [{"to": "::/0", "via": "fd00::1"}],
-                "nameservers": {"addresses": ["9.9.9.9"], "search": ["example"]},
-            },
+            [
+                {"type": "static", "address": "10.1.2.5/25", **DNS},
+                {"type": "static6", "address": "fd00::5/64", "gateway": "fd00::1"},
+            ],
         ),
-        (
-            {"primary": False, "mtu": None},
-            {"match": {"macaddress": NIC["mac"]}, "addresses": ["10.1.2.5/24"]},
-        ),
-        (
-            {"ip": "dhcp", "primary": False, "mtu": None},
-            {"match": {"macaddress": NIC["mac"]}, "dhcp4": True, "accept-ra": True},
-        ),
-        (
-            {"ip": "addrconf", "primary": False, "mtu": None},
-            {"match": {"macaddress": NIC["mac"]}, "dhcp4": False, "accept-ra": True},
-        ),
+        ({"primary": False}, [{"type": "static", "address": "10.1.2.5/24"}]),
+        ({"ip": "dhcp", "primary": False}, [{"type": "dhcp4"}]),
+        ({"ip": "addrconf", "primary": False}, [{"type": "ipv6_slaac"}]),
     ],
-)  # fmt: skip
-def test_the_interfaces(nic: dict[str, Any], expected: dict[str, Any]) -> None:
+)
+def test_the_interfaces(nic: dict[str, Any], subnets: list[dict[str, Any]]) -> None:
     """By their MAC addresses; only the primary one has a default route and name servers."""
     config = qemu_seed.network_config(vm(nics=[{**NIC, **nic}]), ["9.9.9.9"])
-    assert config == {"version": 2, "ethernets": {"net0": expected}}
+    assert config == {
+        "version": 1,
+        "config": [
+            {
+                "type": "physical", "name": "eth0", "mac_address": NIC["mac"], "mtu": 1400,
+                "subnets": subnets,
+            }
+        ],
+    }  # fmt: skip
+
+
+def test_routes_that_are_addresses() -> None:
+    """Those of the record, on the primary interface; words of another system are left out."""
+    routes = {"192.0.2.0/24": "10.1.2.9", "10.5.0.0/16": "nics[0]", "x": "10.1.2.9"}
+    first, second = qemu_seed.network_config(
+        vm(nics=[NIC, {**NIC, "primary": False, "mtu": None}], routes=routes)
+    )["config"]
+    assert first["subnets"][0]["routes"] == [
+        {"network": "192.0.2.0", "prefix": 24, "gateway": "10.1.2.9"}
+    ]
+    assert (second["name"], "mtu" in second, "routes" in second["subnets"][0]) == (
+        "eth1", False, False,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("bad", [{"ip": "10.1.2"}, {"netmask": "wide"}])

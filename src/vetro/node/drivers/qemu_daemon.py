@@ -85,7 +85,7 @@ _SCRIPT = """\
 set -e
 base=$1 accelerator=$2
 # libvirt refuses to migrate between hosts of one name; with a dot it asks no name server for it.
-echo "vetro-$3.node" > /proc/sys/kernel/hostname
+hostname "vetro-$3.node"
 shift 3
 for pair in etc:/etc/libvirt run:/run/libvirt lib:/var/lib/libvirt cache:/var/cache/libvirt \\
     log:/var/log/libvirt; do
@@ -272,7 +272,7 @@ def check_installed() -> Path:
     """libvirt's QEMU driver. Errors: ``ConfigurationError`` names what is not installed."""
     missing = [
         tool
-        for tool in ("libvirtd", "qemu-system-x86_64", "qemu-img", "genisoimage", "unshare")
+        for tool in ("libvirtd", "qemu-system-x86_64", "qemu-img", "genisoimage", "unshare", "hostname")
         if shutil.which(tool, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin") is None
     ]
     drivers = [Path(place, _QEMU_DRIVER) for place in _DRIVER_DIRECTORIES]

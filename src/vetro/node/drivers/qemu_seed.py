@@ -9,6 +9,7 @@ the VM's record is what counts.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import ipaddress
 import json
@@ -128,34 +129,68 @@ def _meta_data(vm: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
 
 
 def network_config(vm: Mapping[str, Any], resolvers: Sequence[str] = ()) -> dict[str, Any]:
-    """The interfaces as cloud-init takes them (version 2), found by their MAC addresses."""
-    ethernets: dict[str, Any] = {}
-    for nic in vm.get("nics", []):
-        entry: dict[str, Any] = {"match": {"macaddress": nic["mac"]}}
+    """The interfaces as cloud-init takes them, found by their MAC addresses and named eth0, eth1 …
+
+    In the first version of the format, which every distribution's cloud-init turns into its own files
+    with the default route in its place. Of the second one, Debian's ``/etc/network/interfaces`` gets a
+    command that small images do not have, and systemd-networkd a name that no interface has.
+    """
+    config: list[dict[str, Any]] = []
+    for number, nic in enumerate(vm.get("nics", [])):
+        entry: dict[str, Any] = {
+            "type": "physical", "name": f"eth{number}", "mac_address": str(nic["mac"]).lower(),
+        }  # fmt: skip
         if nic.get("mtu"):
             entry["mtu"] = int(nic["mtu"])
-        addresses = nic_addresses(nic)
-        if addresses:
-            entry["addresses"] = [str(address) for address in addresses]
-            gateway = primary_gateway(nic)
-            if gateway is not None:
-                entry["routes"] = [{"to": _default(gateway), "via": str(gateway)}]
-        else:
-            # 'addrconf' is IPv6's own way, anything else is DHCP's.
-            entry["dhcp4"] = nic.get("ip") != "addrconf"
-            entry["accept-ra"] = True
-        names = [*(vm.get("resolvers") or nic.get("dns") or resolvers)] if nic["primary"] else []
-        if names:
-            entry["nameservers"] = {
-                "addresses": names,
-                "search": [str(vm.get("dns_domain") or "local")],
-            }
-        ethernets[str(nic["interface"])] = entry
-    return {"version": 2, "ethernets": ethernets}
+        entry["subnets"] = _subnets(vm, nic, resolvers)
+        config.append(entry)
+    return {"version": 1, "config": config}
 
 
-def _default(gateway: ipaddress.IPv4Address | ipaddress.IPv6Address) -> str:
-    return "0.0.0.0/0" if gateway.version == 4 else "::/0"
+def _subnets(
+    vm: Mapping[str, Any], nic: Mapping[str, Any], resolvers: Sequence[str]
+) -> list[dict[str, Any]]:
+    addresses = nic_addresses(nic)
+    if not addresses:
+        # 'addrconf' is IPv6's own way, anything else is DHCP's.
+        return [{"type": "ipv6_slaac" if nic.get("ip") == "addrconf" else "dhcp4"}]
+    gateway = primary_gateway(nic)
+    subnets: list[dict[str, Any]] = []
+    for address in addresses:
+        kind = "static" if address.version == 4 else "static6"
+        subnet: dict[str, Any] = {"type": kind, "address": str(address)}
+        if gateway is not None and gateway.version == address.version:
+            subnet["gateway"] = str(gateway)
+            gateway = None
+        subnets.append(subnet)
+    if not nic.get("primary"):
+        return subnets
+    names = [*(vm.get("resolvers") or nic.get("dns") or resolvers)]
+    if names:
+        subnets[0]["dns_nameservers"] = names
+        subnets[0]["dns_search"] = [str(vm.get("dns_domain") or "local")]
+    routes = _routes(vm)
+    if routes:
+        subnets[0]["routes"] = routes
+    return subnets
+
+
+def _routes(vm: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The record's routes whose ends are addresses; others are words of another system's."""
+    found: list[dict[str, Any]] = []
+    given: Mapping[str, object] = vm.get("routes") or {}
+    for target, via in sorted(given.items()):
+        with contextlib.suppress(ValueError):
+            network = ipaddress.ip_network(str(target))
+            gateway = ipaddress.ip_address(str(via))
+            found.append(
+                {
+                    "network": str(network.network_address),
+                    "prefix": network.prefixlen,
+                    "gateway": str(gateway),
+                }
+            )
+    return found
 
 
 def nic_addresses(
