@@ -272,7 +272,14 @@ def check_installed() -> Path:
     """libvirt's QEMU driver. Errors: ``ConfigurationError`` names what is not installed."""
     missing = [
         tool
-        for tool in ("libvirtd", "qemu-system-x86_64", "qemu-img", "genisoimage", "unshare", "hostname")
+        for tool in (
+            "libvirtd",
+            "qemu-system-x86_64",
+            "qemu-img",
+            "genisoimage",
+            "unshare",
+            "hostname",
+        )
         if shutil.which(tool, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin") is None
     ]
     drivers = [Path(place, _QEMU_DRIVER) for place in _DRIVER_DIRECTORIES]
