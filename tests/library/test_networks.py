@@ -287,7 +287,7 @@ async def test_machines_on_nova_networks(lab: Any) -> None:
     """
     template, described = await lab.probe(text, lab.environment(networks=net), vm=vm)
     assert described == {"provider": "NovaNetwork"}
-    group = lab.model["Objects"]["regions"][""]["?"]["id"]
+    group = "MuranoSecurityGroup-env"
     resources = template["resources"]
     assert resources[group]["type"] == "AWS::EC2::SecurityGroup"
     assert resources[group]["properties"]["SecurityGroupIngress"] == [
@@ -308,11 +308,10 @@ RULE = "{FromPort => 80, ToPort => 81, IpProtocol => tcp, External => %s, Ethert
 
 
 async def test_the_default_group_exists_without_rules(lab: Any) -> None:
-    """Named after the region, with a word about the environment and ICMP."""
+    """Named after environment and region, with a word about the environment and ICMP."""
     text = "- Return: $stack.current()"
     template = await lab.probe(text, lab.environment())
-    region = lab.model["Objects"]["regions"][""]["?"]["id"]
-    assert template["resources"][region] == {
+    assert template["resources"]["MuranoSecurityGroup-env"] == {
         "type": "OS::Neutron::SecurityGroup",
         "properties": {
             "description": "Composite security group of Murano environment shop",
