@@ -360,6 +360,35 @@ async def test_the_reconcilers_counters_are_exported(world: World) -> None:
         assert f"\n{name} " in page
 
 
+async def test_requests_are_counted_by_operation(world: World) -> None:
+    """Under the documented names; heartbeats on the short way too, refused requests with their status."""
+
+    def counted(page: str, operation: str, code: int, method: str = "POST") -> float:
+        labels = f'method="{method}",operation="{operation}",status_code="{code}"'
+        found = [
+            line.rpartition(" ")[2]
+            for line in page.splitlines()
+            if line.startswith(f"http_requests_completed{{{labels}}}")
+        ]
+        return float(found[0]) if found else 0.0
+
+    async def page() -> str:
+        return (await world.http.request("GET", "/metrics")).text
+
+    before = await page()
+    own = {"token": "", "headers": world.key_of(NODE)}
+    await world.ok("POST", f"/servers/{NODE}/events/heartbeat", {}, **own)
+    await world.refused("GET", f"/servers/{OTHER}")
+    after = await page()
+    for operation, code, method in (
+        ("ServerEventHeartbeat", 204, "POST"),
+        ("ServerGet", 404, "GET"),
+    ):
+        grown = counted(after, operation, code, method) - counted(before, operation, code, method)
+        assert grown == 1, operation
+    assert 'http_request_duration_seconds_count{method="GET",operation="ServerGet"' in after
+
+
 @pytest.mark.parametrize(
     ("headers", "body", "status"),
     [

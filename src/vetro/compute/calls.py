@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import enum
 import re
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
@@ -42,6 +43,7 @@ from vetro.compute.parameters import (
     read_parameters,
     validate,
 )
+from vetro.compute.request_metrics import completed
 from vetro.compute.tables import vms
 from vetro.http import ANY_ACCEPT, Fault, Principal, context_of
 
@@ -246,13 +248,19 @@ def handler_of(service: ComputeService, endpoint: Endpoint) -> HTTPRouteHandler:
     """The route of an endpoint."""
 
     async def handle(request: Request[Any, Any, Any]) -> Response[Any]:
+        began, status = time.perf_counter(), 500
         try:
             call = await prepare(service, endpoint, request)
-            return respond(request, endpoint, await endpoint.run(call))
+            response = respond(request, endpoint, await endpoint.run(call))
+            status = response.status_code or 200
+            return response
         except Fault as fault:
             if fault.type == "InvalidParameters" and fault.status == 500:
                 fault.status = service.settings.validation_status
+            status = fault.status
             raise
+        finally:
+            completed(request.method, endpoint.name, status, time.perf_counter() - began)
 
     handle.__doc__ = endpoint.run.__doc__
     path = re.sub(r"{(\w+)}", r"{\1:str}", endpoint.path)

@@ -17,6 +17,7 @@ from litestar.types import Receive, Scope, Send
 
 from vetro.compute.heartbeats import Heartbeats
 from vetro.compute.keys import NodeAware
+from vetro.compute.request_metrics import Fixed
 from vetro.http.envelope import Envelope
 from vetro.http.metrics import observe_request
 
@@ -40,6 +41,9 @@ def dataset_path(scope: dict[str, Any]) -> str:
         return path
     segments = [unquote(segment).replace("/", "%2F") for segment in rest.split("/")]
     return path.partition(marker)[0] + marker + "/".join(segments)
+
+
+_COUNTED = Fixed("POST", "ServerEventHeartbeat", 204)
 
 
 class HeartbeatLane(Envelope):
@@ -122,3 +126,4 @@ class HeartbeatLane(Envelope):
         await send(cast("Any", {"type": "http.response.start", "status": 204, "headers": headers}))
         await send(cast("Any", {"type": "http.response.body", "body": b"", "more_body": False}))
         observe_request("compute", "POST", _TEMPLATE, 204, 0.0)
+        _COUNTED.completed(0.0)

@@ -65,8 +65,6 @@ async def list_servers(call: Call) -> Json:
         raise invalid_parameters(
             [FieldError("limit", "limit must be in the range 1-1000 (inclusive)")], status=400
         )
-    if offset < 0:
-        raise invalid_parameters([FieldError("offset", "Invalid value for param 'offset'")])
     extras, fields = words_of(call.get("extras")), words_of(call.get("fields"))
     service = call.service
     async with service.database.read() as tx:
@@ -351,12 +349,14 @@ _UPDATE = (
     *body(BOOLEAN, "reserved", "reservoir", "setting_up", "setup"),
 )
 _UUIDS = pattern(r"[-a-z0-9]+(,[-a-z0-9]+)*", flags=2)
+_OFFSET = pattern(r"\d{1,15}", schema={"type": "integer", "minimum": 0})
 _LIST = (
     *query(_UUIDS, "uuids"),
     *query(FILTER, *FILTERS),
     *query(TRIM, "hostname"),
     *query(WORDS, "extras", "fields"),
-    *query(INTEGER, "limit", "offset"),
+    *query(INTEGER, "limit"),
+    *query(_OFFSET, "offset"),
     *query(STRING, "status"),
 )
 _SERVER = "/servers/{server_uuid}"
