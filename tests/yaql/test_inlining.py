@@ -35,6 +35,8 @@ VALUES: list[Any] = [
     " Ab 12\n",
     "é{0}'\"\\",
     "ab" * 3000,
+    "-42",
+    "7" * 150,
     [],
     ["a", "b", 3],
     {"a": 1, "b": None},
@@ -42,6 +44,9 @@ VALUES: list[Any] = [
 CALLS = [
     "str($x)",
     "len($x)",
+    "int($x)",
+    "int($x.trim()) + 1",
+    "int(str($x))",
     "bool($x)",
     "list($x, 1)",
     "regex('a+').matches($x)",

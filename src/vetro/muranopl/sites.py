@@ -88,6 +88,9 @@ def property_site(
         slot = known.get(target.__class__)
         if slot is not None:
             return getattr(target, slot)
+        if target.__class__ is dict and name in target:
+            # A mapping just built (a group of a match): class code reads final ones in place.
+            return target[name]
         if isinstance(target, (MuranoObject, CastView, MuranoType)):
             value = read_member(run, target, name, scope, known)
             if known.get(target.__class__) == plain_slot:

@@ -462,7 +462,8 @@ class ExpressionCodegen:
         if key_code.literal and key_code.kinds == INTEGER and target.kinds & LIST:
             # A target of another kind would make Python warn about the subscript.
             read, test = self.twice(target)
-            lists = "is tuple" if self.frozen_data else "in y_LISTS"
+            # What was just computed (by `split`, say) is often not in final form.
+            lists = "is tuple" if self.frozen_data and target.simple else "in y_LISTS"
             return Code(
                 f"({read}[{key_code.text}] if type({test}) {lists} "
                 f"and len({read}) > {key_code.text} "
@@ -483,7 +484,7 @@ class ExpressionCodegen:
             steps = f"{test}, {name} := {key.text}, "
             test = read
         lists, mappings = "in y_LISTS", "in y_MAPPINGS"
-        if self.frozen_data:
+        if self.frozen_data and target.simple:
             lists, mappings = "is tuple", "is y_Frozen"
         in_list = f"type({name}) is int and 0 <= {name} < len({read})"
         in_mapping = f"type({name}) is str and {name} in {read}"

@@ -58,6 +58,22 @@ def _str(gen: ExpressionCodegen, node: ast.Call, arguments: Arguments) -> Code |
     )
 
 
+def _int(gen: ExpressionCodegen, node: ast.Call, arguments: Arguments) -> Code | None:
+    if len(arguments.codes) != 1 or not arguments.codes[0].kinds & (STRING | INTEGER):
+        return None
+    argument = arguments.codes[0]
+    if argument.kinds == INTEGER:
+        return argument
+    slot = gen.slot("function", ("int", ("",)), node)
+    read, bind = gen.twice(argument)
+    # `int` may fail here: the next slot in the text says where (`slots.locate`).
+    return Code(
+        f"(int({read}) if {slot} and type({bind}) is str and len({read}) < 100 "
+        f"else {read} if type({read}) is int else {slot}({gen.rt}, {read}))",
+        INTEGER,
+    )
+
+
 def _len_of(gen: ExpressionCodegen, node: ast.Call | ast.MethodCall, target: Code) -> Code | None:
     is_method = isinstance(node, ast.MethodCall)
     if target.kinds & ~(LIST | STRING) == 0:
@@ -351,6 +367,7 @@ def _quoted(text: str) -> str:
 
 _FUNCTIONS: dict[str, _Function] = {
     "str": _str,
+    "int": _int,
     "len": _len,
     "list": _list,
     "bool": _bool,

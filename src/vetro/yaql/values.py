@@ -250,8 +250,12 @@ def finalize(value: Any, evaluation: Evaluation) -> Any:
     Raises `CollectionTooLargeException` for a lazy sequence that is too long,
     `DepthLimitExceeded` for data nested more than 200 deep (a cycle in host data, for example).
     """
-    if type(value) in FINAL_TYPES:
+    cls = type(value)  # pyright: ignore[reportUnknownVariableType]
+    if cls in FINAL_TYPES:
         return value
+    if cls is list and evaluation.final_types.issuperset(map(type, value)):
+        evaluation.charge(len(value))
+        return tuple(value)
     return _finalize(value, evaluation, 0, None)
 
 

@@ -65,15 +65,18 @@ def matches_regex(rt: Evaluation, string: Text, regexp: RegularExpression) -> bo
 
 
 def _selected(found: Match, selector: Callable[..., Any]) -> Any:
-    values = (found.group(), *found.groups())
-    groups = [
-        {"value": value, "start": start, "end": end}
-        for value, (start, end) in zip(values, found.regs)  # noqa: B905 - of one length
-    ]
+    text = found.string
+    groups: list[dict[str, Any]] = []
+    for start, end in found.regs:
+        value = text[start:end] if start >= 0 else None
+        groups.append({"value": value, "start": start, "end": end})
     names = found.re.groupindex
     if not names:
         return selector(*groups)
-    return selector(*groups, **{name: groups[number] for name, number in names.items()})
+    named: dict[str, Any] = {}
+    for name, number in names.items():
+        named[name] = groups[number]
+    return selector(*groups, **named)
 
 
 @registry.method("search")
