@@ -150,6 +150,15 @@ async def test_a_status_sample_is_merged_and_an_old_one_ignored(any_world: World
     assert status == (404, "ResourceNotFound", f"Server {OTHER} not found")
 
 
+async def test_a_node_whose_clock_was_put_back_is_heard_after_it_registers(world: World) -> None:
+    """Samples are ordered by the node's clock only as long as its agent lives."""
+    later = {"meminfo": {"availrmem_bytes": 5}, "timestamp": "2027-01-01T00:00:05.000Z"}
+    await world.ok("POST", f"/servers/{NODE}/events/status", later)
+    await world.server()
+    await world.ok("POST", f"/servers/{NODE}/events/status", SAMPLE)
+    assert (await world.ok("GET", f"/servers/{NODE}"))["memory_available_bytes"] == 6 * GIB
+
+
 async def test_events_vms_leaves_memory_alone(world: World) -> None:
     """The superset's event carries VMs only."""
     await world.ok("POST", f"/servers/{NODE}/events/status", SAMPLE)

@@ -1,9 +1,17 @@
-"""Where a pool's bytes went, as a status sample says it."""
+"""Status samples: where a pool's bytes went, and when they were taken."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import vetro.node.machines
 from vetro.node.drivers import DiskUse
-from vetro.node.status import diskinfo
+from vetro.node.status import StatusReader, diskinfo
+from vetro.node.storage.directory import DirectoryTrees
 
 GIB = 2**30
 
@@ -36,3 +44,23 @@ def test_kvm_disks_are_counted_apart_and_bhyve_as_zones() -> None:
         "pool_alloc_bytes": 20,
         "system_used_bytes": 9,
     }
+
+
+async def test_samples_follow_each_other_when_the_clock_is_put_back(
+    simulation: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The service ignores older ones: without this a node would be silent for an hour."""
+    clock = SimpleNamespace(now="2026-01-01T12:00:00.000Z")
+    real = vetro.node.machines.timestamp
+    monkeypatch.setattr(
+        "vetro.node.machines.timestamp", lambda at=None: clock.now if at is None else real(at)
+    )
+    monkeypatch.setattr("vetro.node.status.timestamp", lambda: clock.now)
+    reader = StatusReader(simulation.driver, tmp_path, "zones", DirectoryTrees(tmp_path))
+    first = (await reader.changes([]))["timestamp"]
+    clock.now = "2026-01-01T11:00:00.000Z"
+    second = (await reader.changes([]))["timestamp"]
+    third = (await reader.changes([]))["timestamp"]
+    assert first < second < third < "2026-01-01T12:00:01.000Z"
+    clock.now = "2026-01-01T13:00:00.000Z"
+    assert (await reader.changes([]))["timestamp"] == clock.now

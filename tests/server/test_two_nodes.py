@@ -371,3 +371,24 @@ def test_two_nodes_carry_one_network(
     assert list((first.directory / "node/vms").glob("*/vm.json")) == []
     # No network is left where no instance is.
     assert [name for name in first.links() if name.startswith(f"{first.space}x")] == []
+
+
+def test_an_application_runs_on_a_node_elsewhere(site: tuple[Site, Node, Node]) -> None:
+    """Its guest agent reaches its mailbox through the node: the deployment ends, with the script's words."""
+    world, first, second = site
+    vetro = world.vetro
+    cache = ROOT / "var/image-cache"
+    vetro.run(
+        "image", "build", "debian-12-apache", "--packages", "apache2", "--cache-dir", str(cache)
+    )
+    vetro.run("package", "import", "--public", str(ROOT / "library/HelloScript"))
+    vetro.run("env", "create", "far")
+    script = "#!/bin/sh\necho from $(hostname) afar\n"
+    vetro.run("env", "add", "far", "HelloScript", "--name", "s", "--set", f"script={script}")
+    said = vetro.run("env", "deploy", "far")
+    assert " afar" in said
+    homes = {row["server_uuid"] for row in vetro.json("vm", "list")}
+    assert len(homes) == 1
+    assert homes <= {first.uuid, second.uuid}
+    vetro.run("env", "destroy", "far")
+    vetro.until(lambda: vetro.json("vm", "list") == [], "its instance is gone")

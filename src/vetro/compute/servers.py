@@ -134,7 +134,9 @@ class ServerStore:
                 if isinstance(told, list) and told and not row.agents:
                     values["agents"] = told
                 values["status"] = "running"
-                values["extra"] = self._settled(row, values["last_boot"])
+                # Samples are ordered by the node's clock, which may have been put back meanwhile.
+                kept = self._settled(row, values["last_boot"])
+                values["extra"] = {k: one for k, one in kept.items() if k != "sample_time"}
                 await tx.execute(update(servers).where(servers.c.uuid == uuid).values(**values))
             await self._register_nics(tx, uuid, sysinfo)
             tx.notify(CHANNEL, uuid)

@@ -18,6 +18,7 @@ from vetro.node.api import TaskApi
 from vetro.node.drivers import Driver, Hypervisor, ManagedDriver
 from vetro.node.errors import ConfigurationError, NodeError
 from vetro.node.fences import Fences
+from vetro.node.guest_door import GuestDoor
 from vetro.node.history import History
 from vetro.node.hotplug import file_changes, link_changes
 from vetro.node.image_store import ImageStore
@@ -112,9 +113,14 @@ class NodeAgent:
         await images.open()
         tags = NicTags(settings.data_dir / "networking.json")
         admin_ip = settings.admin_ip or _admin_address(settings.listen_host)
+        door = GuestDoor(settings.compute_url)
         network = (
             NetworkApplier(
-                settings.prefix, settings.data_dir / "network.json", admin_ip, tags.interface
+                settings.prefix,
+                settings.data_dir / "network.json",
+                admin_ip,
+                tags.interface,
+                door.open if settings.relay_guests else None,
             )
             if settings.driver in _REAL_DRIVERS
             else None
@@ -207,6 +213,7 @@ class NodeAgent:
             for _name, lane in self._lanes:
                 # Those that were never started: an agent that failed before.
                 lane.close()
+            await door.close()
             await streams.close()
             await migrations.close()
             await runner.close(GRACE_SECONDS if self._stop.is_set() else 0)

@@ -34,6 +34,7 @@ class NodeSettings:
         thin pool.
     share_images: keep image files so that other nodes can fetch them from here.
     image_keep_seconds: an image no VM uses goes after that time; 0 keeps all.
+    relay_guests: the service runs elsewhere: relay guests' requests for their mailboxes to it.
     pull: ask the service for tasks instead of waiting to be called: for nodes behind NAT.
     task_log_dir: a file for each task that ended, named ``<ms>-<pid>-<task>.log``; ``None``: none.
     reboot_command: what starts the machine again.
@@ -64,6 +65,7 @@ class NodeSettings:
     image_keep_seconds: float = 14 * 86400.0
     allow_privileged: bool = False
     pull: bool = False
+    relay_guests: bool = False
     task_log_dir: Path | None = None
     reboot_command: tuple[str, ...] = ("shutdown", "-r", "now")
     concurrency: dict[str, int] = field(default_factory=dict[str, int])

@@ -10,7 +10,7 @@ from typing import Any
 from vetro.node.drivers import DiskUse, Driver
 from vetro.node.errors import DriverError
 from vetro.node.files import tree_bytes
-from vetro.node.machines import SUMMARY, timestamp
+from vetro.node.machines import SUMMARY, later, timestamp
 from vetro.node.storage.pool import Trees
 from vetro.node.sysinfo import boot_time, memory
 
@@ -29,6 +29,12 @@ class StatusReader:
         self._pool = pool
         self._usage: dict[str, tuple[float, DiskUse]] = {}
         self._images: tuple[float, int] | None = None
+        self._stamp = ""
+
+    def _now(self) -> str:
+        """The time of a sample, later than that of the one before also when the clock was put back."""
+        self._stamp = later(self._stamp) if self._stamp else timestamp()
+        return self._stamp
 
     async def sample(self) -> dict[str, Any]:
         """The body of a status event."""
@@ -44,7 +50,7 @@ class StatusReader:
             "meminfo": memory(meminfo),
             "diskinfo": diskinfo(vms, usage, await self._images_used(), size, free),
             "boot_time": str(boot_time(Path("/proc/stat").read_text(encoding="utf-8"))),
-            "timestamp": timestamp(),
+            "timestamp": self._now(),
         }
 
     async def changes(self, uuids: Collection[str]) -> dict[str, Any]:
@@ -56,7 +62,7 @@ class StatusReader:
             except DriverError:
                 continue
             vms[uuid] = summary(vm)
-        return {"vms": vms, "timestamp": timestamp()}
+        return {"vms": vms, "timestamp": self._now()}
 
     async def _used(self, uuid: str) -> DiskUse:
         known = self._usage.get(uuid)

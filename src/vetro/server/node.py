@@ -81,6 +81,7 @@ def run_node(settings: Settings) -> int:
                     driver=driver,
                     guest_archive=guest_archive(directory / "node"),
                     mailbox_url=settings.node.mailbox_url,
+                    relay_guests=True,
                 )
             )
             asyncio.run(_until_signalled(agent))

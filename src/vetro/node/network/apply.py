@@ -7,7 +7,7 @@ them (about 6 ms) but costs 0.14 s and 20 MiB when it is imported, and blocks th
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +37,12 @@ class NetworkApplier:
         file: Path,
         underlay: str = "",
         uplink: Callable[[str], str | None] = lambda _tag: None,
+        gateway: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
         """``underlay``: this node's address for tunnels to others; ``uplink(tag)``: the interface
-        that carries a NIC tag."""
+        that carries a NIC tag; ``gateway(address)`` is told the external gateway's address, '' when
+        there is none."""
+        self._gateway = gateway
         self._prefix = prefix
         self._underlay = underlay
         self._uplink = uplink
@@ -108,6 +111,8 @@ class NetworkApplier:
                 await _batch("bridge", fabric.peer_commands(state, self._prefix, known))
         except CommandFailed as error:
             raise NetworkError(f"The networks of version {state.version}: {error}") from error
+        if self._gateway is not None:
+            await self._gateway(str(state.external_gateway or ""))
         return kept
 
     async def _make_filter_available(self, state: State) -> None:
