@@ -64,10 +64,11 @@ def test_an_application_on_a_virtual_machine(install: Callable[..., Any]) -> Non
     vetro.run("package", "import", "--public", str(ROOT / "library/HelloScript"))
     vetro.run("env", "create", "hello")
     script = (
-        "#!/bin/sh\necho \"on $(uname -s), $(awk '/MemTotal/ { print $2 }' /proc/meminfo) kB\"\n"
+        '#!/bin/sh\necho "on $(uname -s), $(nproc) processors,'
+        " $(awk '/MemTotal/ { print $2 }' /proc/meminfo) kB\"\n"
     )
-    arguments = ("--name", "script", "--set", f"image={IMAGE}", "--set", f"script={script}")
-    vetro.run("env", "add", "hello", "HelloScript", *arguments)
+    arguments = ("--set", f"image={IMAGE}", "--set", "flavor=m1.medium")
+    vetro.run("env", "add", "hello", "HelloScript", "--set", f"script={script}", *arguments)
     text = vetro.run("env", "deploy", "hello")
     assert "The script printed: on Linux, 2 processors, " in text
 
@@ -75,7 +76,7 @@ def test_an_application_on_a_virtual_machine(install: Callable[..., Any]) -> Non
     shown = vetro.json("vm", "show", row["uuid"])
     assert (shown["brand"], shown["state"]) == ("kvm", "running")
     # The flavor's memory is the guest's.
-    assert shown["ram"] == 2048
+    assert (shown["ram"], shown["vcpus"]) == (2048, 2)
     kilobytes = int(text.partition("processors, ")[2].split()[0])
     assert 0.85 * shown["ram"] * 1024 < kilobytes < shown["ram"] * 1024
     assert ping(shown["nics"][0]["ip"])
