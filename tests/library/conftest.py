@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from vetro.engine.memory import MemoryCloud
-from vetro.engine.running import bare_runtime, stored_model
+from vetro.engine.running import bare_runtime, keep_what_is_left, stored_model
 from vetro.engine.services import library_path
 from vetro.muranopl import DirectEffects, MemoryPackage, Runtime, Session, SessionInfo, TaskReply
 from vetro.packages import open_package
@@ -103,8 +103,10 @@ class Laboratory:
         """One task; the model is not changed."""
         session = self.session()
         reply = await session.run_task_async({"action": action, "model": copy.deepcopy(model)})
+        if model.get("Objects") is None:
+            keep_what_is_left(reply, session.services.left)
         # As it comes back from the database: nothing in it is shared.
-        reply.model = json.loads(json.dumps(stored_model(reply, model.get("Objects") is None)))
+        reply.model = json.loads(json.dumps(stored_model(reply, model)))
         return reply
 
     async def deploy(self, model: Model, *, fails: bool = False) -> Model:

@@ -200,3 +200,25 @@ async def test_a_failure_of_every_call_of_the_back_end(
             model = await lab.deploy(model)
             assert inventory(lab) == made, calls[number - 1]
         await emptied(lab, model)
+
+
+async def test_a_failure_of_every_call_of_a_destruction(lab: Any, tmp_path: Any) -> None:
+    """What cannot be removed fails the deletion with the reason; the environment is still known,
+    and deleting it again leaves nothing."""
+    calls: list[str] = []
+    anew(lab, tmp_path)
+    model = await lab.deploy(shop(lab))
+    lab.cloud.compute.before = failing_at(0, calls)
+    await lab.destroy(model)
+    assert {"delete_server", "delete_network"} <= set(calls)
+    for number in range(1, len(calls) + 1):
+        anew(lab, tmp_path)
+        model = await lab.deploy(shop(lab))
+        lab.cloud.compute.before = failing_at(number, [])
+        reply = await lab.run({**model, "Objects": None, "ObjectsCopy": model["Objects"]}, None)
+        lab.cloud.compute.before = lambda call: None
+        assert reply.is_exception
+        assert reply.message.startswith("The stack murano--env could not be removed: ")
+        assert f"{calls[number - 1]} failed" in reply.message
+        assert reply.model["ObjectsCopy"]["applications"]
+        await emptied(lab, {"Objects": None, "ObjectsCopy": reply.model["ObjectsCopy"]})

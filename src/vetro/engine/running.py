@@ -107,6 +107,8 @@ async def run_task(
             obey(session, orders)
             try:
                 reply = await session.run_task_async({"action": task.action, "model": task.model})
+                if task.is_delete:
+                    keep_what_is_left(reply, services.left)
                 for warning in [*reply.warnings]:
                     await reports.report(task.environment_id, "warning", warning)
                 limit_result(reply, settings.action_result_limit)
@@ -122,6 +124,18 @@ async def run_task(
         return to_result(task, reply)
     finally:
         await database.close()
+
+
+def keep_what_is_left(reply: TaskReply, left: dict[str, str]) -> None:
+    """Make a deletion a failure when a stack could not be removed: what fails in a `.destroy` is
+    only a warning, and an environment whose machines still run must not be forgotten."""
+    if left and not reply.is_exception:
+        reply.is_exception = True
+        reply.stage = "<destroy>"
+        reply.message = "; ".join(
+            f"The stack {name} could not be removed: {why}" for name, why in sorted(left.items())
+        )
+        reply.details = "Delete the environment again when the reason is gone."
 
 
 def limit_result(reply: TaskReply, limit_bytes: int) -> None:
@@ -165,20 +179,21 @@ def to_result(task: EngineTask, reply: TaskReply) -> TaskResult:
     result = reply.result
     if reply.is_exception:
         result = {"message": reply.message, "details": reply.details}
-    return TaskResult(stored_model(reply, task.is_delete), result, reply.is_exception)
+    return TaskResult(stored_model(reply, task.model), result, reply.is_exception)
 
 
-def stored_model(reply: TaskReply, is_delete: bool) -> dict[str, Any]:
+def stored_model(reply: TaskReply, given: dict[str, Any]) -> dict[str, Any]:
     """The model to be stored: ``ObjectsCopy`` is what this run leaves (catalog-api.md §8).
 
     By the copy the next run sees what a user has removed, and whether values were changed that only
     the program may set. The reply's own copy is from before the action: with it the next run would
-    take back what this one has set. A good deletion leaves no objects at all.
+    take back what this one has set. A good deletion leaves no objects at all; one that failed leaves
+    what it was ``given``, or nobody would know what there is still to be removed.
     """
     model = dict(reply.model)
-    if is_delete and not reply.is_exception:
+    if given.get("Objects") is None:
         model["Objects"] = None
-        model["ObjectsCopy"] = None
+        model["ObjectsCopy"] = given.get("ObjectsCopy") if reply.is_exception else None
     elif reply.stage not in UNTOUCHED and model.get("Objects") is not None:
         model["ObjectsCopy"] = model["Objects"]
     return model

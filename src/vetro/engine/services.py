@@ -127,6 +127,8 @@ class EngineServices:
     volumes: VolumeDirectory | None = None
     chosen_ranges: dict[str, str] = field(default_factory=dict[str, str])
     """Address ranges that networks of this session have chosen, perhaps not made yet."""
+    left: dict[str, str] = field(default_factory=dict[str, str])
+    """Stacks that could not be removed in this session, and why."""
     stamps: Stamps = field(default_factory=Stamps)
     progress: Callable[[str], None] = lambda text: None
     """Told what the task waits for."""

@@ -370,7 +370,13 @@ class HeatStack:
         async def remove() -> None:
             await self._until_free(services, lambda: self._delete(services))
 
-        ctx.effect("stack.delete", {"stack": self._name}, remove)
+        try:
+            ctx.effect("stack.delete", {"stack": self._name}, remove)
+        except Exception as error:
+            # A `.destroy` that fails is muted; that something is left must not be forgotten.
+            services.left[self._name] = str(error)
+            raise
+        services.left.pop(self._name, None)
         self._template = {}
         self._parameters = {}
         self._change()
