@@ -11,6 +11,7 @@ from typing import Any, cast
 import click
 
 from vetro.cli.connection import Connection, find_environment
+from vetro.cli.documents import NotADocument, json_or_text, read_json, text_of
 from vetro.cli.names import ENVIRONMENT, PACKAGE
 from vetro.cli.output import (
     done,
@@ -133,9 +134,10 @@ def _session_file() -> Path:
 def session_store() -> dict[str, str]:
     """The remembered sessions: environment id to session id."""
     try:
-        return json.loads(_session_file().read_text(encoding="utf-8"))
+        found = read_json(_session_file().read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):
         return {}
+    return cast("dict[str, str]", found) if isinstance(found, dict) else {}
 
 
 def save_session_store(store: dict[str, str]) -> None:
@@ -152,11 +154,7 @@ def parse_settings(pairs: tuple[str, ...], option: str = "--set") -> dict[str, A
         path, equals, text = pair.partition("=")
         if not equals or not path:
             fail(f"{option} {pair}: expected NAME=VALUE", f"For example {option} port=8080.", 2)
-        try:
-            value: Any = json.loads(text)
-        except ValueError:
-            value = text
-        values[path] = value
+        values[path] = json_or_text(text)
     return values
 
 
@@ -177,7 +175,12 @@ def set_path(target: dict[str, Any], path: str, value: Any) -> None:
 @click.argument("package", required=False, type=PACKAGE)
 @click.option("--name", help="Name of the application in the environment.")
 @click.option("--set", "settings", multiple=True, metavar="FIELD=VALUE", help="A form field.")
-@click.option("--file", "file", type=click.File(), help="A JSON object (or list) to add as it is.")
+@click.option(
+    "--file",
+    "file",
+    type=click.File(encoding="utf-8"),
+    help="A JSON object (or list) to add as it is.",
+)
 @json_option
 def add(
     environment: str,
@@ -191,8 +194,8 @@ def add(
         row = find_environment(connection, environment)
         if file is not None:
             try:
-                model: Any = json.load(file)
-            except ValueError as error:
+                model = read_json(text_of(file))
+            except NotADocument as error:
                 fail(f"{file.name}: not JSON: {error}", "It holds one object, or a list of them.")
         elif package:
             model = build_model(connection, package, name, parse_settings(settings))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from difflib import get_close_matches
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from vetro.cli.documents import NotADocument, json_or_text, read_json, read_yaml, text_of
 from vetro.cli.output import emit_json, fail, json_option
 
 if TYPE_CHECKING:
@@ -25,10 +25,7 @@ def parse_arguments(pairs: tuple[str, ...], option: str = "--arg") -> dict[str, 
         name, equals, text = pair.partition("=")
         if not equals or not name:
             fail(f"{option} {pair}: expected NAME=JSON", f"For example {option} n=5.", 2)
-        try:
-            values[name] = json.loads(text)
-        except ValueError:
-            values[name] = text
+        values[name] = json_or_text(text)
     return values
 
 
@@ -37,7 +34,12 @@ def parse_arguments(pairs: tuple[str, ...], option: str = "--arg") -> dict[str, 
 @click.option("--class", "class_name", required=True, metavar="FQN", help="The class.")
 @click.option("--method", required=True, metavar="NAME", help="The method to call.")
 @click.option("--arg", "arguments", multiple=True, metavar="NAME=JSON", help="An argument.")
-@click.option("--model", "model_file", type=click.File(), help="An object model to load first.")
+@click.option(
+    "--model",
+    "model_file",
+    type=click.File(encoding="utf-8"),
+    help="An object model to load first.",
+)
 @click.option(
     "--library",
     "-l",
@@ -67,7 +69,7 @@ def run(
 
     started = time.perf_counter()
     values = parse_arguments(arguments)
-    model = None if model_file is None else read_model(model_file.read(), model_file.name)
+    model = None if model_file is None else read_model(text_of(model_file), model_file.name)
     world = open_world_or_fail(packages, libraries=libraries)
     try:
         world.compile()
@@ -128,16 +130,10 @@ def bare_object(session: Session, class_name: str) -> MuranoObject | None:
 
 def read_model(text: str, name: str) -> dict[str, Any]:
     """A model from JSON or YAML: the whole of it, or its root object alone."""
-    import yaml
-
     try:
-        value: Any = json.loads(text)
-    except ValueError:
-        try:
-            value = yaml.safe_load(text)
-        except yaml.YAMLError as error:
-            words = " ".join(str(error).split())
-            fail(f"{name} is neither JSON nor YAML: {words}", "A model is a map with Objects.", 2)
+        value = read_yaml(text)
+    except NotADocument as error:
+        fail(f"{name} is neither JSON nor YAML: {error}", "A model is a map with Objects.", 2)
     if not isinstance(value, dict):
         fail(f"{name}: a model is a map", "{Objects: {'?': {type: …, id: …}, …}}", 2)
     model = cast("dict[str, Any]", value)
@@ -171,10 +167,10 @@ def eval_(expression: str, data: str | None, variables: tuple[str, ...], legacy:
     from vetro.yaql import compile as compile_expression
 
     if data == "-":
-        data = sys.stdin.read()
+        data = text_of(sys.stdin)
     try:
-        value = json.loads(data) if data is not None else None
-    except ValueError as error:
+        value = read_json(data) if data is not None else None
+    except NotADocument as error:
         fail(f"--data is not JSON: {error}", "Text needs double quotes: '\"text\"'.", 2)
     given = parse_arguments(variables, "--var")
     try:

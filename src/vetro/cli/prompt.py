@@ -229,6 +229,8 @@ class Prompt:
             text = Path(rest).expanduser().read_text(encoding="utf-8")
         except OSError as error:
             raise Mistake(f"{rest}: {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            raise Mistake(f"{rest}: not UTF-8 text") from error
         root = self.session.load(read_model(text, rest))
         self.variables["root"] = root
         return render(root)

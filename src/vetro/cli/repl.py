@@ -181,7 +181,7 @@ def repl(
             with _line_editing(prompt, not no_history):
                 converse(prompt, input)
             return
-        text = sys.stdin.read()
+        text = sys.stdin.buffer.read().decode("utf-8", "replace")
         lines = iter(text.splitlines())
 
         def read_line(_prompt: str) -> str:
