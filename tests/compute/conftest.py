@@ -325,3 +325,9 @@ async def make_world(any_database_url: str, tmp_path: Path) -> AsyncIterator[Mak
             return await stack.enter_async_context(world_on(database, tmp_path, nodes, **settings))
 
         yield make
+
+
+@pytest.fixture(name="world_on")
+def fixture_world_on() -> Any:
+    """Makes a service on a database that is open."""
+    return world_on

@@ -42,9 +42,10 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def files(template: Path, tmp_path: Path) -> Iterator[Files]:
     """Where histories keep their database; nothing is logged meanwhile."""
     quiet = structlog.make_filtering_bound_logger(logging.CRITICAL)
-    structlog.configure(wrapper_class=quiet, cache_logger_on_first_use=False)
+    before = structlog.get_config()
+    structlog.configure(**{**before, "wrapper_class": quiet})
     yield Files(template, tmp_path)
-    structlog.reset_defaults()
+    structlog.configure(**before)
 
 
 @pytest.mark.parametrize("first", range(1, SEEDS + 1, CHUNK))

@@ -16,7 +16,11 @@ def configure_logging(level: str = "info", style: str = "console") -> None:
     renderer: structlog.typing.Processor = (
         structlog.processors.JSONRenderer()
         if style == "json"
-        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+        # Not the renderer's own way to show an exception: that takes seconds for a deep one, in which
+        # nothing else is served, and shows the values of variables, keys and passwords among them.
+        else structlog.dev.ConsoleRenderer(
+            colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
+        )
     )
     processors: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,

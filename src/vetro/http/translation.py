@@ -38,7 +38,12 @@ def to_fault(error: Exception, request_id: str, path: str) -> Fault:
         return InsufficientStorage("The service's disk is full; nothing of this request was kept")
     if isinstance(error, ConnectionError | TimeoutError):
         # The database or another service behind us; storage's errors are of these kinds as well.
-        log.error("something needed does not answer", request_id=request_id, exc_info=error)
+        # Without its traceback: while it lasts every request ends here, and the reason says it all.
+        log.error(
+            "something needed does not answer",
+            request_id=request_id,
+            error=f"{type(error).__name__}: {error}",
+        )
         return ServiceUnavailable(
             "Something that this call needs does not answer at the moment; try again",
             headers={"Retry-After": RETRY_SECONDS},

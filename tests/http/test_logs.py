@@ -1,0 +1,30 @@
+"""What services write to their logs."""
+
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import structlog
+from vetro.http import configure_logging
+configure_logging("info", {style!r})
+def fails(password):
+    raise ValueError("it broke")
+try:
+    fails("se" + "cret")
+except ValueError as error:
+    structlog.get_logger().error("request failed", exc_info=error)
+"""
+
+
+@pytest.mark.parametrize("style", ["console", "json"])
+def test_an_exception_is_logged_without_the_values_of_variables(style: str) -> None:
+    """Where it was and what it says; never what a password was."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM.format(style=style)],
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    assert "ValueError: it broke" in done.stderr
+    assert "in fails" in done.stderr
+    assert "secret" not in done.stderr
