@@ -17,6 +17,7 @@ import pytest
 
 from vetro.node.drivers import qemu_disks
 from vetro.node.drivers.followed import command_line
+from vetro.node.drivers.protocol import ExecRequest
 from vetro.node.errors import DriverError
 
 pytestmark = pytest.mark.root
@@ -168,6 +169,8 @@ async def test_a_vm_from_its_creation_to_its_end(machines: Any) -> None:
     with pytest.raises(DriverError, match="libvirt"):
         await machines.driver.execute(uuid, ["/no/such/program"], {}, 5)
 
+    await commands_with_streams(machines, uuid)
+
     # The power button ends it in order: the file system was unmounted, not cut off.
     began = asyncio.get_running_loop().time()
     stopped = await machines.driver.stop(uuid, timeout=60)
@@ -186,6 +189,25 @@ async def test_a_vm_from_its_creation_to_its_end(machines: Any) -> None:
         path for path in (machines.store.directory.parent / "qemu").rglob("*") if uuid in path.name
     ]
     assert leftovers == []
+
+
+async def commands_with_streams(machines: Any, uuid: str) -> None:
+    """What ``docker_exec`` starts: both outputs and the status; what cannot be is said."""
+    request = ExecRequest(
+        ["sh", "-c", 'pwd; echo "$1 $NAME $HOME"; echo bad >&2; exit 3', "sh", "a  b"],
+        environment={"NAME": "c'd"}, user="root", directory="/var",
+    )  # fmt: skip
+    command = await machines.driver.exec_command(uuid, request)
+    done = await asyncio.to_thread(subprocess.run, command.argv, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (3, "/var\na  b c'd /root\n", "bad\n")
+    command = await machines.driver.exec_command(uuid, ExecRequest(["/no/such/program"]))
+    done = await asyncio.to_thread(subprocess.run, command.argv, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (126, "")
+    assert "/no/such/program" in done.stderr
+    for refused in (ExecRequest(["sh"], tty=True), ExecRequest(["id"], user="nobody")):
+        with pytest.raises(DriverError) as error:
+            await machines.driver.exec_command(uuid, refused)
+        assert error.value.rest_code == "NotImplemented"
 
 
 async def test_snapshots_of_a_running_vm_and_the_way_back(machines: Any) -> None:

@@ -29,7 +29,14 @@ from vetro.node.drivers import qemu_accel, qemu_disks, qemu_domain, qemu_seed
 from vetro.node.drivers.basic import BasicHypervisor
 from vetro.node.drivers.followed import FollowedProcess, started_at
 from vetro.node.drivers.lxc import host_resolvers
-from vetro.node.drivers.protocol import Changed, DiskUse, ExecResult, RunState
+from vetro.node.drivers.protocol import (
+    Changed,
+    DiskUse,
+    ExecRequest,
+    ExecResult,
+    HostCommand,
+    RunState,
+)
 from vetro.node.drivers.qemu_daemon import QEMU_UID, LibvirtDaemon, check_installed
 from vetro.node.drivers.qemu_inside import Inside
 from vetro.node.drivers.qemu_libvirt import Libvirt
@@ -444,6 +451,10 @@ class QemuHypervisor(BasicHypervisor):
         ``timeout`` counts from the command's start. Errors: ``GuestAgentNotAvailable``.
         """
         return await self._inside.execute(uuid, command, environment, timeout)
+
+    async def exec_command(self, uuid: str, request: ExecRequest) -> HostCommand:
+        """Through the guest's QEMU agent: its output comes at its end, nothing goes in."""
+        return await self._inside.exec_command(uuid, request, self.daemon.address)
 
     async def info(self, vm: Vm, types: Sequence[str]) -> dict[str, Any]:
         """What QEMU's monitor knows; ``vnc`` ``{host, port, display}``, ``serial`` ``{path}``."""

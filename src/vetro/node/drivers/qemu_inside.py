@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
+import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
@@ -11,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from vetro.node.drivers.followed import started_at
-from vetro.node.drivers.protocol import ExecResult
+from vetro.node.drivers.protocol import ExecRequest, ExecResult, HostCommand
 from vetro.node.drivers.qemu_libvirt import Libvirt
 from vetro.node.drivers.qemu_processes import VmProcesses
 from vetro.node.errors import DriverError, not_implemented, not_running
@@ -21,6 +23,7 @@ _EXEC_POLL_SECONDS = 0.05
 _AGENT_POLL_SECONDS = 0.25
 # A guest that runs for less may still be starting.
 _BOOT_SECONDS = 120.0
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # machine_info: type → what QEMU's monitor is asked.
 _QUERIES = {
     "block": "query-block",
@@ -90,6 +93,39 @@ class Inside:
         process = self._processes.follow(uuid)
         began = started_at(process.pid) if process is not None else None
         return began is not None and time.time() - began < _BOOT_SECONDS
+
+    async def exec_command(self, uuid: str, request: ExecRequest, address: str) -> HostCommand:
+        """A program that runs the command through the guest's agent of the daemon at ``address``.
+
+        Errors: ``NotImplemented`` for what the agent cannot: a terminal, another user than root.
+        """
+        if request.tty:
+            raise not_implemented(
+                "A terminal for a command in a VM (vetro vm console is one)", "qemu"
+            )
+        if request.user not in ("", "root", "0", "0:0", "root:root"):
+            raise not_implemented(f"A command in a VM as user '{request.user}'", "qemu")
+        await self._connection()
+        words = list(request.command)
+        if request.directory:
+            words = [
+                "/bin/sh",
+                "-c",
+                'cd "$1" && shift && exec "$@"',
+                "sh",
+                request.directory,
+                *words,
+            ]
+        environment = {"PATH": _PATH, "HOME": "/root", **request.environment}
+        wanted = {
+            "path": words[0],
+            "arg": words[1:],
+            "env": [f"{name}={value}" for name, value in environment.items()],
+            "capture-output": True,
+            "wait": _BOOT_SECONDS if self._young(uuid) else 0,
+        }
+        module = "vetro.node.drivers.qemu_exec"
+        return HostCommand([sys.executable, "-m", module, address, uuid, json.dumps(wanted)])
 
     async def info(self, uuid: str, types: Sequence[str]) -> dict[str, Any]:
         """What QEMU's monitor knows; ``vnc`` ``{host, port, display}``, ``serial`` ``{path}``."""
