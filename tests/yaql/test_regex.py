@@ -159,6 +159,13 @@ def test_groups_agree(pattern: str, text: str) -> None:
     assert found.expand("<\\g<0>>\\n") == expected.expand("<\\g<0>>\\n")
 
 
+def test_long_patterns_take_shorter_texts() -> None:
+    """The length of a pattern counts: each place of the text may cost all of it."""
+    assert safe_length(compile_pattern("[ab]c")) == AFFORDABLE
+    assert safe_length(compile_pattern("[ab]" * 2000 + "c")) * 2000 < 64 * AFFORDABLE
+    assert safe_length(compile_pattern("[ab]" * 2000 + "c+d")) * 2000 < 64 * AFFORDABLE
+
+
 def test_find_all_is_guarded() -> None:
     """All matches of a risky pattern in a long text, as Python would give them."""
     text = "aaa! " * 200

@@ -69,13 +69,15 @@ def safe_length(pattern: re.Pattern[str]) -> int:
     if length is None:
         if len(_safe_lengths) >= 512:
             _safe_lengths.clear()
+        # A long pattern may be gone through at each place of the text.
+        affordable = AFFORDABLE // (1 + len(pattern.pattern) // 64)
         if _CHOICE.search(pattern.pattern) is None:
-            # Nothing to try over: one look at each place.
-            length = AFFORDABLE
+            # Nothing to try over.
+            length = affordable
         else:
             from .analysis import assess
 
-            length = assess(pattern.pattern, pattern.flags).longest(AFFORDABLE)
+            length = assess(pattern.pattern, pattern.flags).longest(affordable)
         _safe_lengths[pattern] = length
     return length
 
