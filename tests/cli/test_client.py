@@ -368,6 +368,14 @@ def test_images_are_looked_at_before_they_are_sent(service: Service, tmp_path: P
     assert "'floppy'" in service.refused("image", "import", "i", text, "--type", "floppy", code=2)
     (row,) = service.json("image", "import", "i", archive)
     assert "i" in service.ok("image", "list")
+    copy = tmp_path / "copy.tar"
+    told = service.json("image", "export", "i", copy)
+    assert copy.read_bytes() == Path(archive).read_bytes()
+    assert (told["sha256"], told["size"]) == (row["sha256"], copy.stat().st_size)
+    assert "exists" in service.refused("image", "export", "i", copy)
+    assert "not exported" in service.refused("image", "export", "i", tmp_path / "no/such.tar")
+    assert "There is no image" in service.refused("image", "export", "j", tmp_path / "j.tar")
+    assert sorted(path.name for path in tmp_path.iterdir() if "partial" in path.name) == []
     assert service.json("image", "delete", "i") == {"deleted": [f"i ({row['uuid']})"]}
     assert "Images: none." in service.refused("image", "delete", "i")
 

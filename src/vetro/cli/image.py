@@ -1,8 +1,9 @@
-"""``vetro image``: build, import, list and delete images."""
+"""``vetro image``: build, import, export, list and delete images."""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import click
 from vetro.cli.connection import Connection, data_directory, segment
 from vetro.cli.names import IMAGE
 from vetro.cli.output import done, emit_rows, fail, json_option, say, wants_json
+from vetro.http import Fault
+from vetro.http.client import TransportError
 
 COLUMNS = [
     ("UUID", "uuid"),
@@ -138,6 +141,42 @@ def import_(name: str, file: Path, type_: str, os_: str) -> None:
     with Connection() as connection:
         manifest = {"name": name, "version": "1", "type": type_, "os": os_}
         emit_rows(_rows([upload_image(connection, manifest, file)]), COLUMNS)
+
+
+@image.command("export")
+@click.argument("name_or_uuid", type=IMAGE)
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@json_option
+def export(name_or_uuid: str, file: Path) -> None:
+    """Write an image's file to FILE: what 'vetro image import' takes, here or elsewhere."""
+    if file.exists():
+        fail(f"{file} exists", "Choose another name, or remove it first.")
+    partial = file.with_name(f".{file.name}.partial")
+    with Connection() as connection:
+        row = find_image(connection, name_or_uuid)
+        try:
+            size = connection.client.download(
+                f"{connection.url}/compute/images/{segment(row['uuid'])}/file",
+                partial,
+                headers={"X-Auth-Token": connection.token},
+            )
+            with partial.open("rb") as written:
+                digest = hashlib.file_digest(written, "sha256").hexdigest()
+            if row.get("sha256") not in (None, digest):
+                fail(
+                    f"What arrived of {row['name']} is not the image: its digest is {digest}",
+                    "Try again; if it stays so, the service's file is damaged.",
+                )
+            partial.rename(file)
+        except Fault as fault:
+            fail(f"The image was not exported: {fault.message}")
+        except (TransportError, OSError) as error:
+            fail(
+                f"The image was not exported: {error}", "Is there room for it, and the service up?"
+            )
+        finally:
+            partial.unlink(missing_ok=True)
+    done(f"{row['name']}: {size} bytes, sha256 {digest}", file=str(file), sha256=digest, size=size)
 
 
 @image.command("list")

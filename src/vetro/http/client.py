@@ -104,6 +104,22 @@ class SyncClient:
             raise Fault(response.text[:500], status=response.status_code)
         return SyncResponse(response.status_code, dict(response.headers), response.content)
 
+    def download(self, url: str, target: Path, *, headers: Mapping[str, str]) -> int:
+        """Stream a body into a file; its size. Errors: ``TransportError``; ``Fault`` for 400 and more."""
+        size = 0
+        try:
+            with self._client.stream("GET", url, headers=dict(headers), timeout=None) as response:
+                if response.status_code >= 400:
+                    response.read()
+                    raise Fault(response.text[:500], status=response.status_code)
+                with target.open("wb") as file:
+                    for chunk in response.iter_bytes(1 << 20):
+                        file.write(chunk)
+                        size += len(chunk)
+        except httpx2.HTTPError as error:
+            raise _explain(error) from error
+        return size
+
     def stream_lines(self, method: str, url: str, *, headers: Mapping[str, str]) -> Iterator[str]:
         """The lines of an endless response. Errors: ``TransportError``; ``Fault`` for 400 and more."""
         try:
