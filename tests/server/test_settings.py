@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from vetro.server.errors import StartError
 from vetro.server.settings import SettingsError, load_settings
+from vetro.server.up import placement_settings
 
 
 def test_file_environment_and_flag_override_in_that_order(tmp_path: Path) -> None:
@@ -79,3 +81,41 @@ def test_values_that_mean_nothing_are_refused(name: str, value: str, known: str)
     """Where only some values have a meaning the error names them."""
     with pytest.raises(SettingsError, match=f"must be one of {known}"):
         load_settings(environ={name: value})
+
+
+def test_the_allocators_settings(tmp_path: Path) -> None:
+    """``[dapi]`` wins over ``[compute]``; what has a structure is JSON in the environment."""
+    file = tmp_path / "vetro.toml"
+    file.write_text(
+        "[dapi]\nbatch_size = 50\nrandom_seed = 'x'\n"
+        "allocation_description = ['pipe', ['or', 'identity', 'identity']]\n"
+        "[dapi.change_defaults]\nweight_sign = 'upstream'\nALLOC_FILTER_CAPNESS = false\n"
+    )
+    made = placement_settings(load_settings(environ={}, config_file=file))
+    assert made.description == ["pipe", ["or", "identity", "identity"]]
+    assert made.change_defaults["weight_sign"] == "upstream"
+    assert made.change_defaults["overprovision_ratio_cpu"] == 16.0
+    assert (made.batch_size, made.seed, made.profile) == (50, "x", "seed")
+    environ = {
+        "VETRO_DAPI_CHANGE_DEFAULTS": '{"overprovision_ratio_cpu": 2}',
+        "VETRO_DAPI_ALLOCATION_DESCRIPTION": '["pipe", "identity"]',
+    }
+    made = placement_settings(load_settings(environ=environ, config_file=file))
+    assert made.description == ["pipe", "identity"]
+    assert made.change_defaults["overprovision_ratio_cpu"] == 2
+    with pytest.raises(SettingsError, match="dapi.change_defaults must be a table"):
+        load_settings(environ={"VETRO_DAPI_CHANGE_DEFAULTS": "[]"}, config_file=file)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("ALLOCATION_DESCRIPTION", '["pipe", "guess"]', "Unrecognized algorithm: guess"),
+        ("CHANGE_DEFAULTS", '{"filter_capness": 5}', "Defaults filter_capness is not boolean"),
+    ],
+)
+def test_a_bad_pipeline_or_default_stops_the_start(name: str, value: str, message: str) -> None:
+    """The reason is said before anything listens."""
+    settings = load_settings(environ={f"VETRO_DAPI_{name}": value, "VETRO_DATA_DIR": "/nowhere"})
+    with pytest.raises(StartError, match=message):
+        placement_settings(settings)

@@ -22,6 +22,7 @@ from vetro.compute.allocation import (
     CapacityOutcome,
     Defaults,
     DefaultsError,
+    DescriptionError,
     InvalidRequest,
     Outcome,
     candidates_of,
@@ -76,7 +77,15 @@ class PlacementSettings:
     description: Sequence[Any] | None = None
     profile: str = "seed"
     batch_size: int = 0
-    seed: int | None = None
+    seed: int | str | None = None
+
+    def problem(self) -> str:
+        """Why a service cannot start with these; empty when it can (allocation.md §2, §4)."""
+        try:
+            Allocator(read_defaults(self.change_defaults, profile=self.profile), self.description)
+        except (DefaultsError, DescriptionError) as error:
+            return str(error)
+        return ""
 
 
 @dataclass

@@ -13,6 +13,7 @@ An unknown name or a value of the wrong type is an error that names the place an
 from __future__ import annotations
 
 import difflib
+import json
 import os
 import tomllib
 from collections.abc import Mapping
@@ -123,6 +124,19 @@ class ComputeSection:
 
 
 @dataclass(frozen=True)
+class DapiSection:
+    """The allocator: ``dapi.changeDefaults`` and the like (docs/compute/allocation.md)."""
+
+    change_defaults: dict[str, Any] = field(default_factory=dict[str, Any])
+    allocation_description: list[Any] = field(default_factory=list[Any])
+    """The pipeline as a nested list; empty: the built-in one."""
+    batch_size: int = 0
+    """Servers that are considered at once; 0: all."""
+    random_seed: str = ""
+    """Makes choices repeatable."""
+
+
+@dataclass(frozen=True)
 class EngineSection:
     """The engine pool and what programs may use."""
 
@@ -167,6 +181,7 @@ class Settings:
     node: NodeSection = field(default_factory=NodeSection)
     network: NetworkSection = field(default_factory=NetworkSection)
     compute: ComputeSection = field(default_factory=ComputeSection)
+    dapi: DapiSection = field(default_factory=DapiSection)
     engine: EngineSection = field(default_factory=EngineSection)
     rabbitmq: RabbitmqSection = field(default_factory=RabbitmqSection)
 
@@ -196,6 +211,7 @@ _SECTIONS: dict[str, type] = {
     "node": NodeSection,
     "network": NetworkSection,
     "compute": ComputeSection,
+    "dapi": DapiSection,
     "engine": EngineSection,
     "rabbitmq": RabbitmqSection,
 }
@@ -225,6 +241,14 @@ def _convert(name: str, value: object, default: object, where: str) -> object:
             return True
         if lowered in ("0", "false", "no", "off", ""):
             return False
+    elif isinstance(value, str) and (expected is dict or value.strip().startswith("[")):
+        # From the environment what has a structure is JSON.
+        try:
+            read: object = json.loads(value)
+        except ValueError:
+            read = None
+        if isinstance(read, expected):
+            return cast("object", read)
     elif expected is list and isinstance(value, str):
         return [part.strip() for part in value.split(",") if part.strip()]
     elif expected in (int, float) and isinstance(value, (str, int, float)):
@@ -242,7 +266,7 @@ def _convert(name: str, value: object, default: object, where: str) -> object:
 
 def _kind(expected: type) -> str:
     names = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
-    return names.get(expected, "a list of texts")
+    return names.get(expected, "a table" if expected is dict else "a list")
 
 
 def _unknown(name: str, known: list[str], where: str) -> SettingsError:

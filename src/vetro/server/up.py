@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
@@ -23,9 +23,35 @@ from vetro.server.listeners import listen, port_of
 from vetro.server.node import choose_driver, guest_archive, node_settings
 from vetro.server.settings import Settings
 
+if TYPE_CHECKING:
+    from vetro.compute import PlacementSettings
+
 __all__ = ["StartError", "run_up"]
 
 log = structlog.get_logger(__name__)
+
+
+def placement_settings(settings: Settings) -> PlacementSettings:
+    """How instances are placed: ``[compute]`` under ``[dapi]``. Errors: ``StartError``."""
+    from vetro import compute
+
+    dapi = settings.dapi
+    placement = compute.PlacementSettings(
+        change_defaults={
+            "overprovision_ratio_cpu": settings.compute.overprovision_cpu,
+            "overprovision_ratio_ram": settings.compute.overprovision_ram,
+            "overprovision_ratio_disk": settings.compute.overprovision_disk,
+            **dapi.change_defaults,
+        },
+        description=dapi.allocation_description or None,
+        profile=settings.compute.profile,
+        batch_size=dapi.batch_size,
+        seed=dapi.random_seed or None,
+    )
+    wrong = placement.problem()
+    if wrong:
+        raise StartError(f"[dapi]: {wrong}", "docs/compute/allocation.md has the settings.")
+    return placement
 
 
 def run_up(settings: Settings) -> int:
@@ -246,13 +272,7 @@ class _Up:
                     expired_wait_status=settings.compute.expired_wait_status,
                     remote_execution=settings.compute.remote_execution,
                     setup_reboot=settings.compute.setup_reboot,
-                    placement=compute.PlacementSettings(
-                        change_defaults={
-                            "overprovision_ratio_cpu": settings.compute.overprovision_cpu,
-                            "overprovision_ratio_ram": settings.compute.overprovision_ram,
-                            "overprovision_ratio_disk": settings.compute.overprovision_disk,
-                        }
-                    ),
+                    placement=placement_settings(settings),
                 ),
             )
             for uploads in (directory / "packages", directory / "images"):
