@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = [pytest.mark.root, pytest.mark.e2e, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.root, pytest.mark.e2e, pytest.mark.timeout(600)]
 
 ROOT = Path(__file__).resolve().parents[2]
 VETRO = str(Path(sys.executable).with_name("vetro"))
@@ -60,7 +60,11 @@ def test_an_application_on_a_virtual_machine(install: Callable[..., Any]) -> Non
     """An image of type ``vm`` makes the application's server a VM; its console, screen and end."""
     vetro = install("vms", driver="qemu", net=79)
     cache = ROOT / "var/image-cache"
-    vetro.run("image", "build", IMAGE, "--type", "vm", "--cache-dir", str(cache))
+    # A distribution is fetched and unpacked, unless it is in the cache.
+    subprocess.run(
+        [VETRO, "image", "build", IMAGE, "--type", "vm", "--cache-dir", str(cache)],
+        env=vetro.environ, check=True, timeout=360,
+    )  # fmt: skip
     vetro.run("package", "import", "--public", str(ROOT / "library/HelloScript"))
     vetro.run("env", "create", "hello")
     script = (

@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import secrets
 import shutil
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import structlog
 
@@ -399,22 +398,12 @@ class QemuHypervisor(BasicHypervisor):
         await connection.monitor(vm["uuid"], "transaction", actions=actions)
 
     async def _nodes(self, vm: Vm) -> dict[str, str]:
-        """QEMU's names of a running VM's disks, by their paths in the record."""
-        connection = await self.connection()
         directory = self._store.path(vm["uuid"])
-        known: dict[str, str] = {}
-        for entry in await connection.monitor(vm["uuid"], "query-block"):
-            inserted: dict[str, Any] = entry.get("inserted") or {}
-            # A plain name, or the options as JSON: an image in the chain is not its top.
-            known[_file_name(str(inserted.get("file", "")))] = str(inserted.get("node-name"))
         files = {
             str(disk["path"]): self.daemon.seen(qemu_disks.file_of(directory, disk))
             for disk in vm["disks"]
         }
-        missing = [path for path, file in files.items() if file not in known]
-        if missing:
-            raise DriverError(f"VM {vm['uuid']}: QEMU does not have its disks {', '.join(missing)}")
-        return {path: known[file] for path, file in files.items()}
+        return await self._inside.disk_nodes(vm["uuid"], files)
 
     async def rollback(self, vm: Vm, name: str) -> None:
         """Take the disks of a stopped VM back."""
@@ -503,13 +492,3 @@ class QemuHypervisor(BasicHypervisor):
         if action == "sync":
             return await self._moves.send(vm, params)
         raise not_implemented(f"Moving a running VM ({action})", self.name)
-
-
-def _file_name(described: str) -> str:
-    """The file in QEMU's description of an opened image: a name, or ``json:`` and its options."""
-    if not described.startswith("json:"):
-        return described
-    options: Any = json.loads(described[5:])
-    while isinstance(options, dict) and "filename" not in options:
-        options = cast("dict[str, Any]", options).get("file")
-    return str(cast("dict[str, Any]", options)["filename"]) if options else ""

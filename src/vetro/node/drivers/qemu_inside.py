@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from vetro.node.drivers.followed import started_at
 from vetro.node.drivers.protocol import ExecRequest, ExecResult, HostCommand
@@ -160,6 +160,19 @@ class Inside:
         port = int(told["service"])
         return {"host": told["host"], "port": port, "display": port - 5900}
 
+    async def disk_nodes(self, uuid: str, files: Mapping[str, str]) -> dict[str, str]:
+        """QEMU's names of a running VM's disks. ``files``: their files as QEMU sees them, by a name."""
+        connection = await self._connection()
+        known: dict[str, str] = {}
+        for entry in await connection.monitor(uuid, "query-block"):
+            inserted: dict[str, Any] = entry.get("inserted") or {}
+            # A plain name, or the options as JSON: an image in the chain is not its top.
+            known[_file_name(str(inserted.get("file", "")))] = str(inserted.get("node-name"))
+        missing = [path for path, file in files.items() if file not in known]
+        if missing:
+            raise DriverError(f"VM {uuid}: QEMU does not have its disks {', '.join(missing)}")
+        return {path: known[file] for path, file in files.items()}
+
     async def screenshot(self, vm: Vm) -> bytes:
         """A picture of the screen (PNG)."""
         if int(vm.get("vnc_port") or 0) < 0:
@@ -172,3 +185,13 @@ class Inside:
 
 def _text(data: object) -> str:
     return base64.b64decode(str(data)).decode("utf-8", "replace") if data else ""
+
+
+def _file_name(described: str) -> str:
+    """The file in QEMU's description of an opened image: a name, or ``json:`` and its options."""
+    if not described.startswith("json:"):
+        return described
+    options: Any = json.loads(described[5:])
+    while isinstance(options, dict) and "filename" not in options:
+        options = cast("dict[str, Any]", options).get("file")
+    return str(cast("dict[str, Any]", options)["filename"]) if options else ""
