@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable
+import os
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,17 +28,24 @@ from vetro.storage import Database
 log = structlog.get_logger(__name__)
 
 
+def package_folders(directory: Path) -> Iterator[Path]:
+    """Every folder with a manifest, but none below another one (packages-and-forms.md A7)."""
+    for folder, below, files in os.walk(directory):
+        if "manifest.yaml" in files:
+            below.clear()
+            yield Path(folder)
+        below.sort()
+
+
 def installed_packages(directories: Iterable[Path]) -> list[Package]:
     """The packages below directories; those that cannot be read are logged and left out."""
     found: list[Package] = []
     for directory in directories:
-        for manifest in sorted(directory.glob("*/manifest.yaml")):
+        for folder in package_folders(directory):
             try:
-                found.append(open_package(manifest.parent))
+                found.append(open_package(folder))
             except PackageError as error:
-                log.warning(
-                    "a package was left out", directory=str(manifest.parent), error=str(error)
-                )
+                log.warning("a package was left out", directory=str(folder), error=str(error))
     return found
 
 
