@@ -24,6 +24,12 @@ LIMIT_P99_MS = 10.0
 NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
 
 
+def cpu_seconds(pid: int) -> float:
+    """Processor time of a process so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 class Http:
     """One connection that sends one request at a time."""
 
@@ -55,7 +61,7 @@ class Http:
         return int(head.split()[1]), json.loads(content) if content else None
 
 
-async def measure(port: int) -> int:
+async def measure(port: int, pid: int) -> int:
     """Print the figures; 1 when an answer was wrong."""
     main = await Http(port).open()
     info = {"UUID": NODE, "Hostname": "n", "Setup": True, "Admin IP": "127.0.0.1"}
@@ -76,6 +82,7 @@ async def measure(port: int) -> int:
     await asyncio.sleep(2.0)
     took: list[float] = []
     wrong = 0
+    before = cpu_seconds(pid)
     for number in range(RELEASES):
         granted = asyncio.ensure_future(waiters[number].answer())
         began = time.perf_counter()
@@ -84,12 +91,14 @@ async def measure(port: int) -> int:
         took.append(time.perf_counter() - began)
         wrong += status != 204
         wrong += (await main.answer())[0] != 204
+    used = (cpu_seconds(pid) - before) / RELEASES * 1000
     took.sort()
     p50, p99 = took[len(took) // 2] * 1000, took[int(len(took) * 0.99)] * 1000
     print(
         f"grant after release, {WAITERS} waiters: p50 {p50:.1f} ms   p99 {p99:.1f} ms"
         f" (limit {LIMIT_P99_MS:g})   load of the machine {os.getloadavg()[0]:.1f}"
     )
+    print(f"         service: {used:.2f} ms of processor time for a release and its grant")
     for one in [main, *waiters]:
         one.writer.close()
     if wrong:
@@ -108,7 +117,7 @@ def main() -> int:
         assert service.stdout is not None
         port = int(service.stdout.readline())
         try:
-            return asyncio.run(measure(port))
+            return asyncio.run(measure(port, service.pid))
         finally:
             assert service.stdin is not None
             service.stdin.close()
