@@ -197,7 +197,7 @@ def test_the_snippets_of_a_page_run(page, tmp_path, monkeypatch, capsys):
             error.add_note(f"in {page.name}, line {line}: ```{info}")
             raise
         count += 1
-    if page.stem != "README":
+    if page.stem not in ("README", "cases"):
         assert count > 3, "a page of this reference shows what it says"
 
 

@@ -140,3 +140,23 @@ def typed(value):
     if isinstance(value, list):
         return [typed(item) for item in value]
     return (type(value).__name__, value)
+
+
+def test_the_page_names_every_table_and_every_section():
+    """Each section of the specification has its tests, and each table its section."""
+    here = Path(__file__).parent
+    page = (here.parents[1] / "docs/language/cases.md").read_text(encoding="utf-8")
+    rows = [row.split("|") for row in page.splitlines() if re.match(r"\| \d", row)]
+    assert [int(row[1].split()[0]) for row in rows] == list(range(1, 30))
+    named = [re.findall(r"`([^`]+)`", row[2] + row[3]) for row in rows]
+    assert all(named)
+    assert all((here / name).is_file() for names in named for name in names)
+    tables = {f"cases/{file.name}" for file in CASES.glob("*.yaml")}
+    assert tables <= {name for names in named for name in names}
+
+
+def test_no_two_cases_of_a_table_have_one_name():
+    """A failing case is found by its name."""
+    for file in CASES.glob("*.yaml"):
+        names = [case["name"] for case in yaml.safe_load(file.read_text(encoding="utf-8"))]
+        assert sorted(names) == sorted(set(names)), file.name

@@ -57,6 +57,8 @@ class Serializer:
         self.written: dict[str, MuranoObject] = {}
         """Objects written inline so far, by id."""
         self._planned: set[MuranoObject] = set()
+        self._outside: set[MuranoObject] = set()
+        """Objects that are in the result as ids only."""
         self._in_progress: set[MuranoObject] = set()
         self.cast_types: dict[MuranoObject, MuranoType] = {}
         self._pending: list[tuple[Any, Any, MuranoObject]] = []
@@ -69,7 +71,14 @@ class Serializer:
         return self._settle(self._object(root))
 
     def value(self, value: Any) -> Any:
-        """Any value as plain data."""
+        """Any value as plain data. Owners of the objects in it are outside: they stay ids."""
+        found = _objects_in(value)
+        for item in found:
+            owner = item.owner
+            while owner is not None and owner not in self._outside:
+                self._outside.add(owner)
+                owner = owner.owner
+        self._outside.difference_update(found)
         self._plan(value)
         return self._settle(self._value(value, None))
 
@@ -84,7 +93,7 @@ class Serializer:
             if isinstance(item, CastView):
                 item = item.target
             if isinstance(item, MuranoObject):
-                if item in planned or item.destroyed:
+                if item in planned or item.destroyed or item in self._outside:
                     continue
                 planned.add(item)
                 values = settle_properties(item)
@@ -102,7 +111,7 @@ class Serializer:
                         stack.append(element)
 
     def _is_inline(self, item: MuranoObject, holder: MuranoObject | None) -> bool:
-        if item.id in self.written or item in self._in_progress:
+        if item.id in self.written or item in self._in_progress or item in self._outside:
             return False
         owner = item.owner
         if owner is holder or owner is None:
@@ -235,6 +244,23 @@ class Serializer:
     def _settle(self, tree: Any) -> Any:
         """Turn references into ids, dropping those to objects the result does not have."""
         return _settle(tree, self.written.__contains__)
+
+
+def _objects_in(value: Any) -> set[MuranoObject]:
+    """The objects that a value consists of, not those they hold."""
+    found: set[MuranoObject] = set()
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, CastView):
+            item = item.target
+        if isinstance(item, MuranoObject):
+            found.add(item)
+        elif isinstance(item, (tuple, list, frozenset, set)):
+            stack.extend(cast(Sequence[Any], item))
+        elif isinstance(item, Mapping):
+            stack.extend(cast(Mapping[Any, Any], item).values())
+    return found
 
 
 class _Reference:
