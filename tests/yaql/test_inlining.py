@@ -51,6 +51,7 @@ CALLS = [
     "list($x, 1)",
     "regex('a+').matches($x)",
     "regex('(')",
+    "[1 = 1, 1 = true, 1 != 1.0, a = 'a', null = null, null != 1, 1 = null, '' = false]",
     "format('{0}|{1}', $x, $y)",
     "format('{}{}\\n', $y, 'q\\'\"{}')",
     "format('{1}{1}{{}}', 1, $x)",

@@ -86,7 +86,10 @@ def _equality(gen: ExpressionCodegen, node: ast.Binary, scope: Scope | None) -> 
     python = _EQUALITIES[node.operator]
     left, right = gen.value(node.left, scope), gen.value(node.right, scope)
     if left.literal and right.literal:
-        return _slow(gen, node, left.text, right.text)
+        if (left.kinds | right.kinds) & ~SCALAR:
+            return _slow(gen, node, left.text, right.text)
+        # `==` here: Python warns about constants beside `is`.
+        return _new(f"({left.text} {python} {right.text})", BOOLEAN)
     for one, other in ((left, right), (right, left)):
         if one.literal and one.kinds == NULL:
             return _new(f"({other.text} is {'not ' if python == '!=' else ''}None)", BOOLEAN)
