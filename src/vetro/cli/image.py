@@ -143,7 +143,7 @@ def import_(name: str, file: Path, type_: str, os_: str) -> None:
         emit_rows(_rows([upload_image(connection, manifest, file)]), COLUMNS)
 
 
-@image.command("export")
+@image.command("export", short_help="Write an image's file to FILE.")
 @click.argument("name_or_uuid", type=IMAGE)
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @json_option
