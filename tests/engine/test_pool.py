@@ -17,6 +17,7 @@ from structlog.contextvars import bound_contextvars
 
 from vetro import catalog, engine, environments, identity, messaging, stacks
 from vetro.engine import EnginePool, EngineSettings
+from vetro.engine.running import TaskReports, WaitingReports
 from vetro.engine.tables import journal
 from vetro.environments import Environments, task_channel
 from vetro.http import Principal
@@ -440,6 +441,31 @@ async def test_a_worker_that_does_not_end_is_killed(
     await cancel(yard, task, "stuck")
     (error,) = await yard.errors(task)
     assert error.startswith("Cancelled by ann: stuck (The engine worker")
+
+
+async def test_what_is_waited_on_is_stored(yard: Yard) -> None:
+    """The newest word counts; what is said at the end is not lost, what is taken back is gone."""
+    task_id = await yard.submit("Sleeper")
+    claimed = await yard.rooms.tasks.claim("engine", 60, task_id=task_id)
+    assert claimed is not None
+    told = WaitingReports(TaskReports(yard.rooms, claimed[1]))
+    try:
+        async with yard.database.listen(task_channel(task_id)) as subscription:
+            for text in ("one", "two"):
+                told.tell(text)
+            while await waiting_on(yard, task_id) != "two":
+                await subscription.wait(60)
+            told.tell("")
+            while await waiting_on(yard, task_id) is not None:
+                await subscription.wait(60)
+    finally:
+        await told.close()
+
+
+async def waiting_on(yard: Yard, task_id: str) -> str | None:
+    """What a task waits on, as its user sees it."""
+    rows = await yard.rooms.tasks.deployments(ANN, None)
+    return next(row["waiting_on"] for row in rows if row["id"] == task_id)
 
 
 async def test_a_user_is_known_by_name(yard: Yard) -> None:

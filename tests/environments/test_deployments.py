@@ -245,6 +245,27 @@ async def test_statistics_count_what_is_tracked(api: Api) -> None:
     assert (await api.call("GET", f"{path}/aggregated")).json()[0]["count"] == 1
 
 
+async def test_a_running_deployment_says_what_it_waits_on(api: Api) -> None:
+    """In the deployment while it runs, and as an event; afterwards nothing."""
+    environment = await api.environment()
+    session = await api.session(environment)
+    await api.add(environment, session)
+    await api.deploy(environment, session)
+    lease, task = await api.take()
+    path = f"/environments/{environment}/deployments"
+    await api.rooms.tasks.say_waiting(task.id, "the agent of web")
+    (shown,) = (await api.call("GET", path)).json()["deployments"]
+    assert shown["waiting_on"] == "the agent of web"
+    await api.rooms.tasks.say_waiting(task.id, "")
+    (shown,) = (await api.call("GET", path)).json()["deployments"]
+    assert shown["waiting_on"] is None
+    await api.rooms.tasks.say_waiting(task.id, "the image debian")
+    await api.rooms.tasks.finish_task(lease, TaskResult(task.model))
+    await api.rooms.tasks.say_waiting(task.id, "too late")
+    (shown,) = (await api.call("GET", path)).json()["deployments"]
+    assert shown["waiting_on"] is None
+
+
 async def test_a_waiting_deployment_is_cancelled_at_once(api: Api) -> None:
     """No engine gets it; the reason is a report, and the environment can be deployed again."""
     environment = await api.environment()

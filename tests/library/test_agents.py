@@ -331,9 +331,13 @@ async def test_a_cancelled_deployment_cancels_its_plan(lab: Any, tmp_path: Path)
     action = {"object_id": "env", "method": "deploy", "args": {}}
     running = asyncio.create_task(session.run_task_async({"action": action, "model": model}))
     await transport.working.wait()
+    waits = session.services.waiting
+    name = transport.plans[0][1].get("Name") or transport.plans[0][1]["ID"]
+    assert waits.text == f"the agent of web, which runs the plan {name}"
     session.cancel("Cancelled by ann")
     reply = await running
     assert (reply.is_exception, reply.message) == (True, "Cancelled by ann")
+    assert waits.text == ""
     (_, plan), (queue, order) = transport.plans
     assert (queue, order) == ("eenv-hvm", {"Action": "Cancel", "ID": plan["ID"]})
     assert transport.discarded == [plan["ID"]]

@@ -416,3 +416,19 @@ async def test_a_patch_that_leads_nowhere_changes_nothing(
         f"- $t: {json.dumps(data)}\n- $o: {json.dumps(operation)}\n- Return: patch($t, $o)"
     )
     assert found == data
+
+
+async def test_what_a_push_waits_on_is_told(lab: Any) -> None:
+    """Resource by resource while it goes on; nothing when it is done."""
+    said: list[str] = []
+    make = lab.cloud.services
+
+    def services(environment_id: str) -> Any:
+        made = make(environment_id)
+        made.waiting.tell = said.append
+        return made
+
+    lab.cloud.services = services
+    await lab.probe(GROUP + "- $stack.push()")
+    assert "g: being created" in said
+    assert said[-1] == ""

@@ -75,6 +75,11 @@ def test_a_deployment_is_cancelled_in_the_middle_of_its_plan(
     vetro.run("env", "add", "slow", "HelloScript", "--name", "hello", *arguments)
     vetro.run("env", "deploy", "slow", "--no-wait")
     vetro.until(mark.exists, "the script runs")
+    newest = vetro.json("deployment", "list", "slow")[0]["id"]
+    vetro.until(
+        lambda: "It waits on the agent of" in vetro.run("deployment", "show", "slow", newest),
+        "what it waits on is told",
+    )
     shown = vetro.run("deployment", "cancel", "slow", "--reason", "too slow")
     assert "Cancelled by admin: too slow" in shown
     assert "failed" in shown

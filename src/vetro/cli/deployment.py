@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from vetro.cli.connection import Connection, find_environment, segment
@@ -44,14 +46,19 @@ def show(environment: str, deployment_id: str) -> None:
     """Print the reports of one deployment."""
     with Connection() as connection:
         row = find_environment(connection, environment)
-        path = f"/v1/environments/{row['id']}/deployments/{deployment_id}"
+        base = f"/v1/environments/{row['id']}/deployments"
         hint = f"'vetro deployment list {environment}' shows them."
+        path = f"{base}/{segment(deployment_id)}"
         reports = connection.request("GET", path, hint=hint).json()["reports"]
+        every: list[dict[str, Any]] = [] if wants_json() else connection.get(base)["deployments"]
     if wants_json():
         emit_json(reports)
         return
     for report in reports:
         print_report(report)
+    for one in every:
+        if one["id"] == deployment_id and one.get("waiting_on"):
+            click.echo(f"It waits on {one['waiting_on']}")
 
 
 @deployment.command("cancel")

@@ -20,8 +20,9 @@ from vetro.engine.zygote import receive_message
 from vetro.environments import EngineTask, Environments, TaskResult
 from vetro.muranopl import Runtime, Session, SessionInfo, TaskReply
 from vetro.packages import open_package
-from vetro.storage import Database
+from vetro.storage import Database, StorageError
 
+WAITING_SECONDS = 0.5
 log = structlog.get_logger(__name__)
 UNTOUCHED = ("<validate>", "<load>", "<GC>")
 """Stages whose failure leaves the model as it was: nothing ran."""
@@ -70,6 +71,41 @@ class TaskReports:
             log.warning("statistics were not written", error=str(error))
 
 
+class WaitingReports:
+    """Stores what a task waits on, not more often than twice a second: most waits are short."""
+
+    def __init__(self, reports: TaskReports) -> None:
+        self._reports = reports
+        self._text = ""
+        self._stored = ""
+        self._writing: asyncio.Task[None] | None = None
+
+    def tell(self, text: str) -> None:
+        """It waits on this now."""
+        self._text = text
+        if self._writing is None or self._writing.done():
+            self._writing = asyncio.get_running_loop().create_task(self._write())
+
+    async def _write(self) -> None:
+        await asyncio.sleep(WAITING_SECONDS)
+        while self._text != self._stored:
+            text = self._text
+            try:
+                await self._reports.rooms.tasks.say_waiting(self._reports.task.id, text)
+            except StorageError as error:
+                # It is only said; the next change says more.
+                log.warning("what a task waits on was not written", error=str(error))
+                return
+            self._stored = text
+            await asyncio.sleep(WAITING_SECONDS)
+
+    async def close(self) -> None:
+        """Say no more."""
+        if self._writing is not None:
+            self._writing.cancel()
+            await asyncio.gather(self._writing, return_exceptions=True)
+
+
 async def run_task(
     settings: EngineSettings,
     runtime: Runtime,
@@ -102,6 +138,8 @@ async def run_task(
                 task_id=task.id,
             )
             effects = JournalEffects(database, task.id, fence)
+            told = WaitingReports(reports)
+            services.waiting.tell = told.tell
             session = runtime.session(effects=effects, info=info, services=services)
             alarm = _limit(session, settings.task_seconds)
             obey(session, orders)
@@ -121,6 +159,7 @@ async def run_task(
                 if alarm is not None:
                     alarm.cancel()
                 await session.close_async()
+                await told.close()
         return to_result(task, reply)
     finally:
         await database.close()

@@ -97,6 +97,32 @@ class MetadataDefinitions(Protocol):
         ...
 
 
+class Waiting:
+    """What a task waits on now: side by side it may be several things.
+
+    ``tell`` hears of every change.
+    """
+
+    def __init__(self, tell: Callable[[str], None] = lambda text: None) -> None:
+        self.tell = tell
+        self._texts: dict[str, str] = {}
+
+    def say(self, subject: str, text: str) -> None:
+        """``subject``, which is one of the task's, waits on this; empty: on nothing any more."""
+        if self._texts.get(subject, "") == text:
+            return
+        if text:
+            self._texts[subject] = text
+        else:
+            del self._texts[subject]
+        self.tell(self.text)
+
+    @property
+    def text(self) -> str:
+        """Everything in one line."""
+        return "; ".join(self._texts.values())
+
+
 class RegionDoor(MessageTransport, Protocol):
     """A transport over a broker."""
 
@@ -130,8 +156,8 @@ class EngineServices:
     left: dict[str, str] = field(default_factory=dict[str, str])
     """Stacks that could not be removed in this session, and why."""
     stamps: Stamps = field(default_factory=Stamps)
-    progress: Callable[[str], None] = lambda text: None
-    """Told what the task waits for."""
+    waiting: Waiting = field(default_factory=lambda: Waiting())
+    """What the task waits on."""
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep
 
 

@@ -317,7 +317,8 @@ def deployment_handlers(database: Database, store: EnvironmentStore, work: TaskS
     ) -> Any:
         """A deployment's reports and states as they come, as server-sent events.
 
-        Events: ``report``, ``state`` and, last, ``end``. ``Last-Event-ID`` continues a broken stream.
+        Events: ``report``, ``state``, ``waiting`` and, last, ``end``. ``Last-Event-ID`` goes on with
+        a broken stream.
         """
         principal = principal_of(request)
         last = request.headers.get("last-event-id", "0")
@@ -326,7 +327,7 @@ def deployment_handlers(database: Database, store: EnvironmentStore, work: TaskS
         await work.progress(principal, environment_id, deployment_id, after)
 
         async def source() -> AsyncIterator[ServerEvent]:
-            position, state = after, ""
+            position, state, waiting = after, "", None
             async with database.listen(task_channel(deployment_id)) as subscription:
                 while True:
                     try:
@@ -343,6 +344,9 @@ def deployment_handlers(database: Database, store: EnvironmentStore, work: TaskS
                     if view["state"] != state:
                         state = view["state"]
                         yield ServerEvent("state", {"state": state})
+                    if view["waiting_on"] != waiting:
+                        waiting = view["waiting_on"]
+                        yield ServerEvent("waiting", {"waiting_on": waiting})
                     if view["finished"] is not None:
                         result = view["result"]
                         yield ServerEvent("end", {"state": final_state(state, result)})

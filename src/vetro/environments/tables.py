@@ -70,6 +70,7 @@ tasks = Table(
     Column("action", Json),
     Column("description", Json, nullable=False),
     Column("result", Json),
+    Column("waiting_on", Text),  # while it runs; what an engine last said
     Column("cancellation", Text),  # why it is to be cancelled, once somebody has asked for that
     Column("started", UtcDateTime, nullable=False),
     Column("finished", UtcDateTime),

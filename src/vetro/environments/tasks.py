@@ -329,6 +329,7 @@ class TaskStore:
                 warnings=levels.get("warning", 0),
             ),
             "action": row.action,
+            "waiting_on": row.waiting_on if row.finished is None else None,
             "result": row.result or {},
             "description": row.description,
         }
@@ -389,6 +390,16 @@ class TaskStore:
         """Add a report to a task. Levels: info, warning, error."""
         async with self.database.transaction() as tx:
             await self._report(tx, task_id, entity_id, level, text, details, entity)
+            tx.notify(task_channel(task_id))
+
+    async def say_waiting(self, task_id: str, text: str) -> None:
+        """Store what a running task waits on; empty: nothing."""
+        async with self.database.transaction() as tx:
+            await tx.execute(
+                update(tasks)
+                .where(tasks.c.id == task_id, tasks.c.finished.is_(None))
+                .values(waiting_on=text or None)
+            )
             tx.notify(task_channel(task_id))
 
     async def _report(

@@ -214,13 +214,15 @@ class Agent:
     async def _result(
         self, services: EngineServices, id_: str, plan: str, seconds: float, tell: bool
     ) -> Json:
-        services.progress(f"the agent of {self._name}, which runs the plan {plan}")
+        services.waiting.say(id_, f"the agent of {self._name}, which runs the plan {plan}")
         transport = self._transport or services.transport
         try:
             body = await transport.wait_result(id_, seconds)
         except asyncio.CancelledError:
             await self._withdraw(transport, id_)
             raise
+        finally:
+            services.waiting.say(id_, "")
         await transport.discard(id_)
         if body is not None:
             return plain(json.loads(body))

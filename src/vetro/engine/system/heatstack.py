@@ -274,7 +274,7 @@ class HeatStack:
             "environment": self._environment,
             "tags": services.settings.stack_tags,
             "timeout": services.settings.stack_timeout,
-            "progress": services.progress,
+            "progress": self._teller(services),
         }
 
         async def push() -> None:
@@ -325,26 +325,40 @@ class HeatStack:
                 await services.pause(delay)
                 continue
             if stack is None or not stack.status.in_progress:
+                services.waiting.say(self._name, "")
                 return stack
             delays = iter(RETRY_SECONDS)
-            services.progress(f"the operation on stack {self._name} that is going on")
+            text = f"the operation on stack {self._name} that is going on"
+            services.waiting.say(self._name, text)
             await services.pause(SETTLING_SECONDS)
 
     async def _until_free(self, services: EngineServices, work: Callable[[], Awaitable[T]]) -> T:
         """Do work on the stack, after whatever others do with it."""
         deadline = time.monotonic() + services.settings.stack_busy_timeout
-        while True:
-            try:
-                return await work()
-            except StackBusy:
-                if time.monotonic() > deadline:
-                    raise
-                services.progress(f"another operation on stack {self._name}")
-                await services.pause(BUSY_SECONDS)
+        try:
+            while True:
+                try:
+                    return await work()
+                except StackBusy:
+                    if time.monotonic() > deadline:
+                        raise
+                    text = f"another operation on stack {self._name}"
+                    services.waiting.say(self._name, text)
+                    await services.pause(BUSY_SECONDS)
+        finally:
+            services.waiting.say(self._name, "")
+
+    def _teller(self, services: EngineServices) -> Callable[[str], None]:
+        def say(text: str) -> None:
+            services.waiting.say(self._name, text)
+
+        return say
 
     async def _delete(self, services: EngineServices) -> None:
         left = await services.stacks.delete(
-            services.project_id, self._name, progress=services.progress
+            services.project_id,
+            self._name,
+            progress=self._teller(services),
         )
         if left is not None:
             await self._expect(services, left, "DELETE_COMPLETE")

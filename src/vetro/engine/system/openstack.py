@@ -73,9 +73,10 @@ class MistralClient:
                 return {key: one for key, one in shown.items() if key not in HIDDEN_OUTPUT}
             if waited >= timeout:
                 raise MistralError(f"Mistral run timed out. Execution id: {id_}.")
-            services.progress(f"the workflow execution {id_}")
+            services.waiting.say(id_, f"the workflow execution {id_}")
             # Counted, not measured: what the pauses add up to is the same on every replay.
             await services.pause(POLL_SECONDS)
+            services.waiting.say(id_, "")
             waited += POLL_SECONDS
 
 
