@@ -55,7 +55,8 @@ def refuse_what_is_no_tar(path: Path) -> None:
     with path.open("rb") as file:
         head = file.read(512)
     packed = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\x00", b"BZh")
-    if not head.startswith(packed) and head[257:262] != b"ustar":
+    empty = len(head) == 512 and not any(head)  # an archive of nothing ends at once
+    if not head.startswith(packed) and head[257:262] != b"ustar" and not empty:
         fail(
             f"{path} is no tar archive",
             "An image is the tar of a root file system, packed with zstd, gzip or xz, or not.",
