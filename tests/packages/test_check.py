@@ -381,8 +381,12 @@ def test_heat_packages_have_no_classes_to_check():
     """A Heat.HOT package is checked for its template instead."""
     text = manifest(Format="Heat.HOT/1.0", Classes=None).replace("  p.App: App.yaml\n", "")
     files = {"manifest.yaml": text, "Classes/App.yaml": None, "template.yaml": "resources: {}"}
-    assert found(files) == []
-    assert found({**files, "template.yaml": None}) == ["E050 manifest.yaml"]
+    format_ = "E032 manifest.yaml:1:9"
+    assert found(files) == [format_]
+    assert found({**files, "template.yaml": None}) == ["E050 manifest.yaml", format_]
+    assert found({**files, "template.yaml": "a: 1"}) == [format_, "E004 template.yaml:1:1"]
+    assert found({**files, "template.yaml": ""}) == [format_, "E004 template.yaml"]
+    assert found({**files, "template.yaml": "a: ["}) == [format_, "E002 template.yaml:2:1"]
 
 
 def test_every_code_has_a_case():

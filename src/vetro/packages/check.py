@@ -15,7 +15,7 @@ from vetro.packages.check_classes import check_class_file
 from vetro.packages.check_codes import CODES, DEEP
 from vetro.packages.check_forms import check_form
 from vetro.packages.check_manifest import Declared, check_manifest
-from vetro.packages.check_yaml import Finding, Findings
+from vetro.packages.check_yaml import Finding, Findings, get, is_map, read_documents
 from vetro.packages.errors import PackageError
 from vetro.packages.manifest import FILE
 from vetro.packages.members import (
@@ -54,9 +54,7 @@ def check(source: Path | bytes, runtime: Runtime | None = None) -> list[Finding]
     manifest_is_good = not manifest.has_errors
     _files(members, declared, manifest)
     found = [*found, *_form(members, declared)]
-    classes: list[Finding] = []
-    if not declared.is_hot:
-        classes = _classes(members, declared)
+    classes = _template(members) if declared.is_hot else _classes(members, declared)
     found += classes
     if manifest_is_good and declared.is_known and not declared.is_hot:
         found += _deep(source, classes, found, runtime or Runtime(), manifest, declared)
@@ -105,6 +103,19 @@ def _has(members: Members, name: str) -> bool:
         return members.has(safe_name(name))
     except PackageError:
         return False
+
+
+def _template(members: Members) -> list[Finding]:
+    """Whether a Heat package's template is one (packages-and-forms.md A6)."""
+    name = "template.yaml"
+    findings = Findings(name)
+    if members.has(name):
+        documents = read_documents(members.read(name), findings)
+        if documents is not None:
+            root = documents[0] if documents else None
+            if not is_map(root) or not is_map(get(root, "resources")):
+                findings.add("E004", "not a Heat template: it has no map of resources", root)
+    return findings.found
 
 
 def _files(members: Members, declared: Declared, findings: Findings) -> None:

@@ -21,6 +21,7 @@ CODES: dict[str, str] = {
     "E027": "`Cardinality` is not One or Many; `Inherited` is not a boolean",
     "E028": "`Applies` names something that is no target",
     "E030": "`Description` is neither text nor null",
+    "E032": "a package format that this version cannot run",
     "E040": "a value must be text",
     "E041": "`Name` is longer than 80 characters",
     "E042": "a property's `Usage` is unknown",
