@@ -59,6 +59,16 @@ class Keyboard:
 def test_an_application_on_a_virtual_machine(install: Callable[..., Any]) -> None:
     """An image of type ``vm`` makes the application's server a VM; its console, screen and end."""
     vetro = install("vms", driver="qemu", net=79)
+    try:
+        life_of_an_application(vetro)
+    finally:
+        # A test that failed leaves no machine behind; its networks go with the last one.
+        for row in vetro.json("vm", "list"):
+            vetro.run("vm", "destroy", "--yes", row["uuid"], code=None)
+
+
+def life_of_an_application(vetro: Any) -> None:
+    """Image, deployment, a look at it, snapshot, and its end."""
     cache = ROOT / "var/image-cache"
     # A distribution is fetched and unpacked, unless it is in the cache.
     subprocess.run(
