@@ -729,3 +729,19 @@ async def test_a_vm_its_server_has_no_more_is_missing(any_world: World) -> None:
     assert await told(3) == ["missing", "running"]
     there[vm]["state"] = "stopped"
     assert await told(4, **there) == ["stopped", "running"]
+
+
+async def test_a_node_is_told_who_has_the_image(world: World) -> None:
+    """Another server that made a VM of it and runs; never itself, and nothing it would have to keep."""
+    for number, server in enumerate((NODE, OTHER), 1):
+        await world.server(server, **{"Admin IP": f"192.0.2.{number}", "CN Agent Port": 5309})
+    await world.vm()
+    assert "imgapiPeers" not in world.nodes.last("machine_create").params
+    moved = await world.vm(OTHER)
+    told = world.nodes.last("machine_create").params
+    assert told["imgapiPeers"] == ["http://192.0.2.1:5309"]
+    row = await world.service.machines.find(moved)
+    assert row is not None
+    assert "imgapiPeers" not in row.payload
+    await world.vm(OTHER, image_uuid=NODE)
+    assert "imgapiPeers" not in world.nodes.last("machine_create").params

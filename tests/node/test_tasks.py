@@ -514,3 +514,22 @@ async def test_autoboot_starts_what_should_run(
     assert await again.driver.autoboot() == []
     states = {vm["uuid"]: vm["state"] for vm in await again.driver.list()}
     assert states == {wanted: "running", unwanted: "stopped"}
+
+
+async def test_an_image_is_looked_for_where_the_caller_says(
+    node: Any, kit: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Addresses and URLs of other nodes reach the image store; what is neither is left out."""
+    asked: list[Any] = []
+    ensure = node.parts.images.ensure
+
+    async def remember(uuid: str, peers: Any = ()) -> Any:
+        asked.append((uuid, list(peers)))
+        return await ensure(uuid, peers)
+
+    monkeypatch.setattr(node.parts.images, "ensure", remember)
+    vm = await node.create(
+        kit, imgapiPeers=["http://192.0.2.1:5309", {"ip": "192.0.2.2"}, "ftp://x", 5]
+    )
+    assert asked == [(kit.image, ["http://192.0.2.1:5309", "http://192.0.2.2:5309"])]
+    assert "imgapiPeers" not in await node.good("machine_load", uuid=vm)

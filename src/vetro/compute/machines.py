@@ -46,6 +46,9 @@ _CHANGING = (
 #: What two creations of one uuid must agree in to be the same request.
 _SAME = ("image_uuid", "owner_uuid", "brand")
 HVM_BRANDS = ("kvm", "bhyve")
+#: How many nodes a node is told that may have an image, and of how many images that is remembered.
+PEERS = 3
+REMEMBERED_IMAGES = 1000
 
 
 class Machines:
@@ -62,6 +65,8 @@ class Machines:
         self.servers = servers
         self.work = work
         self.networks = networks
+        # Servers that made a VM of an image last: they are asked for its file first. A hint, no more.
+        self._holders: dict[str, list[str]] = {}
         work.before("machine_create", self._prepare)
         work.after("machine_create", self._created)
         work.after("machine_destroy", self._destroyed)
@@ -118,12 +123,35 @@ class Machines:
                 )  # fmt: skip
             else:
                 await self._keep(tx, server_uuid, uuid, payload, known)
+                peers = await self._peers(tx, payload, server_uuid)
+                params = {**payload, "imgapiPeers": peers} if peers else payload
                 await self.work.store(
-                    tx, id_, agent, "machine_create", payload, vm_uuid=uuid,
+                    tx, id_, agent, "machine_create", params, vm_uuid=uuid,
                     request_id=request_id, fence=fence, job_uuid=job_uuid,
                 )  # fmt: skip
         await self.work.launch(id_)
         return {"vm_uuid": uuid, "id": id_}
+
+    async def _peers(self, tx: Transaction, payload: Body, server_uuid: str) -> list[str]:
+        """Where other nodes serve the file of the image a VM is made of."""
+        holders = [one for one in self._holders.get(_image_of(payload), []) if one != server_uuid]
+        if not holders:
+            return []
+        found = await tx.execute(
+            select(servers.c.agent_url).where(
+                servers.c.uuid.in_(holders), servers.c.status == "running"
+            )
+        )
+        return [row.agent_url for row in found if row.agent_url]
+
+    def _holds(self, payload: Body, server_uuid: str) -> None:
+        image = _image_of(payload)
+        if not image:
+            return
+        others = [one for one in self._holders.pop(image, []) if one != server_uuid]
+        self._holders[image] = [server_uuid, *others][:PEERS]
+        if len(self._holders) > REMEMBERED_IMAGES:
+            del self._holders[next(iter(self._holders))]
 
     async def _creation(self, tx: Transaction, uuid: str) -> str | None:
         """The creation of a VM that is going on."""
@@ -177,6 +205,7 @@ class Machines:
         change: Body = {"state": text_of(made.get("state"), 20) or "running" if good else "failed"}
         if good:
             change["vm"] = made
+            self._holds(made or end.params, end.server_uuid)
         async with self.database.transaction() as tx:
             await tx.execute(
                 update(vms)
@@ -415,3 +444,10 @@ def _listed(value: Any) -> list[Any]:
 def _column(number: int) -> int:
     """A number an integer column takes."""
     return max(0, min(number, 2**31 - 1))
+
+
+def _image_of(payload: Body) -> str:
+    """The image of a VM: a virtual machine's is on its first disk."""
+    disks = _listed(payload.get("disks"))
+    first = mapping(disks[0]) if disks else {}
+    return str(payload.get("image_uuid") or first.get("image_uuid") or "")

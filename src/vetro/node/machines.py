@@ -51,7 +51,8 @@ _CREATE_ONLY = ("uuid", "brand", "image_uuid", "docker", "privileged", "zpool", 
 # Addressed to the task or the service, not part of the VM.
 _TASK_ONLY = ("server_uuid", "jobid", "image", "dataset_url", "dataset_url_compression", "creator_uuid",
               "origin", "include_dni", "firewall_rules", "zfs_storage_pool_name", "task", "vm_uuid",
-              "imgapi_url", "package", "ticket", "x-request-id", "fence", "image_sha256")  # fmt: skip
+              "imgapi_url", "package", "ticket", "x-request-id", "fence", "image_sha256",
+              "imgapiPeers")  # fmt: skip
 
 # Of an update: what it changes besides scalars, and what only says how.
 _CHANGE = re.compile(

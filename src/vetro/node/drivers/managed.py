@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import structlog
 
@@ -200,7 +200,10 @@ class ManagedDriver:
         self._store.save({**vm, "mark": "provisioning"})
         try:
             progress("ensure_image", 30)
-            await self._images.ensure(vm["image_uuid"])
+            # Addresses of nodes that have the image, if the caller knows some.
+            known: object = payload.get("imgapiPeers") or []
+            peers = [str(one) for one in cast("list[object]", known)]
+            await self._images.ensure(vm["image_uuid"], peers)
             progress("import_image", 50)
             await self._hypervisor.make(vm)
             progress("make", 70)

@@ -10,6 +10,7 @@ from vetro.node.drivers import Driver
 from vetro.node.errors import NodeError, TaskFailure
 from vetro.node.machines import Vm, as_object, check_uuid
 from vetro.node.queues import TaskContext, TaskKind
+from vetro.node.tasks.images import peer_url
 from vetro.node.tasks.parameters import (
     array,
     flag,
@@ -59,6 +60,8 @@ class MachineTasks:
             params["image_uuid"] = as_object(cast("list[object]", disks)[0], "disks[0]").get(
                 "image_uuid"
             )
+        peers = [peer_url(one) for one in array(params, "imgapiPeers")]
+        params["imgapiPeers"] = [peer for peer in peers if peer]
         return {"vm": await self._driver.create(params, context.progress)}
 
     async def reprovision(self, context: TaskContext) -> Mapping[str, Any]:
