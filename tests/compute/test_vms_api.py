@@ -743,5 +743,5 @@ async def test_a_node_is_told_who_has_the_image(world: World) -> None:
     row = await world.service.machines.find(moved)
     assert row is not None
     assert "imgapiPeers" not in row.payload
-    await world.vm(OTHER, image_uuid=NODE)
+    await world.vm(OTHER, image_uuid=await world.image(NODE))
     assert "imgapiPeers" not in world.nodes.last("machine_create").params
