@@ -50,6 +50,7 @@ class Pipe:
         if self._server is not None:
             self._server.close()
             self._server = None
+            await asyncio.sleep(0)  # what was accepted just now begins, and is broken off too
         await self.cut()
 
     async def cut(self) -> None:
@@ -64,18 +65,21 @@ class Pipe:
         task = asyncio.current_task()
         assert task is not None
         self._running.add(task)
-        there_reader, there_writer = await asyncio.open_connection(*self.target)
+        ends = [writer]
         try:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(_copy(reader, there_writer))
-                group.create_task(_copy(there_reader, writer))
+            if self._server is not None:  # else it was accepted while the pipe was closed
+                there_reader, there_writer = await asyncio.open_connection(*self.target)
+                ends.append(there_writer)
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(_copy(reader, there_writer))
+                    group.create_task(_copy(there_reader, writer))
         except* OSError:
             pass
         finally:
             self._running.discard(task)
-            for one in (writer, there_writer):
+            for one in ends:
                 one.transport.abort()
-            for one in (writer, there_writer):
+            for one in ends:
                 with suppress(OSError):
                     await one.wait_closed()
 
