@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from vetro.server.errors import StartError
-from vetro.server.settings import SettingsError, load_settings
+from vetro.server.node import mutual_tls
+from vetro.server.settings import SettingsError, TlsSection, load_settings
 from vetro.server.up import placement_settings
 
 
@@ -119,3 +120,12 @@ def test_a_bad_pipeline_or_default_stops_the_start(name: str, value: str, messag
     settings = load_settings(environ={f"VETRO_DAPI_{name}": value, "VETRO_DATA_DIR": "/nowhere"})
     with pytest.raises(StartError, match=message):
         placement_settings(settings)
+
+
+def test_tls_is_all_or_nothing(tmp_path: Path) -> None:
+    """No files: no TLS; some, or files that are none: an error that names what is missing."""
+    assert mutual_tls(TlsSection()) is None
+    with pytest.raises(StartError, match="all three"):
+        mutual_tls(TlsSection(certificate="a.pem"))
+    with pytest.raises(StartError, match=r"none\.pem"):
+        mutual_tls(TlsSection(*[str(tmp_path / "none.pem")] * 3))

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from vetro.http.pages import PageRequest, paginate
     from vetro.http.principal import Authenticator, Principal
     from vetro.http.serving import serve
+    from vetro.http.tls import MutualTls, TlsError
 
 _WHERE = {
     "vetro.http.accept": "ANY_ACCEPT",
@@ -78,6 +79,7 @@ _WHERE = {
     "vetro.http.pages": "PageRequest paginate",
     "vetro.http.principal": "Authenticator Principal",
     "vetro.http.serving": "serve",
+    "vetro.http.tls": "MutualTls TlsError",
 }
 _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names.split()}
 
@@ -115,6 +117,7 @@ __all__ = [
     "InternalError",
     "MalformedBody",
     "MethodNotAllowed",
+    "MutualTls",
     "NoSuchPath",
     "NotAcceptable",
     "NotFound",
@@ -126,6 +129,7 @@ __all__ = [
     "RequestContext",
     "ServerEvent",
     "ServiceUnavailable",
+    "TlsError",
     "TooManyRequests",
     "Unauthorized",
     "UnsupportedMediaType",

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import ipaddress
 import socket
+import ssl
 from collections.abc import AsyncGenerator, Coroutine, Generator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import structlog
 import uvicorn
 
 from vetro import __version__
+from vetro.http.tls import TlsError
 from vetro.node.api import TaskApi
 from vetro.node.drivers import Driver, Hypervisor, ManagedDriver
 from vetro.node.errors import ConfigurationError, NodeError
@@ -87,10 +89,15 @@ class NodeAgent:
         self.server_uuid = settings.server_uuid.lower() or server_uuid(
             Path("/"), settings.data_dir / "server.json"
         )
+        tls = _client_tls(settings)
         listener = _listen(settings.listen_host, settings.port)
         self.port = int(listener.getsockname()[1])
         client = ServiceClient(
-            settings.compute_url, self.server_uuid, settings.node_key, __version__
+            settings.compute_url,
+            self.server_uuid,
+            settings.node_key,
+            __version__,
+            tls=tls,
         )
         try:
             async with self._parts(client) as (runner, api):
@@ -113,7 +120,7 @@ class NodeAgent:
         await images.open()
         tags = NicTags(settings.data_dir / "networking.json")
         admin_ip = settings.admin_ip or _admin_address(settings.listen_host)
-        door = GuestDoor(settings.compute_url)
+        door = GuestDoor(settings.compute_url, _client_tls(settings))
         network = (
             NetworkApplier(
                 settings.prefix,
@@ -333,6 +340,7 @@ class NodeAgent:
         )
 
     async def _serve(self, api: TaskApi, runner: TaskRunner, listener: socket.socket) -> None:
+        tls = self.settings.tls
         server = _Server(
             uvicorn.Config(
                 api,  # pyright: ignore[reportArgumentType]  # uvicorn types scopes more narrowly
@@ -340,6 +348,10 @@ class NodeAgent:
                 log_config=None,
                 access_log=False,
                 server_header=False,
+                ssl_certfile=tls.certificate if tls else None,
+                ssl_keyfile=tls.key if tls else None,
+                ssl_ca_certs=str(tls.authority) if tls else None,
+                ssl_cert_reqs=ssl.CERT_REQUIRED if tls else ssl.CERT_NONE,
                 timeout_graceful_shutdown=round(GRACE_SECONDS) + 2,
             )
         )
@@ -375,6 +387,16 @@ class _Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
         yield
+
+
+def _client_tls(settings: NodeSettings) -> ssl.SSLContext | None:
+    if settings.tls is None:
+        return None
+    try:
+        settings.tls.server_context()  # what the listener will need is looked at now, too
+        return settings.tls.client_context()
+    except TlsError as error:
+        raise ConfigurationError(f"TLS: {error}") from error
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import ssl
 from urllib.parse import urlsplit
 
 import structlog
@@ -30,11 +31,12 @@ _HOP = (b"connection", b"keep-alive", b"proxy-connection", b"upgrade")
 class GuestDoor:
     """Relays to the service that ``service_url`` names. One address at a time: ``open`` moves it."""
 
-    def __init__(self, service_url: str) -> None:
+    def __init__(self, service_url: str, tls: ssl.SSLContext | None = None) -> None:
         parts = urlsplit(service_url)
         self._host = parts.hostname or "127.0.0.1"
-        self._tls = parts.scheme == "https"
-        self.port = parts.port or (443 if self._tls else 80)
+        https = parts.scheme == "https"
+        self._context = (tls or ssl.create_default_context()) if https else None
+        self.port = parts.port or (443 if https else 80)
         self.address = ""
         self._server: asyncio.Server | None = None
         self._open: set[asyncio.Task[None]] = set()
@@ -101,9 +103,7 @@ class GuestDoor:
         self, head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         try:
-            there, back = await asyncio.open_connection(
-                self._host, self.port, ssl=True if self._tls else None
-            )
+            there, back = await asyncio.open_connection(self._host, self.port, ssl=self._context)
         except OSError as error:
             log.warning("The service does not answer a guest", error=str(error))
             await _refuse(writer, 502, "Bad Gateway")

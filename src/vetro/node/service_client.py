@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,16 +24,26 @@ _CHUNK = 1 << 20
 class ServiceClient:
     """The compute service as a node sees it."""
 
-    def __init__(self, base_url: str, server_uuid: str, node_key: str, version: str) -> None:
+    def __init__(
+        self,
+        base_url: str,
+        server_uuid: str,
+        node_key: str,
+        version: str,
+        *,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         headers = {"User-Agent": f"cn-agent/{version} (linux) server/{server_uuid}"}
         if node_key:
             headers["Authorization"] = f"Bearer {node_key}"
         self._base = base_url.rstrip("/")
         self._server = f"{self._base}/servers/{server_uuid}"
         # Each request has its own limit, so that one agent can download for long and beat meanwhile.
-        self._http = HttpClient(timeout_seconds=5.0, headers=headers)
+        self._http = HttpClient(timeout_seconds=5.0, headers=headers, tls=tls)
         # Other nodes do not get this node's key.
-        self._nodes = HttpClient(timeout_seconds=30.0)
+        self._nodes = HttpClient(timeout_seconds=30.0, tls=tls)
+        # Agents of one service all have TLS, or none has.
+        self._agents = "https:" if tls is not None else "http:"
 
     async def close(self) -> None:
         """Close the connections."""
@@ -77,6 +88,7 @@ class ServiceClient:
 
         Who knows its digest may have it: the service told both of us.
         """
+        url = url.replace("http:", self._agents, 1)
         try:
             await self._nodes.download(
                 f"{url.rstrip('/')}/images/{uuid}/file", target, headers={"x-image-sha256": sha256}

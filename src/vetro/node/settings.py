@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from vetro.http.tls import MutualTls
 from vetro.node.errors import ConfigurationError
 
 DRIVERS = ("lxc", "qemu", "lxc+qemu", "process", "simulated")
@@ -38,6 +39,8 @@ class NodeSettings:
     pull: ask the service for tasks instead of waiting to be called: for nodes behind NAT.
     task_log_dir: a file for each task that ended, named ``<ms>-<pid>-<task>.log``; ``None``: none.
     reboot_command: what starts the machine again.
+    tls: the task API takes only clients with a certificate of its authority, and the agent shows its
+        own to the service (``https`` URLs) and to other agents.
     allow_privileged: containers may ask for the machine's own root (payload ``privileged``).
     """
 
@@ -68,6 +71,7 @@ class NodeSettings:
     relay_guests: bool = False
     task_log_dir: Path | None = None
     reboot_command: tuple[str, ...] = ("shutdown", "-r", "now")
+    tls: MutualTls | None = None
     concurrency: dict[str, int] = field(default_factory=dict[str, int])
 
     def __post_init__(self) -> None:

@@ -9,10 +9,11 @@ import signal
 from pathlib import Path
 from typing import Any
 
+from vetro.http.tls import MutualTls, TlsError
 from vetro.node import NodeAgent, NodeError, NodeSettings
 from vetro.server import data_directory
 from vetro.server.errors import StartError
-from vetro.server.settings import NodeSection, Settings
+from vetro.server.settings import NodeSection, Settings, TlsSection
 
 
 def choose_driver(wanted: str) -> tuple[str, str]:
@@ -33,6 +34,23 @@ def guest_archive(directory: Path) -> Path:
     target = directory / "vetro-guest.pyz"
     build_archive(target)
     return target
+
+
+def mutual_tls(section: TlsSection) -> MutualTls | None:
+    """The files of the section ``tls``; ``None`` when it is empty. Errors: ``StartError``."""
+    given = (section.certificate, section.key, section.authority)
+    if not any(given):
+        return None
+    if not all(given):
+        raise StartError(
+            "[tls] needs certificate, key and authority, all three", "docs/compute/node.md"
+        )
+    tls = MutualTls(*(Path(file).expanduser().absolute() for file in given))
+    try:
+        tls.server_context()
+    except TlsError as error:
+        raise StartError(f"[tls]: {error}", "docs/compute/node.md says what is needed.") from error
+    return tls
 
 
 def node_settings(section: NodeSection, **known: Any) -> NodeSettings:
@@ -82,6 +100,7 @@ def run_node(settings: Settings) -> int:
                     guest_archive=guest_archive(directory / "node"),
                     mailbox_url=settings.node.mailbox_url,
                     relay_guests=True,
+                    tls=mutual_tls(settings.tls),
                 )
             )
             asyncio.run(_until_signalled(agent))

@@ -173,6 +173,18 @@ class RabbitmqSection:
 
 
 @dataclass(frozen=True)
+class TlsSection:
+    """Mutual TLS between the compute service and node agents (docs/compute/node.md): PEM files.
+
+    All three or none. ``vetro up`` and every ``vetro node`` have a certificate of one authority.
+    """
+
+    certificate: str = ""
+    key: str = ""
+    authority: str = ""
+
+
+@dataclass(frozen=True)
 class Settings:
     """All sections, and the data directory they settle on."""
 
@@ -184,6 +196,7 @@ class Settings:
     dapi: DapiSection = field(default_factory=DapiSection)
     engine: EngineSection = field(default_factory=EngineSection)
     rabbitmq: RabbitmqSection = field(default_factory=RabbitmqSection)
+    tls: TlsSection = field(default_factory=TlsSection)
 
     @property
     def data_dir(self) -> Path:
@@ -214,6 +227,7 @@ _SECTIONS: dict[str, type] = {
     "dapi": DapiSection,
     "engine": EngineSection,
     "rabbitmq": RabbitmqSection,
+    "tls": TlsSection,
 }
 
 

@@ -20,7 +20,7 @@ from vetro.engine import EnginePool, EngineSettings
 from vetro.server import data_directory
 from vetro.server.errors import StartError
 from vetro.server.listeners import listen, port_of
-from vetro.server.node import choose_driver, guest_archive, node_settings
+from vetro.server.node import choose_driver, guest_archive, mutual_tls, node_settings
 from vetro.server.settings import Settings
 
 if TYPE_CHECKING:
@@ -258,6 +258,7 @@ class _Up:
             await self._first_login(known, url)
             tokens = known.authenticator()
             node_key = data_directory.secret(directory / "node-key")
+            tls = mutual_tls(settings.tls)
             service = compute.ComputeService(
                 database,
                 compute.ComputeSettings(
@@ -273,6 +274,7 @@ class _Up:
                     remote_execution=settings.compute.remote_execution,
                     setup_reboot=settings.compute.setup_reboot,
                     placement=placement_settings(settings),
+                    agent_tls=tls.client_context() if tls is not None else None,
                 ),
             )
             for uploads in (directory / "packages", directory / "images"):
@@ -343,6 +345,7 @@ class _Up:
                 driver=self.driver,
                 guest_archive=await asyncio.to_thread(guest_archive, directory),
                 mailbox_url=self.engine.mailbox_url,
+                tls=mutual_tls(self.settings.tls),
             )
         )
 
