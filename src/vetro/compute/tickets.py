@@ -413,7 +413,8 @@ class TicketStore:
         """
         wall, loop_time = self.database.clock.now, asyncio.get_running_loop().time
         began, began_wall = loop_time(), wall()
-        while (slept := loop_time() - began) < seconds:
+        # Less than a millisecond is no sleep: a clock may be too coarse to see it pass.
+        while seconds - (slept := loop_time() - began) > 0.001:
             if (wall() - began_wall).total_seconds() - slept > NAP_SECONDS:
                 return
             nap = min(NAP_SECONDS, seconds - slept)
