@@ -8,10 +8,14 @@ from typing import Any
 
 import pytest
 
+from vetro.compute.records import DISK_KEYS
+
 NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
 PROJECT = "9f7c1b3a4a0e4c0d8a3cf4f4b7c1f111"
 World = Any  # the fixtures' types: conftest.py
 MakeWorld = Any
+
+GIB = 2**30
 
 
 async def subnet(world: World, cidr: str = "10.9.0.0/24", **more: Any) -> dict[str, Any]:
@@ -202,3 +206,44 @@ async def test_images_over_http(any_world: World) -> None:
     assert [one["name"] for one in await world.ok("GET", "/images")] == ["img"]
     assert (await world.call("DELETE", path)).status == 204
     assert (await world.call("GET", path)).status == 404
+
+
+async def test_a_network_on_the_wire_is_where_its_tag_is(any_world: World) -> None:
+    """An uplink is an operator's to make, reaches the node, and only servers with the tag are chosen."""
+    world = any_world
+    uplink = {"nic_tag": "office", "vlan_id": 12}
+    refused = await world.refused("POST", "/networks", {"uplink": uplink}, token="user")
+    assert refused[:2] == (403, "NotAuthorized")
+    for wrong in ("office", {"vlan_id": 1}, {"nic_tag": "a b"}, {"nic_tag": "a", "vlan_id": 5000}):
+        answer = await world.call("POST", "/networks", {"uplink": wrong})
+        assert [one["field"] for one in answer.json()["errors"]] == ["uplink"]
+    plain = await world.ok("POST", "/networks", {"name": "fabric"})
+    assert (plain["mtu"], plain["uplink"]) == (1450, None)
+    made = await world.ok("POST", "/networks", {"name": "office", "uplink": uplink})
+    assert (made["mtu"], made["uplink"]) == (1500, uplink)
+    body = {"network_uuid": made["uuid"], "cidr": "10.77.0.0/24"}
+    await world.ok("POST", "/subnets", body)
+    port = await world.ok("POST", "/ports", {"network_uuid": made["uuid"]})
+    asked = {
+        "vm": {"ram": 128, "quota": 1, "owner_uuid": str(uuid.uuid4()), "brand": "lx"},
+        "image": {"type": "lxd"},
+        "package": {"max_physical_memory": 128},
+        "nic_tags": [],
+        "ports": [port["uuid"]],
+    }
+    await world.server(NODE)
+    sample = {
+        "vms": {},
+        "diskinfo": dict.fromkeys(DISK_KEYS, 0) | {"pool_size_bytes": 100 * GIB},
+        "meminfo": {"availrmem_bytes": GIB, "arcsize_bytes": 0, "total_bytes": 8 * GIB},
+        "timestamp": "2026-01-01T00:00:00.000Z",
+    }
+    await world.ok("POST", f"/servers/{NODE}/events/status", sample)
+    none = await world.call("POST", "/allocate", asked)
+    assert none.status == 409, none.text
+    assert "office" in none.text
+    assert (await world.call("POST", "/allocate", {**asked, "ports": ["x"]})).status == 500
+    vm = await world.vm(NODE, ports=[port["uuid"]])
+    assert world.nodes.vms[vm]["nics"][0]["nic_tag"] == "office"
+    state = world.nodes.last("network_apply").params
+    assert [one["uplink"] for one in state["networks"]] == [uplink]

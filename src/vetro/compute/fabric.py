@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 import secrets
 import uuid as uuids
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -72,6 +72,11 @@ def listing(body: Body, name: str) -> list[Any]:
     return cast("list[Any]", value)
 
 
+#: Of an ordinary Ethernet, and what is left of it between nodes: a tunnel's headers take 50 bytes.
+WIRE_MTU = 1500
+FABRIC_MTU = 1450
+
+
 class Fabric:
     """The networks of all projects."""
 
@@ -89,7 +94,7 @@ class Fabric:
                         name=self.external.name,
                         owner_uuid="",
                         external=True,
-                        mtu=1500,
+                        mtu=WIRE_MTU,
                     )
                 )
 
@@ -108,15 +113,28 @@ class Fabric:
             if await self._get(tx, table, uuid) is None:
                 await tx.execute(insert(table).values(uuid=uuid, **values))
 
+    async def nic_tags(self, port_uuids: Sequence[str]) -> list[str]:
+        """The NIC tags a node needs for these ports: those of their networks' uplinks."""
+        query = (
+            select(networks.c.uplink)
+            .join(ports, ports.c.network_uuid == networks.c.uuid)
+            .where(ports.c.uuid.in_(list(port_uuids)))
+        )
+        async with self.database.read() as tx:
+            found = [row.uplink for row in await tx.execute(query)]
+        return sorted({str(uplink["nic_tag"]) for uplink in found if uplink})
+
     # Networks, subnets, routers
 
     async def create_network(self, uuid: str, owner: str, body: Body) -> None:
-        """Make a network."""
+        """Make a network; ``uplink``: on the machines' own wire instead of between them."""
+        uplink = body.get("uplink")
         values = {
             "name": text(body, "name", ""),
             "owner_uuid": owner,
             "external": False,
-            "mtu": int(body.get("mtu") or 1500),
+            "mtu": int(body.get("mtu") or (WIRE_MTU if uplink else FABRIC_MTU)),
+            "uplink": uplink,
         }
         await self._create(networks, uuid, values)
 

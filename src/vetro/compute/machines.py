@@ -252,8 +252,9 @@ class Machines:
             subnet = (
                 await tx.execute(select(subnets).where(subnets.c.uuid == port.subnet_uuid))
             ).one()
-            query = select(networks.c.mtu).where(networks.c.uuid == port.network_uuid)
-            mtu = (await tx.execute(query)).one().mtu
+            query = select(networks).where(networks.c.uuid == port.network_uuid)
+            network = (await tx.execute(query)).one()
+            uplink: Body = network.uplink or {}
             nics.append(
                 {
                     "interface": f"net{position}",
@@ -262,8 +263,9 @@ class Machines:
                     "netmask": str(ipaddress.IPv4Network(subnet.cidr).netmask),
                     "gateway": subnet.gateway,
                     "network_uuid": port.subnet_uuid,
-                    "nic_tag": "external",
-                    "mtu": mtu,
+                    "nic_tag": uplink.get("nic_tag", "external"),
+                    "vlan_id": uplink.get("vlan_id", 0),
+                    "mtu": network.mtu,
                     "primary": position == 0,
                     "dns": subnet.dns,
                 }

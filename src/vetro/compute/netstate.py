@@ -35,6 +35,11 @@ from vetro.storage import Database, Transaction
 log = structlog.get_logger(__name__)
 
 
+def _uplink_of(network: Row[Any]) -> dict[str, Any]:
+    """Only where there is one: what a node is told is as short as it can be."""
+    return {"uplink": network.uplink} if network.uplink else {}
+
+
 class NetworkReconciler:
     """Tells nodes their network state, one message at a time for each node, newest state only."""
 
@@ -92,6 +97,7 @@ class NetworkReconciler:
                     "gateway": ranges[subnet].gateway,
                     "mtu": by_network[ranges[subnet].network_uuid].mtu,
                     "masquerade": subnet in routed,
+                    **_uplink_of(by_network[ranges[subnet].network_uuid]),
                 }
                 for subnet in sorted(used)
             ],

@@ -9,6 +9,7 @@ from litestar import Request, get, post
 
 from vetro.compute.allocation import check_types
 from vetro.compute.allocation.wording import UUID_ANY
+from vetro.compute.fabric import Fabric
 from vetro.compute.faults import invalid_parameters
 from vetro.compute.placement import Placement, checked, no_place
 
@@ -21,6 +22,7 @@ class HasPlacement(Protocol):
     """What these handlers need of the service."""
 
     placement: Placement
+    fabric: Fabric
 
 
 def placement_handlers(
@@ -32,7 +34,8 @@ def placement_handlers(
     async def allocate(request: AnyRequest) -> Body:
         """SelectServer: choose a server for a VM.
 
-        Ours: ``reserve`` (or ``reserve_seconds``) holds the room under the VM's uuid, ``explain``
+        Ours: ``reserve`` (or ``reserve_seconds``) holds the room under the VM's uuid; ``ports``: the
+        VM's ports, whose networks' NIC tags the server must have; ``explain``
         false leaves the steps out of a good answer (with thousands of servers they are megabytes).
         """
         only_operator(request)
@@ -40,6 +43,13 @@ def placement_handlers(
         errors = check_types(body)
         if errors:
             raise invalid_parameters(errors)
+        ports = body.get("ports")
+        if ports is not None:
+            known = cast("list[Any]", ports) if isinstance(ports, list) else [None]
+            if not all(isinstance(one, str) and UUID_ANY.match(one) for one in known):
+                raise invalid_parameters({"ports": "value was not an array of uuids"})
+            needed = await service.fabric.nic_tags([str(one) for one in known])
+            body["nic_tags"] = sorted({*(body.get("nic_tags") or []), *needed})
         checked(body, reserve=False)
         placed = await service.placement.allocate(body)
         if placed.outcome.chosen is None:

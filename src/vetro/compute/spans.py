@@ -96,6 +96,8 @@ async def extend(
     """
     for network in cast("list[Body]", state["networks"]):
         span = found[network["uuid"]]
+        if network.get("uplink"):
+            continue  # the wire itself joins the nodes
         others = {one: where for one, where in span.addresses.items() if one != server_uuid}
         if not others or server_uuid not in span.addresses:
             continue

@@ -346,6 +346,7 @@ class ServicePort:
             "vm": {**wanted, "ram": spec.memory},
             "image": {"uuid": spec.image.uuid, "type": spec.image.manifest.get("type")},
             "nic_tags": [],
+            "ports": list(spec.ports),
             "reserve": True,
             "explain": False,  # the steps of a good answer are not looked at
         }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import ipaddress
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
@@ -48,6 +49,7 @@ def _network(row: Row[Any], hanging: Body) -> Body:
         "project_id": row.owner_uuid,
         "external": row.external,
         "mtu": row.mtu,
+        "uplink": row.uplink,
         "subnets": [one.uuid for one in hanging["subnets"] if one.network_uuid == row.uuid],
     }
 
@@ -155,6 +157,19 @@ def _mtu(_name: str, value: Json) -> list[str]:
     return [] if good or value is None else ["value was not a whole number from 576 to 65535"]
 
 
+def _uplink(_name: str, value: Json) -> list[str]:
+    if value is None:
+        return []
+    given = cast("Body", value) if isinstance(value, dict) else {}
+    tag, vlan = given.get("nic_tag"), given.get("vlan_id", 0)
+    if not isinstance(tag, str) or not re.fullmatch(r"[A-Za-z0-9_.-]{1,31}", tag):
+        return ["value was not an object with the name of a NIC tag as nic_tag"]
+    if not isinstance(vlan, int) or isinstance(vlan, bool) or not 0 <= vlan <= 4094:
+        return ["vlan_id was not a whole number from 0 (untagged) to 4094"]
+    unknown = sorted(given.keys() - {"nic_tag", "vlan_id"})
+    return [f"there is no {unknown[0]!r} in an uplink"] if unknown else []
+
+
 def _each(rule: Rule) -> Rule:
     """An array whose elements meet a rule; ``null`` is empty."""
 
@@ -185,6 +200,7 @@ REFERENCE = _text_of(36, none=True)
 ADDRESS = Rule("address", _address, {"type": "string", "format": "ipv4"})
 RANGE = Rule("range", _range, {"type": "string", "examples": ["10.0.0.0/24"]})
 MTU = Rule("mtu", _mtu, {"type": "integer", "minimum": 576, "maximum": 65535})
+UPLINK = Rule("uplink", _uplink, {"type": "object", "properties": {"nic_tag": {"type": "string"}}})
 UUIDS = _each(Rule("uuid", lambda n, v: _uuid(n, v if v is not None else 0), {}))
 TEXTS = _each(_text_of(64))
 RULES = _each(OBJECT)
@@ -204,7 +220,13 @@ class Kind:
 
 _NAME = Param("name", TEXT)
 KINDS: dict[str, Kind] = {
-    "networks": Kind(networks, "network", _network, (_NAME, Param("mtu", MTU)), (_NAME,)),
+    "networks": Kind(
+        networks,
+        "network",
+        _network,
+        (_NAME, Param("mtu", MTU), Param("uplink", UPLINK)),
+        (_NAME,),
+    ),
     "subnets": Kind(
         subnets,
         "subnet",
@@ -311,6 +333,8 @@ def _endpoints(kind: str) -> list[Endpoint]:
             "floating-ips": fabric.create_floating_ip,
         }[kind]
         uuid = str(call.get("uuid") or call.service.new_uuid()).lower()
+        if call.get("uplink") and not call.is_operator:
+            raise not_allowed("A network on the machines' own wires is for operators to make")
         await create(uuid, owner_of(call), call.params)
         await tell(call, kind, uuid, call.get("port_uuid"))
         return await found(call, kind, uuid)
