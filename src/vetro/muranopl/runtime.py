@@ -20,6 +20,7 @@ from vetro.yaql.parser import parse
 
 from . import declarations, locking, metadata
 from .builtin import CORE, BuiltinCore
+from .collector import collector_paused
 from .declarations import ClassDeclaration, Finding, MetaDeclaration
 from .effects import DirectEffects, EffectsPort, Json
 from .errors import (
@@ -413,9 +414,10 @@ class Runtime:
         source_key = f"{self.yaml_limits} {shown}"
         documents = None if cache is None else cache.documents(text, source_key)
         if documents is None:
-            documents = load_documents(
-                text, shown, parse_expression=parse_expression, limits=self.yaml_limits
-            )
+            with collector_paused():
+                documents = load_documents(
+                    text, shown, parse_expression=parse_expression, limits=self.yaml_limits
+                )
             if cache is not None:
                 cache.keep_documents(text, source_key, documents)
         for declaration in declarations.declare(documents, name):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import inheritance
+from .collector import collector_paused
 from .declarations import (
     ArgumentDeclaration,
     ClassDeclaration,
@@ -268,7 +269,8 @@ class MuranoType:
         if self._code is None:
             from .classcode import ClassCode
 
-            self._code = ClassCode(self)
+            with collector_paused():
+                self._code = ClassCode(self)
         return self._code
 
     @property
@@ -277,7 +279,8 @@ class MuranoType:
         if self._assembly is None:
             from .classcode import assemble
 
-            self._assembly = assemble(self)
+            with collector_paused():
+                self._assembly = assemble(self)
         return self._assembly
 
     @property
