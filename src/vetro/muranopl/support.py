@@ -36,6 +36,11 @@ def paid_elements(run: Run, value: Any) -> Iterable[Any]:
 
 def paid_turns(run: Run, count: Any) -> Iterable[Any]:
     """The turns of `Repeat`, paid in advance, many of them in parts."""
+    if count.__class__ is int and 0 <= count <= _PART:
+        run.fuel -= count
+        if run.fuel < 0:
+            run.refuel()
+        return range(count)
     turns = repeat_count(count)
     if turns <= _PART:
         run.charge(turns)
@@ -194,7 +199,7 @@ def thrown(
 ) -> MuranoError:
     """The exception of a `Throw`."""
     text = "" if message is None else message if isinstance(message, str) else str(message)
-    details: Any = thaw(extra)
+    details: Any = None if extra is None else thaw(extra)
     if details is not None and not isinstance(details, dict):
         raise TypeError(f"Extra of Throw is a map, not {preview(extra)}")
     behind = current
