@@ -233,6 +233,36 @@ def _blocking(client: socket.socket, work: Callable[[Any], None]) -> None:
             file.flush()
 
 
+def _family(pid: int) -> set[int]:
+    """A process and all below it; those inside a container hang below the command that entered it."""
+    found, pending = set[int](), [pid]
+    while pending:
+        one = pending.pop()
+        found.add(one)
+        # It may end while we look.
+        with contextlib.suppress(OSError):
+            for thread in Path(f"/proc/{one}/task").iterdir():
+                pending.extend(int(child) for child in (thread / "children").read_text().split())
+    return found
+
+
+def _kill_family(pid: int) -> None:
+    """Kill a command with everything it started, whatever sessions and terminals lie between.
+
+    A hang-up of the terminal is not enough: what relays between two terminals may miss it. All are
+    stopped before any is killed, so that none starts another unseen.
+    """
+    stopped = set[int]()
+    while found := _family(pid) - stopped:
+        for one in found:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(one, signal.SIGSTOP)
+        stopped |= found
+    for one in stopped:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(one, signal.SIGKILL)
+
+
 @contextlib.asynccontextmanager
 async def _session(*argv: str, **options: Any) -> AsyncGenerator[asyncio.subprocess.Process, None]:
     """A command that leads a session of its own; when the block ends, it is killed and its pipes closed.
@@ -252,8 +282,7 @@ async def _session(*argv: str, **options: Any) -> AsyncGenerator[asyncio.subproc
     finally:
         try:
             if process.returncode is None:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
+                _kill_family(process.pid)
                 await process.wait()
         finally:
             transport.close()
