@@ -154,8 +154,9 @@ class GuestDoor:
             except SQLAlchemyError:
                 _log.exception("mailboxes_not_pruned")
             self._budget.forget_idle()
-            self._known.clear()
             await asyncio.sleep(_PRUNE_SECONDS)
+            # After the sleep: a slow first pruning must not forget who has just been heard of.
+            self._known.clear()
 
 
 def make_agents_face(mailboxes: Mailboxes) -> Face:
