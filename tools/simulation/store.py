@@ -104,6 +104,9 @@ class TwinTransaction:
         await self._site.pause()
         return self.connection.execute(statement, parameters)
 
+    async def exclude(self, *names: str) -> None:
+        """A writer is alone."""
+
     def notify(self, channel: str, payload: str = "") -> None:
         """Wake listeners after the commit."""
         self.notifications.append((channel, payload))

@@ -242,14 +242,29 @@ def error_text(response: SyncResponse) -> str:
             if isinstance(value, dict):
                 message = cast("dict[str, Any]", value).get("message")
                 if message:
-                    return str(message)
+                    return "; ".join([str(message), *wrong_fields(cast("dict[str, Any]", value))])
     return f"{response.status}: {json.dumps(body)[:300]}"
+
+
+def wrong_fields(body: dict[str, Any]) -> list[str]:
+    """What a compute service says of single parameters: ``errors: [{field, message}]``."""
+    given: Any = body.get("errors")
+    errors = cast("list[Any]", given) if isinstance(given, list) else []
+    return [
+        f"{one.get('field')}: {one.get('message')}"
+        for one in cast("list[dict[str, Any]]", [e for e in errors if isinstance(e, dict)])
+    ]
 
 
 def hint_for(response: SyncResponse) -> str | None:
     """What a user can do about a refusal."""
-    if response.status >= 500 and response.status != 507:
-        request = response.headers.get("x-openstack-request-id", "this request")
+    status = response.status
+    if status == 500 and '"InvalidParameters"' in response.text:
+        status = 400  # the compute document's way to say so
+    if status >= 500 and status != 507:
+        headers = response.headers
+        request = headers.get("x-openstack-request-id") or headers.get("x-request-id")
+        request = request or "this request"
         return f"The service's log has more under {request}."
     return {
         400: "'--help' says what the command takes.",
@@ -259,7 +274,7 @@ def hint_for(response: SyncResponse) -> str | None:
         409: "A thing of that name exists: choose another name, or remove it first.",
         413: "The file is larger than the service accepts.",
         507: "The service's disk is full.",
-    }.get(response.status)
+    }.get(status)
 
 
 def segment(text: str) -> str:

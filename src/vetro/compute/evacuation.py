@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 import structlog
 from sqlalchemy import Row, delete, select, update
 
-from vetro.compute.exclusion import exclude
 from vetro.compute.faults import conflict, not_found
 from vetro.compute.jobs import JobFailure, JobRun, Step, Workflow
 from vetro.compute.machines import UNMADE
@@ -140,7 +139,7 @@ async def _begin(service: ComputeService, uuid: str, source: str, target: str) -
     What it was made from counts, with the size it has now; one that was stopped is not started.
     """
     async with service.database.transaction() as tx:
-        await exclude(service.database, tx, f"vm {uuid}")
+        await tx.exclude(f"vm {uuid}")
         query = select(vms).where(vms.c.uuid == uuid, vms.c.server_uuid == source)
         row = (await tx.execute(query)).first()
         if row is None:
@@ -167,7 +166,7 @@ async def _begin(service: ComputeService, uuid: str, source: str, target: str) -
 async def _put_back(service: ComputeService, uuid: str, source: str, state: str) -> None:
     """A VM that could not be made again is still its dead server's."""
     async with service.database.transaction() as tx:
-        await exclude(service.database, tx, f"vm {uuid}")
+        await tx.exclude(f"vm {uuid}")
         back = await tx.execute(
             update(vms)
             .where(vms.c.uuid == uuid, vms.c.state.in_(UNMADE))

@@ -15,7 +15,6 @@ from typing import Any, cast
 
 from sqlalchemy import Row, Table, delete, insert, select, update
 
-from vetro.compute.exclusion import exclude
 from vetro.compute.faults import conflict, invalid_parameters, not_found
 from vetro.compute.tables import (
     floating_ips,
@@ -153,7 +152,7 @@ class Fabric:
         leaving = set(listing(body, "replaces"))
         async with self.database.transaction() as tx:
             # Two who chose the same range at once: the second sees the first's, and is told.
-            await exclude(self.database, tx, "subnets")
+            await tx.exclude("subnets")
             if await self._get(tx, subnets, uuid) is not None:
                 return
             await self.need(tx, networks, text(body, "network_uuid"), "network")

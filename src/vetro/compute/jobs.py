@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, cast
 import structlog
 from sqlalchemy import Row, insert, select, update
 
-from vetro.compute.exclusion import exclude
 from vetro.compute.faults import conflict, not_found
 from vetro.compute.parameters import UUID
 from vetro.compute.records import Json, Record, api_time
@@ -109,7 +108,7 @@ class JobRunner:
         workflow = self.workflows[name]
         uuid = str(uuids.uuid4())
         async with self.database.transaction() as tx:
-            await exclude(self.database, tx, f"job {name} {target}")
+            await tx.exclude(f"job {name} {target}")
             query = select(jobs.c.uuid).where(
                 jobs.c.name == name, jobs.c.target == target, jobs.c.execution.in_(OPEN)
             )

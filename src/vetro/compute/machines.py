@@ -10,7 +10,6 @@ from typing import Any, cast
 import structlog
 from sqlalchemy import Row, delete, insert, select, update
 
-from vetro.compute.exclusion import exclude
 from vetro.compute.faults import (
     internal_error,
     invalid_argument,
@@ -103,7 +102,7 @@ class Machines:
         if not isinstance(given, list):
             raise invalid_parameters({"ports": "value was not an array"})
         async with self.database.transaction() as tx:
-            await exclude(self.database, tx, f"vm {uuid}")
+            await tx.exclude(f"vm {uuid}")
             known = (await tx.execute(select(vms).where(vms.c.uuid == uuid))).first()
             if known is not None and known.server_uuid != server_uuid:
                 raise invalid_argument(f"VM {uuid} lives on server {known.server_uuid}")

@@ -141,7 +141,7 @@ class NetworkReconciler:
                 state = await self.state(tx, server_uuid, 0)
                 used = {network["uuid"] for network in state["networks"]}
                 found = await spans.spans(tx, used | await spans.told(tx, server_uuid))
-                await spans.extend(self.database, tx, server_uuid, state, found)
+                await spans.extend(tx, server_uuid, state, found)
                 digest = hashlib.blake2b(msgspec.json.encode(state), digest_size=16).digest()
                 query = select(servers.c.network_version).where(servers.c.uuid == server_uuid)
                 # The version says whether another service has told it something since.

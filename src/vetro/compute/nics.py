@@ -9,7 +9,6 @@ from typing import Any, cast
 import structlog
 from sqlalchemy import Row, delete, insert, select, update
 
-from vetro.compute.exclusion import exclude
 from vetro.compute.faults import FieldError, internal_error, invalid_parameters, precondition_failed
 from vetro.compute.records import Json, Record, mapping
 from vetro.compute.tables import nic_tags, nics, vms
@@ -20,7 +19,7 @@ log = structlog.get_logger(__name__)
 ACTIONS = ("update", "replace", "delete")
 
 
-async def ensure_tags(database: Database, tx: Transaction, names: Sequence[str]) -> None:
+async def ensure_tags(tx: Transaction, names: Sequence[str]) -> None:
     """Make the nic tags that are not there yet."""
     wanted = sorted(set(names))
     if not wanted:
@@ -29,7 +28,7 @@ async def ensure_tags(database: Database, tx: Transaction, names: Sequence[str])
     known = {row.name for row in await tx.execute(query)}
     if known.issuperset(wanted):
         return
-    await exclude(database, tx, "nic tags")
+    await tx.exclude("nic tags")
     known = {row.name for row in await tx.execute(query)}
     for name in wanted:
         if name not in known:
@@ -125,7 +124,7 @@ class NicRegistry:
                     await tx.execute(
                         update(nics).where(nics.c.mac == mac).values(nic_tags_provided=tags)
                     )
-            await ensure_tags(self.database, tx, [tag for tags in after.values() for tag in tags])
+            await ensure_tags(tx, [tag for tags in after.values() for tag in tags])
         if action == "replace":
             return given
         return [{"mac": mac, "nic_tags_provided": tags} for mac, tags in sorted(after.items())]

@@ -33,7 +33,6 @@ from vetro.compute.allocation import (
     seeded,
 )
 from vetro.compute.allocation.columns import Mask
-from vetro.compute.exclusion import exclude
 from vetro.compute.faults import invalid_parameters
 from vetro.compute.placement_index import PlacementIndex, ServerViews, changes, project_uuid
 from vetro.compute.tables import vms
@@ -202,7 +201,7 @@ class Placement:
             async with self.database.transaction() as tx:
                 if not self.database.is_sqlite:
                     await tx.execute(text(f"SELECT pg_advisory_xact_lock_shared({LOCK})"))
-                await exclude(self.database, tx, f"vm {uuid}")
+                await tx.exclude(f"vm {uuid}")
                 known = await self._home(tx, uuid)
                 if known is not None:
                     return known
@@ -219,7 +218,7 @@ class Placement:
         async with self.database.transaction() as tx:
             if not self.database.is_sqlite:
                 await tx.execute(text(f"SELECT pg_advisory_xact_lock({LOCK})"))
-            await exclude(self.database, tx, f"vm {uuid}")
+            await tx.exclude(f"vm {uuid}")
             known = await self._home(tx, uuid)
             if known is not None:
                 return known

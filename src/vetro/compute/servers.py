@@ -189,7 +189,7 @@ class ServerStore:
             changed = await tx.execute(update(nics).where(nics.c.mac == mac).values(**values))
             if changed.rowcount == 0:
                 await tx.execute(insert(nics).values(mac=mac, **values))
-        await ensure_tags(self.database, tx, names)
+        await ensure_tags(tx, names)
 
     async def heartbeat(self, uuid: str) -> None:
         """The agent is alive; the service's own clock counts, the database is not touched."""

@@ -18,11 +18,11 @@ from typing import Any, cast
 
 from sqlalchemy import delete, insert, select, update
 
-from vetro.compute.exclusion import exclude, next_number
+from vetro.compute.counters import next_number
 from vetro.compute.faults import conflict
 from vetro.compute.records import mapping
 from vetro.compute.tables import fabric_numbers, moves, ports, servers, spans_told, vms
-from vetro.storage import Database, Transaction
+from vetro.storage import Transaction
 
 LARGEST_VNI = 2**24 - 1
 Body = dict[str, Any]
@@ -87,9 +87,7 @@ async def spans(tx: Transaction, subnets: Collection[str]) -> dict[str, Span]:
     return found
 
 
-async def extend(
-    database: Database, tx: Transaction, server_uuid: str, state: Body, found: dict[str, Span]
-) -> None:
+async def extend(tx: Transaction, server_uuid: str, state: Body, found: dict[str, Span]) -> None:
     """Add to a server's ``NetworkState`` what it must know of other nodes.
 
     Errors: 409 when a subnet would span a server whose address only it can reach.
@@ -103,7 +101,7 @@ async def extend(
             continue
         for one, where in span.addresses.items():
             _check_reachable(one, where, str(network["name"]))
-        network["vni"] = await _number(database, tx, network["uuid"])
+        network["vni"] = await _number(tx, network["uuid"])
         network["remotes"] = sorted(set(others.values()))
     # Only what a rule asks for: a state is as large as it must be.
     asked = {
@@ -134,11 +132,11 @@ def _check_reachable(server_uuid: str, address: str, network: str) -> None:
         )
 
 
-async def _number(database: Database, tx: Transaction, subnet: str) -> int:
+async def _number(tx: Transaction, subnet: str) -> int:
     query = select(fabric_numbers.c.vni).where(fabric_numbers.c.subnet_uuid == subnet)
     row = (await tx.execute(query)).first()
     if row is None:
-        await exclude(database, tx, "fabric numbers")
+        await tx.exclude("fabric numbers")
         row = (await tx.execute(query)).first()
     if row is not None:
         return int(row.vni)

@@ -20,7 +20,7 @@ from typing import Any
 import structlog
 from sqlalchemy import Row, and_, delete, func, insert, select, update
 
-from vetro.compute.exclusion import exclude, next_number
+from vetro.compute.counters import next_number
 from vetro.compute.faults import (
     FieldError,
     internal_error,
@@ -319,7 +319,7 @@ class TicketStore:
         return queue
 
     async def _exclude(self, tx: Transaction, queue: Queue) -> None:
-        await exclude(self.database, tx, "ticket queue " + "\0".join(queue))
+        await tx.exclude("ticket queue " + "\0".join(queue))
 
     async def remove_all(self, server_uuid: str) -> None:
         """Delete every ticket of a server; their waits end."""

@@ -78,6 +78,36 @@ def command_line(pid: int) -> list[str]:
     return [part.decode("utf-8", "replace") for part in raw.rstrip(b"\0 ").split(b"\0")]
 
 
+def family(pid: int) -> set[int]:
+    """A process and all below it; those inside a container hang below the command that entered it."""
+    found, pending = set[int](), [pid]
+    while pending:
+        one = pending.pop()
+        found.add(one)
+        # It may end while we look.
+        with contextlib.suppress(OSError):
+            for thread in Path(f"/proc/{one}/task").iterdir():
+                pending.extend(int(child) for child in (thread / "children").read_text().split())
+    return found
+
+
+def kill_family(pid: int) -> None:
+    """Kill a process with everything it started, whatever sessions and terminals lie between.
+
+    A hang-up of the terminal is not enough: what relays between two terminals may miss it. All are
+    stopped before any is killed, so that none starts another unseen.
+    """
+    stopped = set[int]()
+    while found := family(pid) - stopped:
+        for one in found:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(one, signal.SIGSTOP)
+        stopped |= found
+    for one in stopped:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(one, signal.SIGKILL)
+
+
 def first_child(pid: int) -> int | None:
     """The first child of a process."""
     try:

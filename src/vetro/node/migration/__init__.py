@@ -1,7 +1,7 @@
 """Moving a container's files from one node to another.
 
 ``tree`` compares and transfers two trees; ``helper`` is the process that does it
-(``python3 -m vetro.node.migration.helper``), one on each node, so that a transfer does not hold up the
+(``python3 -m vetro.node.migration.transfer``), one on each node, so that a transfer does not hold up the
 agent and can be ended by its pid; ``control`` starts and finds helpers for the agent.
 """
 

@@ -48,7 +48,7 @@ class Migrations:
         """
         token = token or secrets.token_urlsafe(24)
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "vetro.node.migration.helper", role,
+            sys.executable, "-m", "vetro.node.migration.transfer", role,
             "--marker", MARKER, "--vm", vm, "--root", str(root.path), "--shift", str(root.shift),
             "--host", self._host, "--connect", connect,
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,

@@ -14,7 +14,6 @@ import contextlib
 import fcntl
 import os
 import shutil
-import signal
 import socket
 import struct
 import subprocess
@@ -28,6 +27,7 @@ import structlog
 
 from vetro.node.consoles import Consoles
 from vetro.node.drivers import Driver, ExecRequest, HostCommand
+from vetro.node.drivers.followed import kill_family
 from vetro.node.errors import DriverError, NodeError, not_implemented, not_running
 from vetro.node.guest_archive import check_directory, path_stat, receive, send
 from vetro.node.machines import as_object
@@ -233,36 +233,6 @@ def _blocking(client: socket.socket, work: Callable[[Any], None]) -> None:
             file.flush()
 
 
-def _family(pid: int) -> set[int]:
-    """A process and all below it; those inside a container hang below the command that entered it."""
-    found, pending = set[int](), [pid]
-    while pending:
-        one = pending.pop()
-        found.add(one)
-        # It may end while we look.
-        with contextlib.suppress(OSError):
-            for thread in Path(f"/proc/{one}/task").iterdir():
-                pending.extend(int(child) for child in (thread / "children").read_text().split())
-    return found
-
-
-def _kill_family(pid: int) -> None:
-    """Kill a command with everything it started, whatever sessions and terminals lie between.
-
-    A hang-up of the terminal is not enough: what relays between two terminals may miss it. All are
-    stopped before any is killed, so that none starts another unseen.
-    """
-    stopped = set[int]()
-    while found := _family(pid) - stopped:
-        for one in found:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(one, signal.SIGSTOP)
-        stopped |= found
-    for one in stopped:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(one, signal.SIGKILL)
-
-
 @contextlib.asynccontextmanager
 async def _session(*argv: str, **options: Any) -> AsyncGenerator[asyncio.subprocess.Process, None]:
     """A command that leads a session of its own; when the block ends, it is killed and its pipes closed.
@@ -282,7 +252,7 @@ async def _session(*argv: str, **options: Any) -> AsyncGenerator[asyncio.subproc
     finally:
         try:
             if process.returncode is None:
-                _kill_family(process.pid)
+                kill_family(process.pid)
                 await process.wait()
         finally:
             transport.close()
