@@ -9,6 +9,7 @@ may read: this is for development and says so.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal as signals
 import sys
@@ -47,6 +48,9 @@ from vetro.node.storage.room import snapshot_path
 log = structlog.get_logger(__name__)
 
 ADDRESS = "127.0.0.1"
+# The shell above an instance's agent; its command line is how an instance is known.
+_KEEPER = 'while :; do "$@"; sleep 2; done'
+_START_SECONDS = 10.0
 
 
 class ProcessHypervisor(BasicHypervisor):
@@ -97,7 +101,9 @@ class ProcessHypervisor(BasicHypervisor):
         return self._store.path(uuid) / "agent.pid"
 
     def _is_agent(self, uuid: str, argv: list[str]) -> bool:
-        return any(argument.startswith(str(self._root(uuid))) for argument in argv)
+        # Not the programs that lead to it (a shell, setsid): between two of them, inside exec, a
+        # process has no command line at all, and would look dead to who comes at that instant.
+        return argv[1:4] == ["-c", _KEEPER, str(self._root(uuid))]
 
     def _follow(self, uuid: str) -> FollowedProcess | None:
         known = self._running.get(uuid)
@@ -196,7 +202,7 @@ class ProcessHypervisor(BasicHypervisor):
             str(console),
             "/bin/sh",
             "-c",
-            'while :; do "$@"; sleep 2; done',
+            _KEEPER,
             str(root),
             *command,
             cwd=root,
@@ -210,14 +216,14 @@ class ProcessHypervisor(BasicHypervisor):
             },
         )
         write_bytes(self._pid_file(uuid), started.output.strip().encode())
-        # Between fork and exec it has the command line of the shell that started it, and for an
-        # instant inside exec none at all: look again before calling it dead.
+        # It becomes the shell that keeps the agent in a few steps: look again until it is.
         followed = self._follow(uuid)
-        for _ in range(100):
-            if followed is not None:
-                break
-            await asyncio.sleep(0.01)
-            followed = self._follow(uuid)
+        proc = Path(f"/proc/{started.output.strip()}")
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_START_SECONDS):
+                while followed is None and proc.exists():
+                    await asyncio.sleep(0.01)
+                    followed = self._follow(uuid)
         if followed is None:
             raise DriverError(
                 f"VM {uuid} ended right after its start; see {console}", code="EFAILED"
