@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from typing import Any
 
@@ -166,6 +167,30 @@ async def test_events_vms_leaves_memory_alone(world: World) -> None:
     one = await world.ok("GET", f"/servers/{NODE}")
     assert list(one["vms"]) == ["v"]
     assert one["memory_available_bytes"] == 6 * GIB
+
+
+async def test_a_partial_event_leaves_other_vms_alone(world: World) -> None:
+    """An agent tells of the VMs that changed; they join the others, in what waits to be written too."""
+    path = f"/servers/{NODE}/events"
+    one, two, three = ({"uuid": name, "state": "running"} for name in "abc")
+    await world.ok("POST", f"{path}/status", {**SAMPLE, "vms": {"a": one, "b": two}})
+    changed = {"vms": {"b": {**two, "state": "stopped"}, "c": three}, "partial": True}
+    await world.ok("POST", f"{path}/vm", changed)
+    shown = (await world.ok("GET", f"/servers/{NODE}"))["vms"]
+    assert {name: vm["state"] for name, vm in shown.items()} == {
+        "a": "running", "b": "stopped", "c": "running",
+    }  # fmt: skip
+    samples = world.service.samples
+    async with asyncio.TaskGroup() as group:  # the first is not written before the others come
+        for name in "ac":
+            stopped = {"vms": {name: {"uuid": name, "state": "stopped"}}, "partial": True}
+            group.create_task(samples.take(NODE, stopped, only_vms=True))
+    shown = (await world.ok("GET", f"/servers/{NODE}"))["vms"]
+    assert {vm["state"] for vm in shown.values()} == {"stopped"}
+    async with asyncio.TaskGroup() as group:
+        group.create_task(samples.take(NODE, {"vms": {"a": one}, "partial": True}, only_vms=True))
+        group.create_task(samples.take(NODE, {"vms": {"d": one}}, only_vms=True))
+    assert list((await world.ok("GET", f"/servers/{NODE}"))["vms"]) == ["d"]
 
 
 CHANGES: list[tuple[dict[str, Any], dict[str, Any]]] = [

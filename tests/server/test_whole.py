@@ -75,6 +75,11 @@ def test_two_tiers_answer_through_the_balancer(vetro: Installation) -> None:
     vetro.run("env", "deploy", "tiers")
     pages = {vetro.page("tiers") for _ in range(4)}
     assert pages == {"Shop (web-1)\n", "Shop (web-2)\n"}
+    machines = vetro.json("vm", "list")
+    assert [vm["state"] for vm in machines] == ["running"] * 3
+    assert "does not have a VM any more" not in vetro.log()
+    asked = ("vm", "exec", machines[0]["uuid"], "--", "sh", "-c", "echo $((6 * 7)); exit 3")
+    assert vetro.run(*asked, code=3) == "42\n"
     vetro.run("env", "destroy", "tiers")
 
 

@@ -44,6 +44,10 @@ def exec_(
     from vetro.cli.machines import find_vm
 
     tty = tty and not wants_json()
+    # `vm exec NAME -- COMMAND`, as one is used to from elsewhere.
+    command = command[1:] if command[0] == "--" else command
+    if not command:
+        raise click.UsageError("Missing argument 'COMMAND...'.")
     wanted: dict[str, Any] = {"Cmd": list(command), "Tty": tty}
     for name, value in (("User", user), ("WorkingDir", workdir), ("Env", list(environment))):
         if value:

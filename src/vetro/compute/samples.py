@@ -12,6 +12,7 @@ from typing import Any
 
 import structlog
 
+from vetro.compute.records import mapping
 from vetro.compute.servers import ServerStore
 from vetro.storage import Database
 
@@ -39,9 +40,14 @@ class Samples:
     async def take(self, uuid: str, sample: dict[str, Any], *, only_vms: bool = False) -> None:
         """Take a sample in; returns when it is written, or after a second if that lasts longer."""
         before = self._waiting.get(uuid)
-        if before is not None and only_vms and not before[1]:
-            # A whole sample is waiting: only its VMs are newer now.
-            sample, only_vms = {**before[0], "vms": sample.get("vms") or {}}, False
+        if before is not None and only_vms:
+            # What waits is newer now in its VMs only, or in some of them.
+            waiting = before[0]
+            merged: dict[str, Any] = {**waiting, "partial": False, "vms": {}, **sample}
+            if sample.get("partial") is True:
+                merged["vms"] = {**mapping(waiting.get("vms")), **mapping(sample.get("vms"))}
+                merged["partial"] = waiting.get("partial")
+            sample, only_vms = merged, before[1]
         self._waiting[uuid] = (sample, only_vms)
         written = self._written.get(uuid)
         if written is None:

@@ -206,8 +206,9 @@ class ServerStore:
     ) -> bool:
         """Merge a sample into the record; ``False`` when there is none.
 
-        What of meminfo and diskinfo is missing stays. A sample that is older than the last one is
-        ignored. VMs the service made follow what the node says, except while they are being made.
+        What of meminfo and diskinfo is missing stays, and so do the other VMs when it is ``partial``.
+        A sample that is older than the last one is ignored. VMs the service made follow what the node
+        says, except while they are being made.
         """
         row = await self._locked(tx, uuid)
         if row is None:
@@ -221,6 +222,8 @@ class ServerStore:
             uuid: one for uuid, one in mapping(sample.get("vms")).items() if isinstance(one, dict)
         }
         before: Record = row.sample or {}
+        if only_vms and sample.get("partial") is True:
+            reported = {**mapping(before.get("vms")), **reported}
         merged: Record = {**before, "vms": reported}
         if not only_vms:
             for name in ("meminfo", "diskinfo"):

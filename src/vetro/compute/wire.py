@@ -4,7 +4,7 @@ The node room may import this module only. Structs describe the bodies; unknown 
 both directions, so that service and agent may differ by a version.
 
 Towards the service (all below ``/servers/<uuid>``): ``POST /sysinfo`` (`Registration`),
-``POST /events/heartbeat`` (``{}``), ``POST /events/status`` and ``/events/vms`` (`StatusSample`),
+``POST /events/heartbeat`` (``{}``), ``POST /events/status`` and ``/events/vm`` (`StatusSample`),
 ``POST`` with `Agents`. Towards the agent: ``POST /tasks`` (`TaskRequest`), answered with the task's
 result or a `TaskFailure`. An agent that cannot be reached asks for its tasks instead (pull mode):
 ``GET /agent/next-task?timeout=SECONDS`` gives a `PulledTask` (204: none yet) and
@@ -122,11 +122,13 @@ class StatusSample(msgspec.Struct, omit_defaults=True):
     """The body of ``POST /events/status``; bytes everywhere.
 
     The service ignores a sample whose ``timestamp`` (ISO, the agent's clock) is older than that of the
-    last one it took from this server.
+    last one it took from this server. ``vms`` are all VMs of the node, also in ``/events/vms``; with
+    ``partial`` they are those that changed, and the others stay as they were.
     """
 
     vms: dict[str, VmStatus]
     timestamp: str
+    partial: bool = False
     meminfo: dict[str, int] = msgspec.field(default_factory=dict[str, int])
     diskinfo: dict[str, int] = msgspec.field(default_factory=dict[str, int])
     zpoolStatus: dict[str, dict[str, int]] = msgspec.field(

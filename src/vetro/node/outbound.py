@@ -139,7 +139,7 @@ class Reporter:
             try:
                 sample = await self._changes(changed)
                 if sample["vms"]:
-                    await self._client.post("/events/vms", sample)
+                    await self._client.post("/events/vm", sample)
             except TransportError as error:
                 log.info("Changes of VMs were not delivered", error=str(error))
             except Exception:

@@ -54,7 +54,7 @@ class StatusReader:
         }
 
     async def changes(self, uuids: Collection[str]) -> dict[str, Any]:
-        """A sample of these VMs alone; those that are gone or hidden are not in it."""
+        """A partial sample: of these VMs alone; those that are gone or hidden are not in it."""
         vms: dict[str, Any] = {}
         for uuid in uuids:
             try:
@@ -62,7 +62,7 @@ class StatusReader:
             except DriverError:
                 continue
             vms[uuid] = summary(vm)
-        return {"vms": vms, "timestamp": self._now()}
+        return {"vms": vms, "partial": True, "timestamp": self._now()}
 
     async def _used(self, uuid: str) -> DiskUse:
         known = self._usage.get(uuid)
