@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import click
 
@@ -93,14 +93,50 @@ def emit_rows(rows: Iterable[Mapping[str, Any]], columns: Sequence[tuple[str, st
 
 
 def emit_object(value: Mapping[str, Any], keys: Sequence[str] | None = None) -> None:
-    """Print one object: as JSON, or its properties a line each."""
+    """Print one object: as JSON, or its properties a line each, those of structures indented below."""
     if wants_json():
         emit_json(dict(value))
         return
-    names = list(keys) if keys is not None else list(value)
-    width = max((len(name) for name in names), default=0)
-    for name in names:
-        click.echo(f"{click.style(name.ljust(width), bold=True)}  {cell(value.get(name))}")
+    names = list(keys) if keys is not None else [name for name in value if name != "?"]
+    for line in _lines({name: value.get(name) for name in names}):
+        click.echo(line)
+
+
+def _lines(value: Mapping[str, Any]) -> Iterable[str]:
+    width = max((len(str(name)) for name in value), default=0)
+    for name, one in value.items():
+        label = click.style(str(name), bold=True) + " " * (width - len(str(name)))
+        short = _short(one)
+        if short is not None:
+            yield f"{label}  {short}".rstrip()
+            continue
+        yield label.rstrip()
+        yield from (f"  {line}" for line in _lines(_parts(one)))
+
+
+def _parts(value: Any) -> dict[str, Any]:
+    """What a structure holds, the elements of a list under their numbers."""
+    if isinstance(value, dict):
+        return cast("dict[str, Any]", value)
+    return {str(number): part for number, part in enumerate(cast("list[Any]", value))}
+
+
+def _short(value: Any) -> str | None:
+    """A value on one line; ``None`` for one that needs several."""
+    if not isinstance(value, (dict, list)):
+        return cell(value)
+    parts = _parts(cast("Any", value))
+    header: Any = parts.get("?")
+    if isinstance(header, dict):
+        # An object of a model: its class and id say more than all it holds.
+        words = cast("dict[str, Any]", header)
+        return f"{str(words.get('type')).partition('/')[0]} {words.get('id')}"
+    if any(isinstance(part, (dict, list)) for part in parts.values()):
+        return None
+    # Few and plain: a list of words, or a small object as JSON.
+    of_list = isinstance(value, list)
+    text = ", ".join(cell(part) for part in parts.values()) if of_list else cell(parts)
+    return (text if len(text) <= 60 else None) if parts else ""
 
 
 def emit_json_line(value: object) -> None:
