@@ -196,7 +196,7 @@ def _without_guards(text: str) -> str:
 
 def guards() -> dict[str, float]:
     """What counting steps and depth costs: programs as they are, and with these lines taken out."""
-    from vetro.muranopl import DirectoryPackage, Limits, Runtime, expressions
+    from vetro.muranopl import DirectoryPackage, Limits, Runtime, traces
 
     def measure(name: str, size: int) -> float:
         runtime = Runtime()
@@ -212,15 +212,15 @@ def guards() -> dict[str, float]:
             best = min(best, time.process_time() - began)
         return best
 
-    real = expressions.CodeUnit.text
+    real = traces.CodeUnit.text
     assert isinstance(real, property)
     ratio = 1.0
     programs = (("d_strings", 2000), ("g_templates", 2000), ("h_control", 4000))
     for name, size in programs:
-        expressions.CodeUnit.text = real  # type: ignore[assignment, misc]
+        traces.CodeUnit.text = real  # type: ignore[assignment, misc]
         guarded = measure(name, size)
         bare = property(lambda unit: _without_guards(real.__get__(unit)))
-        expressions.CodeUnit.text = bare  # type: ignore[assignment, misc]
+        traces.CodeUnit.text = bare  # type: ignore[assignment, misc]
         ratio *= guarded / measure(name, size)
     return {"guards": (ratio ** (1 / len(programs)) - 1) * 100}
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .contracts import MISSING, Chain, Contract, Mode, OfClass, Setting, Violation
+from .contractchains import Chain, OfClass
+from .contracts import MISSING, Contract, Mode, Setting, Violation
 from .objects import MuranoObject
 from .values import Map, empty_map
 

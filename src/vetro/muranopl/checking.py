@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from vetro.yaql import ast
 
 from . import metadata
+from .classscope import ClassScope
 from .contractplan import build_contract
 from .declarations import ClassDeclaration, Finding
 from .errors import MuranoError, Position
-from .expressions import ClassScope
 from .methodcode import flatten
 from .records import field_names
 from .sites import named_type

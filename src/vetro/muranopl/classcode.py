@@ -16,11 +16,12 @@ from vetro.yaql.values import BOOLEAN, INTEGER, STRING, Kind
 
 from . import metadata, methodcode, statements
 from .arguments import ArgumentFallback, KeywordFallback, RestFallback
+from .classscope import ClassScope
+from .contractchains import Chain as ContractChain
 from .contractplan import build_contract
 from .contracts import MISSING, Contract, Guard
-from .contracts import Chain as ContractChain
 from .errors import AmbiguousMethodName, DslSyntaxError
-from .expressions import ClassScope, FunctionWriter
+from .functionwriter import FunctionWriter
 from .growth import settle_properties
 from .growthcode import grown_variables
 from .inference import infer_kinds

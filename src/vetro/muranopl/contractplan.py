@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from vetro.yaql import ast
 
-from .contracts import (
-    Anything,
+from .contractchains import (
     AsBool,
     AsInt,
     AsString,
@@ -16,17 +15,12 @@ from .contracts import (
     Chain,
     Check,
     Computed,
-    Constant,
-    Contract,
-    ListOf,
-    MapOf,
     NotNull,
     OfClass,
     Owned,
-    Setting,
     Step,
-    check_list_shape,
 )
+from .contracts import Anything, Constant, Contract, ListOf, MapOf, Setting, check_list_shape
 from .errors import DslContractSyntaxError
 from .records import record
 from .versions import VersionSpec, version_spec

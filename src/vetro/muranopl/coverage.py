@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from .errors import Position
 
 if TYPE_CHECKING:
-    from .expressions import ClassScope
+    from .classscope import ClassScope
     from .types import MuranoType
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from vetro.yaql import YaqlParsingException
 
 from .errors import DslSyntaxError, Position
-from .expressions import FunctionWriter
+from .functionwriter import FunctionWriter
 from .methodcode import BodyWriter, assigned_names, flatten
 from .objects import MuranoObject
 from .statements import For, Repeat, While, parse_body

@@ -1,23 +1,22 @@
 """Expressions inside class code: YAQL with objects, types and methods (yaql.md section 10).
 
-A `ClassScope` is one generated Python module: its text, its constants and its YAQL slots. A
-`FunctionWriter` writes the expressions of one function in it. Members of `$this` become plain
-attributes of Python objects; everything else goes through sites that remember, per Python class of
-the receiver, what they found.
+Members of `$this` become plain attributes of Python objects; everything else goes through sites
+that remember, per Python class of the receiver, what they found.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from vetro.yaql import ast
-from vetro.yaql.codegen import Arguments, Code, Emitter, ExpressionCodegen
+from vetro.yaql.codegen import Arguments, Code, ExpressionCodegen
 from vetro.yaql.inlining import method as inlined_method
 from vetro.yaql.scopes import Scope
-from vetro.yaql.slots import PRELUDE, Slot, bind_slot, bind_slots
+from vetro.yaql.signatures import Lazy
 from vetro.yaql.values import (
     ANY,
+    BOOLEAN,
     CONTEXT,
     FUNCTION,
     HOST,
@@ -32,22 +31,15 @@ from vetro.yaql.values import (
 )
 
 from . import sites
-from .contractplan import CONTRACT_FUNCTIONS
-from .contracts import MISSING, Guard, Setting, set_predicate_inliner
-from .growth import Grown, grow_property
-from .objects import MuranoObject
-from .support import paid_elements
-from .targets import Key, Target, assign_into, assign_member, parse_target
-from .traces import UNIT, CodeUnit
-from .types import MuranoType
-from .yamltree import Node, Scalar
+from .contractplan import CONTRACT_FUNCTIONS, make_step
+from .contracts import MISSING
+from .growth import Grown
 
 if TYPE_CHECKING:
-    from vetro.yaql.library import Library
+    from .classscope import ClassScope
+    from .functionwriter import FunctionWriter
 
-    from .run import Run
-
-_SETTLED: Kind = ANY & ~LAZY & ~FUNCTION & ~CONTEXT
+SETTLED: Kind = ANY & ~LAZY & ~FUNCTION & ~CONTEXT
 
 
 class FinalCode(Code):
@@ -77,331 +69,9 @@ def at_site(known: str, unknown: str) -> SiteCode:
     return made
 
 
-def final(text: str, kinds: Kind = _SETTLED, *, simple: bool = False) -> FinalCode:
+def final(text: str, kinds: Kind = SETTLED, *, simple: bool = False) -> FinalCode:
     """Code of a value that needs no settling."""
     return FinalCode(text, kinds, simple)
-
-
-class Deferred:
-    """A function of a generated module, callable once the module was executed."""
-
-    __slots__ = ("name", "scope")
-
-    def __init__(self, scope: ClassScope, name: str) -> None:
-        self.scope = scope
-        self.name = name
-
-    def __call__(self, *args: Any) -> Any:
-        return self.scope.namespace[self.name](*args)
-
-
-class ClassScope:
-    """One generated module: source, constants, slots."""
-
-    def __init__(self, type_: MuranoType, unit: CodeUnit) -> None:
-        self.type = type_
-        self.unit = unit
-        self.library: Library = type_.runtime.library_for(type_.package)
-        self.emitter = Emitter(runtime="S")
-        self.namespace: dict[str, Any] = {}
-        self.lenient_lists = bool(type_.class_config().get("contracts.lenient_lists", False))
-        self._names: dict[int, str] = {}
-        self._kept: list[Any] = []
-        self._fresh = 0
-        self._functions: set[str] = set()
-        self.static = False
-        """True while something is compiled whose `$this` is the class, not an object."""
-        self.direct_properties: dict[str, set[type[Any]]] = {}
-        """The same for properties that the class's code may read at once."""
-        self.direct: dict[str, set[type[Any]]] = {}
-        """By method name: Python classes whose method may be called at once."""
-
-    # -- names ---------------------------------------------------------------------------------
-
-    def constant(self, value: Any) -> str:
-        """The global name of an object."""
-        if isinstance(value, Deferred) and value.scope is self:
-            return value.name
-        known = self._names.get(id(value))
-        if known is not None:
-            return known
-        if isinstance(value, Deferred) and value.name in value.scope.namespace:
-            value = value.scope.namespace[value.name]
-        name = f"k{len(self._names)}"
-        self._names[id(value)] = name
-        self._kept.append(value)
-        self.namespace[name] = value
-        return name
-
-    def fresh(self) -> str:
-        """A local name that nothing else uses."""
-        self._fresh += 1
-        return f"e{self._fresh}"
-
-    def fresh_function(self, name: str) -> str:
-        """A function's name that nothing else uses."""
-        while name in self._functions:
-            self._fresh += 1
-            name = f"{name}_{self._fresh}"
-        self._functions.add(name)
-        return name
-
-    def slot(self, attribute: str) -> str:
-        """A Python attribute of objects, as it can be written in source after a dot."""
-        if attribute.isascii() and attribute.isidentifier():
-            return attribute
-        return f"__dict__[{attribute!r}]"
-
-    # -- functions -----------------------------------------------------------------------------
-
-    def _define(self, prefix: str, parameters: str, body: Callable[[], str]) -> Deferred:
-        name = self.fresh_function(prefix)
-        text = body()
-        # Written where no other function is open: nested ones would see each other's variables.
-        self.pending.append((f"def {name}({parameters}): return {text}", self._place()))
-        return Deferred(self, name)
-
-    @property
-    def pending(self) -> list[tuple[str, Any]]:
-        """Functions to be written before the module is executed."""
-        return self.__dict__.setdefault("_pending", [])
-
-    def _place(self) -> Any:
-        return self._current
-
-    _current: Any = None
-
-    def function(self, node: ast.Expression, scalar: Scalar) -> Deferred:
-        """An expression over `$` = value as `(this, run, value)`."""
-        self._current = (scalar.position, str(scalar.value))
-        writer = FunctionWriter(self, dollar="v", static=self.static)
-        return self._define("p", "this, S, v", lambda: writer.codegen.final(node).text)
-
-    def computed(
-        self, node: ast.Expression, scalar: Scalar
-    ) -> Callable[[Any, Any, Any, Setting], Any]:
-        """An expression in which the contract functions are methods of its values."""
-        self._current = (scalar.position, str(scalar.value))
-        writer = FunctionWriter(self, dollar="v", contract=True, scalar=scalar, static=self.static)
-        return self._define("p", "this, S, v, T", lambda: writer.codegen.final(node).text)
-
-    def structure_function(self, node: Node, title: str) -> Callable[[Any, Run], Any]:
-        """A structure as `(this, run)`."""
-        from .methodcode import structure_source
-
-        self._current = (node.position, title)
-        writer = FunctionWriter(self, static=self.static)
-        return self._define("d", "this, S", lambda: structure_source(node, writer))
-
-    def detached(self) -> ClassScope:
-        """A scope of its own for something compiled after this module."""
-        made = ClassScope(self.type, CodeUnit.create(self.type, self.type.full_name))
-        made.static = True
-        return made
-
-    def execute(self) -> None:
-        """Compile the module's text and run it."""
-        unit = self.unit
-        unit.method = ""
-        for text, place in self.pending:
-            unit.method = place[1] if place else ""
-            unit.at(place[0] if place else None, place[1] if place else "")
-            unit.write(text)
-        self.pending.clear()
-        unit.method = ""
-        namespace = self.namespace
-        namespace.update(PRELUDE)
-        namespace["y_FINAL"] = self.type.runtime.final_types
-        namespace["range"] = range
-        namespace["all"] = all
-        namespace["isinstance"] = isinstance
-        binders = {
-            "property": self._bind_property,
-            "method": self._bind_method,
-            "operator": self._bind_operator,
-        }
-        namespace.update(bind_slots(self.emitter.slots, self.library, binders=binders))
-        if self.type.package.legacy:
-            for number, slot in enumerate(self.emitter.slots):
-                name = f"s{number}"
-                namespace[name] = sites.in_legacy(namespace[name], slot.kind)
-        namespace[UNIT] = unit
-        cache = self.type.runtime.code_cache
-        if cache is None:
-            code = compile(unit.text, unit.filename, "exec", dont_inherit=True)
-        else:
-            code = cache.code(unit.text, unit.filename)
-        exec(code, namespace)  # noqa: S102 - the text was generated here from a checked tree
-
-    def _bind_property(self, slot: Slot) -> Any:
-        name = slot.data[0]
-        direct = self.direct_properties.setdefault(name, set())
-        return sites.property_site(self.type, name, self.library, direct)
-
-    def _bind_operator(self, slot: Slot) -> Any:
-        return sites.operator_site(bind_slot(slot, self.library), slot.data[0])
-
-    def _bind_method(self, slot: Slot) -> Any:
-        return sites.method_site(self, self.library, slot)
-
-
-class FunctionWriter:
-    """Writes the expressions of one function: a method body, a default, a predicate."""
-
-    def __init__(
-        self,
-        scope: ClassScope,
-        *,
-        arguments: Sequence[str] = (),
-        dollar: str = "this",
-        contract: bool = False,
-        scalar: Scalar | None = None,
-        static: bool = False,
-    ) -> None:
-        self.scope = scope
-        self.dollar = dollar
-        self.static = static
-        self.assigned: set[str] = set(arguments)
-        self.grown: set[str] = set()
-        """Variables that may hold a value which grows in place (`growth`)."""
-        self.kinds: dict[str, Kind] = {}
-        """Variables whose kinds are known (`inference`)."""
-        self._names: dict[str, str] = {}
-        self.scalar = scalar
-        kind = ContractCodegen if contract else MuranoCodegen
-        self.codegen = kind(scope, self)
-
-    # -- what statements need ------------------------------------------------------------------
-
-    def value(self, node: Scalar) -> str:
-        """Source of the settled value of an expression."""
-        return self.codegen.final(node.expression).text
-
-    def condition(self, node: Scalar) -> str:
-        """Source that is truthy when the expression is."""
-        return self.codegen.condition(node.expression)
-
-    def drained(self, node: Scalar) -> str:
-        """Source that evaluates the expression for its effects."""
-        code = self.codegen.value(node.expression, None)
-        if code.kinds & LAZY:
-            return self.codegen.settle(code).text
-        return code.text
-
-    def items(self, node: Scalar) -> str:
-        """Source of something `for` can go over."""
-        return f"{self.constant(paid_elements)}(S, {self.value(node)})"
-
-    def constant(self, value: Any) -> str:
-        """The global name of an object."""
-        return self.scope.constant(value)
-
-    def variable(self, name: str) -> str:
-        """The Python local of a MuranoPL variable."""
-        known = self._names.get(name)
-        if known is None:
-            known = f"a_{name}" if name.isascii() else f"b_{len(self._names)}"
-            self._names[name] = known
-        return known
-
-    def growth(self, target: Scalar, value: Node) -> list[str] | None:
-        """Lines of an assignment that enlarges what it assigns to; None when it does not."""
-        from .growthcode import write_growth
-
-        return write_growth(self, target, value)
-
-    # -- assignments ---------------------------------------------------------------------------
-
-    def assignment(self, target: Scalar, value: str) -> list[str]:
-        """Lines that assign the value's source to a target."""
-        parsed = parse_target(target)
-        if parsed.is_this and not parsed.path:
-            name = f"${parsed.variable}"
-            return [f"raise ValueError('Cannot assign to {name}')"]
-        if parsed.variable is not None and not parsed.is_this:
-            return self._to_variable(parsed, parsed.variable, value)
-        if parsed.is_this and len(parsed.path) == 1 and parsed.operation == "set":
-            line = self._own_property(parsed.path[0], value)
-            if line is not None:
-                return [line]
-        type_ = self.constant(self.scope.type)
-        if parsed.operation in ("append", "set") and self._is_own_container(parsed):
-            path, fresh = self.scope.fresh(), self.scope.fresh()
-            operation = repr("append" if parsed.operation == "append" else "assign")
-            return [
-                f"{path} = {self.path_source(parsed.path)}",
-                f"{fresh} = {value}",
-                f"if not {self.constant(grow_property)}(S, this, {path}, {operation}, ({fresh},), "
-                f"None, None): {self.constant(assign_member)}(S, {type_}, this, {path}, {fresh}, "
-                f"{parsed.operation!r}, None)",
-            ]
-        holder = "this"
-        if parsed.type_root is not None:
-            holder = self.codegen.type_source(parsed.type_root)
-        return [
-            f"{self.constant(assign_member)}(S, {type_}, {holder}, {self.path_source(parsed.path)}, "
-            f"{value}{self._operation(parsed)})"
-        ]
-
-    def _to_variable(self, target: Target, name: str, value: str) -> list[str]:
-        local = self.variable(name)
-        if not target.path and target.operation == "set":
-            return [f"{local} = {value}"]
-        # The value is computed first: it may read the variable.
-        fresh = self.scope.fresh()
-        path = self.path_source(target.path)
-        position = self._operation(target) or ", 'set', None"
-        if name in self.grown:
-            position = position.replace(", 'append',", ", 'grow',")
-        return [
-            f"{fresh} = {value}",
-            f"{local} = {self.constant(assign_into)}(S, {self.constant(self.scope.type)}, {name!r}, "
-            f"{local}, {path}, {fresh}{position})",
-        ]
-
-    def _is_own_container(self, target: Target) -> bool:
-        """True for a place in a declared property of `$this`."""
-        if (
-            self.static
-            or self.scope.type.package.legacy
-            or not target.is_this
-            or not target.path[0].is_name
-        ):
-            return False
-        found = self.scope.type.property_declarations(target.path[0].value)
-        return len(found) == 1 and not found[0].is_static and found[0].native is None
-
-    def _own_property(self, key: Key, value: str) -> str | None:
-        """Assignment to a property of `$this`."""
-        if self.static or not key.is_name:
-            return None
-        type_, name = self.scope.type, key.value
-        found = type_.property_declarations(name)
-        if not found:
-            if not name.isascii():
-                return None
-            return f"this.q{type_.index}_{name} = {value}"
-        declaration = found[0]
-        if len(found) > 1 or declaration.is_static or declaration.native or not name.isascii():
-            return None
-        return f"this.w_{name}(S, {value})"
-
-    def path_source(self, path: Sequence[Key]) -> str:
-        parts = [
-            self.codegen.final(key.expression).text if key.expression is not None
-            else repr(key.value) if isinstance(key.value, (str, int, type(None)))
-            else self.constant(key.value)
-            for key in path
-        ]  # fmt: skip
-        return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
-
-    def _operation(self, target: Target) -> str:
-        if target.operation == "set":
-            return ""
-        position = "None"
-        if target.position is not None:
-            position = self.codegen.final(target.position).text
-        return f", {target.operation!r}, {position}"
 
 
 class MuranoCodegen(ExpressionCodegen):
@@ -416,7 +86,7 @@ class MuranoCodegen(ExpressionCodegen):
         self.class_scope = scope
         self.writer = writer
         self.type = scope.type
-        self.dollar_kinds: Kind = _SETTLED
+        self.dollar_kinds: Kind = SETTLED
 
     # -- settled values ------------------------------------------------------------------------
 
@@ -489,11 +159,11 @@ class MuranoCodegen(ExpressionCodegen):
             local = self.writer.variable(name)
             grown = self.class_scope.constant(Grown)
             made = GrownCode(f"({local}.settled() if {local}.__class__ is {grown} else {local})")
-            made.kinds = _SETTLED
+            made.kinds = SETTLED
             made.local = local
             return made
         if name in self.writer.assigned:
-            kinds = self.writer.kinds.get(name, _SETTLED)
+            kinds = self.writer.kinds.get(name, SETTLED)
             return final(self.writer.variable(name), kinds, simple=True)
         return final("None", NULL, simple=True)
 
@@ -527,8 +197,6 @@ class MuranoCodegen(ExpressionCodegen):
         left = self.value(node.left, scope)
         if not values or left.kinds not in (STRING, INTEGER):
             return None
-        from vetro.yaql.values import BOOLEAN
-
         return Code(f"({left.text} in {self.class_scope.constant(frozenset(values))})", BOOLEAN)
 
     def property_access(self, target: Code, name: str, node: ast.Property) -> Code:
@@ -709,8 +377,6 @@ class MuranoCodegen(ExpressionCodegen):
             elif isinstance(item, ast.Omitted):
                 parts.append(self.class_scope.constant(MISSING))
             elif index + first in scoped.lambdas:
-                from vetro.yaql.signatures import Lazy
-
                 parts.append(self.lambda_argument(item, Lazy(1), scope).text)
             elif index + first in scoped.types and self._names_a_type(item):
                 parts.append(self.type_source(item))
@@ -748,8 +414,6 @@ class MuranoCodegen(ExpressionCodegen):
         if self._names_a_type(node.right):
             wanted = self.type_source(node.right)
         check = self.class_scope.constant(sites.is_instance)
-        from vetro.yaql.values import BOOLEAN
-
         return Code(
             f"{check}(S, {self.class_scope.constant(self.type)}, {left.text}, {wanted})", BOOLEAN
         )
@@ -761,33 +425,7 @@ class ContractCodegen(MuranoCodegen):
     def method_call(self, target: Code, node: ast.MethodCall, scope: Scope | None) -> Code:
         if node.name not in CONTRACT_FUNCTIONS:
             return super().method_call(target, node, scope)
-        from .contractplan import make_step
-
         scalar = self.writer.scalar
         assert scalar is not None
         step = make_step(node, scalar, self.class_scope)
         return Code(f"{self.class_scope.constant(step)}.apply({target.text}, T)")
-
-
-_KINDS: dict[str, Kind] = {"int": INTEGER, "str": STRING}
-
-
-def _inline_predicate(node: Any, name: str, kind: str | None, tools: Guard) -> str | None:
-    """A predicate over a value of known type, written in place."""
-    scope = getattr(tools.constant, "__self__", None)
-    if kind not in _KINDS or not isinstance(scope, ClassScope):
-        return None
-    if any(isinstance(item, (ast.MethodCall, ast.Call, ast.Arrow)) and not _is_list(item)
-           for item in ast.walk(node)):  # fmt: skip
-        return None
-    writer = FunctionWriter(scope, dollar=name)
-    writer.codegen.dollar_kinds = _KINDS[kind]
-    return writer.codegen.condition(node)
-
-
-def _is_list(node: ast.Node) -> bool:
-    return isinstance(node, ast.Call) and node.name == "list"
-
-
-set_predicate_inliner(_inline_predicate)
-__all__ = ["MAPPING", "ClassScope", "FunctionWriter", "MuranoObject"]

@@ -22,7 +22,7 @@ from .targets import Key, Target
 from .yamltree import Node, Scalar
 
 if TYPE_CHECKING:
-    from .expressions import FunctionWriter
+    from .functionwriter import FunctionWriter
 
 _METHODS = {"append": (1, None), "set": (1, 2), "mergeWith": (1, 1)}
 

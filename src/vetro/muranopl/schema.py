@@ -7,26 +7,22 @@ from typing import TYPE_CHECKING, Any, cast
 
 from vetro.yaql import ast
 
-from .contractplan import build_contract
-from .contracts import (
-    Anything,
+from .classscope import ClassScope
+from .contractchains import (
     AsBool,
     AsInt,
     AsString,
     AsTemplate,
     Chain,
     Check,
-    Constant,
-    Contract,
-    ListOf,
-    MapOf,
     NotNull,
     OfClass,
     Owned,
 )
+from .contractplan import build_contract
+from .contracts import Anything, Constant, Contract, ListOf, MapOf
 from .effects import Json
 from .errors import MuranoError
-from .expressions import ClassScope
 from .metadata import constant_values, items_of
 from .methodcode import constant_value, is_constant
 from .sites import named_type

@@ -24,8 +24,8 @@ from .objects import CastView, MuranoObject, read_slot
 from .types import Method, MuranoType
 
 if TYPE_CHECKING:
+    from .classscope import ClassScope
     from .contracts import Contract
-    from .expressions import ClassScope
     from .run import Run
 
 
