@@ -16,6 +16,7 @@ from sqlalchemy import update
 from structlog.testing import capture_logs
 
 from vetro.cli import cli
+from vetro.cli.servers import virtual_machines
 from vetro.compute.agents import NodeTaskError
 from vetro.compute.tables import servers
 
@@ -65,9 +66,26 @@ async def test_servers_are_listed_and_shown(served: Any, vetro: Vetro) -> None:
     rows = (await vetro("server", "list", "--json")).json
     assert [(row["uuid"], row["hostname"]) for row in rows] == [(NODE, "node-1")]
     assert "node-1" in (await vetro("server", "list")).out
+    assert "virtual_machines" in (await vetro("server", "show", "node-1")).out
     assert (await vetro("server", "show", "node-1", "--json")).json["uuid"] == NODE
     missing = await vetro("server", "show", "node-9")
     assert (missing.code, "There is no server 'node-9'" in missing.err) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("node", "words"),
+    [
+        ({"accelerator": "kvm"}, "with KVM"),
+        (
+            {"accelerator": "tcg", "accelerator_reason": "no answer within 5 s"},
+            "emulated, several times slower: KVM does not work (no answer within 5 s)",
+        ),
+        ({}, "none"),
+    ],
+)
+def test_how_a_server_runs_virtual_machines_is_said(node: dict[str, str], words: str) -> None:
+    """What the node's look at KVM found, in words; a node without VMs has none."""
+    assert virtual_machines({"sysinfo": {"Vetro Node": node}}) == words
 
 
 async def test_a_drained_server_takes_vms_again_when_told(served: Any, vetro: Vetro) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -216,3 +217,14 @@ def test_free_space_alone_is_not_worth_a_message(machine: Path, tmp_path: Path) 
     info = gather(facts(tmp_path), root=machine)
     assert significant(info) == significant({**info, "Zpool Size in GiB": 1})
     assert significant(info) != significant({**info, "Hostname": "other"})
+
+
+def test_what_hypervisors_find_out_later_is_significant(tmp_path: Path, machine: Path) -> None:
+    """The answer of a look at KVM is in the next sysinfo, and worth a message."""
+    known: dict[str, str] = {}
+    node = replace(facts(tmp_path), about=lambda: known)
+    before = significant(gather(node, root=machine))
+    known.update(accelerator="tcg", accelerator_reason="there is no /dev/kvm")
+    after = significant(gather(node, root=machine))
+    assert after != before
+    assert after["Vetro Node"]["accelerator_reason"] == "there is no /dev/kvm"

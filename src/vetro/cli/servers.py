@@ -107,7 +107,22 @@ def server_list() -> None:
 def server_show(name_or_uuid: str) -> None:
     """Show one compute node, by uuid or host name."""
     with Connection() as connection:
-        emit_object(connection.get(path_of(find_server(connection, name_or_uuid))))
+        row: Row = connection.get(path_of(find_server(connection, name_or_uuid)))
+    if not wants_json():
+        row["virtual_machines"] = virtual_machines(row)
+    emit_object(row)
+
+
+def virtual_machines(row: Row) -> str:
+    """How a compute node runs virtual machines, in words."""
+    sysinfo: Row = row.get("sysinfo") or {}
+    node: Row = sysinfo.get("Vetro Node") or {}
+    accelerator = node.get("accelerator")
+    if accelerator == "kvm":
+        return "with KVM"
+    if accelerator:
+        return f"emulated, several times slower: KVM does not work ({node['accelerator_reason']})"
+    return "none"
 
 
 @server.command("drain", short_help="Empty a compute node.")

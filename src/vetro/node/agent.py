@@ -7,7 +7,7 @@ import contextlib
 import ipaddress
 import socket
 import ssl
-from collections.abc import AsyncGenerator, Coroutine, Generator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +72,7 @@ class NodeAgent:
         self.port = 0
         self._stop = asyncio.Event()
         self._lanes: list[tuple[str, Coroutine[Any, Any, None]]] = []
+        self._machine_changed: Callable[[], None] = lambda: None
 
     def stop(self) -> None:
         """End ``run`` gracefully: running tasks get some seconds to end."""
@@ -157,6 +158,7 @@ class NodeAgent:
             registered=self.registered,
             on_lost=network.forget_version if network is not None else lambda: None,
         )
+        self._machine_changed = reporter.machine_changed
         runner = TaskRunner(
             history,
             limit_seconds=settings.task_limit_seconds,
@@ -303,6 +305,7 @@ class NodeAgent:
                     prefix=settings.prefix,
                     guest_archive=settings.guest_archive,
                     vnc_host=settings.admin_ip or _admin_address(settings.listen_host),
+                    found_out=lambda: self._machine_changed(),
                 )
             )
         if len(hypervisors) == 1:
@@ -337,6 +340,7 @@ class NodeAgent:
             package_version=__version__,
             headnode=settings.headnode,
             data_dir=settings.data_dir,
+            about=hypervisor.about,
         )
 
     async def _serve(self, api: TaskApi, runner: TaskRunner, listener: socket.socket) -> None:

@@ -7,6 +7,7 @@ Host name, name servers, the user data and the guest agent, and an arrangement t
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
@@ -18,10 +19,11 @@ ARCHIVE = "/opt/vetro/vetro-guest.pyz"
 USER_DATA = "/var/lib/vetro/user-data"
 CONFIG = "/etc/murano/agent.conf"
 
-_START = "/opt/vetro/start-agent"
-_BOOT = "/opt/vetro/boot"
-_SHUTDOWN = "/opt/vetro/shutdown"
-_INIT = "/opt/vetro/init"
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+START = "/opt/vetro/start-agent"
+BOOT = "/opt/vetro/boot"
+SHUTDOWN = "/opt/vetro/shutdown"
+INIT = "/opt/vetro/init"
 
 
 class Init(Enum):
@@ -52,7 +54,7 @@ def detect_init(root: GuestRoot) -> Init:
 
 def init_command(init: Init) -> str:
     """What the container runs as process 1."""
-    return _INIT if init is Init.NONE else "/sbin/init"
+    return INIT if init is Init.NONE else "/sbin/init"
 
 
 def write_identity(
@@ -79,6 +81,20 @@ def write_identity(
     if resolvers:
         text = f"search {domain}\n" + "".join(f"nameserver {address}\n" for address in resolvers)
         root.write("/etc/resolv.conf", text.encode())
+
+
+def host_resolvers() -> list[str]:
+    """The machine's name servers that an instance can reach: not those on its loopback."""
+    for name in ("/etc/resolv.conf", "/run/systemd/resolve/resolv.conf"):
+        try:
+            text = Path(name).read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            continue
+        found: list[str] = re.findall(r"^\s*nameserver\s+([0-9.]+)\s*$", text, re.MULTILINE)
+        reachable = [address for address in found if not address.startswith("127.")]
+        if reachable:
+            return reachable
+    return []
 
 
 def address_of(nic: Mapping[str, Any] | None) -> str | None:
@@ -120,45 +136,82 @@ def write_init(root: GuestRoot, init: Init, *, with_agent: bool) -> None:
     udev, so that a container runs its first service within milliseconds.
     """
     if with_agent:
-        command = " ".join(agent_command())
-        # The pause keeps init from giving up on an agent that fails at once.
-        root.write(
-            _START,
-            f"#!/bin/sh\nexport PATH={_PATH} HOME=/root\n"
-            f"python3 {command}\nstatus=$?\n"
-            'echo "vetro guest agent ended with status $status"\nsleep 2\n'.encode(),
-            0o755,
-        )
+        root.write(START, start_script().encode(), 0o755)
     if init is Init.SYSTEMD:
         if with_agent:
-            root.write("/etc/systemd/system/vetro-guest.service", _UNIT.encode())
-            root.link(
-                "/etc/systemd/system/multi-user.target.wants/vetro-guest.service",
-                "/etc/systemd/system/vetro-guest.service",
-            )
+            write_unit(root)
     elif init is Init.SYSVINIT:
-        root.write(_BOOT, _SYSVINIT_BOOT.encode(), 0o755)
-        root.write(_SHUTDOWN, _SYSVINIT_SHUTDOWN.encode(), 0o755)
-        agent = f"vg:2345:respawn:{_START}\n" if with_agent else ""
+        root.write(BOOT, _SYSVINIT_BOOT.encode(), 0o755)
+        root.write(SHUTDOWN, shutdown_script("", _HALT).encode(), 0o755)
+        agent = f"vg:2345:respawn:{START}\n" if with_agent else ""
         root.write("/etc/inittab", (_INITTAB + agent).encode())
     elif init is Init.BUSYBOX:
-        agent = f"::respawn:{_START}\n" if with_agent else ""
+        agent = f"::respawn:{START}\n" if with_agent else ""
         services = "::sysinit:/etc/init.d/rcS\n" if root.exists("/etc/init.d/rcS") else ""
         root.write("/etc/inittab", (services + agent + "::shutdown:/bin/true\n").encode())
     else:
-        start = f"while :; do {_START}; done &\n" if with_agent else ""
-        root.write(_INIT, (_PLAIN_INIT.replace("@AGENT@", start)).encode(), 0o755)
+        start = f"while :; do {START}; done &\n" if with_agent else ""
+        body = f"trap 'exit 0' TERM INT PWR\n{start}while :; do sleep 86400 & wait $!; done\n"
+        root.write(INIT, plain_init(body).encode(), 0o755)
 
 
-_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+def start_script(before: str = "") -> str:
+    """What starts the guest agent, after the shell lines ``before``."""
+    command = " ".join(agent_command())
+    # The pause keeps init from giving up on an agent that fails at once.
+    return (
+        f"#!/bin/sh\nexport PATH={PATH} HOME=/root\n{before}"
+        f"python3 {command}\nstatus=$?\n"
+        'echo "vetro guest agent ended with status $status"\nsleep 2\n'
+    )
+
+
+def write_unit(root: GuestRoot) -> None:
+    """Let systemd run ``start_script``."""
+    root.write("/etc/systemd/system/vetro-guest.service", _UNIT.encode())
+    root.link(
+        "/etc/systemd/system/multi-user.target.wants/vetro-guest.service",
+        "/etc/systemd/system/vetro-guest.service",
+    )
+
+
+def shutdown_script(before: str, halt: str) -> str:
+    """For sysvinit: stop the services, run the lines ``before``, then ``halt`` (with -r: reboot)."""
+    return f"""\
+#!/bin/sh
+# Stops the services, then the instance (with -r: starts it again).
+export PATH={PATH}
+level=0
+[ "$1" = -r ] && level=6
+for script in /etc/rc$level.d/K*; do
+  case "$script" in
+    *sendsigs|*umount*|*hwclock*|*urandom|*halt|*reboot|*brightness|*networking) ;;
+    *) [ -x "$script" ] && "$script" stop ;;
+  esac
+done
+{before}[ "$1" = -r ] && exec /sbin/reboot -d -f
+exec {halt}
+"""
+
+
+def plain_init(body: str) -> str:
+    """Process 1 of an image that has none."""
+    return f"""\
+#!/bin/sh
+# The image has no init: this is process 1.
+export PATH={PATH} HOME=/root
+{body}"""
+
+
+_HALT = "/sbin/halt -d -f"
 
 _INITTAB = f"""\
 # Written by the compute node's agent: services of runlevel 2, then the guest agent.
 id:2:initdefault:
-si::sysinit:{_BOOT}
-l0:0:wait:{_SHUTDOWN}
+si::sysinit:{BOOT}
+l0:0:wait:{SHUTDOWN}
 l2:2345:wait:/etc/init.d/rc 2
-l6:6:wait:{_SHUTDOWN} -r
+l6:6:wait:{SHUTDOWN} -r
 pf::powerwait:/sbin/shutdown -h now
 """
 
@@ -170,41 +223,17 @@ chmod 1777 /run/lock
 : > /run/utmp
 """
 
-_SYSVINIT_SHUTDOWN = f"""\
-#!/bin/sh
-# Stops the services, then the container (with -r: starts it again).
-export PATH={_PATH}
-runlevel=0
-[ "$1" = -r ] && runlevel=6
-for script in /etc/rc$runlevel.d/K*; do
-  case "$script" in
-    *sendsigs|*umount*|*hwclock*|*urandom|*halt|*reboot|*brightness|*networking) ;;
-    *) [ -x "$script" ] && "$script" stop ;;
-  esac
-done
-[ "$1" = -r ] && exec /sbin/reboot -d -f
-exec /sbin/halt -d -f
-"""
-
 _UNIT = f"""\
 [Unit]
 Description=Vetro guest agent
 After=network.target multi-user.target
 
 [Service]
-ExecStart={_START}
+ExecStart={START}
 Restart=always
 RestartSec=1
 KillMode=mixed
 
 [Install]
 WantedBy=multi-user.target
-"""
-
-_PLAIN_INIT = f"""\
-#!/bin/sh
-# The image has no init: this is process 1.
-export PATH={_PATH} HOME=/root
-trap 'exit 0' TERM INT PWR
-@AGENT@while :; do sleep 86400 & wait $!; done
 """

@@ -11,7 +11,7 @@ import os
 import re
 import socket
 import uuid as uuids
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -46,6 +46,8 @@ class NodeFacts:
     tags: NicTags | None = None
     headnode: bool = False
     data_dir: Path = Path("/")
+    # What its hypervisors say of themselves, some of it only after a while.
+    about: Callable[[], Mapping[str, Any]] = dict[str, Any]
 
 
 def server_uuid(root: Path, kept: Path) -> str:
@@ -121,6 +123,7 @@ def gather(
             "prefix": facts.prefix,
             "features": list(facts.features),
             "version": facts.package_version,
+            **facts.about(),
         },
     }
     return info

@@ -8,29 +8,34 @@ line, and switches itself off. The interfaces are up before init starts (``qemu_
 from __future__ import annotations
 
 from vetro.node.guest_root import GuestRoot
-from vetro.node.instance_files import CONFIG, Init, agent_command, detect_init
+from vetro.node.instance_files import (
+    BOOT,
+    CONFIG,
+    INIT,
+    PATH,
+    SHUTDOWN,
+    START,
+    Init,
+    detect_init,
+    plain_init,
+    shutdown_script,
+    start_script,
+    write_unit,
+)
 
-_BOOT = "/opt/vetro/boot"
-_STOP = "/opt/vetro/shutdown"
-_AGENT = "/opt/vetro/start-agent"
 _BUTTON = "/opt/vetro/power-button"
 _QGA = "/opt/vetro/qemu-agent"
-_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def prepare_root(root: GuestRoot) -> Init:
     """Write these files into the root file system of an image that is being built."""
     init = detect_init(root)
-    root.write(_AGENT, _AGENT_SCRIPT.encode(), 0o755)
+    root.write(START, start_script(_NOTHING_TO_DO).encode(), 0o755)
     if init is Init.SYSTEMD:
-        root.write("/etc/systemd/system/vetro-guest.service", _UNIT.encode())
-        root.link(
-            "/etc/systemd/system/multi-user.target.wants/vetro-guest.service",
-            "/etc/systemd/system/vetro-guest.service",
-        )
+        write_unit(root)
         return init
-    root.write(_BOOT, _BOOT_SCRIPT.encode(), 0o755)
-    root.write(_STOP, _STOP_SCRIPT.encode(), 0o755)
+    root.write(BOOT, _BOOT_SCRIPT.encode(), 0o755)
+    root.write(SHUTDOWN, shutdown_script(_END_ALL, _HALT).encode(), 0o755)
     root.write(_BUTTON, _BUTTON_SCRIPT.encode(), 0o755)
     root.write(_QGA, _QGA_SCRIPT.encode(), 0o755)
     if init is Init.SYSVINIT:
@@ -39,27 +44,21 @@ def prepare_root(root: GuestRoot) -> Init:
         services = "::sysinit:/etc/init.d/rcS\n" if root.exists("/etc/init.d/rcS") else ""
         root.write("/etc/inittab", _BUSYBOX_TABLE.replace("@SERVICES@", services).encode())
     else:
-        root.write("/opt/vetro/init", _PLAIN_INIT.encode(), 0o755)
+        root.write(INIT, plain_init(_PLAIN_INIT).encode(), 0o755)
     return init
 
 
 # Without user data there is nothing for the agent to do: it waits for the next start.
-_AGENT_SCRIPT = f"""\
-#!/bin/sh
-export PATH={_PATH} HOME=/root
+_NOTHING_TO_DO = f"""\
 if [ ! -s /var/lib/vetro/user-data ] || [ ! -s /opt/vetro/vetro-guest.pyz ]; then
   [ -s {CONFIG} ] || exec sleep 2147483
 fi
-python3 {" ".join(agent_command())}
-status=$?
-echo "vetro guest agent ended with status $status"
-sleep 2
 """
 
 _BOOT_SCRIPT = f"""\
 #!/bin/sh
 # What a virtual machine needs of /etc/rcS.d: the root is mounted, the interfaces are up.
-export PATH={_PATH}
+export PATH={PATH}
 [ -d /proc/1 ] || mount -t proc proc /proc
 [ -d /sys/class ] || mount -t sysfs sys /sys
 mount -t tmpfs -o nosuid,nodev,mode=755 tmpfs /run
@@ -75,18 +74,8 @@ root=$(awk '$2 == "/" {{ print $1 }}' /proc/mounts | tail -n 1)
 [ ! -x /sbin/resize2fs ] || resize2fs "$root" > /run/resize.log 2>&1
 """
 
-_STOP_SCRIPT = f"""\
-#!/bin/sh
-# Stops the services and everything else, then switches the machine off (with -r: starts it again).
-export PATH={_PATH}
-level=0
-[ "$1" = -r ] && level=6
-for script in /etc/rc$level.d/K*; do
-  case "$script" in
-    *sendsigs|*umount*|*hwclock*|*urandom|*halt|*reboot|*brightness|*networking) ;;
-    *) [ -x "$script" ] && "$script" stop ;;
-  esac
-done
+# A machine has to end everything itself, and to leave its disk in order.
+_END_ALL = """\
 killall5 -15
 for round in 1 2 3 4 5; do
   sleep 0.2
@@ -94,14 +83,13 @@ done
 killall5 -9
 sync
 mount -o remount,ro /
-[ "$1" = -r ] && exec /sbin/reboot -d -f
-exec /sbin/halt -d -f -p
 """
+_HALT = "/sbin/halt -d -f -p"
 
 _BUTTON_SCRIPT = f"""\
 #!/bin/sh
 # The machine is asked to stop by its power button.
-export PATH={_PATH}
+export PATH={PATH}
 for event in /sys/class/input/event*; do
   [ "$(cat "$event/device/name" 2>/dev/null)" = "Power Button" ] || continue
   # An event is read whole or not at all.
@@ -119,7 +107,7 @@ sleep 5
 _QGA_SCRIPT = f"""\
 #!/bin/sh
 # The agent through which the node runs commands. Its port has a name only where udev gives it one.
-export PATH={_PATH} HOME=/root
+export PATH={PATH} HOME=/root
 if [ -x /usr/sbin/qemu-ga ]; then
   for port in /sys/class/virtio-ports/*; do
     [ "$(cat "$port/name" 2>/dev/null)" = org.qemu.guest_agent.0 ] || continue
@@ -132,47 +120,29 @@ exec sleep 2147483
 _SYSVINIT_TABLE = f"""\
 # Written when the image was built: services of runlevel 2, then the guest agent.
 id:2:initdefault:
-si::sysinit:{_BOOT}
-l0:0:wait:{_STOP}
+si::sysinit:{BOOT}
+l0:0:wait:{SHUTDOWN}
 l2:2345:wait:/etc/init.d/rc 2
-l6:6:wait:{_STOP} -r
+l6:6:wait:{SHUTDOWN} -r
 pb:2345:respawn:{_BUTTON}
-vg:2345:respawn:{_AGENT}
+vg:2345:respawn:{START}
 qa:2345:respawn:{_QGA}
 t0:2345:respawn:/sbin/getty -L ttyS0 115200 vt100
 """
 
 _BUSYBOX_TABLE = f"""\
-::sysinit:{_BOOT}
+::sysinit:{BOOT}
 @SERVICES@::respawn:{_BUTTON}
-::respawn:{_AGENT}
+::respawn:{START}
 ::respawn:{_QGA}
 ttyS0::respawn:/bin/getty -L ttyS0 115200 vt100
 ::shutdown:/bin/sync
 ::shutdown:/bin/mount -o remount,ro /
 """
 
-_UNIT = f"""\
-[Unit]
-Description=Vetro guest agent
-After=network.target multi-user.target
-
-[Service]
-ExecStart={_AGENT}
-Restart=always
-RestartSec=1
-KillMode=mixed
-
-[Install]
-WantedBy=multi-user.target
-"""
-
 _PLAIN_INIT = f"""\
-#!/bin/sh
-# The image has no init: this is process 1.
-export PATH={_PATH} HOME=/root
-{_BOOT}
-while :; do {_AGENT}; done &
+{BOOT}
+while :; do {START}; done &
 {_QGA} &
 {_BUTTON}
 sync

@@ -219,7 +219,7 @@ class Entry:
 LXC_FEATURES = frozenset(
     {
         "container", "isolation", "network", "exec", "reprovision", "snapshots", "files", "stats",
-        "hotplug",
+        "hotplug", "cpu-cap",
     }
 )  # fmt: skip
 
@@ -247,6 +247,8 @@ RIGS = {
                 "exec",
                 "reprovision",
                 "snapshots",
+                "stats",
+                "cpu-cap",
                 "console",
                 "live-migration",
             }

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from vetro.node.drivers.control_groups import groups_of
 from vetro.node.errors import DriverError, ImageError
 
 MISSING = "99999999-9999-4999-8999-999999999999"
@@ -186,6 +187,32 @@ async def test_commands_run_inside(rig: Any) -> None:
     with pytest.raises(DriverError) as refused:
         await rig.driver.execute(uuid, ["true"], {}, 20)
     assert refused.value.rest_code == "VmNotRunning"
+
+
+def kernel_limits(vm: Any) -> tuple[int | None, int]:
+    """What the kernel keeps: the quota in percent of a core (``None``: no limit) and the weight."""
+    groups = groups_of(vm["pid"], vm["uuid"])
+    if "cpu" in groups:
+        quota = (groups["cpu"] / "cpu.cfs_quota_us").read_text().strip()
+        weight = int((groups["cpu"] / "cpu.shares").read_text()) * 100 // 1024
+        return None if quota == "-1" else int(quota) // 1000, weight
+    quota = (groups["unified"] / "cpu.max").read_text().split()[0]
+    weight = int((groups["unified"] / "cpu.weight").read_text())
+    return None if quota == "max" else int(quota) // 1000, weight
+
+
+@pytest.mark.needs("cpu-cap", boots=True)
+async def test_processor_time_is_limited_and_changes_while_it_runs(rig: Any) -> None:
+    """The kernel keeps what the VM object says, without a restart, and after one."""
+    vm = await rig.create(cpu_cap=50, cpu_shares=200)
+    assert kernel_limits(vm) == (50, 200)
+    changed = await rig.driver.update(vm["uuid"], {"cpu_cap": 150})
+    assert (changed["pid"], kernel_limits(changed)) == (vm["pid"], (150, 200))
+    changed = await rig.driver.update(vm["uuid"], {"cpu_cap": 0, "cpu_shares": 100})
+    assert (changed["pid"], kernel_limits(changed)) == (vm["pid"], (None, 100))
+    await rig.driver.update(vm["uuid"], {"cpu_cap": 75})
+    await rig.driver.stop(vm["uuid"], force=True)
+    assert kernel_limits(await rig.driver.start(vm["uuid"])) == (75, 100)
 
 
 @pytest.mark.needs("stats", boots=True)

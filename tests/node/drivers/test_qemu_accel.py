@@ -11,6 +11,8 @@ import pytest
 from vetro.node.drivers import qemu_accel
 from vetro.node.errors import ConfigurationError
 
+KVM = qemu_accel.Accelerator("kvm")
+
 
 def emulator(fake_path: Path, script: str) -> Path:
     """A QEMU that does this; the file it writes its arguments to."""
@@ -22,28 +24,31 @@ def emulator(fake_path: Path, script: str) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("script", "works"),
+    ("script", "reason"),
     [
-        ("exit 85", True),
+        ("exit 85", None),
         # The guest's own 'wrong', QEMU's failures, and an end without a word.
-        ("exit 3", False),
-        ("echo 'Could not access KVM kernel module' >&2; exit 1", False),
-        ("exit 0", False),
-        ("kill -9 $$", False),
+        ("exit 3", "a wrong answer (3)"),
+        (
+            "echo 'Could not access KVM kernel module' >&2; exit 1",
+            "Could not access KVM kernel module",
+        ),
+        ("exit 0", "a wrong answer (0)"),
+        ("kill -9 $$", "a wrong answer (-9)"),
     ],
 )
 async def test_only_the_right_answer_counts(
-    tmp_path: Path, fake_path: Path, script: str, works: bool
+    tmp_path: Path, fake_path: Path, script: str, reason: str | None
 ) -> None:
-    """The guest's result is QEMU's exit status."""
+    """The guest's result is QEMU's exit status; what QEMU says is the reason."""
     emulator(fake_path, script)
-    assert await qemu_accel.runs("kvm", tmp_path) is works
+    assert await qemu_accel.failure("kvm", tmp_path) == reason
 
 
 async def test_an_emulator_that_hangs_is_ended(tmp_path: Path, fake_path: Path) -> None:
     """No answer in time means that it does not work, and nothing of it goes on."""
     told = emulator(fake_path, "exec sleep 1000")
-    assert await qemu_accel.runs("kvm", tmp_path, deadline=1) is False
+    assert await qemu_accel.failure("kvm", tmp_path, deadline=1) == "no answer within 1 s"
     pid = told.read_text().split()[0]
     assert not Path("/proc", pid).exists()
 
@@ -52,7 +57,8 @@ async def test_a_lost_guest_is_not_waited_for(tmp_path: Path, fake_path: Path) -
     """QEMU says 'internal error' and would wait for somebody to look at it."""
     told = emulator(fake_path, "echo 'KVM internal error. Suberror: 1' >&2; exec sleep 1000")
     async with asyncio.timeout(60):
-        assert await qemu_accel.runs("kvm", tmp_path, deadline=600) is False
+        reason = await qemu_accel.failure("kvm", tmp_path, deadline=600)
+    assert reason == "KVM internal error. Suberror: 1"
     assert not Path("/proc", told.read_text().split()[0]).exists()
 
 
@@ -62,7 +68,7 @@ async def test_without_qemu_the_packages_are_named(
     """The error says what to install."""
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ConfigurationError, match="apt-get install qemu-system-x86"):
-        await qemu_accel.runs("kvm", tmp_path)
+        await qemu_accel.failure("kvm", tmp_path)
 
 
 async def test_the_answer_is_kept_until_the_machine_starts_anew(
@@ -73,23 +79,27 @@ async def test_the_answer_is_kept_until_the_machine_starts_anew(
     device = tmp_path / "kvm"
     device.touch()
     for _ in range(2):
-        assert await qemu_accel.choose(tmp_path, device) == "kvm"
+        assert await qemu_accel.choose(tmp_path, device) == KVM
     assert len(told.read_text().splitlines()) == 1
     kept = tmp_path / "accelerator.json"
-    for text in (json.dumps({"boot": "another", "accelerator": "tcg"}), "{"):
+    other = {"boot": "another", "accelerator": "tcg", "reason": ""}
+    # The third is of an agent that kept no reason.
+    for text in (json.dumps(other), "{", kept.read_text().replace('"reason"', '"x"')):
         kept.write_text(text)
-        assert await qemu_accel.choose(tmp_path, device) == "kvm"
-    assert len(told.read_text().splitlines()) == 3
+        assert await qemu_accel.choose(tmp_path, device) == KVM
+    assert len(told.read_text().splitlines()) == 4
 
 
 async def test_a_machine_without_the_device_is_not_probed(tmp_path: Path, fake_path: Path) -> None:
-    """No /dev/kvm: emulation, without a question."""
+    """No /dev/kvm: emulation, without a question; the reason is kept with the answer."""
     told = emulator(fake_path, "exit 85")
-    assert await qemu_accel.choose(tmp_path, tmp_path / "kvm") == "tcg"
+    for _ in range(2):
+        chosen = await qemu_accel.choose(tmp_path, tmp_path / "kvm")
+        assert chosen == qemu_accel.Accelerator("tcg", f"there is no {tmp_path / 'kvm'}")
     assert not told.exists()
 
 
 @pytest.mark.root
 async def test_the_guest_works_under_emulation(tmp_path: Path) -> None:
     """The sector itself is right: QEMU's own emulation gives the answer."""
-    assert await qemu_accel.runs("tcg", tmp_path, deadline=60)
+    assert await qemu_accel.failure("tcg", tmp_path, deadline=60) is None

@@ -135,8 +135,20 @@ async def test_a_vm_from_its_creation_to_its_end(machines: Any) -> None:
     words = command_line(vm["pid"])
     assert words[words.index("-accel") + 1] == machines.hypervisor.accelerator
 
+    stats = await machines.driver.stats(uuid)
+    assert stats["cpu_stats"]["cpu_usage"]["total_usage"] > 0
+    assert stats["memory_stats"]["limit"] == 1152 << 20
+    assert 0 < stats["memory_stats"]["usage"] <= stats["memory_stats"]["max_usage"]
+    # The page went out, and its request came in.
+    assert stats["networks"]["eth0"]["tx_bytes"] > len("a page\n")
+    assert stats["networks"]["eth0"]["rx_packets"] > 0
+    [read, write] = stats["blkio_stats"]["io_service_bytes_recursive"]
+    assert (read["device"], read["op"], write["op"]) == ("disk0", "read", "write")
+    assert read["value"] > 2**20
+
     info = await machines.driver.info(uuid, ["all"])
-    assert info["status"]["pid"] == vm["pid"]
+    assert info["status"] == {"state": "running", "pid": vm["pid"]}
+    assert info["spice"] is None
     assert info["vnc"] == {
         "host": "127.0.0.1",
         "port": 5900 + info["vnc"]["display"],

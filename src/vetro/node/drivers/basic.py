@@ -17,6 +17,14 @@ class BasicHypervisor:
 
     name = "basic"
 
+    def about(self) -> dict[str, Any]:
+        """Nothing beside its features."""
+        return {}
+
+    async def resume(self, uuid: str) -> None:
+        """No VM stands still."""
+        raise not_implemented("Letting a VM go on", self.name)
+
     async def snapshot(self, vm: Vm, name: str) -> None:
         """No snapshots."""
         raise not_implemented("A snapshot of a VM", self.name)

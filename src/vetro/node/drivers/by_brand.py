@@ -60,6 +60,14 @@ class HypervisorByBrand:
             for hypervisor in self._hypervisors:
                 stack.push_async_callback(hypervisor.close)
 
+    def about(self) -> dict[str, Any]:
+        """What all of them say."""
+        return {
+            name: value
+            for hypervisor in self._hypervisors
+            for name, value in hypervisor.about().items()
+        }
+
     def describe(self, vm: Vm) -> Vm:
         """As its hypervisor will make it."""
         return self.serving(vm).describe(vm)
@@ -80,6 +88,10 @@ class HypervisorByBrand:
     async def start(self, vm: Vm) -> None:
         """Start it."""
         await self.serving(vm).start(vm)
+
+    async def resume(self, uuid: str) -> None:
+        """Let it go on."""
+        await self._of(uuid).resume(uuid)
 
     async def stop(self, uuid: str, *, force: bool, timeout: float) -> None:
         """Stop it."""

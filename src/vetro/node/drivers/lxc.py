@@ -4,10 +4,7 @@
 logs. The one LXC path is ``/run/vetro/<prefix>-<hash>``: there ``<uuid>/config`` and ``<uuid>/rootfs``,
 where the root is mounted with the owners of the project's id range. It is not in the data directory
 because LXC enters it as the containers' root, who may not pass a private directory; all of it can be
-made again from the record.
-
-LXC's monitor process lives as long as the container, outlives the agent, and is followed by a
-process descriptor: the end of a container is an event.
+made again from the record. Whether a container runs its monitor process says (``lxc_monitors``).
 """
 
 from __future__ import annotations
@@ -17,10 +14,8 @@ import contextlib
 import hashlib
 import os
 import re
-import signal
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,20 +23,12 @@ import structlog
 
 from vetro.node import instance_files
 from vetro.node.commands import run
-from vetro.node.drivers import lxc_config, lxc_interfaces
+from vetro.node.drivers import lxc_config, lxc_export, lxc_interfaces
 from vetro.node.drivers.basic import BasicHypervisor
-from vetro.node.drivers.followed import (
-    FollowedProcess,
-    first_child,
-    processes_by_pid,
-    started_at,
-)
-from vetro.node.drivers.lxc_inside import (
-    control_groups,
-    find_user,
-    processes_in,
-    remove_control_groups,
-)
+from vetro.node.drivers.control_groups import groups_of, remove_groups
+from vetro.node.drivers.followed import first_child, started_at
+from vetro.node.drivers.lxc_inside import find_user, processes_in
+from vetro.node.drivers.lxc_monitors import Monitors
 from vetro.node.drivers.protocol import (
     Changed,
     DiskUse,
@@ -52,10 +39,9 @@ from vetro.node.drivers.protocol import (
 )
 from vetro.node.drivers.stats import group_stats
 from vetro.node.errors import CommandFailed, DriverError, NodeError
-from vetro.node.files import remove_tree, write_bytes
+from vetro.node.files import write_bytes
 from vetro.node.guest_root import GuestRoot
 from vetro.node.idmapped import IdMapping
-from vetro.node.image_archive import give_away, pack, prepare_layer
 from vetro.node.image_store import ImageStore
 from vetro.node.machines import CONTAINER_BRANDS, MachineStore, Vm, timestamp
 from vetro.node.mounts import mount_points, unmount
@@ -89,6 +75,8 @@ class LxcHypervisor(BasicHypervisor):
         pool: Pool | None = None,
     ) -> None:
         self._host = host
+        if "cpu" in host.limits:
+            self.features = (*self.features, "cpu-cap")
         self._store = store
         self._images = images
         self._pool: Pool = pool or DirectoryPool(DirectoryTrees(store.directory))
@@ -97,14 +85,13 @@ class LxcHypervisor(BasicHypervisor):
         label = hashlib.sha256(str(store.directory).encode()).hexdigest()[:8]
         self._runtime = _RUN / f"{host.prefix}-{label}"
         self._path = str(self._runtime)
-        self._monitors: dict[str, FollowedProcess] = {}
+        self._monitors = Monitors(store, self._runtime)
         self._stopping: set[str] = set()
         self._starting: set[str] = set()
-        self._ended: Changed = lambda _uuid: None
 
     async def open(self, vms: Sequence[Vm], ended: Changed) -> None:
         """Restore mounts, drop those of nobody, follow the containers that run."""
-        self._ended = ended
+        self._monitors.ended = ended
         self._runtime.mkdir(mode=0o711, parents=True, exist_ok=True)
         _RUN.chmod(0o755)
         mounted = mount_points()
@@ -112,7 +99,7 @@ class LxcHypervisor(BasicHypervisor):
         for entry in self._runtime.iterdir():
             if entry.name not in known:
                 # Half made, or of a data directory that was removed while its containers ran.
-                await self._end_processes(entry.name)
+                await self._monitors.end(entry.name)
                 await self._drop_interfaces(entry.name)
                 self._drop_runtime(entry.name)
         for vm in vms:
@@ -122,13 +109,11 @@ class LxcHypervisor(BasicHypervisor):
             except NodeError as error:
                 # One broken VM must not keep the node from serving the others; its start says why.
                 log.error("A VM has no root file system", uuid=vm["uuid"], error=str(error))
-            self._follow(vm["uuid"])
+            self._monitors.follow(vm["uuid"])
 
     async def close(self) -> None:
         """Stop following; containers go on."""
-        for monitor in self._monitors.values():
-            monitor.close()
-        self._monitors.clear()
+        self._monitors.close()
         for mapping in self._mappings.values():
             mapping.close()
         self._mappings.clear()
@@ -182,37 +167,6 @@ class LxcHypervisor(BasicHypervisor):
             with contextlib.suppress(FileNotFoundError):
                 directory.rmdir()
 
-    def _is_monitor(self, uuid: str, argv: list[str]) -> bool:
-        """LXC renames its monitor; before that it is the ``lxc-start`` we gave these arguments."""
-        words = " ".join(argv).split()
-        return self._path in words and uuid in words and "lxc" in words[0]
-
-    def _pid_file(self, uuid: str) -> Path:
-        return self._store.path(uuid) / "monitor.pid"
-
-    def _follow(self, uuid: str) -> FollowedProcess | None:
-        known = self._monitors.get(uuid)
-        if known is not None and known.running:
-            return known
-        try:
-            pid = int(self._pid_file(uuid).read_text())
-        except (FileNotFoundError, ValueError):
-            return None
-        return self._follow_pid(uuid, pid)
-
-    def _follow_pid(self, uuid: str, pid: int) -> FollowedProcess | None:
-        monitor = FollowedProcess.attach(
-            pid, partial(self._is_monitor, uuid), partial(self._on_end, uuid)
-        )
-        if monitor is not None:
-            self._monitors[uuid] = monitor
-        return monitor
-
-    def _on_end(self, uuid: str) -> None:
-        self._monitors.pop(uuid, None)
-        self._pid_file(uuid).unlink(missing_ok=True)
-        self._ended(uuid)
-
     # Making
 
     async def _mount(self, vm: Vm) -> None:
@@ -250,7 +204,7 @@ class LxcHypervisor(BasicHypervisor):
     def _furnish(self, vm: Vm) -> None:
         root = self._guest_root(vm)
         init = instance_files.detect_init(root)
-        instance_files.write_identity(root, vm, host_resolvers())
+        instance_files.write_identity(root, vm, instance_files.host_resolvers())
         with_agent = instance_files.write_guest_agent(root, vm, self._guest_archive)
         instance_files.write_init(root, init, with_agent=with_agent)
 
@@ -286,7 +240,9 @@ class LxcHypervisor(BasicHypervisor):
                 vm.get(name) != before.get(name)
                 for name in ("hostname", "dns_domain", "resolvers", "nics")
             ):
-                instance_files.write_identity(self._guest_root(vm), vm, host_resolvers())
+                instance_files.write_identity(
+                    self._guest_root(vm), vm, instance_files.host_resolvers()
+                )
             self._write_config(vm)
 
         state = await self.state(uuid)
@@ -304,10 +260,10 @@ class LxcHypervisor(BasicHypervisor):
         # Raising memory: swap's limit first, it may not be below memory's; lowering: the reverse.
         for _version, name, value in settings:
             try:
-                await self._lxc("lxc-cgroup", uuid, name, value)
+                await self._lxc("lxc-cgroup", uuid, "--", name, value)
             except CommandFailed:
-                await self._lxc("lxc-cgroup", uuid, *self._reordered(settings, name, value))
-                await self._lxc("lxc-cgroup", uuid, name, value)
+                await self._lxc("lxc-cgroup", uuid, "--", *self._reordered(settings, name, value))
+                await self._lxc("lxc-cgroup", uuid, "--", name, value)
         return False
 
     # Snapshots
@@ -315,7 +271,7 @@ class LxcHypervisor(BasicHypervisor):
     async def snapshot(self, vm: Vm, name: str) -> None:
         """Keep the root. Where the pool copies, the container stands still meanwhile."""
         uuid = vm["uuid"]
-        freeze = not self._pool.trees.atomic_clones and self._follow(uuid) is not None
+        freeze = not self._pool.trees.atomic_clones and self._monitors.follow(uuid) is not None
         if freeze:
             await self._lxc("lxc-freeze", uuid)
         try:
@@ -359,7 +315,7 @@ class LxcHypervisor(BasicHypervisor):
             await self._mount(vm)
         # Always anew: the record is what counts, also after an update that was interrupted.
         self._write_config(vm)
-        pid_file = self._pid_file(uuid)
+        pid_file = self._monitors.pid_file(uuid)
         log_file = self._store.path(uuid) / "lxc.log"
         log_file.unlink(missing_ok=True)
         await self._drop_interfaces(uuid)
@@ -367,16 +323,16 @@ class LxcHypervisor(BasicHypervisor):
         try:
             await self._lxc("lxc-start", uuid, "-d", "-p", str(pid_file), timeout=120)
         except CommandFailed as error:
-            await self._end_processes(uuid)
+            await self._monitors.end(uuid)
             raise DriverError(
                 f"VM {uuid} did not start: {_errors_of(log_file) or error.output.strip()}"
             ) from error
         except asyncio.CancelledError:
-            await self._end_processes(uuid)
+            await self._monitors.end(uuid)
             raise
         finally:
             self._starting.discard(uuid)
-        if self._follow(uuid) is None:
+        if self._monitors.follow(uuid) is None:
             # It came up and ended at once: an init that cannot run.
             raise DriverError(
                 f"VM {uuid} ended right after its start: {_errors_of(log_file) or 'see console.log'}"
@@ -390,7 +346,7 @@ class LxcHypervisor(BasicHypervisor):
 
     async def stop(self, uuid: str, *, force: bool, timeout: float) -> None:
         """Ask init to stop, and end the container after ``timeout`` seconds."""
-        monitor = self._follow(uuid)
+        monitor = self._monitors.follow(uuid)
         if monitor is None:
             return
         self._stopping.add(uuid)
@@ -402,48 +358,9 @@ class LxcHypervisor(BasicHypervisor):
                 )  # fmt: skip
                 if await monitor.wait(2):
                     return
-            await self._end_processes(uuid)
+            await self._monitors.end(uuid)
         finally:
             self._stopping.discard(uuid)
-
-    async def _end_processes(self, uuid: str) -> None:
-        """End the container by force, whatever state LXC is in."""
-        monitor = self._follow(uuid)
-        if monitor is not None:
-            await run("lxc-stop", "-P", self._path, "-n", uuid, "-k", check=False, timeout=30)
-            if await monitor.wait(5):
-                return
-        # Or without a known monitor: lxc-start of an agent that was killed. It forks while we look.
-        for _ in range(10):
-            strays = [
-                pid
-                for pid, argv in await asyncio.to_thread(processes_by_pid)
-                if argv and self._is_monitor(uuid, argv)
-            ]
-            if not strays:
-                return
-            for pid in strays:
-                await self._end_stray(uuid, pid)
-        raise DriverError(f"VM {uuid}: its processes do not end")
-
-    async def _end_stray(self, uuid: str, pid: int) -> None:
-        monitor = FollowedProcess.attach(pid, partial(self._is_monitor, uuid), lambda: None)
-        if monitor is None:
-            return
-        # LXC arranged that the container dies with its monitor; make it certain, and wait for it.
-        child = first_child(pid)
-        init = (
-            FollowedProcess.attach(child, lambda _argv: True, lambda: None)
-            if child is not None
-            else None
-        )
-        for process in (monitor, init):
-            if process is not None:
-                process.signal(signal.SIGKILL)
-        for process in (monitor, init):
-            if process is not None and not await process.wait(10):
-                process.close()
-                raise DriverError(f"VM {uuid}: process {process.pid} does not end")
 
     async def kill(self, uuid: str, signal: int) -> None:
         """Signal the container's init."""
@@ -461,7 +378,7 @@ class LxcHypervisor(BasicHypervisor):
         """What the monitor process says."""
         if uuid in self._starting:
             return RunState("ready")
-        monitor = self._follow(uuid)
+        monitor = self._monitors.follow(uuid)
         if monitor is None:
             return RunState("installed")
         init = first_child(monitor.pid)
@@ -474,13 +391,12 @@ class LxcHypervisor(BasicHypervisor):
 
     async def remove(self, uuid: str) -> None:
         """Stop by force; remove mount, interfaces, control groups, locks and layers."""
-        await self._end_processes(uuid)
-        monitor = self._monitors.pop(uuid, None)
-        if monitor is not None:
-            monitor.close()
+        await self._monitors.end(uuid)
+        self._monitors.forget(uuid)
         await self._drop_interfaces(uuid)
         self._drop_runtime(uuid)
-        remove_control_groups(uuid)
+        # What a monitor that was killed could not remove.
+        remove_groups(f"lxc.*.{uuid}*")
         Path(f"/run/lxc/lock{self._path}", f".{uuid}").unlink(missing_ok=True)
         await self._pool.destroy_root(self._store.path(uuid))
 
@@ -520,7 +436,7 @@ class LxcHypervisor(BasicHypervisor):
         """``lxc-attach`` as the wanted user, in the wanted directory."""
         vm = self._store.get(uuid) or {"uuid": uuid}
         uid, gid, home = find_user(await self.files(vm), request.user)
-        environment = {"PATH": _PATH, "HOME": home, **request.environment}
+        environment = {"PATH": instance_files.PATH, "HOME": home, **request.environment}
         variables = [f"--set-var={name}={value}" for name, value in environment.items()]
         # "$0" is the directory: a word of the caller's is never read as shell text.
         enter = ["/bin/sh", "-c", 'cd "$0" && exec "$@"', request.directory or "/"]
@@ -539,7 +455,7 @@ class LxcHypervisor(BasicHypervisor):
         if state.pid is None:
             raise DriverError(f"VM {uuid} has no process", code="ESRCH", rest_code="VmNotRunning")
         return group_stats(
-            control_groups(state.pid, uuid),
+            groups_of(state.pid, uuid),
             {
                 lxc_config.guest_name(nic): host_interface_name(self._host.prefix, nic["mac"])
                 for nic in vm.get("nics", [])
@@ -570,45 +486,17 @@ class LxcHypervisor(BasicHypervisor):
         origin = str(vm["image_uuid"])
         depth = len(self._images.layers(origin)) if self._pool.layered else 0
         if not incremental or not self._pool.layered or depth >= max_origin_depth:
-            await pack(
-                root.path, target,
-                compression=compression, id_base=root.shift, id_count=self._host.id_count,
-            )  # fmt: skip
-            return {"type": "lxc-rootfs", "os": "linux"}
-        layer = self._store.path(vm["uuid"]) / "layer"
-        await asyncio.to_thread(remove_tree, layer)
-        try:
-            upper = self._store.path(vm["uuid"]) / "upper"
-            await asyncio.to_thread(prepare_layer, upper, layer)
-            await asyncio.to_thread(give_away, layer, root.shift)
-            await pack(
-                layer, target,
-                compression=compression, id_base=root.shift, id_count=self._host.id_count,
-            )  # fmt: skip
-        finally:
-            await asyncio.to_thread(remove_tree, layer)
-        return {"type": "lxc-rootfs", "os": "linux", "origin": origin}
+            return await lxc_export.write_image(
+                root, target, compression=compression, id_count=self._host.id_count
+            )
+        return await lxc_export.write_layer(
+            self._store.path(vm["uuid"]), root, origin, target,
+            compression=compression, id_count=self._host.id_count,
+        )  # fmt: skip
 
     async def usage(self, uuid: str) -> DiskUse:
         """Bytes of the container and its snapshots, without the image's."""
         return DiskUse(await self._pool.used(self._store.path(uuid)))
-
-
-_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-
-
-def host_resolvers() -> list[str]:
-    """The machine's name servers that a container can reach: not those on its loopback."""
-    for name in ("/etc/resolv.conf", "/run/systemd/resolve/resolv.conf"):
-        try:
-            text = Path(name).read_text(encoding="utf-8", errors="replace")
-        except FileNotFoundError:
-            continue
-        found: list[str] = re.findall(r"^\s*nameserver\s+([0-9.]+)\s*$", text, re.MULTILINE)
-        reachable = [address for address in found if not address.startswith("127.")]
-        if reachable:
-            return reachable
-    return []
 
 
 def _errors_of(log_file: Path) -> str:

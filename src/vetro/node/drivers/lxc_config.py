@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from vetro.node.drivers.control_groups import cpu_settings
 from vetro.node.drivers.id_ranges import IdRanges
 from vetro.node.errors import DriverError
 from vetro.node.instance_files import Init, address_of, init_command
@@ -149,15 +150,7 @@ def limit_settings(vm: Mapping[str, Any], host: ContainerHost) -> list[tuple[str
                 settings.append((version, "memory.memsw.limit_in_bytes", str(memory + swap)))
     version = host.limits.get("cpu")
     if version:
-        cap = vm.get("cpu_cap")
-        quota = int(float(cap) * 1000) if cap else 0
-        shares = int(vm.get("cpu_shares") or 100)
-        if version == "v2":
-            settings.append((version, "cpu.max", f"{quota or 'max'} 100000"))
-            settings.append((version, "cpu.weight", str(max(1, min(10000, shares)))))
-        else:
-            settings.append((version, "cpu.cfs_quota_us", str(quota or -1)))
-            settings.append((version, "cpu.shares", str(max(2, shares * 1024 // 100))))
+        settings += [(version, name, value) for name, value in cpu_settings(vm, version)]
     if host.limits.get("io") == "v2" and vm.get("zfs_io_priority"):
         weight = max(1, min(10000, int(vm["zfs_io_priority"])))
         settings.append(("v2", "io.weight", f"default {weight}"))

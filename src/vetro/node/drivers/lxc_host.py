@@ -8,6 +8,7 @@ from pathlib import Path
 
 import structlog
 
+from vetro.node.drivers.control_groups import UNIFIED, hierarchies
 from vetro.node.drivers.id_ranges import COUNT, IdRanges, images_range, project_ranges
 from vetro.node.drivers.lxc_config import SECCOMP_PROFILE, ContainerHost
 from vetro.node.errors import ConfigurationError
@@ -71,28 +72,18 @@ def inspect(prefix: str, data_dir: Path, *, allow_privileged: bool = False) -> C
 
 def cgroup_limits(mountinfo: str) -> tuple[dict[str, str], bool]:
     """Which controllers work here (``v1``/``v2``), and whether swap can be limited."""
-    limits: dict[str, str] = {}
-    swap = False
-    for line in mountinfo.splitlines():
-        left, _, right = line.partition(" - ")
-        fields, kind = left.split(" "), right.split(" ")
-        if len(fields) < 5 or len(kind) < 3:
-            continue
-        point = Path(fields[4])
-        if kind[0] == "cgroup":
-            for option in kind[2].split(","):
-                if option in _CONTROLLERS:
-                    limits[option] = "v1"
-                    if option == "memory":
-                        swap = (point / "memory.memsw.limit_in_bytes").exists()
-        elif kind[0] == "cgroup2":
-            controllers = point / "cgroup.controllers"
-            present = controllers.read_text().split() if controllers.exists() else []
-            for name in present:
-                if name in (*_CONTROLLERS, *_OPTIONAL_CONTROLLERS) and name not in limits:
-                    limits[name] = "v2"
-                    if name == "memory":
-                        swap = any(point.glob("*/memory.swap.max"))
+    mounts = hierarchies(mountinfo)
+    limits = {name: "v1" for name in _CONTROLLERS if name in mounts}
+    swap = "memory" in limits and (mounts["memory"] / "memory.memsw.limit_in_bytes").exists()
+    if UNIFIED in mounts:
+        point = mounts[UNIFIED]
+        controllers = point / "cgroup.controllers"
+        present = controllers.read_text().split() if controllers.exists() else []
+        for name in (*_CONTROLLERS, *_OPTIONAL_CONTROLLERS):
+            if name in present and name not in limits:
+                limits[name] = "v2"
+                if name == "memory":
+                    swap = any(point.glob("*/memory.swap.max"))
     return limits, swap
 
 

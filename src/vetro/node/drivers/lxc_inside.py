@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from pathlib import Path
 from typing import Any
@@ -37,48 +36,6 @@ def processes_in(init: int) -> dict[str, Any]:
             "rss_bytes": int(fields.get("VmRSS", "0").split()[0]) * 1024,
         }
     return found
-
-
-def control_groups(init: int, uuid: str) -> dict[str, Path]:
-    """The container's control groups: controller → directory, ``unified`` for version 2.
-
-    A guest's init may have moved itself deeper: the group that carries the limits is the one LXC made,
-    which is named after the container.
-    """
-    mounts: dict[str, Path] = {}
-    for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines():
-        left, _, right = line.partition(" - ")
-        kind, _source, options = [*right.split(" "), "", ""][:3]
-        point = Path(left.split(" ")[4])
-        if kind == "cgroup2":
-            mounts["unified"] = point
-        elif kind == "cgroup":
-            for option in options.split(","):
-                mounts[option] = point
-    found: dict[str, Path] = {}
-    try:
-        text = Path(f"/proc/{init}/cgroup").read_text(encoding="utf-8")
-    except (FileNotFoundError, ProcessLookupError):
-        return {}
-    for line in text.splitlines():
-        _number, controllers, path = line.split(":", 2)
-        parts = path.strip("/").split("/")
-        depth = next((i + 1 for i, part in enumerate(parts) if uuid in part), len(parts))
-        for controller in controllers.split(",") if controllers else ["unified"]:
-            if controller in mounts:
-                found[controller] = mounts[controller].joinpath(*parts[:depth])
-    return found
-
-
-def remove_control_groups(uuid: str) -> None:
-    """What a monitor that was killed could not remove."""
-    top = Path("/sys/fs/cgroup")
-    for group in (*top.glob(f"lxc.*.{uuid}*"), *top.glob(f"*/lxc.*.{uuid}*")):
-        for inner in sorted(group.rglob("*/"), reverse=True):
-            with contextlib.suppress(OSError):
-                inner.rmdir()
-        with contextlib.suppress(OSError):
-            group.rmdir()
 
 
 def find_user(root: GuestRoot, wanted: str) -> tuple[int, int, str]:

@@ -179,6 +179,8 @@ class ManagedDriver:
             shown["pid"] = now.pid
         if now.boot_timestamp is not None:
             shown["boot_timestamp"] = now.boot_timestamp
+        if now.frozen is not None:
+            shown.update(frozen=True, frozen_reason=now.frozen)
         return shown
 
     async def create(self, payload: Mapping[str, Any], progress: Progress) -> Vm:
@@ -232,11 +234,15 @@ class ManagedDriver:
         self._store.forget(uuid)
 
     async def start(self, uuid: str) -> Vm:
-        """Start a stopped VM. Errors: ``VmAlreadyRunning``."""
+        """Start a stopped VM; let one that stands still go on. Errors: ``VmAlreadyRunning``."""
         vm = self._usable(uuid)
-        if (await self._hypervisor.state(uuid)).zone_state != "installed":
+        now = await self._hypervisor.state(uuid)
+        if now.frozen is not None:
+            await self._hypervisor.resume(uuid)
+        elif now.zone_state != "installed":
             raise already_running(uuid)
-        await self._hypervisor.start(vm)
+        else:
+            await self._hypervisor.start(vm)
         self._changed(uuid)
         return await self._present(vm)
 
@@ -403,6 +409,8 @@ class ManagedDriver:
         state = await self._hypervisor.state(uuid)
         if {"all", "status"} & set(types):
             known["status"] = {"state": state.zone_state, "pid": state.pid}
+            if state.frozen is not None:
+                known["status"].update(frozen=True, frozen_reason=state.frozen)
         known.update(await self._hypervisor.info(vm, types))
         unsupported = sorted(set(types) - {"all", *known})
         if unsupported and not known:

@@ -6,7 +6,7 @@ for every optional part, and says in ``features`` what it has:
 ``container``, ``isolation``, ``network``, ``exec``, ``reprovision``, ``snapshots``, ``files`` (its files
 can be read and written from the host: copy, image creation, migration of a stopped VM),
 ``stats``, ``hotplug`` (interfaces of a running VM), ``console`` (VNC, serial console, screenshots),
-``live-migration``.
+``live-migration``, ``cpu-cap`` (``cpu_cap`` and ``cpu_shares`` are enforced, and change while it runs).
 """
 
 from __future__ import annotations
@@ -28,12 +28,14 @@ class RunState:
     """A VM's state as its hypervisor has it.
 
     ``zone_state``: installed (stopped), ready (starting), running, shutting_down. ``pid`` is the
-    guest's first process on the host, ``boot_timestamp`` ISO time.
+    guest's first process on the host, ``boot_timestamp`` ISO time. ``frozen``: why a VM that runs stands
+    still (``disk-full``, ``io-error``, ``paused``, ``watchdog``).
     """
 
     zone_state: str
     pid: int | None = None
     boot_timestamp: str | None = None
+    frozen: str | None = None
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,7 @@ class Driver(Protocol):
         ...
 
     async def start(self, uuid: str) -> Vm:
-        """Start a stopped VM."""
+        """Start a stopped VM; let one that stands still go on."""
         ...
 
     async def stop(self, uuid: str, *, force: bool = False, timeout: float = 60) -> Vm:
@@ -252,6 +254,10 @@ class Hypervisor(Protocol):
         """Stop following."""
         ...
 
+    def about(self) -> dict[str, Any]:
+        """What sysinfo says of it beside its features; may become known after ``open`` only."""
+        ...
+
     def describe(self, vm: Vm) -> Vm:
         """``vm`` as this hypervisor will make it (addresses it decides itself, for example)."""
         ...
@@ -266,6 +272,10 @@ class Hypervisor(Protocol):
 
     async def start(self, vm: Vm) -> None:
         """Start; returns when the VM runs."""
+        ...
+
+    async def resume(self, uuid: str) -> None:
+        """Let a VM that stands still (``RunState.frozen``) go on."""
         ...
 
     async def stop(self, uuid: str, *, force: bool, timeout: float) -> None:

@@ -4,19 +4,16 @@ A VM is a transient domain: libvirt knows it while it runs, the record is what i
 it runs is asked of the QEMU process itself, followed by a process descriptor, so that a state needs no
 daemon and the end of a VM is an event. ``<data_dir>/vms/<uuid>/`` holds ``disks``, ``seed.iso``,
 ``console.log`` and ``run`` (sockets); ``<data_dir>/qemu`` is the daemon's.
-
-The daemon comes up in the background when the agent starts: whether KVM works and what QEMU can is
-found out meanwhile, and the first VM waits for that.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import os
 import secrets
-import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,10 +21,10 @@ from typing import Any
 import structlog
 
 from vetro.node import vm_images
-from vetro.node.drivers import qemu_accel, qemu_disks, qemu_domain, qemu_seed
+from vetro.node.drivers import qemu_disks, qemu_domain, qemu_plan, qemu_seed
 from vetro.node.drivers.basic import BasicHypervisor
 from vetro.node.drivers.followed import FollowedProcess, started_at
-from vetro.node.drivers.lxc import host_resolvers
+from vetro.node.drivers.lxc_config import guest_name
 from vetro.node.drivers.protocol import (
     Changed,
     DiskUse,
@@ -36,15 +33,19 @@ from vetro.node.drivers.protocol import (
     HostCommand,
     RunState,
 )
-from vetro.node.drivers.qemu_daemon import QEMU_UID, LibvirtDaemon, check_installed
+from vetro.node.drivers.qemu_daemon import QEMU_UID, check_installed
+from vetro.node.drivers.qemu_frozen import FrozenVms
 from vetro.node.drivers.qemu_inside import Inside
 from vetro.node.drivers.qemu_libvirt import Libvirt
+from vetro.node.drivers.qemu_limits import CpuGroups
+from vetro.node.drivers.qemu_link import LibvirtLink
 from vetro.node.drivers.qemu_moves import Moves
 from vetro.node.drivers.qemu_processes import VmProcesses
-from vetro.node.errors import DriverError, NodeError, not_implemented
+from vetro.node.drivers.stats import machine_stats
+from vetro.node.errors import DriverError, NodeError, not_implemented, not_running
 from vetro.node.files import remove_tree
 from vetro.node.image_store import ImageStore
-from vetro.node.instance_files import address_of
+from vetro.node.instance_files import address_of, host_resolvers
 from vetro.node.machines import HVM_BRANDS, MachineStore, Vm, timestamp
 from vetro.node.network.announce import announce
 from vetro.node.network.names import bridge_name, host_interface_name
@@ -62,12 +63,14 @@ class QemuHypervisor(BasicHypervisor):
     """Virtual machines of one agent.
 
     ``vnc_host``: the address screens are served at. ``prefix``: of interface names, as for containers.
+    ``found_out()`` is called when ``about`` has something new to say.
     """
 
     name = "qemu"
     brands: Sequence[str] = HVM_BRANDS
     features: Sequence[str] = (
-        "isolation", "network", "exec", "reprovision", "snapshots", "console", "live-migration",
+        "isolation", "network", "exec", "reprovision", "snapshots", "stats", "console",
+        "live-migration",
     )  # fmt: skip
 
     def __init__(
@@ -79,17 +82,23 @@ class QemuHypervisor(BasicHypervisor):
         prefix: str,
         guest_archive: Path | None = None,
         vnc_host: str = "127.0.0.1",
+        found_out: Callable[[], None] = lambda: None,
     ) -> None:
         self._store = store
         self._images = images
         self._prefix = prefix
         self._guest_archive = guest_archive
         self._vnc_host = vnc_host
-        self.daemon = LibvirtDaemon(directory, {"vms": store.directory, "images": images.directory})
-        self.libvirt = Libvirt()
-        self.accelerator = "tcg"
-        self._ready: asyncio.Task[None] | None = None
-        self._bringing_up = asyncio.Lock()
+        self._link = LibvirtLink(directory, {"vms": store.directory, "images": images.directory})
+        self.daemon = self._link.daemon
+        label = hashlib.sha256(str(store.directory).encode()).hexdigest()[:8]
+        self._cpu = CpuGroups.find(f"{prefix}-{label}")
+        if self._cpu is not None:
+            self.features = (*self.features, "cpu-cap")
+        self._frozen = FrozenVms()
+        self._link.connected = self._frozen.attach
+        self._link.found = found_out
+        self._ended: Changed = lambda _uuid: None
         self._starting: set[str] = set()
         self._stopping: set[str] = set()
         self._processes = VmProcesses(self.daemon)
@@ -101,47 +110,51 @@ class QemuHypervisor(BasicHypervisor):
     async def open(self, vms: Sequence[Vm], ended: Changed) -> None:
         """Check what is installed, follow the VMs that run, bring the daemon up meanwhile."""
         check_installed()
-        self._processes.ended = ended
+        self._ended = ended
+        self._processes.ended = self._on_end
+        self._frozen.changed = ended
+        for vm in vms:
+            process = self._processes.follow(vm["uuid"])
+            if process is not None and self._cpu is not None:
+                self._cpu.limit(vm, process.pid)
         known = {vm["uuid"] for vm in vms}
-        for uuid in known:
-            self._processes.follow(uuid)
         await self._processes.end_orphans(known)
-        self._ready = asyncio.create_task(self._bring_up(), name="libvirt")
+        if self._cpu is not None:
+            self._cpu.sweep(known)
+        self._link.open()
 
-    async def _bring_up(self) -> None:
-        try:
-            self.daemon.directory.mkdir(mode=0o711, parents=True, exist_ok=True)
-            self.accelerator = await qemu_accel.choose(self.daemon.directory)
-            await self.daemon.start(self.accelerator)
-            await self.libvirt.open(self.daemon.address)
-        except NodeError as error:
-            log.error("Virtual machines cannot be started", error=str(error))
-            return
-        log.info("Virtual machines can be started", accelerator=self.accelerator)
+    def _on_end(self, uuid: str) -> None:
+        self._frozen.forget(uuid)
+        self._ended(uuid)
+
+    @property
+    def accelerator(self) -> str:
+        """``kvm`` or ``tcg``, which is also what it is as long as nobody knows."""
+        known = self._link.accelerator
+        return known.name if known is not None else "tcg"
+
+    def about(self) -> dict[str, Any]:
+        """``accelerator`` (``kvm``, ``tcg``; why not KVM), as soon as it is known."""
+        known = self._link.accelerator
+        if known is None:
+            return {}
+        reason = {"accelerator_reason": known.reason} if known.reason else {}
+        return {"accelerator": known.name, **reason}
 
     async def connection(self) -> Libvirt:
         """libvirt, as soon as it can be used; a daemon that died is started again."""
-        if self._ready is not None:
-            await asyncio.shield(self._ready)
-        async with self._bringing_up:
-            if not (self.daemon.running and await self.libvirt.alive()):
-                log.warning("libvirtd is gone; starting it again")
-                await self.libvirt.close()
-                await self.daemon.start(self.accelerator)
-                await self.libvirt.open(self.daemon.address)
-        return self.libvirt
+        return await self._link.connection()
 
     async def close(self) -> None:
         """Stop following and stop the daemon; VMs go on."""
-        if self._ready is not None:
-            with contextlib.suppress(NodeError):
-                await self._ready
-            self._ready = None
+        with contextlib.suppress(NodeError):
+            await self._link.settled()
         await self._moves.close()
         self._processes.close()
-        await self.libvirt.close()
-        await self.daemon.stop()
-        self.libvirt.shut()
+        await self._link.close()
+        await self._frozen.close()
+        if self._cpu is not None:
+            self._cpu.sweep([vm["uuid"] for vm in self._store])
 
     async def _forgotten(self, uuid: str) -> None:
         """Wait until libvirt has noticed an end: until then the name is taken."""
@@ -175,16 +188,7 @@ class QemuHypervisor(BasicHypervisor):
         await self._bring_disks(vm)
 
     async def _bring_disks(self, vm: Vm) -> None:
-        images: dict[str, tuple[Path, int]] = {}
-        for disk in vm["disks"]:
-            uuid = disk.get("image_uuid")
-            if uuid and uuid not in images:
-                await self._images.ensure(uuid)
-                image = vm_images.load(self._images.directory / uuid, uuid)
-                images[uuid] = (image.disk, image.virtual_size)
-        # Whoever gave no size of a disk gave that of the whole VM, in GiB.
-        default = int(vm.get("quota") or 0) * 1024 or qemu_disks.DEFAULT_SIZE
-        await qemu_disks.bring_to(self._store.path(vm["uuid"]), vm["disks"], images, default)
+        await qemu_plan.bring_disks(vm, self._store.path(vm["uuid"]), self._images)
 
     async def remake_root(self, vm: Vm) -> None:
         """A fresh first disk from the image; the others stay. Its snapshots go with it."""
@@ -204,20 +208,26 @@ class QemuHypervisor(BasicHypervisor):
         """Everything is read at the next start; whether a running VM needs one."""
         before = self._store.get(vm["uuid"]) or {}
         qemu_disks.check_growth(before.get("disks", []), vm["disks"])
-        if self._processes.follow(vm["uuid"]) is None:
+        process = self._processes.follow(vm["uuid"])
+        if process is None:
             await self._bring_disks(vm)
             return False
+        if self._cpu is not None:
+            self._cpu.limit(vm, process.pid)
         return any(vm.get(name) != before.get(name) for name in _NEEDS_RESTART)
 
     async def remove(self, uuid: str) -> None:
         """End it by force and remove its disks and what libvirt kept of it."""
-        if self._ready is not None:
-            await asyncio.shield(self._ready)
-        if await self.libvirt.alive():
-            await self.libvirt.destroy(uuid)
+        await self._link.settled()
+        libvirt = self._link.libvirt
+        if await libvirt.alive():
+            await libvirt.destroy(uuid)
         await self._processes.end(uuid)
-        if await self.libvirt.alive():
+        if await libvirt.alive():
             await self._forgotten(uuid)
+        if self._cpu is not None:
+            await self._cpu.remove(uuid)
+        self._frozen.forget(uuid)
         self._processes.forget(uuid)
         directory = self._store.path(uuid)
         await asyncio.to_thread(qemu_disks.remove, directory)
@@ -227,45 +237,6 @@ class QemuHypervisor(BasicHypervisor):
         self.daemon.pid_file(uuid).unlink(missing_ok=True)
 
     # Running
-
-    async def domain_xml(self, vm: Vm) -> str:
-        """The domain of a VM whose disks are made."""
-        directory = self._store.path(vm["uuid"])
-        first = next(disk["image_uuid"] for disk in vm["disks"] if disk.get("image_uuid"))
-        image = vm_images.load(self._images.directory / first, first)
-        seen = self.daemon.seen
-        disks: list[qemu_domain.DomainDisk] = []
-        for disk in vm["disks"]:
-            backing = None
-            if disk.get("image_uuid"):
-                source = vm_images.load(
-                    self._images.directory / disk["image_uuid"], disk["image_uuid"]
-                )
-                backing = seen(source.disk)
-            disks.append(
-                qemu_domain.DomainDisk(
-                    seen(qemu_disks.file_of(directory, disk)),
-                    backing,
-                    qemu_domain.disk_model(vm, disk),
-                    bool(disk.get("boot")),
-                )
-            )
-        return qemu_domain.render(
-            vm,
-            qemu_domain.DomainPlan(
-                accelerator=self.accelerator,
-                prefix=self._prefix,
-                disks=disks,
-                seed=seen(directory / "seed.iso"),
-                run=seen(directory / "run"),
-                console_log=seen(directory / "console.log"),
-                vnc_host=self._vnc_host,
-                emulator=shutil.which(qemu_accel.EMULATOR) or qemu_domain.DEFAULT_EMULATOR,
-                kernel=seen(image.kernel) if image.kernel is not None else None,
-                initrd=seen(image.initrd) if image.initrd is not None else None,
-                arguments=image.arguments,
-            ),
-        )
 
     async def prepare(self, vm: Vm) -> None:
         """Everything a start needs beside the domain: networks, disks as recorded, the seed."""
@@ -294,7 +265,11 @@ class QemuHypervisor(BasicHypervisor):
             connection = await self.connection()
             await self.prepare(vm)
             await self._forgotten(uuid)
-            xml = await self.domain_xml(vm)
+            plan = qemu_plan.plan_of(
+                vm, self._store.path(uuid), self._images, self.daemon,
+                accelerator=self.accelerator, prefix=self._prefix, vnc_host=self._vnc_host,
+            )  # fmt: skip
+            xml = qemu_domain.render(vm, plan)
             # A start that is given up goes on in its thread: its end is waited for all the same.
             work = asyncio.ensure_future(connection.start(xml))
             try:
@@ -317,7 +292,10 @@ class QemuHypervisor(BasicHypervisor):
         return self._processes.follow(uuid) is not None
 
     def arrive(self, vm: Vm) -> None:
-        """Tell the networks that a VM is here now."""
+        """What a VM needs that runs here now: its limits, and networks that know of it."""
+        process = self._processes.follow(vm["uuid"])
+        if process is not None and self._cpu is not None:
+            self._cpu.limit(vm, process.pid)
         for nic in vm["nics"]:
             # An instance that calls its own floating address gets its packets back.
             hairpin = Path(
@@ -337,7 +315,8 @@ class QemuHypervisor(BasicHypervisor):
             return
         self._stopping.add(uuid)
         try:
-            if not force and timeout > 0:
+            # One that stands still does not hear the button.
+            if not force and timeout > 0 and self._frozen.reason(uuid) is None:
                 await self._ask_to_stop(uuid, process, timeout)
             if process.running:
                 connection = await self.connection()
@@ -360,6 +339,12 @@ class QemuHypervisor(BasicHypervisor):
             if await process.wait(min(_PRESS_SECONDS, left)):
                 return
 
+    async def resume(self, uuid: str) -> None:
+        """Let a VM that stands still go on; one whose disk is still full stops again at once."""
+        connection = await self.connection()
+        await connection.resume(uuid)
+        await self._frozen.look(connection, uuid)
+
     async def kill(self, uuid: str, signal: int) -> None:
         """Signal QEMU."""
         process = self._processes.follow(uuid)
@@ -379,6 +364,7 @@ class QemuHypervisor(BasicHypervisor):
             "shutting_down" if uuid in self._stopping else "running",
             process.pid,
             timestamp(datetime.fromtimestamp(began, UTC)) if began is not None else None,
+            self._frozen.reason(uuid),
         )
 
     # Snapshots
@@ -398,12 +384,15 @@ class QemuHypervisor(BasicHypervisor):
         await connection.monitor(vm["uuid"], "transaction", actions=actions)
 
     async def _nodes(self, vm: Vm) -> dict[str, str]:
+        return await self._inside.disk_nodes(vm["uuid"], self._files(vm))
+
+    def _files(self, vm: Vm) -> dict[str, str]:
+        """The disks' files as QEMU sees them."""
         directory = self._store.path(vm["uuid"])
-        files = {
+        return {
             str(disk["path"]): self.daemon.seen(qemu_disks.file_of(directory, disk))
             for disk in vm["disks"]
         }
-        return await self._inside.disk_nodes(vm["uuid"], files)
 
     async def rollback(self, vm: Vm, name: str) -> None:
         """Take the disks of a stopped VM back."""
@@ -444,6 +433,25 @@ class QemuHypervisor(BasicHypervisor):
     async def exec_command(self, uuid: str, request: ExecRequest) -> HostCommand:
         """Through the guest's QEMU agent: its output comes at its end, nothing goes in."""
         return await self._inside.exec_command(uuid, request, self.daemon.address)
+
+    async def stats(self, uuid: str) -> dict[str, Any]:
+        """What QEMU's process takes, the host's ends of the interfaces, and the disks by their paths."""
+        vm = self._store.get(uuid) or {"disks": [], "nics": []}
+        process = self._processes.follow(uuid)
+        if process is None:
+            raise not_running(uuid)
+        try:
+            return machine_stats(
+                process.pid,
+                int(vm.get("max_physical_memory") or 0) * 2**20,
+                {
+                    guest_name(nic): host_interface_name(self._prefix, str(nic["mac"]))
+                    for nic in vm["nics"]
+                },
+                await self._inside.block_counts(uuid, self._files(vm)),
+            )
+        except ProcessLookupError as error:
+            raise not_running(uuid) from error
 
     async def info(self, vm: Vm, types: Sequence[str]) -> dict[str, Any]:
         """What QEMU's monitor knows; ``vnc`` ``{host, port, display}``, ``serial`` ``{path}``."""

@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import os
 import signal
+from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
@@ -43,8 +44,18 @@ _SECTOR = bytes.fromhex(
 _RIGHT = 2 * 0x2A + 1
 
 
-async def runs(accelerator: str, directory: Path, *, deadline: float = DEADLINE_SECONDS) -> bool:
-    """Whether a guest works with ``kvm`` or ``tcg`` and ends within ``deadline`` seconds.
+@dataclass(frozen=True)
+class Accelerator:
+    """``kvm`` or ``tcg``, and for ``tcg`` why not the other."""
+
+    name: str
+    reason: str = ""
+
+
+async def failure(
+    accelerator: str, directory: Path, *, deadline: float = DEADLINE_SECONDS
+) -> str | None:
+    """``None``: a guest works with ``kvm`` or ``tcg`` and ends within ``deadline`` seconds; else why not.
 
     ``directory`` holds the sector. Errors: ``ConfigurationError`` when QEMU is not installed.
     """
@@ -73,9 +84,9 @@ async def runs(accelerator: str, directory: Path, *, deadline: float = DEADLINE_
     finally:
         await _end(process)
     if status == _RIGHT:
-        return True
+        return None
     log.info("An accelerator does not work", accelerator=accelerator, status=status, reason=reason)
-    return False
+    return reason or f"a wrong answer ({status})"
 
 
 async def _reason(process: asyncio.subprocess.Process) -> str:
@@ -102,17 +113,26 @@ async def _end(process: asyncio.subprocess.Process) -> None:
             await process.wait()
 
 
-async def choose(directory: Path, device: Path = Path("/dev/kvm")) -> str:
-    """``kvm`` or ``tcg``. The answer is kept in ``directory`` until the machine starts anew."""
+async def choose(directory: Path, device: Path = Path("/dev/kvm")) -> Accelerator:
+    """What VMs run with. The answer is kept in ``directory`` until the machine starts anew."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     kept = read_json(directory / "accelerator.json")
-    if kept is not None and kept.get("boot") == boot:
-        return str(kept["accelerator"])
-    usable = device.exists() and os.access(device, os.R_OK | os.W_OK)
-    accelerator = "kvm" if usable and await runs("kvm", directory) else "tcg"
-    if accelerator == "tcg":
+    if kept is not None and kept.get("boot") == boot and "reason" in kept:
+        return Accelerator(str(kept["accelerator"]), str(kept["reason"]))
+    if not device.exists():
+        reason: str | None = f"there is no {device}"
+    elif not os.access(device, os.R_OK | os.W_OK):
+        reason = f"{device} cannot be opened"
+    else:
+        reason = await failure("kvm", directory)
+    chosen = Accelerator("kvm") if reason is None else Accelerator("tcg", reason)
+    if reason is not None:
         log.warning(
-            "KVM does not work on this machine: VMs are emulated, which is several times slower"
+            "KVM does not work on this machine: VMs are emulated, which is several times slower",
+            reason=reason,
         )
-    write_json(directory / "accelerator.json", {"boot": boot, "accelerator": accelerator})
-    return accelerator
+    write_json(
+        directory / "accelerator.json",
+        {"boot": boot, "accelerator": chosen.name, "reason": chosen.reason},
+    )
+    return chosen

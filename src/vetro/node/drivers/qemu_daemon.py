@@ -17,7 +17,7 @@ import contextlib
 import os
 import shutil
 import uuid as uuids
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import structlog
@@ -120,10 +120,14 @@ class LibvirtDaemon:
 
     ``shared``: directories that it and QEMU see under a short name, whatever private directory they
     are in (the user QEMU runs as may not pass those), and under the same name on every node.
+    ``ended()`` is called when one that was started ends without having been stopped.
     """
 
-    def __init__(self, directory: Path, shared: Mapping[str, Path]) -> None:
+    def __init__(
+        self, directory: Path, shared: Mapping[str, Path], ended: Callable[[], None] = lambda: None
+    ) -> None:
         self.directory = directory
+        self._on_end = ended
         self._shared = dict(shared)
         # Its own identity, not the machine's: several nodes may be on one.
         self._host_uuid = str(uuids.uuid4())
@@ -244,7 +248,12 @@ class LibvirtDaemon:
             pid = int((self.directory / "daemon.pid").read_text())
         except (FileNotFoundError, ValueError):
             return None
-        return FollowedProcess.attach(pid, self._is_daemon, lambda: None)
+        return FollowedProcess.attach(pid, self._is_daemon, self._end)
+
+    def _end(self) -> None:
+        # One that is being stopped is not ours any more.
+        if self._process is not None:
+            self._on_end()
 
     def _last_words(self) -> str:
         said: list[str] = []

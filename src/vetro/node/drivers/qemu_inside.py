@@ -17,13 +17,13 @@ from vetro.node.drivers.protocol import ExecRequest, ExecResult, HostCommand
 from vetro.node.drivers.qemu_libvirt import Libvirt
 from vetro.node.drivers.qemu_processes import VmProcesses
 from vetro.node.errors import DriverError, not_implemented, not_running
+from vetro.node.instance_files import PATH
 from vetro.node.machines import MachineStore, Vm
 
 _EXEC_POLL_SECONDS = 0.05
 _AGENT_POLL_SECONDS = 0.25
 # A guest that runs for less may still be starting.
 _BOOT_SECONDS = 120.0
-_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # machine_info: type → what QEMU's monitor is asked.
 _QUERIES = {
     "block": "query-block",
@@ -116,7 +116,7 @@ class Inside:
                 request.directory,
                 *words,
             ]
-        environment = {"PATH": _PATH, "HOME": "/root", **request.environment}
+        environment = {"PATH": PATH, "HOME": "/root", **request.environment}
         wanted = {
             "path": words[0],
             "arg": words[1:],
@@ -140,7 +140,7 @@ class Inside:
         for kind, ask in asked.items():
             if kind in wanted or "all" in wanted:
                 found[kind] = await ask()
-        if "spice" in wanted:
+        if wanted & {"spice", "all"}:
             # Screens are served by VNC only.
             found["spice"] = None
         return found
@@ -159,6 +159,21 @@ class Inside:
             return None
         port = int(told["service"])
         return {"host": told["host"], "port": port, "display": port - 5900}
+
+    async def block_counts(self, uuid: str, files: Mapping[str, str]) -> list[dict[str, Any]]:
+        """Bytes that a running VM's disks have read and written. ``files``: as ``disk_nodes`` takes them."""
+        connection = await self._connection()
+        nodes = await self.disk_nodes(uuid, files)
+        counted = {
+            str(entry.get("node-name")): entry["stats"]
+            for entry in await connection.monitor(uuid, "query-blockstats")
+        }
+        return [
+            {"device": path, "op": op, "value": int(counted[node][key])}
+            for path, node in nodes.items()
+            if node in counted
+            for op, key in (("read", "rd_bytes"), ("write", "wr_bytes"))
+        ]
 
     async def disk_nodes(self, uuid: str, files: Mapping[str, str]) -> dict[str, str]:
         """QEMU's names of a running VM's disks. ``files``: their files as QEMU sees them, by a name."""

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 import structlog
 
+from vetro.node.drivers import qemu_events
 from vetro.node.errors import ConfigurationError, DriverError
 
 log = structlog.get_logger(__name__)
@@ -45,8 +46,10 @@ class Libvirt:
             ) from error
         # It would write every error to the terminal as well.
         self.library.registerErrorHandler(_be_quiet, None)
+        qemu_events.carry(self.library)
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="libvirt")
         self._connection: Any = None
+        self._listening: int | None = None
 
     async def open(self, address: str) -> None:
         """Connect, and wait until the daemon knows what QEMU can."""
@@ -83,7 +86,12 @@ class Libvirt:
     async def close(self) -> None:
         """Leave the daemon."""
         connection, self._connection = self._connection, None
+        listening, self._listening = self._listening, None
         if connection is not None:
+            if listening is not None:
+                # Of a daemon that is gone nothing is to be heard anyway.
+                with contextlib.suppress(DriverError):
+                    await self._run(lambda: connection.domainEventDeregisterAny(listening))
             with contextlib.suppress(DriverError):
                 await self._run(connection.close)
 
@@ -101,6 +109,59 @@ class Libvirt:
         """``work(connection)`` in a thread."""
         connection = self.connection
         return await self._run(lambda: work(connection))
+
+    async def listen(self, hint: Callable[[str], None]) -> None:
+        """Call ``hint(name)`` in another thread whenever a domain starts, stands still, goes on or ends."""
+
+        def tell(_connection: Any, domain: Any, _event: int, _detail: int, _opaque: object) -> None:
+            # A loop that has ended wants to hear no more.
+            with contextlib.suppress(RuntimeError):
+                hint(domain.name())
+
+        kind = self.library.VIR_DOMAIN_EVENT_ID_LIFECYCLE
+        self._listening = await self.call(
+            lambda connection: connection.domainEventRegisterAny(None, kind, tell, None)
+        )
+
+    async def running(self) -> list[str]:
+        """The names of all domains."""
+        return await self.call(
+            lambda connection: [domain.name() for domain in connection.listAllDomains(0)]
+        )
+
+    async def paused_reason(self, name: str) -> str | None:
+        """Why a domain stands still: ``disk-full``, ``io-error``, ``paused``, ``watchdog``.
+
+        ``None``: it runs, is on its way to another node, or is not there.
+        """
+        library = self.library
+        reasons = {
+            library.VIR_DOMAIN_PAUSED_USER: "paused",
+            library.VIR_DOMAIN_PAUSED_IOERROR: "io-error",
+            library.VIR_DOMAIN_PAUSED_WATCHDOG: "watchdog",
+        }
+
+        def look(connection: Any) -> str | None:
+            try:
+                domain = connection.lookupByName(name)
+                state, detail = domain.state()
+                reason = reasons.get(detail) if state == library.VIR_DOMAIN_PAUSED else None
+                if reason == "io-error":
+                    full = library.VIR_DOMAIN_DISK_ERROR_NO_SPACE
+                    if full in domain.diskErrors(0).values():
+                        return "disk-full"
+            except library.libvirtError as error:
+                gone = (library.VIR_ERR_NO_DOMAIN, library.VIR_ERR_OPERATION_INVALID)
+                if error.get_error_code() in gone:
+                    return None
+                raise
+            return reason
+
+        return await self.call(look)
+
+    async def resume(self, name: str) -> None:
+        """Let a domain that stands still go on."""
+        await self.with_domain(name, lambda domain: domain.resume())
 
     async def exists(self, name: str) -> bool:
         """Whether the daemon has a domain of this name."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +27,14 @@ def _pairs(path: Path) -> dict[str, int]:
     return {pair[0]: int(pair[1]) for pair in words if len(pair) == 2 and pair[1].isdigit()}
 
 
-def _shown(
+def shown(
     cpu_ns: int,
     memory: Mapping[str, Any],
     pids: int,
     networks: Mapping[str, Mapping[str, int]],
-    blocks: list[dict[str, Any]],
+    blocks: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
+    """The object itself. ``blocks``: ``{device, op: read|write, value: bytes}``."""
     ticks = os.sysconf("SC_CLK_TCK")
     line = Path("/proc/stat").read_text(encoding="utf-8").split("\n", 1)[0].split()
     system = sum(int(word) for word in line[1:8]) * 10**9 // ticks
@@ -47,7 +48,7 @@ def _shown(
         },
         "memory_stats": dict(memory),
         "networks": {name: dict(counts) for name, counts in networks.items()},
-        "blkio_stats": {"io_service_bytes_recursive": blocks},
+        "blkio_stats": {"io_service_bytes_recursive": [dict(block) for block in blocks]},
     }
 
 
@@ -58,7 +59,7 @@ def group_stats(
 ) -> dict[str, Any]:
     """From control groups: controller → directory (``unified`` for version 2).
 
-    ``interfaces``: the guest's name → the host's end, whose directions are the other way round.
+    ``interfaces``: as ``interface_counts`` takes them.
     """
     unified = groups.get("unified")
     if "cpuacct" in groups:
@@ -81,6 +82,19 @@ def group_stats(
             "limit": _number(base / "memory.max"),
             "stats": _pairs(base / "memory.stat"),
         }
+    pids = _number((groups.get("pids") or unified or Path("/nonexistent")) / "pids.current")
+    return shown(
+        cpu_ns, memory, pids, interface_counts(interfaces, sys_net), _blocks(groups, unified)
+    )
+
+
+def interface_counts(
+    interfaces: Mapping[str, str], sys_net: Path = Path("/sys/class/net")
+) -> dict[str, dict[str, int]]:
+    """Bytes, packets, errors and drops by the guest's name of an interface.
+
+    ``interfaces``: that name → the host's end, whose directions are the other way round.
+    """
     networks: dict[str, dict[str, int]] = {}
     for name, host in interfaces.items():
         counters = sys_net / host / "statistics"
@@ -89,8 +103,7 @@ def group_stats(
             for ours, theirs in (("rx", "tx"), ("tx", "rx"))
             for what in ("bytes", "packets", "errors", "dropped")
         }
-    pids = _number((groups.get("pids") or unified or Path("/nonexistent")) / "pids.current")
-    return _shown(cpu_ns, memory, pids, networks, _blocks(groups, unified))
+    return networks
 
 
 def _blocks(groups: Mapping[str, Path], unified: Path | None) -> list[dict[str, Any]]:
@@ -130,4 +143,36 @@ def process_stats(pids: Iterable[int]) -> dict[str, Any]:
         rss += int(fields[21]) * os.sysconf("SC_PAGE_SIZE")
         count += 1
     nanoseconds = cpu_ticks * 10**9 // os.sysconf("SC_CLK_TCK")
-    return _shown(nanoseconds, {"usage": rss, "limit": 0, "stats": {"rss": rss}}, count, {}, [])
+    return shown(nanoseconds, {"usage": rss, "limit": 0, "stats": {"rss": rss}}, count, {}, [])
+
+
+def machine_stats(
+    pid: int,
+    limit: int,
+    interfaces: Mapping[str, str],
+    blocks: Sequence[Mapping[str, Any]],
+    proc: Path = Path("/proc"),
+) -> dict[str, Any]:
+    """Of a virtual machine that runs as process ``pid``: what it takes from this machine.
+
+    Memory is the process's, the hypervisor's own with it; ``limit``: bytes it may have. ``pids`` are its
+    threads: the guest's processes are its own. Errors: ``ProcessLookupError``.
+    """
+    try:
+        fields = (proc / str(pid) / "stat").read_text().rpartition(")")[2].split()
+        status = (proc / str(pid) / "status").read_text()
+    except FileNotFoundError as error:
+        raise ProcessLookupError(pid) from error
+    sizes = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
+
+    def size(name: str) -> int:
+        return int(sizes.get(name, "0").split()[0]) * 1024
+
+    nanoseconds = (int(fields[11]) + int(fields[12])) * 10**9 // os.sysconf("SC_CLK_TCK")
+    memory = {
+        "usage": size("VmRSS"),
+        "max_usage": size("VmHWM"),
+        "limit": limit,
+        "stats": {"rss": size("VmRSS")},
+    }
+    return shown(nanoseconds, memory, int(fields[17]), interface_counts(interfaces), blocks)
