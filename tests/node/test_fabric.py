@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from vetro.node.errors import NetworkError
 from vetro.node.network import fabric
-from vetro.node.network.apply import link_commands
-from vetro.node.network.names import gateway_mac, tunnel_name, vlan_name
+from vetro.node.network.apply import NetworkApplier, link_commands
+from vetro.node.network.names import bridge_name, gateway_mac, tunnel_name, vlan_name
 from vetro.node.network.ruleset import render
 from vetro.node.network.state import State, parse
 
@@ -84,12 +85,15 @@ def test_a_node_nobody_reaches_is_in_no_fabric(underlay: str) -> None:
 
 
 def test_the_gateway_has_one_mac_on_all_nodes() -> None:
-    """Made from the network's uuid, locally administered; set where it differs, on fabrics only."""
+    """Made from the network's uuid, locally administered; set where it differs, on every gateway."""
     mac = gateway_mac(NET)
     assert mac == "02:aa:bb:cc:dd:11"
     assert fabric.gateway_commands(state(), {}) == [f"link set {BRIDGE} address {mac}"]
     assert fabric.gateway_commands(state(), {BRIDGE: {"address": mac}}) == []
-    assert fabric.gateway_commands(state({"vni": 0}), {}) == []
+    assert fabric.gateway_commands(
+        state({"vni": 0}), {BRIDGE: {"address": "02:00:00:00:00:01"}}
+    ) == [f"link set {BRIDGE} address {mac}"]
+    assert fabric.gateway_commands(state(UPLINK), {}) == []
 
 
 def test_tunnels_lead_to_their_nodes_and_no_others() -> None:
@@ -269,3 +273,22 @@ def test_the_kernel_understands_the_rules_of_fabrics() -> None:
     }  # fmt: skip
     text = render(state(nics=[nic]), "vt")
     subprocess.run(["nft", "-c", "-f", "-"], input=text.encode(), check=True)
+
+
+@pytest.mark.root
+async def test_a_gateway_keeps_its_address_when_instances_come(tmp_path: Path) -> None:
+    """Whatever the MACs of a bridge's ports: neighbours go on finding it where they did."""
+    network = {"uuid": NET, "name": "n", "cidr": "10.213.0.0/24", "gateway": "10.213.0.1"}
+    applier = NetworkApplier("qgw", tmp_path / "state.json")
+    bridge, port = bridge_name("qgw", NET), "qgwport"
+    try:
+        await applier.apply({"version": 1, "networks": [network]})
+        for command in (
+            f"ip link add {port} address 02:00:00:00:00:01 type veth peer name qgwpeer",
+            f"ip link set {port} master {bridge} up",
+        ):
+            subprocess.run(command.split(), check=True)
+        assert Path(f"/sys/class/net/{bridge}/address").read_text().strip() == gateway_mac(NET)
+    finally:
+        subprocess.run(["ip", "link", "delete", port], check=False)
+        await applier.withdraw()

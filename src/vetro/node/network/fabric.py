@@ -62,11 +62,16 @@ def tunnel_commands(
 
 
 def gateway_commands(state: State, present: dict[str, Link]) -> list[str]:
-    """Give fabrics' bridges the gateway's MAC."""
+    """Give bridges that are gateways a MAC of their own.
+
+    A bridge without one takes the lowest of its ports' and changes it when another instance comes or
+    goes: to those that asked before, the gateway is gone for the half minute they remember its old one.
+    """
     return [
         f"link set {network.bridge} address {gateway_mac(network.uuid)}"
-        for network in tunnels(state)
-        if present.get(network.bridge, {}).get("address") != gateway_mac(network.uuid)
+        for network in state.networks
+        if network.uplink is None
+        and present.get(network.bridge, {}).get("address") != gateway_mac(network.uuid)
     ]
 
 

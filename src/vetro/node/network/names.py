@@ -36,7 +36,7 @@ def vlan_name(prefix: str, network_uuid: str) -> str:
 
 
 def gateway_mac(network_uuid: str) -> str:
-    """The address of a fabric's gateway, the same on every node: guests may move between them."""
+    """The address of a network's gateway, the same on every node: guests may move between them."""
     digits = _hex(network_uuid).ljust(10, "0")[:10]
     return ":".join(["02", *(digits[i : i + 2] for i in range(0, 10, 2))])
 
