@@ -96,6 +96,7 @@ class ClassCode:
         writer = PropertyWriter(item.name, [(item, contract)], [item])
         function = self.scope.fresh_function(f"w_{python_name(item.name)}")
         unit = self.unit
+        self.scope.begin(function)
         unit.write(f"def {function}(this, S, v):")
         slow = self.scope.constant(writer)
         if writer.read_only:
@@ -132,6 +133,7 @@ class ClassCode:
         writer = FunctionWriter(self.scope, arguments=names, static=method.is_static)
         writer.kinds = infer_kinds(body, _argument_kinds(arguments, contracts))
         name = self.scope.fresh_function(f"m_{python_name(method.name)}")
+        self.scope.begin(name)
         unit.write(f"def {name}({', '.join(['this', 'S', *self._parameters(arguments, writer)])}):")
         leaf = is_leaf(self.type, method, body, self.scope.library)
         lines = methodcode.BodyWriter(unit, writer, 1 if leaf else 2)
@@ -283,6 +285,8 @@ class Assembly:
     """Name, Python attribute and declaration of the properties that models carry."""
     initialisers: dict[str, PropertyInitialiser]
     fill: Step
+    construction: ClassScope
+    """The module of `fill`."""
     construction_steps: list[Step]
     destruction_methods: list[Method]
     action_headers: dict[str, dict[str, Any]]
@@ -313,6 +317,7 @@ def assemble(type_: MuranoType) -> Assembly:
         attributes["w_" + name] = _writer(type_, name, chain)
         if name not in shadowed:
             initialisers.append(PropertyInitialiser(type_, declaration, chain))
+    construction = _construction(type_, initialisers)
     python_class = type(type_.name, (MuranoObject,), attributes)
     type_.runtime.final_types.add(python_class)
     gone = {"type": type_, "__module__": "vetro.muranopl.objects"}
@@ -321,7 +326,8 @@ def assemble(type_: MuranoType) -> Assembly:
         type(type_.name, (DestroyedObject,), gone),
         [(name, "p_" + name, item) for name, item in chosen.items() if item.is_stored],
         {item.name: item for item in initialisers},
-        _fill_function(type_, initialisers),
+        construction.namespace["fill"],
+        construction,
         _construction_steps(type_),
         [item.methods[".destroy"] for item in type_.ancestors if ".destroy" in item.methods],
         type_.runtime.action_headers(type_),
@@ -393,10 +399,12 @@ def _shadowed_by_init(type_: MuranoType) -> set[str]:
     return names
 
 
-def _fill_function(type_: MuranoType, initialisers: list[PropertyInitialiser]) -> Step:
-    """Straight-line code that gives a new object its properties."""
+def _construction(type_: MuranoType, initialisers: list[PropertyInitialiser]) -> ClassScope:
+    """The module of `fill`, straight-line code that gives a new object its properties."""
     unit = CodeUnit.create(type_, f"construction of {type_.full_name}")
     scope = ClassScope(type_, unit)
+    scope.shared = type_.runtime.construction_code
+    scope.begin("fill")
     unit.write("def fill(this, S, given, X):")
     unit.write("B = None", 1)
     missing = scope.constant(MISSING)
@@ -411,7 +419,7 @@ def _fill_function(type_: MuranoType, initialisers: list[PropertyInitialiser]) -
         unit.write(f"else: B = {slow}(this, S, given, X, B)", 1)
     unit.write(f"if B: {scope.constant(retry_blocked)}(this, S, given, X, B)", 1)
     scope.execute()
-    return scope.namespace["fill"]
+    return scope
 
 
 def _construction_steps(type_: MuranoType) -> list[Step]:

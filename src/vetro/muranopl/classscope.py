@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from vetro.yaql import ast
 from vetro.yaql.codegen import Emitter
-from vetro.yaql.slots import PRELUDE, Slot, bind_slot, bind_slots
+from vetro.yaql.slots import PRELUDE, bind_slot
 from vetro.yaql.values import INTEGER, STRING, Kind
 
 from . import sites
 from .contractchains import set_predicate_inliner
 from .contracts import Guard, Setting
+from .errors import DslSyntaxError
+from .firstcalls import Section, global_names
 from .functionwriter import FunctionWriter
 from .methodcode import structure_source
 from .traces import UNIT, CodeUnit
@@ -52,6 +56,9 @@ class ClassScope:
         self._kept: list[Any] = []
         self._fresh = 0
         self._functions: set[str] = set()
+        self._sections: list[Section] = []
+        self.shared: dict[str, CodeType] | None = None
+        """Compiled forms of texts that several modules have;"""
         self.static = False
         """True while something is compiled whose `$this` is the class, not an object."""
         self.direct_properties: dict[str, set[type[Any]]] = {}
@@ -101,11 +108,11 @@ class ClassScope:
         name = self.fresh_function(prefix)
         text = body()
         # Written where no other function is open: nested ones would see each other's variables.
-        self.pending.append((f"def {name}({parameters}): return {text}", self._place()))
+        self.pending.append((name, f"def {name}({parameters}): return {text}", self._place()))
         return Deferred(self, name)
 
     @property
-    def pending(self) -> list[tuple[str, Any]]:
+    def pending(self) -> list[tuple[str, str, Any]]:
         """Functions to be written before the module is executed."""
         return self.__dict__.setdefault("_pending", [])
 
@@ -140,14 +147,28 @@ class ClassScope:
         made.static = True
         return made
 
+    def begin(self, name: str) -> None:
+        """The lines written from now on are those of the function `name`."""
+        self._end_section()
+        self._sections.append(Section(name, len(self.unit.lines)))
+
+    def _end_section(self) -> None:
+        if self._sections and self._sections[-1].function is None:
+            self._sections[-1].end = len(self.unit.lines)
+
     def execute(self) -> None:
-        """Compile the module's text and run it."""
+        """Make the module's functions: those of a section are compiled when first called.
+
+        Raises DslSyntaxError when a function is nested deeper than Python can take.
+        """
         unit = self.unit
         unit.method = ""
-        for text, place in self.pending:
+        for name, text, place in self.pending:
+            self.begin(name)
             unit.method = place[1] if place else ""
             unit.at(place[0] if place else None, place[1] if place else "")
             unit.write(text)
+        self._end_section()
         self.pending.clear()
         unit.method = ""
         namespace = self.namespace
@@ -156,36 +177,87 @@ class ClassScope:
         namespace["range"] = range
         namespace["all"] = all
         namespace["isinstance"] = isinstance
-        binders = {
-            "property": self._bind_property,
-            "method": self._bind_method,
-            "operator": self._bind_operator,
-        }
-        namespace.update(bind_slots(self.emitter.slots, self.library, binders=binders))
-        if self.type.package.legacy:
-            for number, slot in enumerate(self.emitter.slots):
-                name = f"s{number}"
-                namespace[name] = sites.in_legacy(namespace[name], slot.kind)
         namespace[UNIT] = unit
-        cache = self.type.runtime.code_cache
-        if cache is None:
-            code = compile(unit.text, unit.filename, "exec", dont_inherit=True)
+        for number, slot in enumerate(self.emitter.slots):
+            if slot.kind not in _BOUND_WHEN_COMPILED:
+                self._bind(number)
+        for section in self._sections:
+            section.defer(namespace, self._compile_section)
+        first = self._sections[0].start if self._sections else len(unit.lines)
+        if self.type.runtime.code_cache is not None or 0 < first == len(unit.lines):
+            self.complete()
+            return
+        if first:
+            self._run("\n".join(unit.lines[:first]) + "\n")
+        for section in self._sections:
+            if section.may_be_refused(unit.lines):
+                self._compile_section(section)
+
+    def complete(self) -> None:
+        """Compile every function that has not been called yet."""
+        left = [section for section in self._sections if not section.compiled]
+        if len(left) == len(self._sections):
+            self._run(self.unit.text)
+            return
+        for section in left:
+            self._compile_section(section)
+
+    def _compile_section(self, section: Section) -> Callable[..., Any]:
+        if not section.compiled:
+            self._run(section.text(self.unit.lines))
+        return section.function
+
+    def _run(self, text: str) -> None:
+        """Compile source of this module and take the functions it makes."""
+        code = self._compiled(text)
+        if self.shared is not None:
+            self.shared[text] = code
+        for name in global_names(code):
+            if name not in self.namespace and _SLOT.match(name):
+                self._bind(int(name[1:]))
+        made: dict[str, Any] = {}
+        exec(code, self.namespace, made)  # noqa: S102 - written here from a checked tree
+        for section in self._sections:
+            real = made.pop(section.name, None)
+            if real is not None:
+                section.adopt(real)
+        self.namespace.update(made)
+
+    def _compiled(self, text: str) -> CodeType:
+        filename, cache = self.unit.filename, self.type.runtime.code_cache
+        if self.shared is not None and text in self.shared:
+            return self.shared[text]
+        try:
+            if cache is not None:
+                return cache.code(text, filename)
+            return compile(text, filename, "exec", dont_inherit=True)
+        except (SyntaxError, RecursionError, MemoryError) as error:
+            line = self.unit.table.get(getattr(error, "lineno", None) or 0)
+            raise DslSyntaxError(
+                f"a method of {self.type.name} is nested too deep: {error.args[0]}",
+                position=None if line is None else line.position,
+                hint="move the inner blocks to a method of their own",
+            ) from error
+
+    def _bind(self, number: int) -> None:
+        slot, library = self.emitter.slots[number], self.library
+        if slot.kind == "property":
+            direct = self.direct_properties.setdefault(slot.data[0], set())
+            site = sites.property_site(self.type, slot.data[0], library, direct)
+        elif slot.kind == "method":
+            site = sites.method_site(self, library, slot)
         else:
-            code = cache.code(unit.text, unit.filename)
-        exec(code, namespace)  # noqa: S102 - the text was generated here from a checked tree
-
-    def _bind_property(self, slot: Slot) -> Any:
-        name = slot.data[0]
-        direct = self.direct_properties.setdefault(name, set())
-        return sites.property_site(self.type, name, self.library, direct)
-
-    def _bind_operator(self, slot: Slot) -> Any:
-        return sites.operator_site(bind_slot(slot, self.library), slot.data[0])
-
-    def _bind_method(self, slot: Slot) -> Any:
-        return sites.method_site(self, self.library, slot)
+            site = bind_slot(slot, library)
+            if slot.kind == "operator":
+                site = sites.operator_site(site, slot.data[0])
+        if self.type.package.legacy:
+            site = sites.in_legacy(site, slot.kind)
+        self.namespace[f"{self.emitter.prefix}{number}"] = site
 
 
+_SLOT = re.compile(r"s\d+\Z")
+_BOUND_WHEN_COMPILED = frozenset(("operator", "unary", "property", "function", "method"))
+"""Kinds of slots that cannot fail when they are bound: they wait for the code that names them."""
 _KINDS: dict[str, Kind] = {"int": INTEGER, "str": STRING}
 
 

@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
+from types import CodeType
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import yaml
@@ -98,12 +99,16 @@ class Runtime:
         """Python classes whose instances programs may keep as they are."""
         self._packages: dict[str, dict[Version, MuranoPackage]] = {}
         self._used: set[MuranoPackage] = set()
+        self.construction_code: dict[str, CodeType] = {}
+        """Compiled source of constructions: a class often shares it with what it extends."""
         self._natives: dict[str, _NativeRegistration] = {}
         self._libraries: dict[str, Library] = {}
         self._package_functions: dict[str, list[tuple[str, Callable[..., Any], str]]] = {}
         self._package_libraries: dict[tuple[str, str], Library] = {}
         self._builtin = BuiltinCore()
         self._index = 0
+        self._parse_expression = functools.lru_cache(4096)(parse_expression)
+        """Half of the expressions of a package stand in it, or in another, more than once."""
         self._building: dict[object, list[tuple[MuranoPackage, str]]] = {}
         """Classes being linked, by green thread: one may wait for a package meanwhile."""
         from .system import GarbageCollector, SystemLogger, Trace, TracedException
@@ -416,7 +421,7 @@ class Runtime:
         if documents is None:
             with collector_paused():
                 documents = load_documents(
-                    text, shown, parse_expression=parse_expression, limits=self.yaml_limits
+                    text, shown, parse_expression=self._parse_expression, limits=self.yaml_limits
                 )
             if cache is not None:
                 cache.keep_documents(text, source_key, documents)
@@ -609,12 +614,20 @@ class Runtime:
 
         return check_package(self, package)
 
-    def compile_all(self) -> None:
-        """Compile every class of every added package now (a zygote's warm-up)."""
-        for versions in list(self._packages.values()):
-            for package in list(versions.values()):
+    def compile_all(self, *, methods: bool = True) -> None:
+        """Make every class of every added package ready now (a zygote's warm-up).
+
+        A class is ready when all that can be wrong with it has been looked for and objects of it
+        can be made; its methods become Python code when they are first called, or now with
+        `methods`.
+        """
+        with collector_paused():
+            for package in self.packages:
                 for name in list(package.class_files):
                     _ = package.find_type(name).assembly
+                if methods:
+                    for type_ in list(package.types.values()):
+                        type_.complete()
 
     # -- what classes ask ----------------------------------------------------------------------
 

@@ -283,6 +283,12 @@ class MuranoType:
                 self._assembly = assemble(self)
         return self._assembly
 
+    def complete(self) -> None:
+        """Compile what would be compiled when it is first called."""
+        with collector_paused():
+            self.own_code().scope.complete()
+            self.assembly.construction.complete()
+
     @property
     def python_class(self) -> type[MuranoObject]:
         """The Python class of this class's objects."""

@@ -15,6 +15,15 @@ from typing import Any, cast
 
 import yaml
 from yaml.constructor import SafeConstructor
+from yaml.events import (
+    AliasEvent,
+    DocumentEndEvent,
+    MappingEndEvent,
+    MappingStartEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    SequenceStartEvent,
+)
 from yaml.resolver import Resolver
 
 from .errors import DuplicateKey, Position, YamlLimitExceeded, YamlSyntaxError
@@ -236,45 +245,52 @@ class _Builder:
         return None
 
     def _build(self) -> list[Node]:
+        loader: Any = yaml.CSafeLoader(self.source.text)
+        try:
+            return self._documents(loader.get_event)
+        finally:
+            loader.dispose()
+
+    def _documents(self, next_event: Callable[[], Any]) -> list[Node]:
         documents: list[Node] = []
         stack: list[_Open] = []
         anchors: dict[str, tuple[Node, int]] = {}
         open_anchors: set[str] = set()
         total = aliases = 0
         limits = self.limits
-        events = cast(
-            Iterator[Any],
-            yaml.parse(self.source.text, Loader=yaml.CSafeLoader),
-        )
-        for event in events:
+        while True:
+            event = next_event()
             kind = event.__class__
             node: Node
-            if kind is yaml.ScalarEvent:
+            if kind is ScalarEvent:
                 node, size, anchor = self._scalar(event), 1, event.anchor
-            elif kind is yaml.SequenceStartEvent or kind is yaml.MappingStartEvent:
+            elif kind is MappingStartEvent or kind is SequenceStartEvent:
                 mark = event.start_mark
                 if len(stack) >= limits.depth:
                     raise self._limit(f"nested deeper than {limits.depth}", mark)
-                self._check_collection_tag(event)
-                if event.anchor:
-                    open_anchors.add(event.anchor)
+                if event.tag is not None:
+                    self._check_collection_tag(event)
+                anchor = event.anchor
+                if anchor:
+                    open_anchors.add(anchor)
                 stack.append(
                     _Open(
-                        kind is yaml.MappingStartEvent,
+                        kind is MappingStartEvent,
                         [],
                         mark.line + 1,
                         mark.column + 1,
-                        event.anchor,
-                        flow=event.flow_style,
+                        anchor,
+                        1,
+                        event.flow_style,
                     )
                 )
                 continue
-            elif kind is yaml.SequenceEndEvent or kind is yaml.MappingEndEvent:
+            elif kind is MappingEndEvent or kind is SequenceEndEvent:
                 done = stack.pop()
                 node, size, anchor = self._close(done), done.size, done.anchor
                 if anchor:
                     open_anchors.discard(anchor)
-            elif kind is yaml.AliasEvent:
+            elif kind is AliasEvent:
                 # counted with all it stands for, so an alias bomb is refused before it is walked
                 aliases += 1
                 if aliases > limits.aliases:
@@ -288,23 +304,26 @@ class _Builder:
                         f"alias *{event.anchor} names nothing above it", event.start_mark
                     )
                 node, size = anchors[event.anchor]
+                total += size - 1
                 anchor = None
-            elif kind is yaml.DocumentEndEvent:
+            elif kind is DocumentEndEvent:
                 anchors.clear()
                 continue
+            elif event is None:
+                return documents
             else:
                 continue
             if anchor:
                 anchors[anchor] = (node, size)
-            total += size if kind is yaml.AliasEvent else 1
+            total += 1
             if total > limits.nodes:
                 raise self._limit(f"more than {limits.nodes} nodes", event.start_mark)
             if stack:
-                stack[-1].children.append(node)
-                stack[-1].size += size
-            elif not (isinstance(node, Scalar) and node.value is None):
+                holder = stack[-1]
+                holder.children.append(node)
+                holder.size += size
+            elif not isinstance(node, Scalar) or node.value is not None:
                 documents.append(node)
-        return documents
 
     def _close(self, done: _Open) -> Node:
         if not done.mapping:
@@ -362,14 +381,17 @@ class _Builder:
             event.end_mark.index,
             start.line + 1,
             start.column + 1,
-            plain=plain,
+            None,
+            plain,
         )
         tag = event.tag
+        if tag is None:
+            return self._plain(node, text, start) if plain else node
         if tag == "!yaql":
             node.plain = event.style is None or event.style == ""
             return self._forced(node)
         if not plain:
-            if tag is not None and tag not in ("!", _TAG + "str"):
+            if tag not in ("!", _TAG + "str"):
                 node.value = self._construct(tag, text, start)
             return node
         return self._plain(node, text, start)
