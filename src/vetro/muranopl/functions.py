@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
+from vetro.yaql.dynamic import call_by_name
 from vetro.yaql.errors import NoMatchingFunctionException
 from vetro.yaql.evaluation import Evaluation
 from vetro.yaql.library import Library
 from vetro.yaql.signatures import Dictionary, Items, Lambda, Text
-from vetro.yaql.sites import call_by_name
 from vetro.yaql.text import to_text
 from vetro.yaql.values import finalize
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from vetro.yaql.sites import call_by_name
+from vetro.yaql.dynamic import call_by_name
 
 from .errors import MuranoError, NoMethodFound
 from .native import CallContext, native

@@ -20,6 +20,7 @@ add functions at `library`; those that bound evaluations at `evaluation`.
 from . import ast
 from .codegen import Emitter, ExpressionCodegen
 from .codes import Arguments, Code
+from .dynamic import call_by_name
 from .errors import (
     AmbiguousFunctionException,
     AmbiguousMethodException,
@@ -82,7 +83,7 @@ from .signatures import (
     Timespan,
     read_signature,
 )
-from .sites import call_by_name, function_site, method_site
+from .sites import function_site, method_site
 from .slots import PRELUDE, Slot, bind_slot, bind_slots, locate
 from .text import format_template, host_text, to_text
 from .values import (

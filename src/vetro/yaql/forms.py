@@ -35,6 +35,24 @@ def _pairs(arguments: tuple[ast.Argument, ...]) -> list[ast.Pair] | None:
     return found if len(found) == len(arguments) else None
 
 
+def _in_order(
+    arguments: tuple[ast.Argument, ...], names: tuple[str, ...]
+) -> tuple[ast.Argument, ...]:
+    """Arguments given by name in the places of the parameters."""
+    places: dict[str, ast.Argument] = {}
+    for index, item in enumerate(arguments):
+        name = (
+            item.key.name
+            if isinstance(item, ast.Pair) and isinstance(item.key, ast.Keyword)
+            else ""
+        )
+        place = name or (names[index] if index < len(names) else "")
+        if place not in names or place in places:
+            return arguments
+        places[place] = item.value if isinstance(item, ast.Pair) else item
+    return tuple(places[name] for name in names if name in places)
+
+
 def _let(gen: ExpressionCodegen, node: ast.Call, scope: Scope | None) -> Code | None:
     parts: list[str] = []
     for index, item in enumerate(node.arguments):
@@ -49,7 +67,7 @@ def _let(gen: ExpressionCodegen, node: ast.Call, scope: Scope | None) -> Code | 
 
 
 def _def(gen: ExpressionCodegen, node: ast.Call, scope: Scope | None) -> Code | None:
-    arguments = _plain(node.arguments)
+    arguments = _plain(_in_order(node.arguments, ("name", "func")))
     if arguments is None or len(arguments) != 2:
         return None
     context, args, kwargs = gen.temporary(), gen.temporary(), gen.temporary()

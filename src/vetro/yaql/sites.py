@@ -139,41 +139,6 @@ def method_site(
     return (call_none, call_one, call_two)[count] if count < 3 else call_many
 
 
-def call_by_name(
-    rt: Evaluation,
-    name: str,
-    arguments: Sequence[Any],
-    keywords: dict[str, Any],
-    receiver: tuple[Any] | None = None,
-) -> Any:
-    """A call whose name is known only now (`call(name, args, kwargs, receiver)`).
-
-    Lazy parameters get a callable that returns the given value.
-    """
-    library = rt.library
-    method = receiver is not None
-    values: list[Any] = list(arguments)
-    offset = 1 if method else 0
-    for index, value in enumerate(values):
-        if library.laziness(name, method, index + offset) is not None:
-            values[index] = _constant(value)
-    named = {
-        key: _constant(value) if library.laziness(name, method, -1, key) is not None else value
-        for key, value in keywords.items()
-    }
-    shape = ("",) * len(values) + tuple(named)
-    if receiver is None:
-        return function_site(library, name, shape, 0)(rt, *values, *named.values())
-    if kind_of[type(receiver[0])] == HOST and rt.is_host_method_receiver(receiver[0]):
-        return rt.host_method(receiver[0], name, list(arguments), keywords)
-    site = method_site(library, name, shape, (), 0)
-    return site(rt, receiver[0], None, *values, *named.values())
-
-
-def _constant(value: Any) -> Callable[..., Any]:
-    return lambda *_args, **_kwargs: value
-
-
 def _unknown_function(library: Library, name: str, shape: Shape, position: int) -> Site:
     def call(rt: Evaluation, *arguments: Any) -> Any:
         positional, keywords = by_shape(shape, arguments)

@@ -50,59 +50,59 @@ def is_dict(arg: Any) -> bool:
 
 
 @registry.method_legacy_both("get")
-def get(rt: Evaluation, dictionary: Dictionary, key: Any, default: Any = None) -> Any:
-    return dictionary.get(hashable(key, rt), default)
+def get(rt: Evaluation, dict_: Dictionary, key: Any, default: Any = None) -> Any:
+    return dict_.get(hashable(key, rt), default)
 
 
 @registry.method("set")
-def set_key(rt: Evaluation, dictionary: Dictionary, key: Any, value: Any) -> dict[Any, Any]:
-    rt.check_items(len(dictionary) + 1)
-    return {**dictionary, hashable(key, rt): value}
+def set_key(rt: Evaluation, dict_: Dictionary, key: Any, value: Any) -> dict[Any, Any]:
+    rt.check_items(len(dict_) + 1)
+    return {**dict_, hashable(key, rt): value}
 
 
 @registry.method("set")
-def set_many(rt: Evaluation, dictionary: Dictionary, replacements: Dictionary) -> dict[Any, Any]:
-    rt.check_items(len(dictionary) + len(replacements))
-    return {**dictionary, **replacements}
+def set_many(rt: Evaluation, dict_: Dictionary, replacements: Dictionary) -> dict[Any, Any]:
+    rt.check_items(len(dict_) + len(replacements))
+    return {**dict_, **replacements}
 
 
 @registry.method()
-def keys(dictionary: Dictionary) -> list[Any]:
-    return list(dictionary)
+def keys(dict_: Dictionary) -> list[Any]:
+    return list(dict_)
 
 
 @registry.method()
-def values(dictionary: Dictionary) -> list[Any]:
-    return list(dictionary.values())
+def values(dict_: Dictionary) -> list[Any]:
+    return list(dict_.values())
 
 
 @registry.method()
-def items(dictionary: Dictionary) -> list[Any]:
-    return [*map(list, dictionary.items())]
+def items(dict_: Dictionary) -> list[Any]:
+    return [*map(list, dict_.items())]
 
 
 @registry.method()
-def contains_key(rt: Evaluation, dictionary: Dictionary, key: Any) -> bool:
-    return hashable(key, rt) in dictionary
+def contains_key(rt: Evaluation, dict_: Dictionary, key: Any) -> bool:
+    return hashable(key, rt) in dict_
 
 
 @registry.method()
-def contains_value(rt: Evaluation, dictionary: Dictionary, value: Any) -> bool:
+def contains_value(rt: Evaluation, dict_: Dictionary, value: Any) -> bool:
     wanted = hashable(value, rt)
-    rt.charge(len(dictionary))
-    return any(hashable(item, rt) == wanted for item in dictionary.values())
+    rt.charge(len(dict_))
+    return any(hashable(item, rt) == wanted for item in dict_.values())
 
 
 @registry.method("delete")
-def delete(rt: Evaluation, dictionary: Dictionary, *keys: Any) -> dict[Any, Any]:
-    return delete_all(rt, dictionary, keys)
+def delete(rt: Evaluation, dict_: Dictionary, *keys: Any) -> dict[Any, Any]:
+    return delete_all(rt, dict_, keys)
 
 
 @registry.method()
-def delete_all(rt: Evaluation, dictionary: Dictionary, keys: Items) -> dict[Any, Any]:
-    rt.charge(len(dictionary))
+def delete_all(rt: Evaluation, dict_: Dictionary, keys: Items) -> dict[Any, Any]:
+    rt.charge(len(dict_))
     unwanted = {hashable(key, rt) for key in keys}
-    return {key: value for key, value in dictionary.items() if key not in unwanted}
+    return {key: value for key, value in dict_.items() if key not in unwanted}
 
 
 Merger = Callable[[Any, Any], Any]
@@ -111,13 +111,13 @@ Merger = Callable[[Any, Any], Any]
 @registry.method()
 def merge_with(
     rt: Evaluation,
-    dictionary: Dictionary,
+    dict_: Dictionary,
     another: Dictionary,
     list_merger: Lambda2 | None = None,
     item_merger: Lambda2 | None = None,
     max_levels: Integer = 0,
 ) -> dict[Any, Any]:
-    return _merged(rt, dictionary, another, list_merger, item_merger, max_levels, 1)
+    return _merged(rt, dict_, another, list_merger, item_merger, max_levels, 1)
 
 
 def _merged(

@@ -55,20 +55,20 @@ def to_list(rt: Evaluation, collection: Items) -> list[Any] | tuple[Any, ...]:
 
 
 @registry.both("len")
-def length(rt: Evaluation, collection: Items) -> int:
-    if kind_of[type(collection)] != LAZY:
-        return len(collection)  # type: ignore[arg-type]  # a list, set or mapping
-    return len(collect(collection, rt))
+def length(rt: Evaluation, sequence: Items) -> int:
+    if kind_of[type(sequence)] != LAZY:
+        return len(sequence)  # type: ignore[arg-type]  # a list, set or mapping
+    return len(collect(sequence, rt))
 
 
 @registry.both("len")
-def length_of_mapping(dictionary: Dictionary) -> int:
-    return len(dictionary)
+def length_of_mapping(dict_: Dictionary) -> int:
+    return len(dict_)
 
 
 @registry.both("len")
-def length_of_set(items: SetOfValues) -> int:
-    return len(items)
+def length_of_set(set_: SetOfValues) -> int:
+    return len(set_)
 
 
 @registry.method()

@@ -420,18 +420,20 @@ def _split_where(collection: Iterable[Any], predicate: Callable[[Any], Any]) -> 
 @registry.method()
 def slice_where(rt: Evaluation, collection: Items, predicate: Lambda) -> Iterator[Any]:
     _pay(rt, collection)
-    return linked(rt, _slice_where(collection, predicate), collection)
+    return linked(rt, _slice_where(rt, collection, predicate), collection)
 
 
-def _slice_where(collection: Iterable[Any], predicate: Callable[[Any], Any]) -> Iterator[list[Any]]:
+def _slice_where(
+    rt: Evaluation, collection: Iterable[Any], predicate: Callable[[Any], Any]
+) -> Iterator[list[Any]]:
     piece: list[Any] = []
-    held = False
+    last: Any = None
     for item in collection:
-        holds = bool(predicate(item))
-        if piece and holds is not held:
+        value = hashable(predicate(item), rt)
+        if piece and value != last:
             yield piece
             piece = []
-        held = holds
+        last = value
         piece.append(item)
     if piece:
         yield piece

@@ -61,10 +61,10 @@ def symmetric_difference(rt: Evaluation, left: SetOfValues, right: SetOfValues) 
 
 
 @registry.method()
-def add(rt: Evaluation, items: SetOfValues, *values: Any) -> frozenset[Any]:
-    return _members(rt, items) | _members(rt, values)
+def add(rt: Evaluation, set_: SetOfValues, *values: Any) -> frozenset[Any]:
+    return _members(rt, set_) | _members(rt, values)
 
 
 @registry.method()
-def remove(rt: Evaluation, items: SetOfValues, *values: Any) -> frozenset[Any]:
-    return _members(rt, items) - _members(rt, values)
+def remove(rt: Evaluation, set_: SetOfValues, *values: Any) -> frozenset[Any]:
+    return _members(rt, set_) - _members(rt, values)

@@ -55,10 +55,10 @@ def norm(rt: Evaluation, string: Text | None, chars: Text | None = None) -> str 
 
 
 @registry.both()
-def is_empty(string: Text | None, trim_spaces: Boolean = True, chars: Text | None = None) -> bool:
+def is_empty(string: Text | None, trim_: Boolean = True, chars: Text | None = None) -> bool:
     if string is None:
         return True
-    return not (string.strip(chars) if trim_spaces else string)
+    return not (string.strip(chars) if trim_ else string)
 
 
 @registry.method()

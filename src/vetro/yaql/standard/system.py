@@ -3,13 +3,13 @@
 
 from typing import Any
 
+from vetro.yaql.dynamic import call_by_name
 from vetro.yaql.errors import MappingTranslationException
 from vetro.yaql.evaluation import Evaluation
 from vetro.yaql.registry import Registry
 from vetro.yaql.runtime import make_context
 from vetro.yaql.scopes import positional_name
 from vetro.yaql.signatures import Dictionary, ItemList, Items, Lambda, Text
-from vetro.yaql.sites import call_by_name
 from vetro.yaql.text import to_text
 from vetro.yaql.values import LAZY, Context, Memorized, collect, kind_of
 
@@ -40,13 +40,13 @@ def unpack(rt: Evaluation, sequence: Items, *names: Text) -> Context:
 
 @registry.method("assert")
 def assert_that(
-    rt: Evaluation, receiver: Any, condition: Lambda, message: Any = "Assertion failed"
+    rt: Evaluation, obj: Any, condition: Lambda, message: Any = "Assertion failed"
 ) -> Any:
-    if kind_of[type(receiver)] == LAZY:
-        receiver = Memorized(receiver)
-    if not condition(receiver):
+    if kind_of[type(obj)] == LAZY:
+        obj = Memorized(obj)
+    if not condition(obj):
         raise AssertionError(to_text(rt, message))
-    return receiver
+    return obj
 
 
 @registry.function("call")
