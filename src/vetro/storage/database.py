@@ -31,6 +31,7 @@ from vetro.storage.clock import Clock, SystemClock
 from vetro.storage.errors import DatabaseClosed, StorageError, explain
 from vetro.storage.notify import DatagramCarrier, Subscription, Switchboard, encode
 from vetro.storage.postgres_listener import PostgresListener
+from vetro.storage.sqlite_driver import WholeStatementConnection
 
 log = structlog.get_logger(__name__)
 BUSY_TIMEOUT_MS = 30_000
@@ -143,12 +144,12 @@ class Database:
         driver_url = f"sqlite+aiosqlite:///{path}"
         # A unit of work always ends in COMMIT or ROLLBACK: the pool need not roll back once more.
         # One connection writes: the lock lets one writer in at a time.
-        writers = create_async_engine(
-            driver_url, pool_size=1, max_overflow=0, pool_reset_on_return=None
-        )
-        readers = create_async_engine(
-            driver_url, pool_size=4, max_overflow=12, pool_reset_on_return=None
-        )
+        how: dict[str, Any] = {
+            "pool_reset_on_return": None,
+            "connect_args": {"async_creator_fn": WholeStatementConnection},
+        }
+        writers = create_async_engine(driver_url, pool_size=1, max_overflow=0, **how)
+        readers = create_async_engine(driver_url, pool_size=4, max_overflow=12, **how)
         _prepare_sqlite(writers, query_only=False)
         _prepare_sqlite(readers, query_only=True)
         return cls(url, clock, writers=writers, readers=readers)
