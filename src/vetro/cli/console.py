@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import base64
-import contextlib
-import json
-import os
-import select
-import socket
 import sys
-import termios
-import tty
-from collections.abc import Generator
 from pathlib import Path
-from typing import Any
 
 import click
 
 from vetro.cli.connection import Connection, segment
 from vetro.cli.output import emit_object, fail, json_option, say
+from vetro.cli.streams import Line, Manner, attach
 
 LEAVE = b"\x1d"
-_CONNECT_SECONDS = 30.0
 
 
 def _path_of(connection: Connection, name_or_uuid: str) -> str:
@@ -46,86 +36,20 @@ def console(name_or_uuid: str, log: bool) -> None:
             f"{_path_of(connection, name_or_uuid)}/docker-exec",
             json={"command": wanted},
         ).json()
-    with connect(where) as line:
+    with Line(where) as line:
         typing = bool(where.get("interactive"))
-        if sys.stdin.isatty() and not log:
+        person = sys.stdin.isatty() and not log
+        if person:
             ends = "Ctrl-] leaves" if typing else "it only prints; Ctrl-] leaves"
             click.echo(f"Console of {name_or_uuid} ({ends})", err=True)
-        _sit(line, typing=typing, watching=not log)
-
-
-def connect(where: dict[str, Any]) -> socket.socket:
-    """The stream a node serves, opened with its token."""
-    try:
-        line = socket.create_connection((where["host"], where["port"]), _CONNECT_SECONDS)
-    except OSError as error:
-        fail(
-            f"The node does not answer at {where['address']}: {error.strerror or error}",
-            "Streams come straight from the node: its admin address must be reachable from here.",
+        leave = LEAVE if person else b""
+        code = attach(
+            line, Manner(terminal=True, watching=not log, typing=typing, leave=leave, at_end=None)
         )
-    line.settimeout(None)
-    line.sendall(f"{where['token']}\n".encode())
-    return line
-
-
-@contextlib.contextmanager
-def raw_keyboard(wanted: bool = True) -> Generator[None, None, None]:
-    """Every key as it is, Ctrl-C as well; as before at the end."""
-    if not wanted or not sys.stdin.isatty():
-        yield
-        return
-    before = termios.tcgetattr(sys.stdin)
-    try:
-        tty.setraw(sys.stdin)
-        yield
-    finally:
-        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+    if person:
         click.echo("", err=True)
-
-
-def _sit(line: socket.socket, *, typing: bool, watching: bool) -> None:
-    keyboard = sys.stdin.fileno() if watching else -1
-    terminal = watching and sys.stdin.isatty()
-    rest = b""
-    with raw_keyboard(watching):
-        sources: list[Any] = [line, *([keyboard] if watching else [])]
-        while True:
-            ready, _, _ = select.select(sources, [], [])
-            if keyboard in ready:
-                keys = os.read(keyboard, 4096)
-                typed, found, _ = keys.partition(LEAVE) if terminal else (keys, b"", b"")
-                if typed and typing:
-                    send_keys(line, typed)
-                if found:
-                    return
-                if not keys:
-                    # Nobody types any more; what the machine says is still shown.
-                    sources.remove(keyboard)
-            if line in ready:
-                data = line.recv(65536)
-                if not data:
-                    return
-                *lines, rest = (rest + data).split(b"\n")
-                for one in lines:
-                    if show(json.loads(one)):
-                        return
-
-
-def send_keys(line: socket.socket, keys: bytes) -> None:
-    """Type ``keys``."""
-    text = {"type": "stdin", "data": base64.b64encode(keys).decode()}
-    line.sendall(json.dumps(text).encode() + b"\n")
-
-
-def show(told: dict[str, Any]) -> bool:
-    """Print one line of the stream; whether it was the last."""
-    if told.get("type") == "end":
-        return True
-    data = base64.b64decode(str(told.get("data") or ""))
-    stream = sys.stderr if told.get("type") == "stderr" else sys.stdout
-    while data:
-        data = data[os.write(stream.fileno(), data) :]
-    return False
+    if code:
+        sys.exit(code)
 
 
 @click.command()

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import base64
-import json
-import os
-import select
-import shutil
-import socket
 import sys
 from typing import Any
 
 import click
 
 from vetro.cli.connection import Connection, segment
-from vetro.cli.console import connect, raw_keyboard, send_keys, show
-from vetro.cli.output import emit_object, fail, json_option, wants_json
-
-_CHUNK = 65536
+from vetro.cli.output import emit_object, json_option, wants_json
+from vetro.cli.streams import END_OF_INPUT, END_OF_TERMINAL, Line, Manner, attach, collect
 
 
 @click.command("exec", context_settings={"allow_interspersed_args": False})
@@ -56,68 +48,13 @@ def exec_(
         row = find_vm(connection, name_or_uuid)
         path = f"/compute/servers/{segment(row['server_uuid'])}/vms/{segment(row['uuid'])}"
         where = connection.request("POST", f"{path}/docker-exec", json={"command": wanted}).json()
-    with connect(where) as line:
-        code = _collect(line) if wants_json() else _attach(line, tty=tty)
+    with Line(where) as line:
+        if not wants_json():
+            at_end = END_OF_TERMINAL if tty else END_OF_INPUT
+            code = attach(line, Manner(terminal=tty, at_end=at_end))
+        else:
+            code, said = collect(line)
+            texts = {name: data.decode("utf-8", "replace") for name, data in said.items()}
+            emit_object({"exit_code": code, **texts})
     if code:
         sys.exit(code)
-
-
-def _ended(told: dict[str, Any]) -> int:
-    code = told.get("code")
-    return int(code) if isinstance(code, int) else 1
-
-
-def _collect(line: socket.socket) -> int:
-    """Let the command run without input and print what it said as one document."""
-    _say(line, {"type": "stdin_end"})
-    found = {"stdout": b"", "stderr": b""}
-    for told in _lines(line):
-        if told.get("type") == "end":
-            streams = {name: data.decode("utf-8", "replace") for name, data in found.items()}
-            emit_object({"exit_code": _ended(told), **streams})
-            return _ended(told)
-        if told.get("type") in found:
-            found[str(told["type"])] += base64.b64decode(str(told.get("data") or ""))
-    fail("The node broke the stream before the command ended")
-
-
-def _lines(line: socket.socket) -> Any:
-    rest = b""
-    while data := line.recv(_CHUNK):
-        *whole, rest = (rest + data).split(b"\n")
-        for one in whole:
-            yield json.loads(one)
-
-
-def _say(line: socket.socket, told: dict[str, Any]) -> None:
-    line.sendall(json.dumps(told).encode() + b"\n")
-
-
-def _attach(line: socket.socket, *, tty: bool) -> int:
-    """Bind our streams to the command's until it ends; its exit code."""
-    if tty and sys.stdout.isatty():
-        columns, rows = shutil.get_terminal_size()
-        _say(line, {"type": "resize", "columns": columns, "rows": rows})
-    keyboard = sys.stdin.fileno()
-    sources: list[Any] = [line, keyboard]
-    rest = b""
-    with raw_keyboard(tty):
-        while True:
-            ready, _, _ = select.select(sources, [], [])
-            if keyboard in ready:
-                typed = os.read(keyboard, _CHUNK)
-                if typed:
-                    send_keys(line, typed)
-                else:
-                    sources.remove(keyboard)
-                    # A terminal has no end of input but the one that is typed.
-                    send_keys(line, b"\x04") if tty else _say(line, {"type": "stdin_end"})
-            if line in ready:
-                data = line.recv(_CHUNK)
-                if not data:
-                    fail("The node broke the stream before the command ended")
-                *whole, rest = (rest + data).split(b"\n")
-                for one in whole:
-                    told: dict[str, Any] = json.loads(one)
-                    if show(told):
-                        return _ended(told)

@@ -328,7 +328,7 @@ async def _run_terminal(client: socket.socket, command: HostCommand) -> None:
                     await _until_raw(terminal.fileno())
                 async for given in messages(reader):
                     if given.get("type") == "stdin":
-                        os.write(terminal.fileno(), data_of(given))
+                        await _type(terminal.fileno(), data_of(given))
                     elif given.get("type") == "resize":
                         rows = int(given.get("rows") or 24)
                         columns = int(given.get("columns") or 80)
@@ -341,10 +341,32 @@ async def _run_terminal(client: socket.socket, command: HostCommand) -> None:
                 transport.close()
 
 
+async def _type(terminal: int, data: bytes) -> None:
+    """Type into a terminal (its descriptor does not block) as fast as the command reads."""
+    loop = asyncio.get_running_loop()
+    while data:
+        try:
+            data = data[os.write(terminal, data) :]
+        except BlockingIOError:
+            writable = asyncio.Event()
+            loop.add_writer(terminal, writable.set)
+            try:
+                await writable.wait()
+            finally:
+                loop.remove_writer(terminal)
+
+
 async def _until_raw(terminal: int) -> None:
-    """Wait until the relay has taken the terminal over; a command that ends at once never does."""
+    """Wait until the relay has taken the terminal over; a command that ends at once never does.
+
+    The relay leaves it turning line feeds into line ends, as the command's own terminal does already:
+    programs that move the cursor by line feeds would be torn apart.
+    """
     for _ in range(500):
-        if not termios.tcgetattr(terminal)[3] & termios.ICANON:
+        mode = termios.tcgetattr(terminal)
+        if not mode[3] & termios.ICANON:
+            mode[1] &= ~termios.OPOST
+            termios.tcsetattr(terminal, termios.TCSANOW, mode)
             return
         await asyncio.sleep(0.01)
 
