@@ -28,7 +28,7 @@ class Site:
         self.here: dict[tuple[str, str], dict[str, Any]] = {}
         self.failing: dict[tuple[str, str], int] = {}
         for task in ("machine_create", "machine_load", "machine_migrate", "machine_shutdown",
-                     "machine_boot", "machine_destroy"):  # fmt: skip
+                     "machine_boot", "machine_destroy", "machine_delete_snapshot"):  # fmt: skip
             world.nodes.answers[task] = self.answer
 
     async def open(self) -> Site:
@@ -67,7 +67,7 @@ class Site:
             given = call.params.get("vm") or call.params
             state = "stopped" if step == "setup-filesystem" else "running"
             self.here[server, uuid] = {
-                **given, "create_timestamp": STAMP, "autoboot": True, "state": state
+                **given, "create_timestamp": STAMP, "autoboot": True, "state": state, "snapshots": [],
             }  # fmt: skip
         if (server, uuid) not in self.here:
             raise NodeTaskError("not found", {"restCode": "VmNotFound"})
@@ -78,11 +78,25 @@ class Site:
             vm["state"] = "running"
         elif step == "receive":
             return {"host": "192.0.2.9", "port": 999, "token": "once", "pid": 1}
+        elif step == "keep-snapshot":
+            kept = {name: call.params[name] for name in ("snapshot_name", "created_at")}
+            vm.setdefault("snapshots", []).append(
+                {"name": kept["snapshot_name"], "created_at": kept["created_at"]}
+            )
+        elif step == "machine_delete_snapshot":
+            gone = call.params["snapshot_name"]
+            vm["snapshots"] = [one for one in vm["snapshots"] if one["name"] != gone]
         elif step == "sync":
+            if "snapshot_name" in call.params:
+                return self.sent_snapshot(server, call.params)
             if vm["brand"] == "kvm" and vm["state"] == "running":
                 self.here[OTHER, uuid]["state"], vm["state"] = "running", "stopped"
             return {"transferred": 5}
         return dict(vm) if step == "machine_load" else {"vm": dict(vm)}
+
+    def sent_snapshot(self, server: str, params: dict[str, Any]) -> dict[str, Any]:
+        """The answer to a snapshot's transfer."""
+        return {"transferred": 5, "snapshot_name": params["snapshot_name"]}
 
     def steps(self) -> list[tuple[str, str]]:
         """Who was asked to do what, since the VM was made; questions left out."""
@@ -223,11 +237,60 @@ async def test_a_move_that_fails_leaves_the_vm_where_it_was(
     assert (await site.move(vm))["execution"] == "succeeded"
 
 
-async def test_snapshots_hold_a_container(site: Site) -> None:
-    """They would be lost: the error names them."""
+def snapshots(*names: str) -> list[dict[str, str]]:
+    """Entries of a record; a name's number is its time."""
+    return [
+        {"name": name, "created_at": f"2026-01-02T03:04:{int(name[-1]):02}.000Z"} for name in names
+    ]
+
+
+async def test_snapshots_move_with_a_container(any_site: Site) -> None:
+    """Oldest first, each as the target's files, before what there is now."""
+    vm = await any_site.world.vm()
+    any_site.here[NODE, vm]["snapshots"] = snapshots("s1", "s2")
+    assert (await any_site.move(vm))["execution"] == "succeeded"
+    steps = [step for _, step in any_site.steps() if step != "network_apply"]
+    one = ["receive", "sync", "keep-snapshot"]
+    assert steps[:7] == ["setup-filesystem", *one, *one]
+    assert steps.count("sync") == 4
+    asked = [call.params.get("snapshot_name") for call in any_site.world.nodes.calls]
+    assert [name for name in asked if name] == ["s1", "s1", "s2", "s2"]
+    assert any_site.here[OTHER, vm]["snapshots"] == snapshots("s1", "s2")
+
+
+async def test_snapshots_that_change_during_a_move_are_as_at_its_end(site: Site) -> None:
+    """Deleted ones go, new ones come, and the order is that of the source."""
     vm = await site.world.vm()
-    site.here[NODE, vm]["snapshots"] = [{"name": "before"}]
-    assert "delete before first" in error_of(await site.move(vm))
+    site.here[NODE, vm]["snapshots"] = snapshots("s1", "s2", "s3")
+    answer = site.answer
+
+    def change(call: TaskCall) -> Any:
+        site.here[NODE, vm]["snapshots"] = snapshots("s1", "s3", "s4")
+        return answer(call)
+
+    site.world.nodes.answers["machine_shutdown"] = change
+    assert (await site.move(vm))["execution"] == "succeeded"
+    assert site.here[OTHER, vm]["snapshots"] == snapshots("s1", "s3", "s4")
+
+
+async def test_an_agent_that_cannot_send_snapshots_ends_the_move(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of an older version sends what there is now: that is no snapshot, and nothing has changed."""
+    vm = await site.world.vm()
+    site.here[NODE, vm]["snapshots"] = snapshots("s1")
+    monkeypatch.setattr(site, "sent_snapshot", lambda _server, _params: {"transferred": 5})
+    assert "cannot send snapshots" in error_of(await site.move(vm))
+    assert [(server, one["state"]) for (server, _), one in site.here.items()] == [(NODE, "running")]
+
+
+async def test_snapshots_hold_a_virtual_machine_that_runs(site: Site) -> None:
+    """They are in disks that do not travel then: the error names them and both ways out."""
+    vm = await site.world.vm(brand="kvm", ram=256)
+    site.here[NODE, vm]["snapshots"] = snapshots("s1")
+    assert "stop it, or delete s1 first" in error_of(await site.move(vm))
+    site.here[NODE, vm]["state"] = "stopped"
+    assert (await site.move(vm))["execution"] == "succeeded"
 
 
 async def test_a_move_needs_another_server_with_room(site: Site) -> None:
@@ -265,7 +328,7 @@ async def test_a_drained_server_is_empty_and_takes_nothing_new(any_site: Site) -
 
 async def test_a_drain_says_what_holds_the_server(site: Site) -> None:
     """Each VM that stays with its reason; the others are gone. Without ``move`` nothing moves."""
-    moved, kept = await site.world.vm(), await site.world.vm()
+    moved, kept = await site.world.vm(), await site.world.vm(brand="kvm", ram=256)
     assert "held by 2" in error_of(await drain(site, move=False))
     assert await site.home(moved) == (NODE, "running")
     site.here[NODE, kept]["snapshots"] = [{"name": "s"}]

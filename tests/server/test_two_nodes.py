@@ -278,6 +278,7 @@ def test_two_nodes_carry_one_network(
     """Five containers and a VM on one fabric; one moves, one goes back to a snapshot, a node is drained."""
     world, first, second = site
     vetro = world.vetro
+    terminal = support("node/terminal.py")
 
     # Images and a network. Members of the group reach each other's web servers, nobody else does.
     tar = support("node/conftest.py").busybox_tar(tmp_path / "tiny.tar")
@@ -319,6 +320,14 @@ def test_two_nodes_carry_one_network(
     assert "1 packets received" in world.inside(vms[1], "ping", "-c", "1", "10.78.9.1")
     # What the group does not allow does not pass either way.
     assert "0 packets received" in world.inside(vms[1], "ping", "-c", "1", "-W", "1", addresses[0])
+    # Somebody sits at one: window, keys and exit status go through service and node.
+    words = ("sh", "-c", "stty size; echo ready; read -r word; echo got $word; exit 9")
+    with terminal.Sitting([VETRO, "vm", "exec", "-t", "web-1", *words], vetro.environ) as person:
+        assert b"24 80" in person.until(b"ready")
+        person.type(b"keys\r")
+        person.until(b"got keys")
+        assert person.end() == 9
+        assert person.mode == person.before
     # A frame as large as the network allows crosses the tunnel.
     world.inside(vms[0], "sh", "-c", "head -c 3000000 /dev/zero > /www/large")
     large = world.inside(
@@ -361,12 +370,11 @@ def test_two_nodes_carry_one_network(
     assert world.pid(vms[1]) == pid
     assert world.page(vms[0], addresses[1]) == "a page\n"
 
-    # The first node is emptied; the snapshot holds its VM until it is deleted.
-    said = vetro.run("server", "drain", first.uuid, code=1)
-    assert f"held by 1: VM {vms[0]}" in said
-    assert world.server(vms[4]) == second.uuid
-    world.task(world.call("DELETE", f"{path}/before"))
+    # The first node is emptied; snapshots move with their container.
+    world.inside(vms[0], "sh", "-c", "echo lately > /www/index.html")
     vetro.run("server", "drain", first.uuid)
+    vetro.until(lambda: world.page(vms[1], addresses[0]) == "lately\n", "it serves", seconds=60)
+    vetro.run("vm", "snapshot", "rollback", "web-0", "before", "--yes")
     assert [world.server(vm) for vm in vms] == [second.uuid] * 5
     pages = ["a page\n", "a page\n", "moved\n", "a page\n", "a page\n"]
     vetro.until(

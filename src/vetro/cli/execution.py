@@ -9,7 +9,7 @@ import click
 
 from vetro.cli.connection import Connection, segment
 from vetro.cli.output import emit_object, json_option, wants_json
-from vetro.cli.streams import END_OF_INPUT, END_OF_TERMINAL, Line, Manner, attach, collect
+from vetro.cli.streams import END_OF_INPUT, END_OF_TERMINAL, Line, Manner, attach, collect, window
 
 
 @click.command("exec", context_settings={"allow_interspersed_args": False})
@@ -41,6 +41,9 @@ def exec_(
     if not command:
         raise click.UsageError("Missing argument 'COMMAND...'.")
     wanted: dict[str, Any] = {"Cmd": list(command), "Tty": tty}
+    size = window() if tty else None
+    if size is not None:
+        wanted["ConsoleSize"] = [size[1], size[0]]
     for name, value in (("User", user), ("WorkingDir", workdir), ("Env", list(environment))):
         if value:
             wanted[name] = value

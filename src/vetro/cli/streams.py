@@ -11,7 +11,6 @@ import contextlib
 import json
 import os
 import select
-import shutil
 import signal
 import socket
 import sys
@@ -156,7 +155,8 @@ def attach(line: Line, manner: Manner) -> int:
     keyboard = _keyboard() if manner.watching else None
     ended: int | None = None
     with _raw(keyboard if manner.terminal else None), _resizes(manner.terminal) as resized:
-        if resized is not None:
+        if manner.terminal:
+            # It may have changed since the command was asked for.
             _tell_size(line)
         if keyboard is None and manner.watching and manner.at_end:
             line.tell(*manner.at_end)
@@ -232,11 +232,20 @@ def _keyboard() -> int | None:
     return descriptor
 
 
+def window() -> tuple[int, int] | None:
+    """Columns and rows of the terminal we print on, if it is one."""
+    if not sys.stdout.isatty():
+        return None
+    try:
+        return os.get_terminal_size(sys.stdout.fileno())
+    except OSError:
+        return None
+
+
 def _tell_size(line: Line) -> None:
-    columns, rows = shutil.get_terminal_size()
-    with contextlib.suppress(OSError):
-        columns, rows = os.get_terminal_size(sys.stdout.fileno())
-    line.tell("resize", columns=columns, rows=rows)
+    size = window()
+    if size is not None:
+        line.tell("resize", columns=size[0], rows=size[1])
 
 
 @contextlib.contextmanager

@@ -1,10 +1,10 @@
 """Moving VMs to other servers, and emptying servers that way (ours, beside CNAPI).
 
 A move is a job, so that a service that dies leaves it to the next. Room is held on the target and its
-networks are made first. A container's files are copied while it runs, and once more after it was
-stopped, so that it stands still for as long as the second copy takes; a running virtual machine moves
-with its memory. The database follows in one step when the target has everything: until then a failure
-leaves the VM where it was, running if it ran; from then on it is the target's.
+networks are made first. A container's files are copied while it runs, after those of its snapshots, and
+once more after it was stopped, so that it stands still for as long as the second copy takes; a running
+virtual machine moves with its memory. The database follows in one step when the target has everything:
+until then a failure leaves the VM where it was, running if it ran; from then on it is the target's.
 """
 
 from __future__ import annotations
@@ -119,10 +119,10 @@ async def look(run: JobRun) -> Json:
         raise JobFailure(f"VM {_uuid(run)} is {vm.get('state')}: it must be running or stopped")
     snapshots = cast("list[Json]", vm.get("snapshots") or [])
     kept = [str(mapping(one).get("name")) for one in snapshots]
-    if kept and (vm.get("brand") not in HVM_BRANDS or vm["state"] == "running"):
+    if kept and vm.get("brand") in HVM_BRANDS and vm["state"] == "running":
         raise JobFailure(
-            f"VM {_uuid(run)} has snapshots, which do not move with it: delete"
-            f" {', '.join(kept)} first"
+            f"VM {_uuid(run)} has snapshots, which do not move with a virtual machine that runs:"
+            f" stop it, or delete {', '.join(kept)} first"
         )
     run.state.setdefault("vm", vm)
     run.state.setdefault("running", vm["state"] == "running")
@@ -210,6 +210,34 @@ async def prepare(run: JobRun) -> Json:
     await _step_task(run, _target(run), "setup-filesystem", vm=run.state["vm"])
 
 
+async def copy_snapshots(run: JobRun) -> Json:
+    """A container's snapshots, oldest first: each becomes the target's files and is kept there."""
+    if _is_hvm(run):
+        return "a virtual machine's are in its disks"
+    here = await _snapshots(run, run.server_uuid)
+    there = await _snapshots(run, _target(run))
+    same = 0
+    while same < min(len(here), len(there)) and here[same] == there[same]:
+        same += 1
+    # Deleted meanwhile, or out of order after one that was: the target's are made again from here.
+    for name, _ in reversed(there[same:]):
+        params = {"uuid": _uuid(run), "snapshot_name": name}
+        await _task(run, _target(run), "machine_delete_snapshot", params)
+    for name, created_at in here[same:]:
+        await _copy(run, snapshot_name=name)
+        stamp = {"snapshot_name": name, "created_at": created_at}
+        await _step_task(run, _target(run), "keep-snapshot", **stamp)
+    return f"{len(here) - same} copied"
+
+
+async def _snapshots(run: JobRun, server_uuid: str) -> list[tuple[str, str]]:
+    """Names and times of the VM's snapshots on a server, oldest first."""
+    params = {"uuid": _uuid(run), "include_dni": True}
+    vm = await _task(run, server_uuid, "machine_load", params)
+    listed = [mapping(one) for one in cast("list[Json]", vm.get("snapshots") or [])]
+    return [(str(one.get("name")), str(one.get("created_at"))) for one in listed]
+
+
 async def copy_running(run: JobRun) -> Json:
     """Copy a container's files while it runs: most of them need no second time."""
     if _is_hvm(run):
@@ -219,10 +247,15 @@ async def copy_running(run: JobRun) -> Json:
     return await _copy(run)
 
 
-async def _copy(run: JobRun) -> Json:
+async def _copy(run: JobRun, **what: Json) -> Json:
     where = await _step_task(run, _target(run), "receive")
     way = {name: where[name] for name in ("host", "port", "token")}
-    sent = await _step_task(run, run.server_uuid, "sync", wait=True, **way)
+    sent = await _step_task(run, run.server_uuid, "sync", wait=True, **way, **what)
+    if what and sent.get("snapshot_name") != what["snapshot_name"]:
+        raise JobFailure(
+            f"the agent of server {run.server_uuid} cannot send snapshots: install the version of"
+            " this service on it, or delete the VM's snapshots"
+        )
     return f"{sent.get('transferred', 0)} bytes"
 
 
@@ -237,6 +270,7 @@ async def stop(run: JobRun) -> Json:
 async def transfer(run: JobRun) -> Json:
     """Copy what has changed since; of a virtual machine everything, memory included."""
     if not _is_hvm(run):
+        await copy_snapshots(run)
         return await _copy(run)
     if run.state["running"] and await _arrived(run):
         return "it runs there"
@@ -386,6 +420,7 @@ WORKFLOWS: tuple[Workflow, ...] = (
             Step("choose", 60, choose),
             Step("networks", 120, announce),
             Step("prepare", 3600, prepare),
+            Step("snapshots", COPY_SECONDS, copy_snapshots),
             Step("copy", COPY_SECONDS, copy_running),
             Step("stop", 600, stop),
             Step("transfer", COPY_SECONDS, transfer),

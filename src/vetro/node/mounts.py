@@ -16,18 +16,23 @@ _MS_NODEV = 4
 _MS_BIND = 4096
 
 
-def mount_overlay(lower: Sequence[Path], upper: Path, work: Path, target: Path) -> None:
+def mount_overlay(
+    lower: Sequence[Path], upper: Path | None, work: Path | None, target: Path
+) -> None:
     """Mount ``lower`` (topmost first) with the changes in ``upper`` at ``target``.
 
-    Errors: ``NodeError``.
+    Without ``upper`` it can only be read. Errors: ``NodeError``.
     """
-    for path in (*lower, upper, work):
+    writable = [path for path in (upper, work) if path is not None]
+    for path in (*lower, *writable):
         if set(str(path)) & set(",:\\"):
             raise NodeError(
                 f"{path}: an overlay cannot be made below a path with ',', ':' or a backslash;"
                 " choose another data directory"
             )
-    options = f"lowerdir={':'.join(str(path) for path in lower)},upperdir={upper},workdir={work}"
+    options = f"lowerdir={':'.join(str(path) for path in lower)}"
+    if upper is not None:
+        options += f",upperdir={upper},workdir={work}"
     status = _LIBC.mount(
         b"vetro", os.fsencode(target), b"overlay", ctypes.c_ulong(_MS_NODEV), options.encode()
     )
@@ -35,7 +40,7 @@ def mount_overlay(lower: Sequence[Path], upper: Path, work: Path, target: Path) 
         code = ctypes.get_errno()
         raise NodeError(
             f"Cannot mount an overlay of {lower[0]} at {target}: {os.strerror(code)}"
-            f" (is {upper} on a file system that can hold one?)"
+            f" (is {upper or lower[0]} on a file system that can hold one?)"
         )
 
 

@@ -109,6 +109,99 @@ async def test_a_container_moves_with_its_files_and_owners(nodes: Any) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("way", ["to btrfs", "from btrfs"])
+async def test_snapshots_move_between_pools(nodes: Any, way: str) -> None:
+    """What each kept is what each gives back there: changed, removed and new files, owners, links."""
+    source, target, here, there = (
+        (nodes.source, nodes.target, nodes.here, nodes.there)
+        if way == "to btrfs"
+        else (nodes.target, nodes.source, nodes.there, nodes.here)
+    )
+    nic = here.nic(5)
+    await here.apply([nic])
+    uuid = (await here.create([nic], owner_uuid=ALICE))["uuid"]
+
+    async def inside(side: Any, script: str) -> str:
+        result = await side.driver.execute(uuid, ["sh", "-c", script], PATH, 20)
+        assert result.exit_code == 0, result.stderr
+        return result.stdout
+
+    await inside(here, "mkdir /data && echo one > /data/f && chown 33:44 /data/f && ln /data/f /data/h"
+                 " && rm /www/index.html")  # fmt: skip
+    await here.driver.create_snapshot(uuid, "one")
+    await inside(
+        here, "rm -r /data && mkdir /data && echo two > /data/g && echo page > /www/index.html"
+    )
+    await here.driver.create_snapshot(uuid, "..two")
+    await inside(here, "rm -r /data && echo now > /root/now")
+    record = await here.driver.load(uuid)
+    # Another project has this range there: the container gets another one.
+    (there.directory / "id-ranges.json").write_text(f'{{"other": {record["id_base"]}}}')
+    await target.good(
+        "machine_migrate", action="setup-filesystem", vm_uuid=uuid, vm={**record, "nics": []}
+    )
+
+    async def transfer(**what: Any) -> dict[str, Any]:
+        receiver = await target.good("machine_migrate", action="receive", vm_uuid=uuid)
+        way = {key: receiver[key] for key in ("host", "port", "token")}
+        return await source.good(
+            "machine_migrate", action="sync", vm_uuid=uuid, wait=True, **way, **what
+        )
+
+    for entry in record["snapshots"]:
+        kept = {"snapshot_name": entry["name"], "created_at": entry["created_at"]}
+        assert (await transfer(**kept))["snapshot_name"] == entry["name"]
+        for _ in range(2):
+            # A service that died asks again.
+            await target.good("machine_migrate", action="keep-snapshot", vm_uuid=uuid, **kept)
+    await here.driver.stop(uuid, force=True)
+    await transfer()
+    assert (await there.driver.load(uuid))["snapshots"] == record["snapshots"]
+    await source.good("machine_destroy", uuid=uuid)
+    await target.good("machine_boot", uuid=uuid)
+    look = "cat /root/now /data/* /www/index.html 2>/dev/null; stat -c '%u:%g %h' /data/f"
+    look = f"{{ {look}; }} 2>/dev/null || true"
+    assert (await inside(there, look)).split() == ["now", "page"]
+    await target.good("machine_rollback_snapshot", uuid=uuid, snapshot_name="..two")
+    assert (await inside(there, look)).split() == ["two", "page"]
+    await target.good("machine_rollback_snapshot", uuid=uuid, snapshot_name="one")
+    assert (await inside(there, look)).split() == ["one", "one", "33:44", "2"]
+    assert "index.html" not in await inside(there, "ls /www")
+
+
+async def test_an_agent_killed_while_it_sends_a_snapshot_leaves_no_mount(
+    nodes: Any, kit: SimpleNamespace
+) -> None:
+    """The next one takes the snapshot's view away and finds the container running."""
+    nic = nodes.here.nic(5)
+    await nodes.here.apply([nic])
+    uuid = (await nodes.here.create([nic]))["uuid"]
+    await nodes.here.driver.create_snapshot(uuid, "kept")
+    left = nodes.here.driver.snapshot_files(uuid, "kept")
+    root = await left.__aenter__()
+    assert os.path.ismount(root.path)
+    again = await kit.open_containers(nodes.here.directory, nodes.here.prefix, nodes.here.subnet)
+    try:
+        assert not root.path.exists()
+        assert (await again.driver.load(uuid))["state"] == "running"
+    finally:
+        await again.driver.close()
+        await left.__aexit__(None, None, None)
+
+
+async def test_snapshots_that_are_not_there_are_not_sent(nodes: Any) -> None:
+    """Nor kept without a time."""
+    nic = nodes.here.nic(5)
+    await nodes.here.apply([nic])
+    uuid = (await nodes.here.create([nic], autoboot=False))["uuid"]
+    sync = {"action": "sync", "host": "127.0.0.1", "port": 1, "snapshot_name": "none"}
+    status, body = await nodes.source.task("machine_migrate", vm_uuid=uuid, **sync)
+    assert (status, body["details"]["restCode"]) == (500, "SnapshotNotFound")
+    keep = {"action": "keep-snapshot", "snapshot_name": "x", "created_at": "then"}
+    status, body = await nodes.source.task("machine_migrate", vm_uuid=uuid, **keep)
+    assert (status, "ISO time" in body["error"]) == (500, True)
+
+
 async def test_the_progress_is_told_to_who_asks(nodes: Any) -> None:
     """Without ``wait`` the answer says where; the last line says how it ended."""
     nic = nodes.here.nic(5)

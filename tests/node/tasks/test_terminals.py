@@ -55,8 +55,9 @@ async def node(containers: Any, kit: SimpleNamespace) -> AsyncIterator[Any]:
 async def client(node: Any, script: str, *, tty: bool = True) -> list[str]:
     """The words of a command that runs ``script`` in the container."""
     where = await node.good(
-        "docker_exec", uuid=node.vm, command={"Cmd": ["sh", "-c", script], "Tty": tty}
-    )
+        "docker_exec", uuid=node.vm,
+        command={"Cmd": ["sh", "-c", script], "Tty": tty, "ConsoleSize": [24, 80]},
+    )  # fmt: skip
     return [sys.executable, "-c", CLIENT, json.dumps(where), "tty" if tty else "pipe"]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,10 @@ class BasicHypervisor:
 
     async def drop_snapshot(self, vm: Vm, name: str) -> None:
         """No snapshots: there is none to drop."""
+
+    def snapshot_files(self, vm: Vm, name: str) -> AbstractAsyncContextManager[GuestRoot]:
+        """No snapshots whose files could be read."""
+        raise not_implemented("Access to the files of a VM's snapshot", self.name)
 
     async def exec_command(self, uuid: str, request: ExecRequest) -> HostCommand:
         """Nothing runs inside from here."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +127,10 @@ class HypervisorByBrand:
     async def usage(self, uuid: str) -> DiskUse:
         """Bytes on disk."""
         return await self._of(uuid).usage(uuid)
+
+    def snapshot_files(self, vm: Vm, name: str) -> AbstractAsyncContextManager[GuestRoot]:
+        """The tree of a snapshot."""
+        return self.serving(vm).snapshot_files(vm, name)
 
     async def snapshot(self, vm: Vm, name: str) -> None:
         """Keep its disks."""

@@ -14,7 +14,7 @@ import contextlib
 import hashlib
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -103,6 +103,8 @@ class LxcHypervisor(BasicHypervisor):
                 await self._drop_interfaces(entry.name)
                 self._drop_runtime(entry.name)
         for vm in vms:
+            # Of an agent that was killed while a snapshot was sent.
+            self._drop_view(vm["uuid"])
             try:
                 if str(self._root(vm["uuid"])) not in mounted:
                     await self._mount(vm)
@@ -161,6 +163,7 @@ class LxcHypervisor(BasicHypervisor):
     def _drop_runtime(self, uuid: str) -> None:
         root = self._root(uuid)
         unmount(root)
+        self._drop_view(uuid)
         self._config(uuid).unlink(missing_ok=True)
         for directory in (root, root.parent):
             # Not a tree: if something were still mounted, its files must stay.
@@ -210,6 +213,9 @@ class LxcHypervisor(BasicHypervisor):
 
     def _guest_root(self, vm: Vm) -> GuestRoot:
         path, own = self._pool.seen_by_host(self._store.path(vm["uuid"]), self._root(vm["uuid"]))
+        return self._owned(vm, path, own)
+
+    def _owned(self, vm: Vm, path: Path, own: bool) -> GuestRoot:
         return GuestRoot(path, lxc_config.id_base_of(vm, self._host) if own else self._host.id_base)
 
     def _write_config(self, vm: Vm) -> None:
@@ -287,6 +293,29 @@ class LxcHypervisor(BasicHypervisor):
             await self._pool.rollback(self._store.path(vm["uuid"]), name)
         finally:
             await self._mount(vm)
+
+    @contextlib.asynccontextmanager
+    async def snapshot_files(self, vm: Vm, name: str) -> AsyncGenerator[GuestRoot, None]:
+        """The whole tree of a snapshot, for reading."""
+        view = self._view(vm["uuid"])
+        view.parent.mkdir(mode=0o711, exist_ok=True)
+        view.mkdir(mode=0o700, exist_ok=True)
+        try:
+            path, own = await self._pool.show_snapshot(
+                self._store.path(vm["uuid"]), name, self._layers(vm), view, self._mapping(vm)
+            )
+            yield self._owned(vm, path, own)
+        finally:
+            self._drop_view(vm["uuid"])
+
+    def _view(self, uuid: str) -> Path:
+        return self._runtime / uuid / "snapshot"
+
+    def _drop_view(self, uuid: str) -> None:
+        view = self._view(uuid)
+        unmount(view)
+        with contextlib.suppress(FileNotFoundError):
+            view.rmdir()
 
     async def drop_snapshot(self, vm: Vm, name: str) -> None:
         """Remove what was kept."""

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
@@ -327,7 +328,9 @@ class ManagedDriver:
         vm = self._usable(uuid) if self.exists(uuid) else {"uuid": uuid}
         return await self._hypervisor.migrate_live(vm, action, params)
 
-    async def create_snapshot(self, uuid: str, name: str | None) -> Vm:
+    async def create_snapshot(
+        self, uuid: str, name: str | None, *, created_at: str | None = None
+    ) -> Vm:
         """Keep the disks as they are now. Errors: ``SnapshotExists``, ``InvalidPayload``."""
         vm = self._usable(uuid)
         taken = {entry["name"] for entry in vm.get("snapshots", [])}
@@ -342,7 +345,7 @@ class ManagedDriver:
             )
         await self._hypervisor.snapshot(vm, name)
         # Recorded after it is whole: one without a record is replaced when its name is used again.
-        entry = {"name": name, "created_at": timestamp()}
+        entry = {"name": name, "created_at": created_at or timestamp()}
         self._store.save({**vm, "snapshots": [*vm.get("snapshots", []), entry]})
         self._changed(uuid)
         return await self._present(self._record(uuid))
@@ -353,9 +356,7 @@ class ManagedDriver:
         entries: list[dict[str, Any]] = list(vm.get("snapshots", []))
         names = [entry["name"] for entry in entries]
         if name not in names:
-            raise DriverError(
-                f"VM {uuid} has no snapshot {name}", code="ENOENT", rest_code="SnapshotNotFound"
-            )
+            raise _no_snapshot(uuid, name)
         running = (await self._hypervisor.state(uuid)).zone_state != "installed"
         if running:
             await self._hypervisor.stop(uuid, force=False, timeout=_ROLLBACK_STOP_SECONDS)
@@ -437,6 +438,13 @@ class ManagedDriver:
         await self._need_running(uuid)
         return await self._hypervisor.stats(uuid)
 
+    def snapshot_files(self, uuid: str, name: str) -> AbstractAsyncContextManager[GuestRoot]:
+        """The tree of a snapshot. Errors: ``SnapshotNotFound``."""
+        vm = self._usable(uuid)
+        if name not in [entry["name"] for entry in vm.get("snapshots", [])]:
+            raise _no_snapshot(uuid, name)
+        return self._hypervisor.snapshot_files(vm, name)
+
     async def files(self, uuid: str) -> GuestRoot:
         """A VM's root file system, running or not."""
         return await self._hypervisor.files(self._usable(uuid))
@@ -484,6 +492,12 @@ class ManagedDriver:
             "brands": list(self.brands),
             "features": list(self._hypervisor.features),
         }
+
+
+def _no_snapshot(uuid: str, name: str) -> DriverError:
+    return DriverError(
+        f"VM {uuid} has no snapshot {name}", code="ENOENT", rest_code="SnapshotNotFound"
+    )
 
 
 def _check_snapshot_name(name: str) -> None:

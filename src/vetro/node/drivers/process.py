@@ -13,7 +13,7 @@ import contextlib
 import os
 import signal as signals
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -164,6 +164,11 @@ class ProcessHypervisor(BasicHypervisor):
     async def drop_snapshot(self, vm: Vm, name: str) -> None:
         """Remove the copy."""
         await asyncio.to_thread(remove_tree, self._kept(vm["uuid"], name))
+
+    @contextlib.asynccontextmanager
+    async def snapshot_files(self, vm: Vm, name: str) -> AsyncGenerator[GuestRoot, None]:
+        """The copy."""
+        yield GuestRoot(self._kept(vm["uuid"], name))
 
     async def exec_command(self, uuid: str, request: ExecRequest) -> HostCommand:
         """The command itself, in the instance's directory."""

@@ -12,6 +12,7 @@ can be read and written from the host: copy, image creation, migration of a stop
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -142,8 +143,13 @@ class Driver(Protocol):
         """Replace the root file system, keep everything else."""
         ...
 
-    async def create_snapshot(self, uuid: str, name: str | None) -> Vm:
-        """Keep the VM's disks as they are now under ``name`` (``None``: a time stamp)."""
+    async def create_snapshot(
+        self, uuid: str, name: str | None, *, created_at: str | None = None
+    ) -> Vm:
+        """Keep the VM's disks as they are now under ``name`` (``None``: a time stamp).
+
+        ``created_at``: when it was made, for one that comes from another node.
+        """
         ...
 
     async def rollback_snapshot(self, uuid: str, name: str) -> Vm:
@@ -178,6 +184,10 @@ class Driver(Protocol):
 
     async def stats(self, uuid: str) -> dict[str, Any]:
         """A running VM's use of the machine, in the form of ``docker stats``."""
+        ...
+
+    def snapshot_files(self, uuid: str, name: str) -> AbstractAsyncContextManager[GuestRoot]:
+        """The tree of a snapshot, for reading, until the block ends."""
         ...
 
     async def files(self, uuid: str) -> GuestRoot:
@@ -334,6 +344,10 @@ class Hypervisor(Protocol):
 
     async def stats(self, uuid: str) -> dict[str, Any]:
         """Use of the machine, in the form of ``docker stats``."""
+        ...
+
+    def snapshot_files(self, vm: Vm, name: str) -> AbstractAsyncContextManager[GuestRoot]:
+        """The tree of a snapshot, for reading, until the block ends."""
         ...
 
     async def files(self, vm: Vm) -> GuestRoot:

@@ -60,6 +60,19 @@ class ClonePool:
         await self.trees.drop(kept)
         await self.trees.clone(directory / "root", kept, read_only=True)
 
+    async def show_snapshot(
+        self,
+        directory: Path,
+        name: str,
+        layers: Sequence[Path],
+        target: Path,
+        mapping: IdMapping | None,
+    ) -> tuple[Path, bool]:
+        """The clone itself."""
+        kept = snapshot_path(directory, name)
+        await self.trees.activate(kept)
+        return kept, False
+
     async def rollback(self, directory: Path, name: str) -> None:
         """A clone of the snapshot takes the root's place."""
         await self.trees.drop(directory / "root")

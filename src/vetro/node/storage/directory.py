@@ -119,6 +119,19 @@ class DirectoryPool:
         kept.parent.mkdir(mode=0o700, exist_ok=True)
         await self.trees.clone(directory / "upper", kept)
 
+    async def show_snapshot(
+        self,
+        directory: Path,
+        name: str,
+        layers: Sequence[Path],
+        target: Path,
+        mapping: IdMapping | None,
+    ) -> tuple[Path, bool]:
+        """An overlay of the copy over the image, for reading."""
+        kept = snapshot_path(directory, name)
+        await asyncio.to_thread(_mount, directory, layers, target, mapping, kept)
+        return target, True
+
     async def rollback(self, directory: Path, name: str) -> None:
         """The writable layer as it was kept, and an empty work directory."""
         await self.trees.clone(snapshot_path(directory, name), directory / "upper")
@@ -145,10 +158,17 @@ class DirectoryPool:
 
 
 def _mount(
-    directory: Path, layers: Sequence[Path], target: Path, mapping: IdMapping | None
+    directory: Path,
+    layers: Sequence[Path],
+    target: Path,
+    mapping: IdMapping | None,
+    kept: Path | None = None,
 ) -> None:
+    """The overlay of the writable layer, or of ``kept`` in its place."""
+    top = [] if kept is None else [kept]
+    upper, work = (directory / "upper", directory / "work") if kept is None else (None, None)
     if mapping is None:
-        mount_overlay(layers, directory / "upper", directory / "work", target)
+        mount_overlay([*top, *layers], upper, work, target)
         return
     # The translated views need to be somewhere only until the overlay holds them.
     below = [directory / f"lower{index}" for index, _ in enumerate(layers)]
@@ -158,7 +178,7 @@ def _mount(
             view.mkdir(mode=0o700, exist_ok=True)
             shown.append(view)
             mapping.mount(layer, view)
-        mount_overlay(below, directory / "upper", directory / "work", target)
+        mount_overlay([*top, *below], upper, work, target)
     finally:
         for view in shown:
             unmount(view)

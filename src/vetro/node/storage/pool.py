@@ -101,6 +101,21 @@ class Pool(Protocol):
         """Keep the root as it is now."""
         ...
 
+    async def show_snapshot(
+        self,
+        directory: Path,
+        name: str,
+        layers: Sequence[Path],
+        target: Path,
+        mapping: IdMapping | None,
+    ) -> tuple[Path, bool]:
+        """Where the host reads the whole tree of a snapshot, and whose owners it has there.
+
+        As ``seen_by_host`` of a root; something may be mounted at ``target``, which the caller
+        takes away.
+        """
+        ...
+
     async def rollback(self, directory: Path, name: str) -> None:
         """Take the root (not mounted) back; the snapshot stays."""
         ...

@@ -2,20 +2,19 @@
 
 Each task answers where a temporary server listens (``vetro.node.streams``). Commands talk in lines of
 JSON: from the client ``{"type": "stdin", "data": base64}``, ``{"type": "stdin_end"}``,
-``{"type": "resize", "columns": n, "rows": n}``; to the client ``stdout`` and ``stderr`` likewise, and
-at last ``{"type": "end", "code": n}``. A client that closes its side ends the command. A console
-(``AttachConsole``) talks likewise. Files travel as a tar, statistics as a line of JSON a second.
+``{"type": "resize", "columns": n, "rows": n}`` (at first the command's ``ConsoleSize`` holds); to the
+client ``stdout`` and ``stderr`` likewise, and at last ``{"type": "end", "code": n}``. A client that
+closes its side ends the command. A console (``AttachConsole``) talks likewise. Files travel as a tar,
+statistics as a line of JSON a second.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import os
 import shutil
 import socket
-import struct
 import subprocess
 import termios
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -97,8 +96,10 @@ class DockerTasks:
             )  # fmt: skip
             await starting.wait()
             return {}
-        session = _run_terminal if request.tty else _run_pipes
-        return await self._streams.serve(lambda client: session(client, host))
+        if not request.tty:
+            return await self._streams.serve(lambda client: _run_pipes(client, host))
+        size = _console_size(command)
+        return await self._streams.serve(lambda client: _run_terminal(client, host, size))
 
     async def _console(self, uuid: str, *, follow: bool) -> Mapping[str, Any]:
         """``interactive`` in the answer: whether what the client types reaches the machine."""
@@ -225,6 +226,17 @@ def _environment(given: list[object]) -> dict[str, str]:
     return {name: value for name, separator, value in pairs if separator and name}
 
 
+def _console_size(command: Mapping[str, Any]) -> tuple[int, int] | None:
+    """``ConsoleSize``: rows and columns that the terminal has when the command starts."""
+    match array(command, "ConsoleSize"):
+        case []:
+            return None
+        case [int(rows), int(columns)] if 0 <= rows < 1 << 16 and 0 <= columns < 1 << 16:
+            return rows, columns
+        case _:
+            raise invalid("command.ConsoleSize must be [rows, columns]")
+
+
 def _blocking(client: socket.socket, work: Callable[[Any], None]) -> None:
     client.settimeout(600)
     with client.makefile("rwb", buffering=1 << 16) as file:
@@ -298,9 +310,13 @@ async def _run_pipes(client: socket.socket, command: HostCommand) -> None:
         )
 
 
-async def _run_terminal(client: socket.socket, command: HostCommand) -> None:
+async def _run_terminal(
+    client: socket.socket, command: HostCommand, size: tuple[int, int] | None
+) -> None:
     master, slave = os.openpty()
     with os.fdopen(master, "rb", 0) as terminal, os.fdopen(slave, "rb", 0) as inner:
+        if size is not None:
+            termios.tcsetwinsize(master, size)
         async with (
             connection(client) as (reader, writer),
             _session(
@@ -330,10 +346,11 @@ async def _run_terminal(client: socket.socket, command: HostCommand) -> None:
                     if given.get("type") == "stdin":
                         await _type(terminal.fileno(), data_of(given))
                     elif given.get("type") == "resize":
-                        rows = int(given.get("rows") or 24)
-                        columns = int(given.get("columns") or 80)
-                        size = struct.pack("HHHH", rows, columns, 0, 0)
-                        fcntl.ioctl(terminal.fileno(), termios.TIOCSWINSZ, size)
+                        with contextlib.suppress(DriverError):
+                            size = _console_size(
+                                {"ConsoleSize": [given.get("rows"), given.get("columns")]}
+                            )
+                            termios.tcsetwinsize(terminal.fileno(), size or (24, 80))
 
             try:
                 await _until_end(process, writer, feed, [forward()])

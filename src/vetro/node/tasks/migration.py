@@ -1,7 +1,8 @@
 """``machine_migrate``: the steps of moving a VM, each idempotent, in the order a service chooses.
 
 A move without much standstill: ``setup-filesystem`` on the target, ``receive`` there and ``sync`` here
-while the VM runs; then stop it, ``receive`` and ``sync`` once more for what changed meanwhile; then
+while the VM runs (before that, oldest first, the same with each snapshot's files and ``keep-snapshot``
+there); then stop it, ``receive`` and ``sync`` once more for what changed meanwhile; then
 ``set-do-not-inventory`` and ``set-autoboot`` on the target, start it there, destroy it here.
 """
 
@@ -19,6 +20,7 @@ from vetro.node.queues import TaskContext, TaskKind
 from vetro.node.tasks.parameters import flag, invalid
 
 _SYNC_SNAPSHOT = re.compile(r"vm-migration-\d+")
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]+):\d{1,5}")
 
 Action = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
@@ -38,6 +40,7 @@ class MigrationTasks:
             "set-create-timestamp": self._set_create_timestamp,
             "remove-zfs-quota": self._remove_quota,
             "restore-zfs-quota": self._restore_quota,
+            "keep-snapshot": self._keep_snapshot,
             "remove-sync-snapshots": self._remove_snapshots,
             "setup-filesystem": self._setup,
             "set-do-not-inventory": self._flag("do_not_inventory"),
@@ -73,16 +76,21 @@ class MigrationTasks:
     async def _sync(self, uuid: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """Send the files to ``host``, ``port`` with ``token``; ``{pid, host, port}`` of the progress.
 
-        With ``wait`` the answer comes at the end of the transfer, with ``transferred`` bytes.
+        With ``wait`` the answer comes at the end of the transfer, with ``transferred`` bytes; so it
+        does with ``snapshot_name``: then the files are those of that snapshot.
         """
         host, port = str(params.get("host") or ""), str(params.get("port") or "")
         shown = f"[{host}]" if ":" in host else host
         if not _ADDRESS.fullmatch(f"{shown}:{port}"):
             raise invalid("host and port must say where the other node waits (action 'receive')")
-        root = await self._driver.files(uuid)
-        where = await self._migrations.start(
-            "send", uuid, root, connect=f"{shown}:{port}", token=str(params.get("token") or "")
-        )
+        way = {"connect": f"{shown}:{port}", "token": str(params.get("token") or "")}
+        if (name := params.get("snapshot_name")) is not None:
+            # Its tree may only be there for as long as somebody needs it.
+            async with self._driver.snapshot_files(uuid, str(name)) as root:
+                sending = await self._migrations.start("send", uuid, root, **way)
+                sent = await self._migrations.outcome(int(sending["pid"]))
+            return {**sent, "snapshot_name": name}
+        where = await self._migrations.start("send", uuid, await self._driver.files(uuid), **way)
         answer = {key: where[key] for key in ("pid", "host", "port")}
         if flag(params, "wait"):
             answer |= await self._migrations.outcome(int(where["pid"]))
@@ -110,7 +118,7 @@ class MigrationTasks:
     ) -> Mapping[str, Any]:
         vm = as_object(params.get("vm"), "vm")
         stamp = params.get("create_timestamp") or vm.get("create_timestamp")
-        if not re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", str(stamp)):
+        if not _TIME.fullmatch(str(stamp)):
             raise invalid("create_timestamp must be an ISO time in UTC")
         return {"vm": await self._driver.amend(uuid, {"create_timestamp": str(stamp)})}
 
@@ -121,6 +129,16 @@ class MigrationTasks:
     async def _restore_quota(self, uuid: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
         await self._driver.limit_storage(uuid, limited=True)
         return {}
+
+    async def _keep_snapshot(self, uuid: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What has been received is the snapshot ``snapshot_name``, made at ``created_at``; ``{vm}``."""
+        name, stamp = str(params.get("snapshot_name") or ""), str(params.get("created_at") or "")
+        if not _TIME.fullmatch(stamp):
+            raise invalid("created_at must be an ISO time in UTC")
+        vm = await self._driver.load(uuid)
+        if {"name": name, "created_at": stamp} not in vm.get("snapshots", []):
+            vm = await self._driver.create_snapshot(uuid, name, created_at=stamp)
+        return {"vm": vm}
 
     async def _remove_snapshots(self, uuid: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
         vm = await self._driver.load(uuid)
