@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from vetro.node.errors import ConfigurationError, DriverError
+from vetro.node.storage import detect, open_pool
 from vetro.node.storage.btrfs import parse_group
+from vetro.node.storage.clones import ClonePool
 from vetro.node.storage.lvm import LvmTrees
 from vetro.node.storage.project_quota import encode_limit, encode_project, project_id
 from vetro.node.storage.zfs import ZfsTrees
@@ -145,6 +150,49 @@ async def test_a_full_pool_says_so(tmp_path: Path, record: Callable[..., list[st
         await lvm.open()
     with pytest.raises(ConfigurationError, match="<volume group>/<thin pool>"):
         LvmTrees(tmp_path, "vg")
+
+
+async def test_what_was_found_on_a_host_is_said(
+    tmp_path: Path, record: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which pool, why, where, and whether quotas hold; missing tools are named before it."""
+    record(zfs="", lvcreate="", lvs="echo thin-pool")
+    monkeypatch.setattr(detect, "file_system_of", lambda _directory, _mounts: ("zfs", "tank/v"))
+
+    async def said(kind: str, source: str = "") -> list[tuple[Any, ...]]:
+        with capture_logs() as logs:
+            await open_pool(kind, tmp_path, source)
+        names = ("pool", "chosen", "source", "quotas")
+        return [
+            (one["event"].split(":")[0], *(one.get(name) for name in names))
+            for one in logs
+            if one["event"].startswith(("Storage", "The pool"))
+        ]
+
+    found = ("Storage of instances", "zfs", "by the data directory's file system", "tank/v")
+    assert await said("auto") == [(*found, "enforced")]
+    found = ("Storage of instances", "lvm", "as set", "vg/thin")
+    assert await said("lvm", "vg/thin") == [(*found, "enforced")]
+    monkeypatch.setattr(shutil, "which", lambda _tool: None)
+    warned, told = await said("auto")
+    assert warned[0] == "The pool's tools are not installed"
+    assert told[:2] == ("Storage of instances", "directory")
+
+
+async def test_snapshots_of_clones_are_read_where_they_are(
+    tmp_path: Path, record: Callable[..., list[str]]
+) -> None:
+    """A dataset or volume that is not mounted after a restart is mounted for it."""
+    record(zfs="", lvchange="", mount="")
+    for trees in (ZfsTrees(tmp_path, "tank"), LvmTrees(tmp_path, "vg/thin")):
+        pool = ClonePool(trees)
+        path, own = await pool.show_snapshot(tmp_path / "vm", "s", [], tmp_path / "view", None)
+        assert (path, own) == (tmp_path / "vm/snapshots/at-s", False)
+        path.mkdir(parents=True, exist_ok=True)
+    dataset, volume, mounted = record()
+    assert dataset == "zfs mount tank/vm/snapshots/at-s"
+    assert volume.startswith("lvchange --activate y")
+    assert mounted.endswith("/vm/snapshots/at-s")
 
 
 def test_btrfs_groups_are_read_by_number() -> None:

@@ -22,7 +22,7 @@ _TOOLS = {"btrfs": "btrfs", "zfs": "zfs", "lvm": "lvcreate"}
 
 
 async def open_pool(kind: str, directory: Path, source: str = "") -> Pool:
-    """The pool for ``directory``, checked.
+    """The pool for ``directory``, checked; which one, and why, is logged.
 
     ``kind``: one of ``KINDS``; ``source``: the volume group and thin pool of LVM, else not needed.
     Errors: ``ConfigurationError``.
@@ -30,7 +30,9 @@ async def open_pool(kind: str, directory: Path, source: str = "") -> Pool:
     file_system, device = file_system_of(
         directory, Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace")
     )
+    chosen = "as set"
     if kind == "auto":
+        chosen = "by the data directory's file system"
         kind = file_system if file_system in ("btrfs", "zfs") else "directory"
         if kind != "directory" and shutil.which(_TOOLS[kind]) is None:
             log.warning("The pool's tools are not installed: using plain directories", pool=kind)
@@ -56,6 +58,15 @@ async def open_pool(kind: str, directory: Path, source: str = "") -> Pool:
     else:
         pool = DirectoryPool(DirectoryTrees(directory))
     await pool.trees.open()
+    log.info(
+        "Storage of instances",
+        pool=kind,
+        chosen=chosen,
+        directory=str(directory),
+        file_system=file_system,
+        source=source or device,
+        quotas="enforced" if pool.trees.enforces_quota else "counted",
+    )
     return pool
 
 
