@@ -12,7 +12,7 @@ from .errors import MuranoError, RunAborted
 from .growth import Grown, settle_properties
 from .objects import CastView, MuranoObject
 from .ordering import destruction_waves, notification_order
-from .support import message_of
+from .throwing import message_of
 from .traces import unit_of
 
 if TYPE_CHECKING:

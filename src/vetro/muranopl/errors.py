@@ -90,6 +90,9 @@ class MuranoError(Exception):
     native: BaseException | None = None
     position: Position | None = None
     hint: str | None = None
+    _extra: dict[str, Any] | None = None
+    _frozen_extra: Any = None
+    """What a program gave, as long as nobody asked for `extra`, which is a copy of it."""
     _trace: list[StackFrame] | None = None
     _trace_source: Callable[[], list[StackFrame]] | None = None
 
@@ -108,7 +111,8 @@ class MuranoError(Exception):
         super().__init__(message)
         self.message = message
         self.names: tuple[str, ...] = tuple(names) if names is not None else self._class_names()
-        self.extra: dict[str, Any] = dict(extra) if extra else {}
+        if extra:
+            self._extra = dict(extra)
         # Most stay as the class has them: programs throw often, and an attribute takes its time.
         if cause is not None:
             self.cause = cause
@@ -120,6 +124,48 @@ class MuranoError(Exception):
             self.position = position
         if hint is not None:
             self.hint = hint
+
+    @classmethod
+    def of_program(
+        cls, message: str, names: tuple[str, ...], extra: Any, cause: BaseException | None
+    ) -> MuranoError:
+        """What a `Throw` raises: `__init__` in short, for programs throw often.
+
+        `extra` is a program's value: None or a frozen map.
+        """
+        made = cls.__new__(cls, message)
+        made.message = message
+        made.names = names
+        made.from_program = True
+        if extra is not None:
+            made._frozen_extra = extra
+        if cause is not None:
+            made.cause = cause
+        return made
+
+    @property
+    def extra(self) -> dict[str, Any]:
+        """A plain map given by the thrower."""
+        known = self._extra
+        if known is None:
+            from .values import thaw
+
+            frozen = self._frozen_extra
+            known = self._extra = {} if frozen is None else thaw(frozen)
+            self._frozen_extra = None
+        return known
+
+    @extra.setter
+    def extra(self, value: dict[str, Any]) -> None:
+        self._extra, self._frozen_extra = value, None
+
+    def frozen_extra(self) -> Any:
+        """`extra` as a program's value."""
+        from .values import empty_map, freeze
+
+        if self._frozen_extra is not None:
+            return self._frozen_extra
+        return freeze(self._extra) if self._extra else empty_map()
 
     @classmethod
     def _class_names(cls) -> tuple[str, ...]:

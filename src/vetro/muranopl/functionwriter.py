@@ -10,8 +10,8 @@ from vetro.yaql.values import LAZY, Kind
 from .expressions import ContractCodegen, MuranoCodegen
 from .growth import grow_property
 from .growthcode import write_growth
-from .support import paid_elements
 from .targets import Key, Target, assign_into, assign_member, parse_target
+from .turns import paid_elements
 from .yamltree import Node, Scalar
 
 if TYPE_CHECKING:

@@ -247,8 +247,7 @@ def _merge(owned: Map, other: Map, merged: dict[Any, Any], run: Run) -> None:
 
 
 def _forget_hash(node: Map) -> None:
-    if hasattr(node, "_hash"):
-        del node._hash  # pyright: ignore[reportPrivateUsage]
+    node._hash = None  # pyright: ignore[reportPrivateUsage]
 
 
 # -- what generated code calls -------------------------------------------------------------------

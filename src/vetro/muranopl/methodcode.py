@@ -15,19 +15,12 @@ from typing import Any, Protocol
 from vetro.yaql import ast
 
 from . import statements as st
+from .caught import exception_object, exception_without_trace
 from .errors import Position
-from .support import (
-    exception_object,
-    exception_without_trace,
-    match_handler,
-    match_key,
-    paid_elements,
-    paid_turns,
-    run_parallel,
-    thrown,
-)
 from .targets import root_of
+from .throwing import match_handler, thrown
 from .traces import CodeUnit
+from .turns import match_key, paid_elements, paid_turns, run_parallel
 from .values import Map, make_map
 from .yamltree import Mapping, Node, Scalar
 from .yamltree import Sequence as SequenceNode

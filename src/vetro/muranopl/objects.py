@@ -45,17 +45,18 @@ class MuranoObject:
     """Its id in the model."""
     owner: MuranoObject | None
     """The object whose model encloses this one."""
-    name: str | None
-    """The object name of its header."""
-    metadata: Any
-    """The metadata of its header, frozen."""
     run: Run
-    header: dict[str, Any] | None
-    """Header keys the language does not know, kept for the next dump."""
     natives: dict[MuranoType, Any] | None
-    subscriptions: list[tuple[str, str | None]] | None
+    # What most objects have not is kept by the class: an attribute takes its time.
+    name: str | None = None
+    """The object name of its header."""
+    metadata: Any = None
+    """The metadata of its header, frozen."""
+    header: dict[str, Any] | None = None
+    """Header keys the language does not know, kept for the next dump."""
+    subscriptions: list[tuple[str, str | None]] | None = None
     """`(subscriber id, handler)` of `GC.subscribeDestruction` with this object as publisher."""
-    initialised: bool
+    initialised: bool = False
     """True once its last `.init` has ended."""
 
     def __init__(
@@ -70,12 +71,13 @@ class MuranoObject:
         self.run = run
         self.id = object_id
         self.owner = owner
-        self.name = name
-        self.metadata = metadata
-        self.header = header
         self.natives = None
-        self.subscriptions = None
-        self.initialised = False
+        if name is not None:
+            self.name = name
+        if metadata is not None:
+            self.metadata = metadata
+        if header is not None:
+            self.header = header
 
     @property
     def session(self) -> Session:
@@ -221,20 +223,6 @@ class DestroyedObject(MuranoObject):
 
 
 host_previews[MuranoObject] = host_previews[CastView] = repr
-
-
-class LazyValues:
-    """Mixed into the Python class of exception objects: values made when they are first read.
-
-    Ordinary objects have no `__getattr__`: Python would no longer cache where their members are.
-    """
-
-    def __getattr__(self, attribute: str) -> Any:
-        lazy: dict[str, Any] | None = self.__dict__.get("lazy")
-        if lazy is not None and attribute in lazy:
-            value = self.__dict__[attribute] = lazy.pop(attribute)()
-            return value
-        raise AttributeError(attribute, name=attribute, obj=self)
 
 
 def read_slot(target: MuranoObject, slot: str) -> Any:

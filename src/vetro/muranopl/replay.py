@@ -55,7 +55,7 @@ class RecordingEffects:
         try:
             result = self._port.perform(kind, request, execute)
         except Exception as error:
-            from .support import message_of, names_of
+            from .throwing import message_of, names_of
 
             failure = {"names": list(names_of(error)), "message": message_of(error)}
             self._complete(entry, {"failure": failure})

@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from types import CodeType
+from types import CodeType, new_class
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import yaml
@@ -21,6 +21,7 @@ from vetro.yaql.parser import parse
 
 from . import declarations, locking, metadata
 from .builtin import CORE, BuiltinCore
+from .caught import CaughtException
 from .collector import collector_paused
 from .declarations import ClassDeclaration, Finding, MetaDeclaration
 from .effects import DirectEffects, EffectsPort, Json
@@ -41,7 +42,7 @@ from .manifest import parse_format
 from .names import Namespaces
 from .native import NativeClass, inspect_class, inspect_function
 from .nativecalls import NativeCall
-from .objects import CastView, LazyValues, MuranoObject
+from .objects import CastView
 from .reconciling import reconcile
 from .scheduler import current_thread, in_green_thread
 from .session import Session, SessionInfo
@@ -586,10 +587,11 @@ class Runtime:
         return self.find_type(self.core, "io.murano.Exception")
 
     @functools.cached_property
-    def exception_class(self) -> type[MuranoObject]:
+    def exception_class(self) -> type[CaughtException]:
         """The Python class of caught exceptions: trace and cause are made when read."""
         base = self.exception_type.python_class
-        made = type(base.__name__, (LazyValues, base), {})
+        bases: tuple[type[Any], ...] = (base, CaughtException)
+        made = cast("type[CaughtException]", new_class(base.__name__, bases))
         self.final_types.add(made)
         return made
 

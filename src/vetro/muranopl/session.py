@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from . import support
+from . import throwing
 from .destruction import Collector
 from .effects import EffectsPort, Json
 from .errors import (
@@ -133,12 +133,12 @@ class Session:
             except MuranoError:
                 raise
             except Exception as error:
-                raise support.to_host(error, self.run) from error
+                raise throwing.to_host(error, self.run) from error
 
         return guarded
 
     def _translate(self, error: Exception) -> MuranoError:
-        failure = support.to_host(error, self.run)
+        failure = throwing.to_host(error, self.run)
         if failure.position is None and failure.stack_trace:
             failure.position = failure.stack_trace[-1].position
         return failure

@@ -128,7 +128,8 @@ def assign_into(
     """
     if root.__class__ is Map and operation == "set" and len(path) == 1:
         made = root if getrefcount(root) <= _ROOT else Map(root)
-        _put(made, path[0], value)
+        dict.__setitem__(made, path[0], value)
+        made._hash = None  # pyright: ignore[reportPrivateUsage]
         return made
     if root.__class__ is Grown:
         if operation == "set" and root.set(path, value):
@@ -239,8 +240,7 @@ def _rebuilt(
 def _put(container: Map, key: Any, value: Any) -> None:
     """Set a key of a map that nobody else has seen in its present state."""
     dict.__setitem__(container, key, value)
-    if hasattr(container, "_hash"):
-        del container._hash  # pyright: ignore[reportPrivateUsage]
+    container._hash = None  # pyright: ignore[reportPrivateUsage]
 
 
 def _extended(container: Any, value: Any, operation: str, position: Any) -> tuple[Any, ...]:

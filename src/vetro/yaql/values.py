@@ -97,14 +97,17 @@ class FrozenDict(dict[Any, Any]):
     """A mapping that is final: it never changes and everything in it is final. Hashable."""
 
     __slots__ = ("_hash",)
-    _hash: int
+    _hash: int | None
+    """Unset at first; None after code that owns the mapping changed it."""
 
     def __hash__(self) -> int:  # type: ignore[override]  # dict declares itself unhashable
         try:
-            return self._hash
+            known = self._hash
         except AttributeError:
-            self._hash = hash(frozenset(self.items()))
-            return self._hash
+            known = None
+        if known is None:
+            known = self._hash = hash(frozenset(self.items()))
+        return known
 
     def _refuse(self, *_args: Any, **_kwargs: Any) -> NoReturn:
         raise TypeError("the mapping is immutable")

@@ -1,0 +1,162 @@
+"""Exceptions as the language has them: `Throw`, which `Catch` takes what, what a host is given.
+
+Python errors of generated code and of native classes pass through programs unchanged; here is under
+which names and with which text the language knows them (muranopl.md section 11).
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from vetro.yaql import errors as yaql_errors
+
+from . import traces
+from .errors import LimitExceeded, MuranoError, RunAborted
+from .objects import MuranoObject, unset_property, unwrap
+from .values import Map, preview
+
+if TYPE_CHECKING:
+    from .run import Run
+
+_BINDING = re.compile(r"m_(\S+)\(\) (takes|got|missing) (.*)")
+
+
+def names_of(error: BaseException) -> tuple[str, ...]:
+    """Every name under which a `Catch` finds an error, most specific first (section 11)."""
+    error = in_own_words(error)
+    if isinstance(error, MuranoError):
+        return error.names
+    names: dict[str, None] = {}
+    if binding_failure(error) is not None:
+        names.update(dict.fromkeys(yaql_errors.NoMatchingMethodException("").legacy_names))
+        names["yaql.language.exceptions.NoMatchingMethodException"] = None
+    of_class = _names_of_class(type(error))
+    return (*names, *of_class) if names else of_class
+
+
+@functools.cache
+def _names_of_class(python_class: type[BaseException]) -> tuple[str, ...]:
+    names: dict[str, None] = {}
+    for cls in python_class.__mro__:
+        if cls is object or cls is BaseException:
+            continue
+        names.update(dict.fromkeys(cls.__dict__.get("murano_names", ())))
+        names.update(dict.fromkeys(cls.__dict__.get("legacy_names", ())))
+        if cls.__module__ == "builtins":
+            names[cls.__name__] = None
+        elif not cls.__module__.startswith("vetro.yaql"):
+            names[f"{cls.__module__}.{cls.__qualname__}"] = None
+    return tuple(names)
+
+
+def in_own_words(error: BaseException) -> BaseException:
+    """The error of the language that a Python error of generated code stands for, or itself."""
+    if isinstance(error, AttributeError):
+        return unset_property(error) or error
+    return error
+
+
+def binding_failure(error: BaseException) -> str | None:
+    """What was wrong with the arguments of a MuranoPL method, when that is what a TypeError says."""
+    if not isinstance(error, TypeError):
+        return None
+    match = _BINDING.match(str(error))
+    if match is None:
+        return None
+    name, verb, rest = match.groups()
+    rest = re.sub(r"'a_(\w+)'", r"'\1'", rest)
+    counts = re.match(r"(?:from \d+ to )?(\d+) positional arguments? but (\d+)", rest)
+    if counts is not None:
+        wanted, given = (int(text) - 2 for text in counts.groups())
+        return f"method {name!r} takes at most {wanted} positional arguments, {given} were given"
+    rest = rest.replace("an unexpected keyword argument", "no argument")
+    return f"method {name!r} {'has' if 'no argument' in rest else verb} {rest}"
+
+
+def message_of(error: BaseException) -> str:
+    """The text of an error, without its names."""
+    error = in_own_words(error)
+    if isinstance(error, MuranoError):
+        return error.message
+    if isinstance(error, yaql_errors.YaqlException):
+        return error.message
+    if isinstance(error, KeyError) and len(error.args) == 1:
+        return str(error.args[0])
+    return binding_failure(error) or str(error)
+
+
+def match_handler(
+    error: Any, table: Sequence[Sequence[str] | None]
+) -> tuple[int, str | None] | None:
+    """The first handler for an error, and the name that matched; None lets it pass."""
+    if error.__class__ is MuranoError:
+        names: tuple[str, ...] = error.names
+    else:
+        if isinstance(error, (RunAborted, yaql_errors.LimitException)):
+            return None
+        if isinstance(error, RecursionError):
+            raise LimitExceeded("calls are nested too deep", limit="depth") from error
+        names = names_of(error)
+    for index, wanted in enumerate(table):
+        if wanted is None:
+            return index, names[0]
+        for name in names:
+            if name in wanted:
+                return index, name
+    return None
+
+
+def thrown(
+    run: Run,
+    names: tuple[str, ...],
+    message: Any,
+    extra: Any,
+    cause: Any,
+    current: BaseException | None,
+) -> MuranoError:
+    """The exception of a `Throw`."""
+    if message.__class__ is not str:
+        message = "" if message is None else str(message)
+    if extra is not None and extra.__class__ is not Map:
+        raise TypeError(f"Extra of Throw is a map, not {preview(extra)}")
+    if cause is not None:
+        current = error_behind(cause)
+        if current is None:
+            raise TypeError(f"Cause of Throw is a caught exception, not {preview(cause)}")
+    return MuranoError.of_program(message, names, extra, current)
+
+
+def error_behind(value: Any) -> BaseException | None:
+    """The Python exception that an exception object of a program stands for."""
+    value = unwrap(value)
+    if isinstance(value, MuranoObject):
+        return cast("BaseException | None", value.__dict__.get("caught_error"))
+    return None
+
+
+def to_host(error: BaseException, run: Run) -> MuranoError:
+    """The one exception a host meets, whatever ended a program."""
+    inner = error.__traceback__
+    error = in_own_words(error)
+    if isinstance(error, MuranoError):
+        error.set_trace_source(lambda: traces.joined([], inner))
+        return error
+    if isinstance(error, RecursionError):
+        failure: MuranoError = LimitExceeded("calls are nested too deep", limit="depth")
+    elif isinstance(error, yaql_errors.LimitException):
+        failure = LimitExceeded(error.message, limit=type(error).__name__)
+        failure.names = (*failure.names, *names_of(error))
+    else:
+        hint = error.hint if isinstance(error, yaql_errors.YaqlException) else None
+        failure = MuranoError(
+            message_of(error),
+            names=names_of(error),
+            native=error,
+            cause=error.__cause__,
+            hint=hint,
+        )
+    failure.set_trace_source(lambda: traces.joined([], inner))
+    return failure
