@@ -41,10 +41,8 @@ from .errors import (
 from .limits import Limits, YamlLimits
 from .native import CallContext, meta, native
 from .objects import MuranoObject
-from .replay import RecordingEffects, ReplayingEffects, ReplayMismatch
 from .runtime import Runtime
 from .scheduler import ThreadKey, current_thread, in_green_thread, wait, wait_turn
-from .session import Session, SessionInfo, TaskReply
 from .sources import DirectoryPackage, MemoryPackage, PackageResolver, PackageSource
 from .types import MuranoPackage, MuranoType
 from .versions import Version, VersionSpec, version_spec
@@ -53,6 +51,8 @@ if TYPE_CHECKING:
     from .coverage import FileCoverage, LineCoverage
     from .describing import ClassDescription, describe_class
     from .loose import loose_package
+    from .replay import RecordingEffects, ReplayingEffects, ReplayMismatch
+    from .session import Session, SessionInfo, TaskReply
     from .stepping import Steps
     from .testing import (
         MuranoTest,
@@ -70,7 +70,13 @@ _LATER = {
     "LineCoverage": "coverage",
     "MuranoTest": "testing",
     "MuranoTestResult": "testing",
+    "RecordingEffects": "replay",
+    "ReplayMismatch": "replay",
+    "ReplayingEffects": "replay",
+    "Session": "session",
+    "SessionInfo": "session",
     "Steps": "stepping",
+    "TaskReply": "session",
     "describe_class": "describing",
     "discover_tests": "testing",
     "enable_testing": "testing",

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from vetro.yaql import ast
 
 from . import metadata
+from .blocks import flatten
 from .classscope import ClassScope
 from .contractplan import build_contract
 from .declarations import ClassDeclaration, Finding
 from .errors import MuranoError, Position
-from .methodcode import flatten
 from .records import field_names
 from .sites import named_type
 from .statements import Statement, Switch, parse_body

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from vetro.yaql.values import BOOLEAN, INTEGER, STRING, Kind
 
-from . import metadata, methodcode, statements
+from . import blocks, metadata, methodcode, statements, structures
 from .arguments import ArgumentFallback, KeywordFallback, RestFallback
 from .classscope import ClassScope
 from .contractchains import Chain as ContractChain
@@ -79,8 +79,8 @@ class ClassCode:
         default = item.default
         if default is None:
             return
-        if methodcode.is_constant(default):
-            self.constant_defaults[item.name] = methodcode.constant_value(default)
+        if structures.is_constant(default):
+            self.constant_defaults[item.name] = structures.constant_value(default)
         else:
             self.defaults[item.name] = self.scope.structure_function(
                 default, f"default of {item.name}"
@@ -140,9 +140,9 @@ class ClassCode:
         coverage = self.type.runtime.coverage
         if coverage is not None:
             lines.probe = coverage.probe(self.type, self.scope)
-        flat = methodcode.flatten(body)
+        flat = blocks.flatten(body)
         if any(isinstance(item, statements.Try) for item in flat) and method.body is not None:
-            lines.untraced = methodcode.untraced_variables(flat, expressions_of(method.body))
+            lines.untraced = blocks.untraced_variables(flat, expressions_of(method.body))
         lock = NONE if leaf else self.type.runtime.lock_of(method)
         if leaf:
             title = self.scope.constant(f"{self.type.name}::{method.name}")
@@ -154,7 +154,7 @@ class ClassCode:
         self._prologue(method, arguments, contracts, writer, lock, lines)
         if any(isinstance(item, _LOOPS) for item in flat):
             lines.line("turns = 0")
-        assigned = methodcode.assigned_names(body) - {item.name for item in arguments}
+        assigned = blocks.assigned_names(body) - {item.name for item in arguments}
         variables = [writer.variable(item) for item in sorted(assigned)]
         if variables:
             lines.line(f"{' = '.join(variables)} = None")
@@ -242,8 +242,8 @@ class ClassCode:
         make: Callable[[Any, Run], Any] | None = None
         constant: Any = None
         if default is not None:
-            if methodcode.is_constant(default):
-                constant = methodcode.constant_value(default)
+            if structures.is_constant(default):
+                constant = structures.constant_value(default)
             else:
                 make = scope.structure_function(default, f"default of {item.name}")
         owner_is_this = method.name == ".init"

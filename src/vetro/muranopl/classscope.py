@@ -18,7 +18,7 @@ from .contracts import Guard, Setting
 from .errors import DslSyntaxError
 from .firstcalls import Section, global_names
 from .functionwriter import FunctionWriter
-from .methodcode import structure_source
+from .structures import structure_source
 from .traces import UNIT, CodeUnit
 from .types import MuranoType
 from .yamltree import Node, Scalar

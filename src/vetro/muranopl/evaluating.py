@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from vetro.yaql import YaqlParsingException
 
+from .blocks import assigned_names, flatten
 from .errors import DslSyntaxError, Position
 from .functionwriter import FunctionWriter
-from .methodcode import BodyWriter, assigned_names, flatten
+from .methodcode import BodyWriter
 from .objects import MuranoObject
 from .statements import For, Repeat, While, parse_body
 from .types import MuranoType

@@ -15,7 +15,7 @@ from vetro.yaql import ast
 from vetro.yaql.values import ANY, BOOLEAN, FLOAT, INTEGER, NULL, STRING, Kind
 
 from . import statements as st
-from .methodcode import flatten
+from .blocks import flatten
 from .targets import Target, parse_target
 from .yamltree import Node, Scalar
 from .yamltree import Sequence as SequenceNode

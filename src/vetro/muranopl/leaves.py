@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 from vetro.yaql import ast
 
 from . import statements as st
+from .blocks import flatten
 from .inference import parse_target_quietly
-from .methodcode import flatten, is_constant
+from .structures import is_constant
 from .yamltree import Mapping, Node, Scalar
 
 if TYPE_CHECKING:

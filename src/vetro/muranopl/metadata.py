@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from .declarations import Finding, MetaDeclaration
 from .errors import DslSyntaxError, MuranoError
 from .loading import Transaction
-from .methodcode import constant_value, is_constant
+from .structures import constant_value, is_constant
 from .types import Argument, Method, MuranoPackage, MuranoType, Property
 
 if TYPE_CHECKING:

@@ -7,23 +7,20 @@ from. What expressions look like is the business of an `ExpressionWriter`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Protocol
 
-from vetro.yaql import ast
-
 from . import statements as st
+from .blocks import assigned_names, describe, loop_names
 from .caught import exception_object, exception_without_trace
 from .errors import Position
-from .targets import root_of
+from .structures import structure_source
 from .throwing import match_handler, thrown
 from .traces import CodeUnit
 from .turns import match_key, paid_elements, paid_turns, run_parallel
-from .values import Map, make_map
-from .yamltree import Mapping, Node, Scalar
-from .yamltree import Sequence as SequenceNode
+from .yamltree import Node, Scalar
 
 INDENT = "    "
 
@@ -380,167 +377,3 @@ _WRITERS: dict[type[st.Statement], Callable[[BodyWriter, Any], None]] = {
     st.Throw: BodyWriter.throw,
     st.Rethrow: BodyWriter.rethrow,
 }
-
-
-# -- structures ----------------------------------------------------------------------------------
-
-
-def is_constant(node: Node) -> bool:
-    """True when a structure holds no expression."""
-    stack: list[Node] = [node]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, Scalar):
-            if item.is_expression:
-                return False
-        elif isinstance(item, SequenceNode):
-            stack.extend(item.items)
-        else:
-            for key, value in item.pairs:
-                stack.extend((key, value))
-    return True
-
-
-def constant_value(node: Node) -> Any:
-    """The frozen value of a structure without expressions."""
-    if isinstance(node, Scalar):
-        return node.value
-    if isinstance(node, SequenceNode):
-        return tuple([constant_value(item) for item in node.items])
-    return make_map({key_value(key): constant_value(value) for key, value in node.pairs})
-
-
-def key_value(node: Node) -> Any:
-    assert isinstance(node, Scalar)
-    return node.value
-
-
-def structure_source(node: Node, writer: ExpressionWriter) -> str:
-    """Source of the frozen value of a structure; parts without expressions are made once."""
-    if isinstance(node, Scalar):
-        if node.is_expression:
-            return writer.value(node)
-        value = node.value
-        if value is None or isinstance(value, (bool, int, str)):
-            return repr(value)
-        return writer.constant(value)
-    if is_constant(node):
-        if isinstance(node, SequenceNode) and not node.items:
-            return "()"
-        return writer.constant(constant_value(node))
-    if isinstance(node, SequenceNode):
-        inner = ", ".join(structure_source(item, writer) for item in node.items)
-        return f"({inner},)"
-    pairs = ", ".join(
-        f"{structure_source(key, writer)}: {structure_source(value, writer)}"
-        for key, value in node.pairs
-    )
-    return f"{writer.constant(Map)}({{{pairs}}})"
-
-
-# -- names assigned ------------------------------------------------------------------------------
-
-
-def assigned_names(body: Sequence[st.Statement]) -> set[str]:
-    """Variables that a block assigns."""
-    names: set[str] = set()
-    for statement in flatten(body):
-        if isinstance(statement, st.Assign):
-            name = root_of(statement.target)
-            if name:
-                names.add(name)
-        elif isinstance(statement, st.For):
-            names.add(statement.variable)
-        elif isinstance(statement, st.Try):
-            names.update(h.variable for h in statement.handlers if h.variable is not None)
-    return names
-
-
-def untraced_variables(body: Sequence[st.Statement], expressions: Iterable[ast.Node]) -> set[str]:
-    """Variables of `Catch` that are only asked for the name, message or extra of their exception.
-
-    `expressions` are all those of the block.
-    """
-    caught = {
-        handler.variable
-        for item in body
-        if isinstance(item, st.Try)
-        for handler in item.handlers
-        if handler.variable is not None
-    }
-    if not caught:
-        return caught
-    plain: set[int] = set()
-    for expression in expressions:
-        for node in ast.walk(expression):
-            if isinstance(node, ast.Property) and node.name in ("name", "message", "extra"):
-                plain.add(id(node.target))
-            elif isinstance(node, ast.Variable) and node.name in caught and id(node) not in plain:
-                caught.discard(node.name)
-    return caught
-
-
-def loop_names(body: Sequence[st.Statement]) -> set[str]:
-    """Variables of the For loops of a block."""
-    return {item.variable for item in flatten(body) if isinstance(item, st.For)}
-
-
-def flatten(body: Sequence[st.Statement]) -> list[st.Statement]:
-    """Every statement of a block, nested ones included."""
-    found: list[st.Statement] = []
-    stack = list(reversed(body))
-    while stack:
-        item = stack.pop()
-        found.append(item)
-        for block in _blocks(item):
-            stack.extend(reversed(block))
-    return found
-
-
-def _blocks(item: st.Statement) -> list[list[st.Statement]]:
-    match item:
-        case st.If():
-            return [item.then, item.otherwise]
-        case st.While() | st.For() | st.Repeat() | st.Block():
-            return [item.body]
-        case st.Match():
-            return [*(body for _, body in item.cases), item.default or []]
-        case st.Switch():
-            return [*(body for _, body in item.cases), item.default or []]
-        case st.Parallel():
-            return item.branches
-        case st.Try():
-            return [item.body, *(h.body for h in item.handlers), item.otherwise, item.final]
-        case _:
-            return []
-
-
-def describe(statement: st.Statement) -> str:
-    """A statement in one line, for stack traces."""
-    match statement:
-        case st.Evaluate():
-            return str(statement.expression.value)
-        case st.Assign():
-            return f"{statement.target.value}: {_brief(statement.value)}"
-        case st.Return():
-            return "Return" if statement.value is None else f"Return: {_brief(statement.value)}"
-        case st.If():
-            return f"If: {_brief(statement.condition)}"
-        case st.While():
-            return f"While: {_brief(statement.condition)}"
-        case st.For():
-            return f"For: {statement.variable}"
-        case st.Throw():
-            return f"Throw: {', '.join(statement.names)}"
-        case _:
-            return type(statement).__name__
-
-
-def _brief(node: Node) -> str:
-    if isinstance(node, Scalar):
-        text = "null" if node.value is None else str(node.value)
-        return text if len(text) <= 200 else text[:197] + "..."
-    return "{…}" if isinstance(node, Mapping) else "[…]"
-
-
-__all__ = ["BodyWriter", "ExpressionWriter", "structure_source"]

@@ -45,7 +45,6 @@ from .nativecalls import NativeCall
 from .objects import CastView
 from .reconciling import reconcile
 from .scheduler import current_thread, in_green_thread
-from .session import Session, SessionInfo
 from .sources import PackageResolver, PackageSource
 from .types import Method, MuranoPackage, MuranoType
 from .values import FINAL_TYPES
@@ -55,6 +54,7 @@ from .yamltree import load_documents
 if TYPE_CHECKING:
     from .codecache import CodeCache
     from .coverage import LineCoverage
+    from .session import Session, SessionInfo
 
 _EXTENSIONS = "io.murano.extensions."
 
@@ -721,6 +721,8 @@ class Runtime:
 
         `services` is for native classes; `secrets` is what `decryptData` asks.
         """
+        from .session import Session, SessionInfo  # a host that only compiles does without
+
         return Session(
             self,
             effects or DirectEffects(),

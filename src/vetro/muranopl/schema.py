@@ -24,8 +24,8 @@ from .contracts import Anything, Constant, Contract, ListOf, MapOf
 from .effects import Json
 from .errors import MuranoError
 from .metadata import constant_values, items_of
-from .methodcode import constant_value, is_constant
 from .sites import named_type
+from .structures import constant_value, is_constant
 from .traces import CodeUnit
 from .types import Argument, Method, MuranoType, Property
 from .values import thaw

@@ -18,7 +18,6 @@ from vetro.yaql.slots import Slot
 from vetro.yaql.values import FINAL_TYPES, finalize, preview
 
 from .arguments import accepts_receiver
-from .contractplan import build_contract
 from .errors import NoPropertyFound, PropertyReadError
 from .objects import CastView, MuranoObject, read_slot
 from .types import Method, MuranoType
@@ -393,6 +392,8 @@ def has_extension(scope: MuranoType, name: str) -> bool:
 def _first_contract(method: Method) -> Contract | None:
     if not method.arguments:
         return None
+    from .contractplan import build_contract  # loaded when a class is compiled
+
     scope = method.declaring_type.own_code().scope.detached()
     contract = build_contract(method.arguments[0].contract, scope)
     scope.execute()

@@ -33,9 +33,9 @@ from .contractplan import build_contract
 from .contracts import MISSING
 from .errors import MuranoError
 from .expressions import MuranoCodegen
-from .methodcode import constant_value, is_constant
 from .nativecalls import StaticAttribute
 from .objects import CastView, MuranoObject
+from .structures import constant_value, is_constant
 from .traces import calling_type
 from .types import Method, MuranoType
 from .values import Map, freeze, preview

@@ -10,16 +10,16 @@
 Phases, one module each, each opening with what it establishes for the next:
 `scanner` (text to tokens) → `parser` with `grammar` (tokens to a tree, `ast`) → `scopes` (what
 names mean) → `codegen` with `arithmetic`, `forms`, `inlining` (tree to Python text and `slots`) →
-`sites` (calls resolved once per shape of argument types) → `standard` (the functions). `lint` says
+`sites` (calls resolved once per shape of argument types) → `standard` (the functions). `linting` says
 what is allowed but rarely meant.
 
 Hosts that compile expressions into code of their own start at the text of `codegen`; those that
 add functions at `library`; those that bound evaluations at `evaluation`.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from . import ast
-from .codegen import Emitter, ExpressionCodegen
-from .codes import Arguments, Code
 from .dynamic import call_by_name
 from .errors import (
     AmbiguousFunctionException,
@@ -54,14 +54,10 @@ from .errors import (
 )
 from .evaluation import Evaluation, Limits
 from .evaluation import Limits as YaqlLimits
-from .expression import Expression, evaluate
-from .expression import compile_expression as compile
 from .grammar import MURANOPL, STANDARD, Grammar
 from .library import Library, standard_library
-from .lint import Finding, lint
 from .parser import parse
 from .runtime import property_site
-from .scopes import Scope
 from .signatures import (
     Boolean,
     Dictionary,
@@ -84,7 +80,6 @@ from .signatures import (
     read_signature,
 )
 from .sites import function_site, method_site
-from .slots import PRELUDE, Slot, bind_slot, bind_slots, locate
 from .text import format_template, host_text, to_text
 from .values import (
     FINAL_TYPES,
@@ -101,6 +96,47 @@ from .values import (
     preview,
     to_plain,
 )
+
+if TYPE_CHECKING:
+    from .codegen import Emitter, ExpressionCodegen
+    from .codes import Arguments, Code
+    from .expression import Expression, evaluate
+    from .expression import compile_expression as compile
+    from .linting import Finding, lint
+    from .scopes import Scope
+    from .slots import PRELUDE, Slot, bind_slot, bind_slots, locate
+
+_LATER = {
+    "Arguments": ("codes", "Arguments"),
+    "Code": ("codes", "Code"),
+    "Emitter": ("codegen", "Emitter"),
+    "Expression": ("expression", "Expression"),
+    "ExpressionCodegen": ("codegen", "ExpressionCodegen"),
+    "Finding": ("linting", "Finding"),
+    "PRELUDE": ("slots", "PRELUDE"),
+    "Scope": ("scopes", "Scope"),
+    "Slot": ("slots", "Slot"),
+    "bind_slot": ("slots", "bind_slot"),
+    "bind_slots": ("slots", "bind_slots"),
+    "compile": ("expression", "compile_expression"),
+    "evaluate": ("expression", "evaluate"),
+    "lint": ("linting", "lint"),
+    "locate": ("slots", "locate"),
+}
+"""Names of the compiler, which a program that only knows the functions does not load."""
+
+
+def __getattr__(name: str) -> Any:
+    """Load a part of the compiler when it is first asked for."""
+    found = _LATER.get(name)
+    if found is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    value = getattr(importlib.import_module(f".{found[0]}", __name__), found[1])
+    globals()[name] = value
+    return value
+
 
 __all__ = [
     "FINAL_TYPES",
