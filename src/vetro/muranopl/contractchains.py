@@ -160,25 +160,30 @@ class OfClass(Step):
         else:
             raise Violation(f"Value {preview(value)} cannot be represented as class {wanted.name}")
         if not self._fits(found.type, wanted):
+            wished = wanted.name if self.spec is None else f"{wanted.name}/{self.spec}"
             raise Violation(
-                f"Object of class {found.type.name} is not compatible with class {wanted.name}"
+                f"Object of class {found.type.name} is not compatible with class {wished}"
             )
         if not found.destroyed:
             self.accepted.add(found.__class__)
         return found
 
     def _fits(self, type_: MuranoType, wanted: MuranoType) -> bool:
+        if self.spec is not None:
+            return _is_of(type_, wanted, self.spec)
         if type_.is_compatible(wanted):
             return True
-        spec = self.spec
-        if spec is None:
-            if self.package is None:
-                return False
-            spec = self.package.requirement_for(wanted.package)
-        return any(
-            item.name == wanted.name and item.package.semantic_version in spec
-            for item in type_.ancestors
-        )
+        if self.package is None:
+            return False
+        return _is_of(type_, wanted, self.package.requirement_for(wanted.package))
+
+
+def _is_of(type_: MuranoType, wanted: MuranoType, spec: VersionSpec) -> bool:
+    """Whether a class of that name, in a version of the range, is among the ancestors."""
+    return any(
+        item.name == wanted.name and item.package.semantic_version in spec
+        for item in type_.ancestors
+    )
 
 
 @record
@@ -200,9 +205,16 @@ class AsTemplate(Step):
         if setting.mode is not Mode.TRANSFORM and not isinstance(value, (MuranoObject, Mapping)):
             raise Violation(f"Value {preview(value)} is not a template of class {wanted.name}")
         if isinstance(value, (MuranoObject, Mapping)):
-            return setting.run.template_of(
+            template = setting.run.template_of(
                 cast(Any, value), wanted, default or wanted, self.excluded, setting
             )
+            found: MuranoType = template["?"]["type"]
+            if self.spec is not None and not _is_of(found, wanted, self.spec):
+                raise Violation(
+                    f"Template of class {found.name} is not compatible with class "
+                    f"{wanted.name}/{self.spec}"
+                )
+            return template
         raise Violation(f"Value {preview(value)} cannot be represented as class {wanted.name}")
 
 

@@ -221,7 +221,14 @@ def _types(
     spec_value: VersionSpec | None = None
     if spec is not None and not (isinstance(spec, ast.Constant) and spec.value is None):
         if isinstance(spec, ast.Constant):
-            spec_value = version_spec(spec.value)
+            try:
+                spec_value = version_spec(spec.value)
+            except ValueError as error:
+                raise DslContractSyntaxError(
+                    str(error),
+                    names=(*DslContractSyntaxError("").names, "ValueError"),
+                    position=scalar.position_of(spec.start),
+                ) from error
         else:
             raise DslContractSyntaxError(
                 "versionSpec is a constant", position=scalar.position_of(spec.start)

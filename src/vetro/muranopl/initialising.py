@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from .arguments import makes_default_object
 from .contracts import MISSING, Contract, Guard, Mode, Setting, Violation
 from .errors import MuranoError, NoWriteAccessError, UninitializedPropertyAccessError
-from .loading import Transaction, fill_in_order, holds_forward_reference
+from .loading import Made, Transaction, fill_in_order, holds_forward_reference
 from .objects import MuranoObject, unset_property
 from .values import FINAL_TYPES, empty_map, freeze
 
@@ -161,11 +161,19 @@ class PropertyInitialiser:
         from_model: bool,
     ) -> None:
         setting = Setting(made, run, owner=made, transaction=transaction)
-        if from_model and type(value) not in FINAL_TYPES and not self._makes_objects:
-            value = freeze(value)
-        result = apply_chain(self.chain, value, setting)
-        if transaction.open and self._makes_objects and holds_forward_reference(result):
-            transaction.forward.append((made, self.name, value))
+        if self._makes_objects:
+            around, made_here = transaction.made_here, list[Made]()
+            transaction.made_here = made_here
+            try:
+                result = apply_chain(self.chain, value, setting)
+            finally:
+                transaction.made_here = around
+            if transaction.open and holds_forward_reference(result):
+                transaction.forward.append((made, self.name, value, made_here))
+        else:
+            if from_model and type(value) not in FINAL_TYPES:
+                value = freeze(value)
+            result = apply_chain(self.chain, value, setting)
         made.__dict__[self.slot] = result
 
     def refill(self, made: MuranoObject, run: Run, value: Any, transaction: Transaction) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from .contracts import ForwardReference
 from .errors import (
@@ -103,11 +103,14 @@ def _header(head: Mapping[str, Any], written: Any, properties: Mapping[str, Any]
     )
 
 
+Made: TypeAlias = tuple[Mapping[Any, Any], "MuranoObject"]
+"""A map of the model and the object it became."""
+
+
 class Transaction:
     """One load. `keep_ids`: a model from outside keeps its ids; `new` makes fresh ones."""
 
     __slots__ = (
-        "by_identity",
         "constructing",
         "created",
         "depth",
@@ -115,6 +118,8 @@ class Transaction:
         "excluded",
         "forward",
         "keep_ids",
+        "made_before",
+        "made_here",
         "objects",
         "open",
         "outer",
@@ -145,12 +150,16 @@ class Transaction:
         self.open = True
         """While true, an unknown id may still be defined further on."""
         self.objects: dict[str, MuranoObject] = {} if objects is None else objects
-        self.by_identity: dict[int, tuple[Any, MuranoObject]] = {}
+        self.made_here: list[Made] | None = None
+        """What the maps in the value of the property being set became, in their order."""
+        self.made_before: list[Made] = []
+        """The same of a property whose contract is applied again: no map makes a second object."""
         self.created: list[tuple[MuranoObject, Mapping[str, Any]]] = []
         """Objects in the order their properties were completed: owned ones before their owner."""
         self.constructing: list[tuple[MuranoObject, Mapping[str, Any]]] = []
-        self.forward: list[tuple[MuranoObject, str, Any]] = []
-        """Properties whose values hold forward references: object, property, raw value."""
+        self.forward: list[tuple[MuranoObject, str, Any, list[Made]]] = []
+        """Properties whose values hold forward references: object, property, raw value, and the
+        objects that were made of the maps in it."""
         self.depth = 0
 
     def find(self, object_id: str) -> MuranoObject | None:
@@ -166,14 +175,16 @@ class Transaction:
         owner: MuranoObject | None,
         default: MuranoType | None,
     ) -> MuranoObject:
-        """The object of an inline definition: created, its properties evaluated."""
-        known = self.by_identity.get(id(model))
-        if known is not None:
-            return known[1]
+        """The object of an inline definition: created, its properties evaluated.
+
+        One map at two places makes two objects, unless it names an id.
+        """
         header = read_header(model, self.run, self.scope)
         if header.object_id is not None:
             existing = self.objects.get(header.object_id)
             if existing is not None:
+                if self.made_here is not None:
+                    self.made_here.append((model, existing))
                 return existing
         type_ = self.type_of(header, default)
         run = self.run
@@ -188,7 +199,8 @@ class Transaction:
         )
         if self.keep_ids and header.destroyed:
             made.__class__ = type_.assembly.destroyed_class
-        self.by_identity[id(model)] = (model, made)
+        if self.made_here is not None:
+            self.made_here.append((model, made))
         if header.object_id is not None:
             self.objects[header.object_id] = made
         _subscriptions(made, header.dependencies)
@@ -206,6 +218,14 @@ class Transaction:
         made.type.assembly.fill(made, self.run, properties, self)
         self.depth -= 1
         self.created.append((made, properties))
+
+    def made_of(self, model: Mapping[Any, Any]) -> MuranoObject | None:
+        """The object a map became, when the contract of its property is applied once more."""
+        for index, (item, made) in enumerate(self.made_before):
+            if item is model:
+                del self.made_before[index]
+                return made
+        return None
 
     def type_of(self, header: Header, default: MuranoType | None) -> MuranoType:
         """The class a header asks for. Raises NoPackageForClassFound, ObjectModelError."""
@@ -234,13 +254,15 @@ class Transaction:
         """Resolve what pointed forward, construct, publish."""
         run = self.run
         self.open = False
-        for target, name, raw in self.forward:
+        for target, name, raw, made_of_maps in self.forward:
+            self.made_before = made_of_maps
             try:
                 target.type.assembly.initialisers[name].refill(target, run, raw, self)
             except NoObjectFoundError as error:
                 error.message = f"{error.message} (needed by {target.type.name}.{name})"
                 raise
         self.forward.clear()
+        self.made_before = []
         created, self.created = self.created, []
         self.constructing = created
         if publish:

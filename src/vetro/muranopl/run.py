@@ -19,7 +19,11 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from vetro.yaql.errors import NoFunctionRegisteredException
+from vetro.yaql.errors import (
+    NoFunctionRegisteredException,
+    NoMethodRegisteredException,
+    legacy_names,
+)
 from vetro.yaql.evaluation import Evaluation
 from vetro.yaql.evaluation import Limits as YaqlLimits
 from vetro.yaql.values import finalize
@@ -285,9 +289,9 @@ class Run(Evaluation):
         if transaction is not None and transaction.open:
             return transaction.make(value, setting.owner, default)
         if transaction is not None:
-            known = transaction.by_identity.get(id(value))
+            known = transaction.made_of(value)
             if known is not None:
-                return known[1]
+                return known
         own = Transaction(self, keep_ids=False, scope=self.scope_of(setting.this))
         made = own.make(value, setting.owner, default)
         own.finish()
@@ -495,8 +499,7 @@ class Run(Evaluation):
         """Raise what a call of an unknown method raises."""
         if isinstance(receiver, MuranoObject) and receiver.destroyed:
             getattr(receiver, "m_" + name)
-        legacy = ("yaql.language.exceptions.NoMethodRegisteredException",)
-        names = (*NoMethodFound("").names, *legacy)
+        names = (*NoMethodFound("").names, *legacy_names(NoMethodRegisteredException("")))
         if type_.find_method(name) is not None:
             raise NoMethodFound(
                 f"method {name!r} of {type_.name} cannot be called this way",

@@ -134,7 +134,9 @@ class Serializer:
             if held.__class__ in _SCALARS:
                 properties[name] = held
             else:
-                properties[name] = self._property(held, item, declaration)
+                written = self._property(held, item, declaration)
+                if written is not _DROPPED:
+                    properties[name] = written
         self._in_progress.discard(item)
         return self._with_header(item, target, properties)
 
