@@ -291,3 +291,99 @@ def test_a_growing_list_keeps_to_the_limit():
     with pytest.raises(MuranoError) as caught:
         run(STEPS, 400, limits=Limits(collection_items=300))
     assert any("CollectionTooLarge" in name for name in caught.value.names)
+
+
+@pytest.mark.parametrize("contract", ["{}", "{$.string().notNull(): $.int()}", "{$.string(): $}"])
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        # What the operand was before its argument changed the property is what grows.
+        ("- $.p: $.p.set(a, $.touch())", {"x": 1, "a": 7}),
+        ("- $.p: $.p + dict(a => $.touch())", {"x": 1, "a": 7}),
+        ("- $.p: $.p.mergeWith(dict(a => $.touch()))", {"x": 1, "a": 7}),
+        # An assignment is made into what the property is then.
+        ("- $.p.a: $.touch()", {"x": 1, "b": 2, "a": 7}),
+        ("- $.p[a]: $.touch()", {"x": 1, "b": 2, "a": 7}),
+        # Whoever has the map keeps what it had.
+        ("- $old: $.p\n- $.p.a: 7\n- $.p.x: 2\n- Return: $old", {"x": 1}),
+        ("- $old: [$.p]\n- $.p.a: 7\n- Return: $old[0]", {"x": 1}),
+        ("- $other: new(Main)\n- $.p.a: 7\n- Return: $other.p", {"x": 1}),
+        # Going over it goes over what it was.
+        ("- For: k\n  In: $.p\n  Do:\n    - $.p[$k + $k]: 3", {"x": 1, "xx": 3}),
+        # A key that was seen as part of a larger key is seen as it is afterwards.
+        (
+            "- $seen: {$.p: old}\n- $.p.a: 7\n- $.p.a: 8\n"
+            "- Return: dict(n => int($seen.containsKey($.p)), m => int($.p = dict(x => 1, a => 8)))",
+            {"n": 0, "m": 1},
+        ),
+    ],
+)
+def test_a_map_in_a_property_is_written_as_if_anew(load, contract, body, expected):
+    """Keys assigned in place are never seen by who read the map before, nor lost by who writes."""
+    lines = "".join(f"      {line}\n" for line in body.splitlines())
+    session, root = load(
+        f"""
+Name: Main
+Properties:
+  p:
+    Contract: {contract}
+    Usage: InOut
+    Default: {{x: 1}}
+Methods:
+  touch:
+    Body:
+      - $.p[b]: 2
+      - Return: 7
+  go:
+    Body:
+{lines}      - Return: $.p
+"""
+    )
+    assert session.call(root, "go") == expected
+
+
+def test_a_list_that_is_being_filled_takes_several_elements_as_its_contract_says(load):
+    """`+` of elements that pass joins them; one that does not is refused and nothing is added."""
+    session, root = load(
+        """
+Name: Main
+Properties:
+  p:
+    Contract: [$.int().notNull()]
+    Usage: InOut
+Methods:
+  go:
+    Body:
+      - $.p: $.p.append(1)
+      - $.p: $.p + [2, 3]
+      - $.p: $.p + []
+      - $.p: $.p + list(4)
+      - Try:
+          - $.p: $.p + [5, no]
+        Catch:
+          Do:
+            - $.p: $.p + [int('6')]
+      - Return: $.p
+"""
+    )
+    assert session.call(root, "go") == [1, 2, 3, 4, 6]
+
+
+def test_a_list_that_is_being_filled_stays_within_the_limit_of_collections(load):
+    """Adding several elements at once is refused like adding them one by one."""
+    session, root = load(
+        """
+Name: Main
+Properties:
+  p: {Contract: [$.int()], Usage: InOut}
+Methods:
+  go:
+    Body:
+      - Repeat: 60
+        Do:
+          - $.p: $.p + [1, 2]
+""",
+        limits=Limits(collection_items=100),
+    )
+    with pytest.raises(MuranoError, match="100"):
+        session.call(root, "go")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from .contractchains import Chain, OfClass
-from .contracts import MISSING, Contract, Mode, Setting, Violation
+from .contracts import MISSING, Anything, Contract, Mode, Setting, Violation
 from .objects import MuranoObject
 from .values import Map, empty_map
 
@@ -66,7 +66,9 @@ class RestFallback:
         self.place = place
         self.argument = argument
 
-    def __call__(self, this: Any, run: Run, values: Sequence[Any]) -> tuple[Any, ...]:
+    def __call__(self, this: Any, run: Run, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        if self.contract.__class__ is Anything and run.final_types.issuperset(map(type, values)):
+            return values
         setting = Setting(this, run)
         made: list[Any] = []
         for index, value in enumerate(values):

@@ -340,7 +340,13 @@ class MuranoCodegen(ExpressionCodegen):
 
     def _scoped_method(self, target: Code, node: ast.MethodCall, scope: Scope | None) -> Code:
         scoped = sites.SCOPED_METHODS[node.name]
-        site = self.class_scope.constant(sites.scoped_method_site(self.type, node.name, scoped))
+        found = sites.scoped_method_site(self.type, node.name, scoped)
+        site = self.class_scope.constant(found.call)
+        if target.text.isidentifier():
+            # Most often the receiver has no method of that name, which the site remembers.
+            function = self.class_scope.constant(scoped.function)
+            plain = self.class_scope.constant(found.plain)
+            site = f"({function} if type({target.text}) in {plain} else {site})"
         return self._scoped_call(site, target, scoped, node.arguments, scope)
 
     def _scoped(

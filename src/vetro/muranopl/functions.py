@@ -18,7 +18,7 @@ from vetro.yaql.evaluation import Evaluation
 from vetro.yaql.library import Library
 from vetro.yaql.signatures import Dictionary, Items, Lambda, Text
 from vetro.yaql.text import to_text
-from vetro.yaql.values import finalize
+from vetro.yaql.values import FINAL_TYPES, finalize
 
 from . import sites
 from .contracts import MISSING
@@ -42,7 +42,7 @@ def new(
     run: Run, scope: MuranoType, this: Any, what: Any, *args: Any, **properties: Any
 ) -> MuranoObject:
     """`new(type, …)`, `new(type, map, …)`, `new(model, owner)`"""
-    if what.__class__ is not MuranoType and isinstance(what, Mapping):
+    if what.__class__ is Map or (what.__class__ is not MuranoType and isinstance(what, Mapping)):
         if len(args) > 1 or properties:
             raise NoMatchingFunctionException("new(model, owner) takes a model and its owner")
         owner = _owner(args[0]) if args else None
@@ -84,6 +84,8 @@ def _designer_data(extra: Any) -> dict[str, Any] | None:
 
 def object_id(run: Run, scope: MuranoType, this: Any, value: Any) -> Any:
     """`id(object)`"""
+    if isinstance(value, MuranoObject):
+        return value.id
     return None if value is None else as_object(value, "id()").id
 
 
@@ -256,6 +258,8 @@ def sleep(run: Run, scope: MuranoType, this: Any, seconds: Any) -> None:
 
 
 def _attribute_class(run: Run, scope: MuranoType, owner: Any) -> str:
+    if owner.__class__ is MuranoType:
+        return owner.name
     return scope.name if owner is None else run.as_type(owner, scope).name
 
 
@@ -269,9 +273,12 @@ def get_attr(
     owner: Any = None,
 ) -> Any:
     """`object.getAttr(name, default, owner)`"""
-    target = as_object(value, "getAttr()")
-    key = _attribute_class(run, scope, owner)
-    return freeze(run.attributes.get(target.id, key, str(name), default))
+    target = value if isinstance(value, MuranoObject) else as_object(value, "getAttr()")
+    key = owner.name if owner.__class__ is MuranoType else _attribute_class(run, scope, owner)
+    if name.__class__ is not str:
+        name = str(name)
+    found = run.attributes.get(target.id, key, name, default)
+    return found if found.__class__ in FINAL_TYPES else freeze(found)
 
 
 def set_attr(
@@ -285,6 +292,8 @@ def set_attr(
 
 def _stored(value: Any) -> Any:
     """A value as the attribute store keeps it: plain data, objects as their ids."""
+    if value.__class__ in _STORED_AS_THEY_ARE:
+        return value
     value = unwrap(value)
     if isinstance(value, MuranoObject):
         return value.id
@@ -300,6 +309,9 @@ def _stored(value: Any) -> Any:
     raise MuranoError(
         f"an attribute holds plain data and objects, not {preview(value)}", names=("ValueError",)
     )
+
+
+_STORED_AS_THEY_ARE = frozenset((bool, int, float, str, type(None)))
 
 
 def logger(run: Run, scope: MuranoType, this: Any, name: Any) -> MuranoObject:

@@ -282,34 +282,19 @@ def grow_property(
         return False
     if not growing_property.is_writable and not run.building:
         return False
-    if operation == "append" and len(path) == 1 and token is None:
-        # The frequent case, alone: an element that passes joins a list that is being filled.
-        growing = this.__dict__.get("growing")
-        grown = None if growing is None else growing.get(name)
-        if (
-            grown is not None
-            and () in grown.stale
-            and "p_" + name not in this.__dict__
-            and len(arguments) == 1
-            and (
-                growing_property.tolerates_all
-                or arguments[0].__class__ is growing_property.element_class
-            )
-        ):
-            filled = grown.lists[()]
-            if len(filled) < run.max_items:
-                filled.append(arguments[0])
-                grown.stamp += 1
-                return True
+    values = this.__dict__
+    slot = growing_property.slot
+    if token is None and _is_quick(run, values, slot, growing_property, path, operation, arguments):
+        return True
     inside = path[1:]
     if operation == "assign" and len(inside) == 1:
         operation, arguments, inside = "put", (inside[0], arguments[0]), ()
-    values = this.__dict__
-    slot = "p_" + name
     growing: dict[str, Grown] | None = values.get("growing")
     grown = None if growing is None else growing.get(name)
-    if token is not None and not _is_unchanged(token, values.get(slot, _NOTHING), grown):
-        return False
+    if token is not None:
+        if not _is_unchanged(token, values.get(slot, _NOTHING), grown):
+            return False
+        token.held = None
     if not growing_property.tolerates_all:
         if inside:
             return False
@@ -340,6 +325,62 @@ def grow_property(
             values[slot] = grown.root
 
 
+def _is_quick(
+    run: Run,
+    values: dict[str, Any],
+    slot: str,
+    growing_property: GrowingProperty,
+    path: Path,
+    operation: str,
+    arguments: tuple[Any, ...],
+) -> bool:
+    """The frequent cases, alone: what passes joins a list that is being filled, or a map.
+
+    `values` are the object's attributes. False: nothing done.
+    """
+    growing: dict[str, Grown] | None = values.get("growing")
+    grown = None if growing is None else growing.get(path[0])
+    if len(path) == 1:
+        if grown is None or slot in values or () not in grown.stale:
+            return False
+        if operation == "extend":
+            added = arguments[0]
+            if added.__class__ is not tuple:
+                return False
+        elif operation == "append":
+            added = arguments
+        else:
+            return False
+        only = growing_property.element_class
+        if not growing_property.tolerates_all:
+            for item in added:
+                if item.__class__ is not only:
+                    return False
+        filled = grown.lists[()]
+        if len(filled) + len(added) > run.max_items:
+            return False
+        filled.extend(added)
+        grown.stamp += 1
+        return True
+    if operation != "assign" or len(path) != 2 or grown is not None:
+        return False
+    value = arguments[0]
+    if not growing_property.tolerates_all:
+        known = growing_property.entry_classes
+        if known is None or path[1].__class__ is not known[0]:
+            return False
+        if known[1] is not None and value.__class__ is not known[1]:
+            return False
+    held: Any = values.get(slot)
+    if held.__class__ is not Map:
+        return False
+    if getrefcount(held) > _ALONE_HELD:
+        held = values[slot] = Map(held)
+    dict.__setitem__(held, path[1], value)
+    _forget_hash(held)
+    return True
+
+
 class GrowingProperty:
     """How the values of a property may grow without its contract seeing all of them again."""
 
@@ -351,11 +392,13 @@ class GrowingProperty:
         "entry_classes",
         "is_writable",
         "never",
+        "slot",
         "tolerates_all",
     )
 
     def __init__(self, declaration: Property, contract: Contract | None) -> None:
         self.declaration = declaration
+        self.slot = "p_" + declaration.name
         self.is_writable = declaration.is_writable
         self.tolerates_all = contract is not None and contract.tolerates_growth
         self.element = None if contract is None else contract.element_contract
@@ -373,13 +416,15 @@ class GrowingProperty:
 class _Token:
     """A property as it was before the arguments of a growth were computed."""
 
-    __slots__ = ("items", "length", "stamp", "value")
+    __slots__ = ("held", "items", "length", "stamp", "value")
 
     def __init__(self, value: Any, grown: Grown | None) -> None:
         self.items: Any = None
         self.length = 0
         self.stamp = None if grown is None else grown.stamp
         self.value = id(value)
+        self.held: Any = value if value.__class__ is Map else None
+        """A map: while somebody has it, it is not changed in place."""
         if value.__class__ is tuple:
             self.items, self.length = value, len(value)
         elif value is _NOTHING and grown is not None:
@@ -387,16 +432,24 @@ class _Token:
             self.length = len(self.items or ())
 
 
-def growth_token(this: MuranoObject, name: str) -> Any:
-    """What tells, after arguments were computed, whether the property changed meanwhile."""
+def growth_token(this: MuranoObject, name: str, is_map: bool) -> Any:
+    """What tells, after arguments were computed, whether the property changed meanwhile.
+
+    `is_map`: keys are to be added to it, so lists that are being filled in it are settled first.
+    """
     values = this.__dict__
+    slot = "p_" + name
+    if is_map and slot not in values:
+        getattr(this, slot)
     growing: dict[str, Grown] | None = values.get("growing")
     grown = None if growing is None else growing.get(name)
-    return _Token(values.get("p_" + name, _NOTHING), grown)
+    return _Token(values.get(slot, _NOTHING), grown)
 
 
 def value_before(this: MuranoObject, name: str, token: _Token) -> Any:
-    """The list that the property was when the token was made; anything else as it is now."""
+    """The list or map that the property was when the token was made; else what it is now."""
+    if token.held is not None:
+        return token.held
     if token.items is None:
         return getattr(this, "p_" + name)
     return tuple(token.items[: token.length])
@@ -556,5 +609,11 @@ def _child_references(node: Any, key: Any) -> int:
     return getrefcount(child)
 
 
+def _held_references(values: dict[str, Any], slot: str) -> int:
+    held = values.get(slot)
+    return getrefcount(held)
+
+
+_ALONE_HELD = _held_references({"p_": Map()}, "p_")
 _ALONE_ROOT = _root_references(Grown(Map()))
 _ALONE_CHILD = _child_references(Map(k=Map()), "k")

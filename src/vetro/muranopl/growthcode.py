@@ -141,12 +141,13 @@ def _property_lines(writer: FunctionWriter, growth: Growth, target: Scalar) -> l
     before = "None"
     if any(_may_run_code(item) for item in growth.arguments):
         before = writer.scope.fresh()
-        lines.append(f"{before} = {writer.constant(growth_token)}(this, {name!r})")
+        whole = len(growth.target.path) == 1 and not growth.fills_list
+        lines.append(f"{before} = {writer.constant(growth_token)}(this, {name!r}, {whole})")
     computed, names = _arguments(writer, growth)
     lines.extend(computed)
     receiver = None
-    if before != "None" and growth.fills_list and len(growth.target.path) == 1:
-        # What the arguments are appended to is the list as it was before they were computed.
+    if before != "None" and len(growth.target.path) == 1:
+        # What the arguments are added to is the list or map as it was before they were computed.
         receiver = f"{writer.constant(value_before)}(this, {name!r}, {before})"
     slow, plain = _plain_value(writer, growth, names, receiver)
     lines.append(

@@ -8,6 +8,7 @@ publish. An object that fails leaves nothing behind in the session.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
@@ -20,17 +21,20 @@ from .errors import (
     UninitializedPropertyAccessError,
 )
 from .objects import DestroyedObject, MuranoObject, unset_property
-from .values import FINAL_TYPES, freeze
+from .types import MuranoType
+from .values import FINAL_TYPES, Map, freeze
 
 if TYPE_CHECKING:
     from .run import Run
-    from .types import MuranoType
 
 Fill = Callable[[MuranoObject, "Run", Mapping[str, Any], "Transaction"], None]
 
 _HEADER_KEYS = frozenset(
     ("type", "classVersion", "package", "id", "name", "metadata", "dependencies", "destroyed")
 )
+
+
+_NOTHING: Mapping[str, Any] = {}
 
 
 @dataclass(slots=True)
@@ -53,12 +57,15 @@ class Header:
 def read_header(model: Mapping[Any, Any], run: Run, scope: MuranoType | None) -> Header:
     """Split a map into header and properties. Raises ObjectModelError."""
     if "?" in model:
-        header = model["?"]
-        if not isinstance(header, Mapping):
+        head: Any = model["?"]
+        if head.__class__ not in _MAPS and not isinstance(head, Mapping):
             raise ObjectModelError("`?` is a map with the object's type and id")
-        head = cast(Mapping[str, Any], header)
-        properties = {str(key): value for key, value in model.items() if key != "?"}
-        return _header(head, head.get("type"), properties)
+        properties = {
+            key if key.__class__ is str else str(key): value
+            for key, value in model.items()
+            if key != "?"
+        }
+        return _header(cast(Mapping[str, Any], head), head.get("type"), properties)
     named = [key for key in model if run.is_type_key(key)]
     if len(named) == 1:
         key = named[0]
@@ -73,19 +80,31 @@ def read_header(model: Mapping[Any, Any], run: Run, scope: MuranoType | None) ->
     return _header({}, None, cast(Mapping[str, Any], model))
 
 
-def _header(head: Mapping[str, Any], written: Any, properties: Mapping[str, Any]) -> Header:
-    from .types import MuranoType
+_MAPS = frozenset((dict, Map))
 
+
+@functools.lru_cache(1024)
+def _type_parts(text: str) -> tuple[str | None, str | None, str | None]:
+    """Name, version and package in `NAME/VERSION@PACKAGE`."""
+    rest, _, package = text.partition("@")
+    name, _, version = rest.partition("/")
+    return name or None, version or None, package or None
+
+
+def _header(head: Mapping[str, Any], written: Any, properties: Mapping[str, Any]) -> Header:
     type_: MuranoType | None = None
     name = version = package = None
-    if isinstance(written, MuranoType):
+    if isinstance(written, str):
+        name, version, package = _type_parts(written)
+    elif isinstance(written, MuranoType):
         type_ = written
-    elif isinstance(written, str):
-        rest, _, package_text = written.partition("@")
-        name_text, _, version_text = rest.partition("/")
-        name, version, package = name_text or None, version_text or None, package_text or None
     elif written is not None:
         raise ObjectModelError(f"the type of an object is text, not {written!r}")
+    if len(head) == 1 and name is not None and "type" in head:
+        # The frequent case: a header that says the class and nothing else.
+        return Header(
+            name, None, version, package, None, None, None, _NOTHING, False, {}, properties
+        )
     object_id = head.get("id")
     dependencies: Any = head.get("dependencies") or {}
     return Header(
@@ -194,7 +213,7 @@ class Transaction:
             object_id if object_id is not None else run.new_id(),
             owner,
             header.name,
-            freeze(header.metadata),
+            None if header.metadata is None else freeze(header.metadata),
             header.opaque or None,
         )
         if self.keep_ids and header.destroyed:
@@ -203,7 +222,8 @@ class Transaction:
             self.made_here.append((model, made))
         if header.object_id is not None:
             self.objects[header.object_id] = made
-        _subscriptions(made, header.dependencies)
+        if header.dependencies:
+            _subscriptions(made, header.dependencies)
         if isinstance(made, DestroyedObject):
             self.created.append((made, {}))
             return made

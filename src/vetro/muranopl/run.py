@@ -26,7 +26,7 @@ from vetro.yaql.errors import (
 )
 from vetro.yaql.evaluation import Evaluation
 from vetro.yaql.evaluation import Limits as YaqlLimits
-from vetro.yaql.values import finalize
+from vetro.yaql.values import FINAL_TYPES, finalize
 
 from . import sites
 from .attributes import AttributeStore
@@ -222,7 +222,11 @@ class Run(Evaluation):
         """
 
         def task(item: Any) -> Callable[[], Any]:
-            return lambda: finalize(function(item), self)
+            def run_one() -> Any:
+                value = function(item)
+                return value if value.__class__ in FINAL_TYPES else finalize(value, self)
+
+            return run_one
 
         if not items:
             return ()

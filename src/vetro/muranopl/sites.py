@@ -18,8 +18,9 @@ from vetro.yaql.slots import Slot
 from vetro.yaql.values import FINAL_TYPES, finalize, preview
 
 from .arguments import accepts_receiver
+from .contracts import MISSING
 from .errors import NoPropertyFound, PropertyReadError
-from .objects import CastView, MuranoObject, read_slot
+from .objects import CastView, DestroyedObject, MuranoObject, read_slot
 from .types import Method, MuranoType
 
 if TYPE_CHECKING:
@@ -279,7 +280,9 @@ def invoke_bound(
 
 def plain_method(receiver: Any, name: Any) -> Callable[..., Any] | None:
     """The bound method of an object that is found by its class alone; None to look closer."""
-    if not isinstance(receiver, MuranoObject) or receiver.destroyed or not isinstance(name, str):
+    if not isinstance(receiver, MuranoObject) or not isinstance(name, str):
+        return None
+    if isinstance(receiver, DestroyedObject):
         return None
     known = receiver.type.plain_methods
     attribute = known.get(name)
@@ -299,8 +302,6 @@ def by_shape(
     shape: Sequence[str], arguments: Sequence[Any], run: Run
 ) -> tuple[list[Any], dict[str, Any]]:
     """Arguments as a MuranoPL method takes them: settled, names with their prefix."""
-    from .contracts import MISSING
-
     positional: list[Any] = []
     named: dict[str, Any] = {}
     values = iter(arguments)
@@ -449,13 +450,21 @@ SCOPED_FUNCTIONS: dict[str, ScopedFunction] = {}
 SCOPED_METHODS: dict[str, ScopedFunction] = {}
 
 
-def scoped_method_site(scope: MuranoType, name: str, scoped: ScopedFunction) -> Callable[..., Any]:
+@dataclass(frozen=True, slots=True)
+class ScopedSite:
+    """A scoped method as the code of one class calls it."""
+
+    call: Callable[..., Any]
+    plain: set[type[Any]]
+    """Python classes of receivers that have no such method of their own."""
+
+
+def scoped_method_site(scope: MuranoType, name: str, scoped: ScopedFunction) -> ScopedSite:
     """`receiver.name(…)` for a scoped method: a method of the object's own class goes first."""
     known = scope.scoped_sites.get(name)
     if known is not None:
         return known
     plain: set[type[Any]] = set()
-    """Python classes of receivers that have no such method of their own."""
     function = scoped.function
 
     def call(
@@ -483,8 +492,8 @@ def scoped_method_site(scope: MuranoType, name: str, scoped: ScopedFunction) -> 
             plain.add(type(receiver))
         return function(run, type_, this, receiver, *args, **kwargs)
 
-    scope.scoped_sites[name] = call
-    return call
+    made = scope.scoped_sites[name] = ScopedSite(call, plain)
+    return made
 
 
 def is_replaced(library: Library, name: str) -> bool:

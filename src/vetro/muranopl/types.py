@@ -7,6 +7,7 @@ sessions of a runtime; they hold no state of a program.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from .native import NativeClass, NativeMethod, NativeProperty
     from .objects import MuranoObject
     from .runtime import Runtime
+    from .sites import ScopedSite
     from .yamltree import Node
 
 
@@ -231,12 +233,11 @@ class MuranoType:
         self._native_parts: list[tuple[MuranoType, type[Any]]] | None = None
         self.plain_methods: dict[str, str] = {}
         """Python attributes of methods that only the class of the receiver decides about."""
-        self.scoped_sites: dict[str, Callable[..., Any]] = {}
+        self.scoped_sites: dict[str, ScopedSite] = {}
         self._imports: list[MuranoType] | None = None
         self._property_choice: dict[str, list[Property]] = {}
         self._method_choice: dict[str, list[Method]] = {}
         self._code: ClassCode | None = None
-        self._assembly: Assembly | None = None
         self._config: Mapping[str, Any] | None = None
 
     def add_native(self, native: NativeClass) -> None:
@@ -273,15 +274,13 @@ class MuranoType:
                 self._code = ClassCode(self)
         return self._code
 
-    @property
+    @functools.cached_property
     def assembly(self) -> Assembly:
         """The Python class of the type's objects and what goes with it."""
-        if self._assembly is None:
-            from .classcode import assemble
+        from .classcode import assemble
 
-            with collector_paused():
-                self._assembly = assemble(self)
-        return self._assembly
+        with collector_paused():
+            return assemble(self)
 
     def complete(self) -> None:
         """Compile what would be compiled when it is first called."""
@@ -289,7 +288,7 @@ class MuranoType:
             self.own_code().scope.complete()
             self.assembly.construction.complete()
 
-    @property
+    @functools.cached_property
     def python_class(self) -> type[MuranoObject]:
         """The Python class of this class's objects."""
         return self.assembly.python_class
