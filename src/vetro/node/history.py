@@ -12,9 +12,12 @@ from pathlib import Path
 from typing import Any, cast
 
 import msgspec
+import structlog
 
 from vetro.node.files import read_json, write_json
 from vetro.node.machines import timestamp
+
+log = structlog.get_logger(__name__)
 
 SHOWN = 16
 KEPT = 256
@@ -137,9 +140,12 @@ class History:
         return entry
 
     def save(self, entry: Entry) -> None:
-        """Keep an entry as it is now."""
+        """Keep an entry as it is now. A full disk must not refuse the task that makes room."""
         if entry.persistent:
-            write_json(self._path(entry), entry)
+            try:
+                write_json(self._path(entry), entry)
+            except OSError as error:
+                log.error("A task is not in the history", task=entry.task, error=str(error))
         if entry.status != "active":
             self._trim()
 

@@ -123,7 +123,7 @@ async def _find_out(directory: Path) -> None:
     (directory / "images").mkdir()
     images = ImageStore(directory / "images", describe=_nothing, fetch=_nothing, id_base=None)
     hypervisor = QemuHypervisor(directory / "qemu", store, images, prefix="vmhost")
-    await hypervisor.open([], lambda _uuid: None)
+    await hypervisor.open([], lambda _uuid: None, lambda _uuid: None)
     await hypervisor.connection()
     await hypervisor.close()
 
@@ -312,5 +312,6 @@ def vm_kit() -> SimpleNamespace:
         open_machines=open_machines,
         traces=vm_traces,
         know_the_host=know_the_host,
+        ended_at_once=ended_at_once,
         other_image=OTHER_IMAGE,
     )

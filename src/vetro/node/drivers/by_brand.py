@@ -43,12 +43,13 @@ class HypervisorByBrand:
     def _of(self, uuid: str) -> Hypervisor:
         return self.serving(self._store.get(uuid) or {})
 
-    async def open(self, vms: Sequence[Vm], ended: Changed) -> None:
+    async def open(self, vms: Sequence[Vm], ended: Changed, changed: Changed) -> None:
         """Open all of them, each with its VMs."""
         opened: list[Hypervisor] = []
         try:
             for hypervisor in self._hypervisors:
-                await hypervisor.open([vm for vm in vms if self.serving(vm) is hypervisor], ended)
+                mine = [vm for vm in vms if self.serving(vm) is hypervisor]
+                await hypervisor.open(mine, ended, changed)
                 opened.append(hypervisor)
         except BaseException:
             for hypervisor in opened:

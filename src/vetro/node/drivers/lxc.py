@@ -89,7 +89,7 @@ class LxcHypervisor(BasicHypervisor):
         self._stopping: set[str] = set()
         self._starting: set[str] = set()
 
-    async def open(self, vms: Sequence[Vm], ended: Changed) -> None:
+    async def open(self, vms: Sequence[Vm], ended: Changed, changed: Changed) -> None:
         """Restore mounts, drop those of nobody, follow the containers that run."""
         self._monitors.ended = ended
         self._runtime.mkdir(mode=0o711, parents=True, exist_ok=True)

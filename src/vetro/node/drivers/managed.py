@@ -76,7 +76,8 @@ class ManagedDriver:
         """Check the host, remove half-made VMs, follow running ones."""
         self._store.open()
         half_made = [vm["uuid"] for vm in self._store if vm.get("mark")]
-        await self._hypervisor.open([vm for vm in self._store if not vm.get("mark")], self._ended)
+        whole = [vm for vm in self._store if not vm.get("mark")]
+        await self._hypervisor.open(whole, self._ended, self._changed)
         for uuid in half_made:
             log.warning("Removing a VM whose creation or removal was interrupted", uuid=uuid)
             try:
@@ -130,7 +131,11 @@ class ManagedDriver:
     def _ended(self, uuid: str) -> None:
         vm = self._store.get(uuid)
         if vm is not None and not vm.get("mark"):
-            self._store.save({**vm, "exit_timestamp": timestamp()})
+            try:
+                self._store.save({**vm, "exit_timestamp": timestamp()})
+            except OSError as error:
+                # A full disk: that the VM has ended is told all the same.
+                log.error("When a VM ended cannot be kept", uuid=uuid, error=str(error))
         self._changed(uuid)
 
     def exists(self, uuid: str) -> bool:
@@ -391,7 +396,11 @@ class ManagedDriver:
                 rest_code="VmIndestructible",
             )
         # Marked first: a removal that is interrupted goes on at the agent's next start.
-        self._store.save({**vm, "mark": "failed"})
+        try:
+            self._store.save({**vm, "mark": "failed"})
+        except OSError as error:
+            # A full disk must not keep a VM from making room.
+            log.warning("A VM is removed without a mark", uuid=uuid, error=str(error))
         await self._remove(uuid)
         self._changed(uuid)
 

@@ -69,7 +69,7 @@ class ProcessHypervisor(BasicHypervisor):
         self._running: dict[str, FollowedProcess] = {}
         self._ended: Changed = lambda _uuid: None
 
-    async def open(self, vms: Sequence[Vm], ended: Changed) -> None:
+    async def open(self, vms: Sequence[Vm], ended: Changed, changed: Changed) -> None:
         """Announce what this driver is, and follow what runs."""
         log.warning("The process driver isolates nothing: instances run as this user on this host")
         if self._guest_archive is not None and not self._guest_archive.is_file():

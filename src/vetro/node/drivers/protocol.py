@@ -256,8 +256,11 @@ class Hypervisor(Protocol):
     brands: Sequence[str]
     features: Sequence[str]
 
-    async def open(self, vms: Sequence[Vm], ended: Changed) -> None:
-        """Check the host, restore mounts of ``vms``, follow those that run; ``ended(uuid)``."""
+    async def open(self, vms: Sequence[Vm], ended: Changed, changed: Changed) -> None:
+        """Check the host, restore mounts of ``vms``, follow those that run.
+
+        ``ended(uuid)`` is called when one has ended, ``changed(uuid)`` when it stands still or goes on.
+        """
         ...
 
     async def close(self) -> None:

@@ -89,15 +89,15 @@ class QemuHypervisor(BasicHypervisor):
         self._prefix = prefix
         self._guest_archive = guest_archive
         self._vnc_host = vnc_host
-        self._link = LibvirtLink(directory, {"vms": store.directory, "images": images.directory})
-        self.daemon = self._link.daemon
+        self.link = LibvirtLink(directory, {"vms": store.directory, "images": images.directory})
+        self.daemon = self.link.daemon
         label = hashlib.sha256(str(store.directory).encode()).hexdigest()[:8]
         self._cpu = CpuGroups.find(f"{prefix}-{label}")
         if self._cpu is not None:
             self.features = (*self.features, "cpu-cap")
         self._frozen = FrozenVms()
-        self._link.connected = self._frozen.attach
-        self._link.found = found_out
+        self.link.connected = self._frozen.attach
+        self.link.found = found_out
         self._ended: Changed = lambda _uuid: None
         self._starting: set[str] = set()
         self._stopping: set[str] = set()
@@ -107,12 +107,12 @@ class QemuHypervisor(BasicHypervisor):
 
     # The daemon
 
-    async def open(self, vms: Sequence[Vm], ended: Changed) -> None:
+    async def open(self, vms: Sequence[Vm], ended: Changed, changed: Changed) -> None:
         """Check what is installed, follow the VMs that run, bring the daemon up meanwhile."""
         check_installed()
         self._ended = ended
         self._processes.ended = self._on_end
-        self._frozen.changed = ended
+        self._frozen.changed = changed
         for vm in vms:
             process = self._processes.follow(vm["uuid"])
             if process is not None and self._cpu is not None:
@@ -121,7 +121,7 @@ class QemuHypervisor(BasicHypervisor):
         await self._processes.end_orphans(known)
         if self._cpu is not None:
             self._cpu.sweep(known)
-        self._link.open()
+        self.link.open()
 
     def _on_end(self, uuid: str) -> None:
         self._frozen.forget(uuid)
@@ -130,12 +130,12 @@ class QemuHypervisor(BasicHypervisor):
     @property
     def accelerator(self) -> str:
         """``kvm`` or ``tcg``, which is also what it is as long as nobody knows."""
-        known = self._link.accelerator
+        known = self.link.accelerator
         return known.name if known is not None else "tcg"
 
     def about(self) -> dict[str, Any]:
         """``accelerator`` (``kvm``, ``tcg``; why not KVM), as soon as it is known."""
-        known = self._link.accelerator
+        known = self.link.accelerator
         if known is None:
             return {}
         reason = {"accelerator_reason": known.reason} if known.reason else {}
@@ -143,15 +143,15 @@ class QemuHypervisor(BasicHypervisor):
 
     async def connection(self) -> Libvirt:
         """libvirt, as soon as it can be used; a daemon that died is started again."""
-        return await self._link.connection()
+        return await self.link.connection()
 
     async def close(self) -> None:
         """Stop following and stop the daemon; VMs go on."""
         with contextlib.suppress(NodeError):
-            await self._link.settled()
+            await self.link.settled()
         await self._moves.close()
         self._processes.close()
-        await self._link.close()
+        await self.link.close()
         await self._frozen.close()
         if self._cpu is not None:
             self._cpu.sweep([vm["uuid"] for vm in self._store])
@@ -218,8 +218,8 @@ class QemuHypervisor(BasicHypervisor):
 
     async def remove(self, uuid: str) -> None:
         """End it by force and remove its disks and what libvirt kept of it."""
-        await self._link.settled()
-        libvirt = self._link.libvirt
+        await self.link.settled()
+        libvirt = self.link.libvirt
         if await libvirt.alive():
             await libvirt.destroy(uuid)
         await self._processes.end(uuid)

@@ -35,7 +35,7 @@ class SimulatedHypervisor(BasicHypervisor):
     def _file(self, uuid: str) -> Path:
         return self._store.path(uuid) / "running.json"
 
-    async def open(self, vms: Sequence[Vm], ended: Changed) -> None:
+    async def open(self, vms: Sequence[Vm], ended: Changed, changed: Changed) -> None:
         """Nothing to restore."""
         self._ended = ended
 
