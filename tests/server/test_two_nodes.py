@@ -196,9 +196,9 @@ class Site:
 def site(
     install: Callable[..., Installation], tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Site, Node, Node]]:
-    """A service and two nodes; the second can run virtual machines. Nothing of them stays."""
+    """A service and two nodes for containers and virtual machines. Nothing of them stays."""
     made = Site(tmp_path)
-    first, second = Node(made, "a", 1, "lxc"), Node(made, "b", 2, "lxc+qemu")
+    first, second = Node(made, "a", 1, "lxc+qemu"), Node(made, "b", 2, "lxc+qemu")
     machines = support("node/drivers/conftest.py")
     with ExitStack() as stack:
         stack.enter_context(machines.ended_at_once())
@@ -212,9 +212,10 @@ def site(
             node.plug()
             stack.callback(node.unplug)
             stack.callback(node.stop)
-        (second.directory / "node").mkdir(mode=0o711)
-        machines.know_the_host(machines.host_directory(tmp_path_factory), second.directory / "node")
         for node in (first, second):
+            (node.directory / "node").mkdir(mode=0o711)
+            host = machines.host_directory(tmp_path_factory)
+            machines.know_the_host(host, node.directory / "node")
             node.start()
         for node in (first, second):
             vetro.until(lambda node=node: set_up(made, node), f"{node.log()} is ready", seconds=90)
@@ -269,13 +270,14 @@ def place(site: Site, name: str, network: str, image: str, **more: Any) -> tuple
 
 
 OWNER = "9f7c1b3a-4a0e-4c0d-8a3c-f4f4b7c1f111"
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
 GROUP = "9f7c1b3a-4a0e-4c0d-8a3c-f4f4b7c1f222"
 
 
 def test_two_nodes_carry_one_network(
     site: tuple[Site, Node, Node], tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Five containers and a VM on one fabric; one moves, one goes back to a snapshot, a node is drained."""
+    """Five containers and a VM: both kinds move, one goes back to a snapshot, a node is drained."""
     world, first, second = site
     vetro = world.vetro
     terminal = support("node/terminal.py")
@@ -305,6 +307,10 @@ def test_two_nodes_carry_one_network(
         size={"brand": "kvm", "ram": 256, "quota": 4},
     )  # fmt: skip
     assert world.server(hvm) == second.uuid
+    # Whether KVM works there was found out, and is told.
+    found = world.call("GET", f"/servers/{second.uuid}")["sysinfo"]["Vetro Node"]["accelerator"]
+    said = vetro.run("server", "show", second.uuid)
+    assert ("with KVM" if found == "kvm" else "KVM does not work (") in said
 
     # Each reaches each, on its own node and on the other.
     everywhere = ["a page\n"] * 5
@@ -342,6 +348,13 @@ def test_two_nodes_carry_one_network(
     vetro.until(lambda: world.page(vms[0], addresses[2]) == "moved\n", "it serves", seconds=60)
     assert world.page(vms[2], addresses[0]) == "a page\n"
 
+    # The virtual machine moves while it runs: nobody starts it anew.
+    started = world.inside(hvm, "cat", BOOT_ID)
+    assert f"is on server {first.uuid}" in vetro.run("vm", "migrate", "machine")
+    assert world.server(hvm) == first.uuid
+    vetro.until(lambda: world.page(vms[1], hvm_address) == "a page\n", "it serves", seconds=60)
+    assert world.inside(hvm, "cat", BOOT_ID) == started
+
     # Snapshot, change, back.
     path = f"/servers/{first.uuid}/vms/{vms[0]}/snapshots"
     world.task(world.call("PUT", path, {"snapshot_name": "before"}))
@@ -375,7 +388,8 @@ def test_two_nodes_carry_one_network(
     vetro.run("server", "drain", first.uuid)
     vetro.until(lambda: world.page(vms[1], addresses[0]) == "lately\n", "it serves", seconds=60)
     vetro.run("vm", "snapshot", "rollback", "web-0", "before", "--yes")
-    assert [world.server(vm) for vm in vms] == [second.uuid] * 5
+    assert [world.server(vm) for vm in (*vms, hvm)] == [second.uuid] * 6
+    assert world.inside(hvm, "cat", BOOT_ID) == started
     pages = ["a page\n", "a page\n", "moved\n", "a page\n", "a page\n"]
     vetro.until(
         lambda: [world.page(vms[1], address) for address in addresses] == pages, "all serve"

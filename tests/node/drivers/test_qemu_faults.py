@@ -153,7 +153,9 @@ async def test_a_vm_whose_disk_is_full_stands_still_and_goes_on(agent: Any, tmp_
             told: list[str] = []
             async with guest().logged_in(first, uuid) as terminal:
                 first.driver.watch(told.append)
-                await terminal.type("while cat /bin/busybox; do :; done > /dev/vdb; sync; echo the''end\r")
+                await terminal.type(
+                    "while cat /bin/busybox; do :; done > /dev/vdb; sync; echo the''end\r"
+                )
                 await until_frozen(first, uuid)
             assert uuid in told
             shown = await first.driver.load(uuid)
