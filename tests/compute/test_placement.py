@@ -18,7 +18,7 @@ from vetro.compute.placement import Placement, PlacementSettings
 from vetro.compute.servers import ServerStore
 from vetro.compute.tables import servers, tickets, vms
 from vetro.http import Fault
-from vetro.storage import Database, ManualClock, migrate
+from vetro.storage import Database, DatabaseUnavailable, ManualClock, migrate
 
 POSTGRES_URL = os.environ.get("VETRO_TEST_POSTGRES_URL")
 OWNER = "11111111-1111-4111-8111-111111111111"
@@ -153,7 +153,7 @@ async def test_a_choice_that_was_overtaken_is_made_again(
     for number in (1, 2):
         await site.add_server(number)
     placement = site.placement()
-    choose, choices = placement._choose, []
+    choose, choices = placement.chooser.choose, []
 
     def overtaken(*args: Any, **kwargs: Any) -> Any:
         outcome = choose(*args, **kwargs)
@@ -162,10 +162,173 @@ async def test_a_choice_that_was_overtaken_is_made_again(
             placement.index.stamps[outcome.chosen] -= 1
         return outcome
 
-    monkeypatch.setattr(placement, "_choose", overtaken)
+    monkeypatch.setattr(placement.chooser, "choose", overtaken)
     placed = await placement.allocate(request(1))
     assert len(choices) == 5
     assert await site.memory_held() == {placed.outcome.chosen: 1024}
+
+
+def known_to(placement: Placement) -> dict[str, Any]:
+    """What a placement's index believes of each server."""
+    return {record.uuid: record.server for record in placement.index.fleet.records}
+
+
+async def test_what_is_reserved_is_counted_as_it_would_be_read(site: Site) -> None:
+    """After its own reservations an index is what a new one reads from the database."""
+    for number in (1, 2, 3):
+        await site.add_server(number)
+    placement, body = site.placement(), {**request(0), "reserve": False}
+    details = {"alias": "web", "tags": {"role": "web"}, "docker": True, "quota": 10}
+    bodies = [request(number) for number in range(1, 9)]
+    bodies[0]["vm"].update(details)
+    bodies[1] = {**bodies[1], "reserve_seconds": 60, "package": {"quota": 7000, "cpu_cap": 50}}
+    bodies[2]["vm"].update(owner_uuid=OWNER.upper().lower(), brand="kvm", alias="x" * 300)
+    await asyncio.gather(*(placement.allocate(one) for one in bodies))
+    # Nothing of what it wrote was read back: its stamps are those in the database already.
+    before = placement.index.fleet.records
+    await placement.allocate(body)
+    assert placement.index.fleet.records is before
+    fresh = site.placement(1)
+    await fresh.allocate(body)
+    assert known_to(placement) == known_to(fresh)
+    assert placement.index.reserved_until == fresh.index.reserved_until != {}
+    for ours, theirs in zip(
+        sorted(placement.index.fleet.records, key=lambda one: one.uuid),
+        sorted(fresh.index.fleet.records, key=lambda one: one.uuid),
+        strict=True,
+    ):
+        assert (ours.facets, ours.vm_facets) == (theirs.facets, theirs.vm_facets)
+    assert (await placement.capacity()).capacities == (await fresh.capacity()).capacities
+
+
+async def test_those_who_ask_together_are_written_together(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twenty requests at once cost a few transactions; each gets room of its own."""
+    await site.add_server(1, gib=16)
+    await site.add_server(2, gib=16)
+    placement, units = site.placement(), 0
+    transaction = site.databases[0].transaction
+
+    def counted() -> Any:
+        nonlocal units
+        units += 1
+        return transaction()
+
+    monkeypatch.setattr(site.databases[0], "transaction", counted)
+    done = await asyncio.gather(*(placement.allocate(request(number)) for number in range(20)))
+    assert all(one.outcome.chosen for one in done)
+    assert units <= 3
+    assert sum((await site.memory_held()).values()) == 20 * 1024
+
+
+async def test_one_that_cannot_be_written_takes_nobody_with_it(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row the database refuses fails its own request; the others of its round get their room."""
+    name = await site.add_server(1)
+    placement = site.placement()
+    row_of = placement.reservations._row
+
+    def spoiled(one: Any, server: str) -> Any:
+        row = row_of(one, server)
+        return {**row, "owner_uuid": None} if one.uuid == request(3)["vm"]["vm_uuid"] else row
+
+    monkeypatch.setattr(placement.reservations, "_row", spoiled)
+    done = await asyncio.gather(
+        *(placement.allocate(request(number)) for number in range(6)), return_exceptions=True
+    )
+    assert [number for number, one in enumerate(done) if isinstance(one, BaseException)] == [3]
+    assert await site.memory_held() == {name: 5 * 1024}
+    monkeypatch.undo()
+    await placement.allocate(request(3))
+    assert known_to(placement)[name]["vms"].keys() == {name_of(0x900 + one) for one in range(6)}
+
+
+async def test_a_caller_who_left_before_it_was_written_holds_nothing(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request that is cancelled while it is being chosen for leaves no room taken."""
+    name = await site.add_server(1)
+    placement = site.placement()
+    homes, reached, go_on = placement.reservations._homes, asyncio.Event(), asyncio.Event()
+
+    async def held_up(tx: Any, uuids: Any) -> Any:
+        if not tx.read_only:  # in the transaction that writes what was chosen
+            reached.set()
+            await go_on.wait()
+        return await homes(tx, uuids)
+
+    monkeypatch.setattr(placement.reservations, "_homes", held_up)
+    leaving = asyncio.create_task(placement.allocate(request(1)))
+    await reached.wait()
+    leaving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await leaving
+    staying = asyncio.create_task(placement.allocate(request(2)))
+    go_on.set()
+    assert (await staying).outcome.chosen == name
+    await placement.reservations.settled()
+    async with site.databases[1].read() as tx:
+        assert [row.uuid for row in await tx.execute(select(vms.c.uuid))] == [name_of(0x902)]
+    assert (await placement.capacity()).capacities[name]["ram"] == 8192 - 1024
+
+
+async def test_a_caller_who_left_while_it_was_committed_finds_his_place(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A commit that has begun is carried through; asking again gives the place it wrote."""
+    name = await site.add_server(1)
+    placement = site.placement()
+    stamps, calls, reached, go_on = (
+        placement.reservations._stamps,
+        [],
+        asyncio.Event(),
+        asyncio.Event(),
+    )
+
+    async def held_up(tx: Any, chosen: Any) -> Any:
+        calls.append(chosen)
+        if len(calls) == 2:  # the row is written, the commit is next
+            reached.set()
+            await go_on.wait()
+        return await stamps(tx, chosen)
+
+    monkeypatch.setattr(placement.reservations, "_stamps", held_up)
+    leaving = asyncio.create_task(placement.allocate(request(1)))
+    await reached.wait()
+    leaving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await leaving
+    go_on.set()
+    await placement.reservations.settled()
+    again = await site.placement(1).allocate(request(1))
+    assert (again.known, again.outcome.chosen) == (True, name)
+    assert await site.memory_held() == {name: 1024}
+
+
+async def test_a_database_that_is_away_fails_the_round_and_nothing_else(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Everybody of the round is told; what was counted in is forgotten; the next round is served."""
+    name = await site.add_server(1)
+    placement = site.placement()
+    homes, away = placement.reservations._homes, True
+
+    async def gone(tx: Any, uuids: Any) -> Any:
+        if away and not tx.read_only:
+            raise DatabaseUnavailable("the connection was lost")
+        return await homes(tx, uuids)
+
+    monkeypatch.setattr(placement.reservations, "_homes", gone)
+    done = await asyncio.gather(
+        *(placement.allocate(request(number)) for number in range(8)), return_exceptions=True
+    )
+    assert [type(one) for one in done] == [DatabaseUnavailable] * 8
+    assert await site.memory_held() == {}
+    away = False
+    done = await asyncio.gather(*(placement.allocate(request(number)) for number in range(8)))
+    assert [one.outcome.chosen for one in done] == [name] * 8
 
 
 async def test_asking_again_gives_the_same_place(site: Site) -> None:
@@ -323,6 +486,8 @@ async def test_wrong_requests_name_the_field(site: Site) -> None:
     await site.add_server(1)
     for body, field in (
         ({**request(1), "reserve_seconds": 0}, "reserve_seconds"),
+        ({**request(1), "reserve_seconds": 1e300}, "reserve_seconds"),
+        ({**request(1), "vm": {"owner_uuid": OWNER, "ram": 1, "uuid": "x" * 99}}, "vm"),
         ({**request(1), "vm": {"owner_uuid": "x", "ram": 1}}, "vm"),
     ):
         with pytest.raises(Fault) as caught:

@@ -14,7 +14,7 @@ import pytest
 import structlog
 
 from vetro.compute.heartbeats import Beat, Heartbeats
-from vetro.compute.placement import Placement
+from vetro.compute.reserving import Reservations
 from vetro.compute.tickets import TicketStore
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
@@ -66,14 +66,15 @@ async def _nothing(*_args: Any, **_kwargs: Any) -> None:
     return None
 
 
-async def _unchecked(self: Placement, tx: Any, server: str) -> int:
-    return self.index.stamps[server]
+async def _unchecked(self: Reservations, tx: Any, chosen: Any) -> dict[str, int]:
+    servers = {one if isinstance(one, str) else one.server for one in chosen}
+    return {server: self.chooser.index.stamps[server] for server in servers}
 
 
 FAULTS: list[tuple[type[Any], str, Any, str]] = [
     (TicketStore, "_promote", _nothing, "nobody's turn"),
     (TicketStore, "expire", _nothing, "expired"),
-    (Placement, "_stamp", _unchecked, "gave away"),
+    (Reservations, "_stamps", _unchecked, "gave away"),
     (Heartbeats, "ask", _nothing, "not running"),
     (Heartbeats, "_adopt", lambda *_arguments: None, "silent"),
     (Beat, "stale", lambda _self, _now: False, "silent"),

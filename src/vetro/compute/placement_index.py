@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from types import SimpleNamespace
 from typing import Any, Protocol, cast
 
-from sqlalchemy import column, select, table, text
+from sqlalchemy import bindparam, column, select, table, text
 
 from vetro.compute.allocation.fleet import Fleet
 from vetro.compute.allocation.reservations import Ticket, open_tickets
+from vetro.compute.records import MIB, shown_vms
 from vetro.compute.tables import tickets, vms
 from vetro.storage import Database, Transaction
 
@@ -25,7 +27,13 @@ Json = Any
 CHUNK = 400
 #: Properties of a VM that filters ask and the server's record does not show.
 VM_DETAILS = ("brand", "tags", "docker", "internal_metadata")
+#: The stamp of a server whose record is not to be believed: none is like it.
+DOUBTFUL = -1
 changes = table("compute_placement_changes", column("server_uuid"), column("stamp"))
+# Made once: with every request, making them would cost as much as running them.
+_NEWER = select(changes).where(changes.c.stamp > bindparam("horizon"))
+_SINCE = select(changes).where(changes.c.stamp >= bindparam("horizon"))
+_OLDEST = text("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint")
 
 
 class ServerViews(Protocol):
@@ -58,19 +66,12 @@ class PlacementIndex:
 
     async def refresh(self, tx: Transaction) -> None:
         """Read again what has changed. ``tx`` sees one moment: what is read belongs together."""
-        query = select(changes)
-        if self.database.is_sqlite:
-            query = query.where(changes.c.stamp > self._horizon)
-            horizon = self._horizon
-        else:
+        query, horizon = _NEWER, self._horizon
+        if not self.database.is_sqlite:
             # Transactions that are open now may commit stamps below those seen here.
-            oldest = await tx.execute(
-                text("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint")
-            )
-            horizon = int(oldest.scalar_one())
-            query = query.where(changes.c.stamp >= self._horizon)
+            query, horizon = _SINCE, int((await tx.execute(_OLDEST)).scalar_one())
         found: dict[str, int] = {}
-        for row in await tx.execute(query):
+        for row in await tx.execute(query, {"horizon": self._horizon}):
             if self.stamps.get(row.server_uuid) != row.stamp:
                 found[row.server_uuid] = row.stamp
             if self.database.is_sqlite:
@@ -95,7 +96,7 @@ class PlacementIndex:
         )
         for row in rows:
             vm = cast("Record", row.vm or {})
-            details[row.uuid] = {name: vm[name] for name in VM_DETAILS if vm.get(name) is not None}
+            details[row.uuid] = _details(vm)
             until = vm.get("reserved_until")
             if row.state == "allocated" and isinstance(until, str):
                 self.reserved_until[row.uuid] = datetime.fromisoformat(until)
@@ -125,6 +126,40 @@ class PlacementIndex:
             self.tickets.pop(uuid, None)
         self.tickets.update(open_tickets(found))
 
+    # --- what this process writes itself ----------------------------------------------------
+
+    def hold(self, held: Mapping[str, Any]) -> None:
+        """Count in a VM that is about to be written; ``held``: its row.
+
+        The record becomes what it would be if it were read again afterwards. ``settle`` says that it
+        was written, ``mistrust`` that it was not.
+        """
+        fleet = self.fleet
+        server = fleet.records[fleet.position[held["server_uuid"]]].server
+        row = cast("Any", SimpleNamespace(**held))
+        [shown] = shown_vms({}, [row]).values()
+        vm = candidate_vm(shown, _details(held["vm"]))
+        changed: Record = {**server, "vms": {**server["vms"], held["uuid"]: vm}}
+        free = server.get("memory_provisionable_bytes")
+        if free is not None:
+            changed["memory_provisionable_bytes"] = free - MIB * max(0, held["memory_mib"])
+        fleet.update([changed])
+
+    def settle(self, server: str, before: int, after: int) -> None:
+        """What was held on a server was written: its stamp went from ``before`` to ``after``.
+
+        If the server was read again meanwhile, its record and stamp are newer than this.
+        """
+        if self.stamps.get(server) == before:
+            self.stamps[server] = after
+
+    def mistrust(self, servers: Iterable[str]) -> None:
+        """Read these again with the next refresh."""
+        known = [uuid for uuid in servers if uuid in self.stamps]
+        if known:
+            self.stamps.update(dict.fromkeys(known, DOUBTFUL))
+            self.doubt()
+
     def doubt(self) -> None:
         """Compare every stamp at the next refresh: one was found that should have been known."""
         self._horizon = 0
@@ -134,18 +169,27 @@ class PlacementIndex:
         return [uuid for uuid, until in self.reserved_until.items() if until <= now]
 
 
+def _details(vm: Mapping[str, Any]) -> Record:
+    return {name: vm[name] for name in VM_DETAILS if vm.get(name) is not None}
+
+
+def candidate_vm(shown: Record, details: Record) -> Record:
+    """A VM as the allocator takes it: what its server's record shows, and what filters ask more."""
+    vm = {**shown, **details}
+    if not vm.get("cpu_cap"):
+        vm.pop("cpu_cap", None)
+    vm["quota"] = vm.get("quota") or 0
+    vm["owner_uuid"] = project_uuid(vm.get("owner_uuid"))
+    return vm
+
+
 def as_candidate(record: Record, details: Mapping[str, Record]) -> Record:
     """A server record as the allocator takes it: numbers that mean "none" are absent."""
     held: dict[str, Record] = {}
     for uuid, shown in cast("dict[str, Record]", record.get("vms") or {}).items():
-        vm = {**shown, **details.get(uuid, {})}
-        if vm.get("state") == "destroyed":
-            continue
-        if not vm.get("cpu_cap"):
-            vm.pop("cpu_cap", None)
-        vm["quota"] = vm.get("quota") or 0
-        vm["owner_uuid"] = project_uuid(vm.get("owner_uuid"))
-        held[uuid] = vm
+        vm = candidate_vm(shown, details.get(uuid, {}))
+        if vm.get("state") != "destroyed":
+            held[uuid] = vm
     ratios = record.get("overprovision_ratios")
     candidate = {name: value for name, value in record.items() if value is not None}
     if not ratios:
