@@ -721,7 +721,7 @@ class Runtime:
 
         `services` is for native classes; `secrets` is what `decryptData` asks.
         """
-        from .session import Session, SessionInfo  # a host that only compiles does without
+        from .session import Session, SessionInfo
 
         return Session(
             self,

@@ -268,6 +268,8 @@ class MuranoType:
     def own_code(self) -> ClassCode:
         """The compiled declarations of this class; compiled now if they are not."""
         if self._code is None:
+            # Whoever compiles a class is going to run it: the session is not loaded in the run.
+            from . import session as _session  # noqa: F401  # pyright: ignore[reportUnusedImport]
             from .classcode import ClassCode
 
             with collector_paused():
