@@ -119,6 +119,10 @@ def life_of_an_application(vetro: Any) -> None:
     assert picture.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
 
     path = f"/compute/servers/{row['server_uuid']}/vms/{row['uuid']}"
+    stats = statistics(vetro, path)
+    assert stats["cpu_stats"]["cpu_usage"]["total_usage"] > 10**9
+    assert stats["networks"]["eth0"]["rx_bytes"] > 0
+    assert stats["blkio_stats"]["io_service_bytes_recursive"][0]["value"] > 2**20
     finish(vetro, "PUT", f"{path}/snapshots", {"snapshot_name": "kept"})
     vetro.run("vm", "stop", row["uuid"])
     assert vetro.json("vm", "show", row["uuid"])["state"] == "stopped"
@@ -157,6 +161,16 @@ def typed_by_a_program(vetro: Any, uuid: str, keys: bytes, words: bytes) -> None
         finally:
             process.kill()
             process.wait()
+
+
+def statistics(vetro: Any, path: str) -> Any:
+    """One line of ``docker-stats``."""
+    status, told = vetro.http("POST", f"{path}/docker-stats", {"payload": {"stream": False}})
+    assert status == 200, told
+    with socket.create_connection((told["host"], told["port"]), 10) as connection:
+        connection.sendall(f"{told['token']}\n".encode())
+        with connection.makefile("rb") as lines:
+            return json.loads(lines.readline())
 
 
 def ping(address: str) -> bool:
