@@ -26,6 +26,14 @@ def _environment(extra: Mapping[str, str] | None) -> dict[str, str]:
     }
 
 
+def ending_with_us(*argv: str) -> list[str]:
+    """The words of a command that the kernel ends when this process ends, however that happens.
+
+    For what writes where the next agent cleans up: it must not go on meanwhile.
+    """
+    return ["setpriv", "--pdeathsig", "KILL", "--", *argv]
+
+
 @dataclass(frozen=True)
 class Finished:
     """What a command left behind."""
@@ -42,15 +50,18 @@ async def run(
     timeout: float | None = 300.0,
     cwd: Path | None = None,
     environment: Mapping[str, str] | None = None,
+    ends_with_us: bool = False,
 ) -> Finished:
     """Run a command to its end; a cancelled caller takes the command's process group with it.
+
+    ``ends_with_us``: so does an agent that is killed (see ``ending_with_us``).
 
     Errors: ``CommandFailed`` for a failure (when ``check``) or after ``timeout`` seconds;
     ``ConfigurationError`` when the tool is not installed.
     """
     try:
         process = await asyncio.create_subprocess_exec(
-            *argv,
+            *(ending_with_us(*argv) if ends_with_us else argv),
             stdin=asyncio.subprocess.PIPE if stdin is not None else asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,

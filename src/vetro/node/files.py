@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import shutil
+import time
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,9 @@ from typing import Any
 import msgspec
 
 from vetro.node.commands import run
+
+# How long a command of an agent that was killed may be at its last write.
+_LAST_WRITES_SECONDS = 10.0
 
 
 def write_json(path: Path, value: object, *, mode: int = 0o600) -> None:
@@ -55,9 +60,22 @@ def short_name(path: Path) -> Generator[str, None, None]:
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a directory with all it holds; one that is not there is removed already."""
-    with contextlib.suppress(FileNotFoundError):
-        shutil.rmtree(path)
+    """Remove a directory with all it holds; one that is not there is removed already.
+
+    What an agent that was killed had started may still write there for a moment: then again.
+    """
+    deadline = time.monotonic() + _LAST_WRITES_SECONDS
+    while True:
+        try:
+            shutil.rmtree(path)
+            return
+        except OSError as error:
+            if isinstance(error, FileNotFoundError) and not path.exists():
+                return
+            moving = error.errno in (errno.ENOTEMPTY, errno.ENOENT)
+            if not moving or time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
 
 
 async def copy_tree(source: Path, target: Path) -> None:
@@ -71,7 +89,7 @@ async def copy_tree(source: Path, target: Path) -> None:
     try:
         await run(
             "cp", "--archive", "--reflink=auto", "--no-target-directory", str(source), str(fresh),
-            timeout=3600,
+            timeout=3600, ends_with_us=True,
         )  # fmt: skip
     except BaseException:
         await asyncio.to_thread(remove_tree, fresh)

@@ -15,7 +15,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from vetro.node.commands import run
+from vetro.node.commands import ending_with_us, run
 from vetro.node.errors import CommandFailed, ImageError
 from vetro.node.files import remove_tree
 from vetro.node.storage.room import is_full
@@ -58,7 +58,7 @@ async def unpack(archive: Path, root: Path, uuid: str, id_base: int, id_count: i
     try:
         with archive.open("rb") as file:
             source = await asyncio.create_subprocess_exec(
-                *decompress, stdin=file, stdout=writer, stderr=subprocess.DEVNULL
+                *ending_with_us(*decompress), stdin=file, stdout=writer, stderr=subprocess.DEVNULL
             )
     finally:
         os.close(writer)
@@ -91,7 +91,11 @@ async def unpack(archive: Path, root: Path, uuid: str, id_base: int, id_count: i
 
 async def _pipe_into(stream: Any, argv: list[str], cwd: Path) -> None:
     process = await asyncio.create_subprocess_exec(
-        *argv, stdin=stream, stdout=subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE, cwd=cwd
+        *ending_with_us(*argv),
+        stdin=stream,
+        stdout=subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+        cwd=cwd,
     )
     try:
         _, errors = await process.communicate()
@@ -124,7 +128,9 @@ async def merge_layer(layer: Path, root: Path) -> None:
     Errors: ``CommandFailed``.
     """
     await asyncio.to_thread(_clear_way, layer, root)
-    await run("cp", "--archive", "--force", f"{layer}/.", str(root), timeout=3600)
+    await run(
+        "cp", "--archive", "--force", f"{layer}/.", str(root), timeout=3600, ends_with_us=True
+    )
 
 
 def _clear_way(layer: Path, root: Path) -> None:

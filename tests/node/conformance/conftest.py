@@ -2,7 +2,8 @@
 
 A driver joins the suite with one more entry in ``RIGS``: ``open`` is an async context manager that takes
 the test's directory and the ``kit``. A test marked ``needs("feature", …)`` runs on the drivers that have
-these features, one marked ``needs(boots=True)`` on those whose VMs really run something.
+these features, one marked ``needs(boots=True)`` on those whose VMs really run something,
+``needs(killed=True)`` on those that another process can open on the same directory.
 """
 
 from __future__ import annotations
@@ -115,6 +116,8 @@ async def lxc_rig(directory: Path, kit: SimpleNamespace) -> AsyncIterator[Rig]:
     """Containers with a network of their own."""
     prefix, subnet = kit.node_names
     first = await kit.open_containers(directory, prefix, subnet)
+    # Another process that opens the same rig has the same network.
+    first.network_uuid = getattr(kit, "network_uuid", first.network_uuid)
     await first.apply([])
     hosts = iter(range(5, 250))
 
@@ -214,6 +217,7 @@ class Entry:
     features: frozenset[str]
     boots: bool = True
     root: bool = False
+    killed: bool = False
 
 
 LXC_FEATURES = frozenset(
@@ -228,14 +232,18 @@ RIGS = {
         simulated_rig,
         frozenset({"network", "reprovision", "snapshots", "hotplug"}),
         boots=False,
+        killed=True,
     ),
     "process": Entry(
-        process_rig, frozenset({"exec", "files", "reprovision", "snapshots", "stats"})
+        process_rig,
+        frozenset({"exec", "files", "reprovision", "snapshots", "stats"}),
+        killed=True,
     ),
     "lxc": Entry(
         lxc_rig,
         LXC_FEATURES,
         root=True,
+        killed=True,
     ),
     "lxc-btrfs": Entry(lxc_btrfs_rig, LXC_FEATURES, root=True),
     "qemu": Entry(
@@ -265,12 +273,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     marks = list(metafunc.definition.iter_markers("needs"))
     needed = {feature for mark in marks for feature in mark.args}
     boots = any(mark.kwargs.get("boots") for mark in marks)
+    killed = any(mark.kwargs.get("killed") for mark in marks)
     metafunc.parametrize(
         "rig",
         [
             pytest.param(name, marks=[pytest.mark.root] if entry.root else [])
             for name, entry in RIGS.items()
-            if needed <= entry.features and (entry.boots or not boots)
+            if needed <= entry.features
+            and (entry.boots or not boots)
+            and (entry.killed or not killed)
         ],
         indirect=True,
     )
