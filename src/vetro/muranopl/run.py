@@ -178,15 +178,18 @@ class Run(Evaluation):
         if self.room >= self.floor:
             return None
         key = (this, method)
-        if self.room < 1 or key in self.held:
+        if self.room < 1:
             return self.enter_call(key, what)
-        self.held[key] = self.thread
-        return key
+        held = self.held
+        known = len(held)
+        held.setdefault(key, self.thread)
+        # A lock that was free is one more now.
+        return key if len(held) > known else self.enter_call(key, what)
 
     def end_call(self, key: Hashable) -> None:
         """Give back the lock that a call took."""
         owner = self.held.pop(key)
-        if key in self.contested:
+        if self.contested and key in self.contested:
             self.leave_call(key, owner)
 
     def enter_unlocked(self, what: str) -> None:

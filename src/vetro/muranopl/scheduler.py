@@ -40,43 +40,27 @@ _local = threading.local()
 class GreenThread:
     """One cooperative thread of a session."""
 
-    __slots__ = (
-        "abort_told",
-        "depth",
-        "done",
-        "error",
-        "finished",
-        "function",
-        "greenlet",
-        "join",
-        "key",
-        "next_child",
-        "parent",
-        "resume_error",
-        "resume_value",
-        "state",
-        "waiting_for",
-    )
+    # Kept by the class until a thread has them: most threads are short and need few.
+    next_child: int = 0
+    done: bool = False
+    finished: Any = None
+    error: BaseException | None = None
+    join: _Join | None = None
+    resume_value: Any = None
+    resume_error: BaseException | None = None
+    waiting_for: str | None = None
+    abort_told: bool = False
+    greenlet: greenlet.greenlet | None = None
+    state: dict[str, Any] | None = None
+    """What follows the thread and its children (the exception being handled, mocks)."""
 
     def __init__(
-        self, key: ThreadKey, parent: GreenThread | None, function: Callable[[], Any]
+        self, key: ThreadKey, parent: GreenThread | None, function: Callable[[], Any], depth: int
     ) -> None:
         self.key = key
         self.parent = parent
         self.function = function
-        self.next_child = 0
-        self.done = False
-        self.finished: Any = None
-        self.error: BaseException | None = None
-        self.join: _Join | None = None
-        self.depth = 0
-        self.resume_value: Any = None
-        self.resume_error: BaseException | None = None
-        self.waiting_for: str | None = None
-        self.abort_told = False
-        self.greenlet: greenlet.greenlet | None = None
-        self.state: dict[str, Any] | None = None
-        """What follows the thread and its children (the exception being handled, mocks)."""
+        self.depth = depth
 
 
 class _Join:
@@ -145,10 +129,9 @@ class Scheduler:
         else:
             key = (*parent.key, parent.next_child)
             parent.next_child += 1
-        thread = GreenThread(key, parent, function)
-        if parent is not None:
-            thread.depth = parent.depth
-            thread.state = None if parent.state is None else dict(parent.state)
+        thread = GreenThread(key, parent, function, 0 if parent is None else parent.depth)
+        if parent is not None and parent.state is not None:
+            thread.state = dict(parent.state)
         self.alive += 1
         self._alive.add(thread)
         self._ready.append(thread)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from .contracts import Setting, Violation
-from .loading import Transaction, read_header
+from .loading import Transaction
 from .objects import MuranoObject
 from .serializing import Serializer
 from .types import MuranoType
@@ -33,7 +33,6 @@ def template_value(
         target = value
     else:
         pruned = _without(cast(Mapping[Any, Any], thaw(value)), excluded)
-        header = read_header(value, run, scope)
         transaction = Transaction(
             run,
             keep_ids=True,
@@ -44,7 +43,6 @@ def template_value(
         )
         target = transaction.make(pruned, setting.owner, default)
         transaction.open = False
-        _ = header
     if not target.type.is_compatible(wanted):
         raise Violation(
             f"Object of class {target.type.name} is not compatible with class {wanted.name}"

@@ -96,6 +96,9 @@ def add(rt: Evaluation, left: Any, right: Any) -> Any:
     if type(left) is type(right) is str:
         rt.check_string(len(left) + len(right))
         return left + right
+    if type(left) is type(right) is tuple:
+        rt.check_items(len(left) + len(right))
+        return left + right
     left_kind, right_kind = kind_of[type(left)], kind_of[type(right)]
     if left_kind & NUMBER and right_kind & NUMBER:
         return left + right
