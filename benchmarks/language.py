@@ -38,7 +38,9 @@ PROGRAMS: list[Program] = [
 ]
 FIGURES = [
     ("start", "import and standard library, ms", 150.0),
-    ("compile", "compile a class of io.murano, ms", 3.0),
+    ("compile", "a class of io.murano ready, cold, ms", 3.0),
+    ("compile_first", "the same, first in a process, ms", None),
+    ("compile_methods", "the same, all its methods compiled, ms", None),
     ("compile_cached", "the same from the code cache, ms", None),
     ("model_seconds", "10,000 objects loaded, called, saved, s", 1.0),
     ("model_mib", "the same, MiB of the process", 150.0),

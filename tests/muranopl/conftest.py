@@ -6,6 +6,7 @@ import pytest
 
 from vetro.muranopl import DirectEffects, Limits, MemoryPackage, Runtime
 from vetro.muranopl.run import raise_python_limit
+from vetro.muranopl.testing import discover_tests, enable_testing, run_tests
 
 # Before Hypothesis begins to watch the limit, which the first session raises.
 raise_python_limit()
@@ -42,3 +43,114 @@ def load():
 @pytest.fixture(name="package")
 def package_fixture():
     return package
+
+
+# -- test classes (`vetro.muranopl.testing`) ---------------------------------------------------------
+
+_CASES_CODE = """
+Namespaces: {=: t, std: io.murano}
+Name: Shop
+Properties:
+  price: {Contract: $.int().notNull(), Default: 10}
+Methods:
+  cost:
+    Arguments:
+      - count: {Contract: $.int().notNull().check($ > 0)}
+      - discount: {Contract: $.int(), Default: $.price - 8}
+    Body:
+      - Return: $.price * $count - $discount
+  total:
+    Arguments:
+      - count: {Contract: $.int()}
+    Body:
+      - $secret: 7
+      - Return: $.cost($count)
+  sum:
+    Arguments:
+      - numbers: {Contract: $.int(), Usage: VarArgs}
+      - options: {Contract: $.string(), Usage: KwArgs}
+    Body:
+      - Return: $numbers.sum(0)
+  tax:
+    Usage: Static
+    Arguments:
+      - amount: {Contract: $.int().notNull()}
+    Body:
+      Return: $amount + 1
+  taxed:
+    Body:
+      Return: :Shop.tax(1)
+---
+Name: Boutique
+Extends: Shop
+Methods:
+  total:
+    Arguments:
+      - count: {Contract: $.int()}
+    Body:
+      - Return: $.super($.total($count)).first() + 1000
+---
+Name: Kiosk
+Extends: Shop
+"""
+
+_CASES_HEAD = "Namespaces: {=: t, std: io.murano, test: io.murano.test}\n"
+
+
+def _run_cases(tests, *, code=_CASES_CODE, coverage=None, natives=(), head=_CASES_HEAD):
+    """Run the methods of a test class; results by name."""
+    runtime = Runtime()
+    runtime.coverage = coverage
+    enable_testing(runtime)
+    for name, python_class in dict(natives).items():
+        runtime.add_native_class(name, python_class, package="t")
+    body = head + "Name: Cases\nExtends: test:TestFixture\nMethods:\n" + tests
+    classes = {"t.Cases": "cases.yaml"}
+    for name in ("Shop", "Boutique", "Kiosk"):
+        classes[f"t.{name}"] = "code.yaml"
+    package = runtime.add_package(
+        MemoryPackage("t", {"code.yaml": code, "cases.yaml": body}, classes)
+    )
+    found = discover_tests(runtime, package)
+    return {item.test.method: item for item in run_tests(runtime, found)}
+
+
+def _only(tests, **options):
+    """The single result of a class with one test."""
+    (result,) = _run_cases(tests, **options).values()
+    return result
+
+
+def _passed(body, **options):
+    """Run one test whose body is given as statements; it must pass."""
+    lines = "\n".join("      " + line for line in body.strip("\n").splitlines())
+    result = _only(f"  testIt:\n    Body:\n{lines}\n", **options)
+    assert result.outcome == "passed", result.trace or result.message
+    return result
+
+
+@pytest.fixture
+def cases_code():
+    """The classes that the test classes test."""
+    return _CASES_CODE
+
+
+@pytest.fixture
+def cases_head():
+    """The first lines of a file with test classes."""
+    return _CASES_HEAD
+
+
+@pytest.fixture
+def run_cases():
+    return _run_cases
+
+
+@pytest.fixture
+def only():
+    return _only
+
+
+@pytest.fixture
+def passed():
+    return _passed
