@@ -41,8 +41,8 @@ class AsInt(Step):
     def apply(self, value: Any, setting: Setting) -> Any:
         if value is None or (value.__class__ is int):
             return value
-        if setting.mode is Mode.CHECK:
-            raise Violation("not an integer")
+        if setting.mode is not Mode.TRANSFORM:
+            raise Violation(f"Value {preview(value)} violates int() contract: it is no integer")
         if isinstance(value, bool):
             return int(value)
         if isinstance(value, int):
@@ -63,7 +63,7 @@ class AsString(Step):
     def apply(self, value: Any, setting: Setting) -> Any:
         if value is None or value.__class__ is str:
             return value
-        if setting.mode is not Mode.CHECK:
+        if setting.mode is Mode.TRANSFORM:
             if isinstance(value, str):
                 return str(value)
             if isinstance(value, (bool, int, float)):
@@ -83,8 +83,8 @@ class AsBool(Step):
     def apply(self, value: Any, setting: Setting) -> Any:
         if value is None or value.__class__ is bool:
             return value
-        if setting.mode is Mode.CHECK:
-            raise Violation("not a boolean")
+        if setting.mode is not Mode.TRANSFORM:
+            raise Violation(f"Value {preview(value)} violates bool() contract: it is no boolean")
         return bool(value)
 
 

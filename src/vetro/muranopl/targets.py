@@ -234,6 +234,10 @@ def _rebuilt(
         if index >= len(items):
             return (*items, inner)
         return (*items[:index], inner, *items[index + 1 :])
+    if container is None:
+        raise ValueError(
+            f"cannot assign {preview(key)} of null: give it a value first, such as {{}}"
+        )
     raise TypeError(f"cannot assign {preview(key)} of {preview(container)}: it is no map or list")
 
 
