@@ -487,7 +487,7 @@ def _init_step(part: MuranoType, init: Method) -> Step:
     def initialise(
         made: MuranoObject, run: Run, given: Mapping[str, Any], transaction: Transaction
     ) -> None:
-        function = cast(Callable[..., Any], init.function)
+        function = cast("Callable[..., Any]", init.function)
         if not names and not keywords:
             function(made, run)
             return

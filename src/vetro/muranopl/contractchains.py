@@ -151,7 +151,7 @@ class OfClass(Step):
             raise Violation(f"Value {preview(value)} is not an object of class {wanted.name}")
         elif isinstance(value, Mapping):
             found = setting.run.object_from_map(
-                cast(Mapping[Any, Any], value), default or wanted, setting
+                cast("Mapping[Any, Any]", value), default or wanted, setting
             )
         elif isinstance(value, str):
             found = _by_id(value, setting)

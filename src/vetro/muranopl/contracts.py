@@ -189,7 +189,7 @@ class MapOf(Contract):
             value = empty_map()
         if not isinstance(value, Mapping):
             raise Violation(f"Value {preview(value)} is not of a dictionary type")
-        given = cast(Mapping[Any, Any], value)
+        given = cast("Mapping[Any, Any]", value)
         if self.open:
             return freeze(given)
         validate = setting.mode is not Mode.TRANSFORM
@@ -277,7 +277,7 @@ class ListOf(Contract):
         if value is None:
             given: tuple[Any, ...] = ()
         elif isinstance(value, (tuple, list, frozenset, set)):
-            given = tuple(cast(Sequence[Any], value))
+            given = tuple(cast("Sequence[Any]", value))
         elif setting.mode is Mode.CHECK:
             raise Violation("not a list")
         else:

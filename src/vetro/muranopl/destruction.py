@@ -82,9 +82,9 @@ class Collector:
                 stack.append(item.root)
                 stack.extend(item.lists.values())
             elif isinstance(item, (tuple, list, frozenset, set)):
-                stack.extend(cast(Collection[Any], item))
+                stack.extend(cast("Collection[Any]", item))
             elif isinstance(item, Mapping):
-                for key, value in cast(Mapping[Any, Any], item).items():
+                for key, value in cast("Mapping[Any, Any]", item).items():
                     stack.append(key)
                     stack.append(value)
         return reached

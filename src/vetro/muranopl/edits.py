@@ -62,7 +62,7 @@ def _objects(tree: Json) -> list[tuple[str, dict[str, Any]]]:
             table = cast("dict[str, Any]", item)
             header = table.get("?")
             if isinstance(header, Mapping) and "id" in header:
-                found.append((str(cast(Mapping[str, Any], header)["id"]), table))
+                found.append((str(cast("Mapping[str, Any]", header)["id"]), table))
             stack.extend(value for key, value in table.items() if key != "?")
         elif isinstance(item, list):
             stack.extend(cast("list[Any]", item))
@@ -71,19 +71,19 @@ def _objects(tree: Json) -> list[tuple[str, dict[str, Any]]]:
 
 def _copied(tree: Json) -> Json:
     if isinstance(tree, Mapping):
-        return {key: _copied(value) for key, value in cast(Mapping[str, Json], tree).items()}
+        return {key: _copied(value) for key, value in cast("Mapping[str, Json]", tree).items()}
     if isinstance(tree, (list, tuple)):
-        return [_copied(item) for item in cast(Sequence[Json], tree)]
+        return [_copied(item) for item in cast("Sequence[Json]", tree)]
     return tree
 
 
 def _class_name(item: Mapping[str, Any]) -> str:
-    header = cast(Mapping[str, Any], item["?"])
+    header = cast("Mapping[str, Any]", item["?"])
     return str(header.get("type")).partition("/")[0].partition("@")[0]
 
 
 def _type(session: Session, item: Mapping[str, Any]) -> MuranoType | None:
-    header = cast(Mapping[str, Any], item["?"])
+    header = cast("Mapping[str, Any]", item["?"])
     text = str(header.get("type"))
     rest, _, package = text.partition("@")
     name, _, version = rest.partition("/")
@@ -108,11 +108,11 @@ def _same(before: Json, current: Json, present: bool) -> bool:
 
 def _shape(value: Json) -> Any:
     if isinstance(value, Mapping):
-        table = cast(Mapping[str, Any], value)
+        table = cast("Mapping[str, Any]", value)
         header = table.get("?")
         if isinstance(header, Mapping):
-            return str(cast(Mapping[str, Any], header).get("id"))
+            return str(cast("Mapping[str, Any]", header).get("id"))
         return {key: _shape(item) for key, item in table.items()}
     if isinstance(value, (list, tuple)):
-        return [_shape(item) for item in cast(Sequence[Any], value)]
+        return [_shape(item) for item in cast("Sequence[Any]", value)]
     return value

@@ -404,14 +404,18 @@ class MuranoCodegen(ExpressionCodegen):
         if isinstance(node, ast.TypeLiteral):
             return self.type_literal(node).text
         if isinstance(node, ast.Keyword):
-            return f"{self.class_scope.constant(sites.named_type(self.type, node.name))}()"
+            return self._named_type(node.name)
         if isinstance(node, ast.Constant):
-            return f"{self.class_scope.constant(sites.named_type(self.type, str(node.value)))}()"
+            return self._named_type(str(node.value))
         return f"S.as_type({self.settled(node, None)}, {self.class_scope.constant(self.type)})"
 
     def type_literal(self, node: ast.TypeLiteral) -> Code:
         name = f"{node.prefix or '='}:{node.name}" if node.prefix else f":{node.name}"
-        return final(f"{self.class_scope.constant(sites.named_type(self.type, name))}()")
+        return final(self._named_type(name))
+
+    def _named_type(self, name: str) -> str:
+        constant = self.class_scope.constant(sites.named_type(self.type, name))
+        return f"({constant}.found or {constant}())"
 
     def binary(self, node: ast.Binary, left: Code, right: Code) -> Code:
         if node.operator != "is":

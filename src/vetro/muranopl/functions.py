@@ -46,7 +46,7 @@ def new(
         if len(args) > 1 or properties:
             raise NoMatchingFunctionException("new(model, owner) takes a model and its owner")
         owner = _owner(args[0]) if args else None
-        return run.load_graph(cast(Mapping[Any, Any], what), owner, scope)
+        return run.load_graph(cast("Mapping[Any, Any]", what), owner, scope)
     type_ = what if isinstance(what, MuranoType) else run.as_type(what, scope)
     rest: Sequence[Any] = args
     given: Mapping[str, Any] = properties
@@ -55,7 +55,7 @@ def new(
             raise NoMatchingFunctionException(
                 "new(type, properties, …) takes properties as a map or as names, not both"
             )
-        given, rest = cast(Mapping[str, Any], args[0]), args[1:]
+        given, rest = cast("Mapping[str, Any]", args[0]), args[1:]
     if len(rest) > 3:
         raise NoMatchingFunctionException(
             f"new() takes at most owner, objectName and extra after the type, not {len(rest)} values"
@@ -78,7 +78,7 @@ def _owner(value: Any) -> MuranoObject | None:
 def _designer_data(extra: Any) -> dict[str, Any] | None:
     if not isinstance(extra, Mapping):
         return None
-    items = cast(Mapping[str, Any], extra).items()
+    items = cast("Mapping[str, Any]", extra).items()
     return {key: value for key, value in items if key.startswith("_")} or None
 
 
@@ -205,8 +205,8 @@ def call_named(
         function = sites.plain_method(receiver, name)
         if function is not None:
             return function(run, *(cast("Sequence[Any]", args) or ()))
-    positional = list(cast(Sequence[Any], args or ()))
-    given = cast(Mapping[Any, Any], kwargs or {})
+    positional = list(cast("Sequence[Any]", args or ()))
+    given = cast("Mapping[Any, Any]", kwargs or {})
     named = {str(key): value for key, value in given.items()}
     if receiver is not MISSING and receiver is not None:
         return sites.dynamic_call(run, scope, receiver, name, positional, named)
@@ -300,10 +300,10 @@ def _stored(value: Any) -> Any:
     if isinstance(value, MuranoType):
         return value.full_name
     if isinstance(value, Mapping):
-        items = cast(Mapping[Any, Any], value).items()
+        items = cast("Mapping[Any, Any]", value).items()
         return {str(key): _stored(item) for key, item in items}
     if isinstance(value, (tuple, list, frozenset, set)):
-        return [_stored(item) for item in cast(Sequence[Any], value)]
+        return [_stored(item) for item in cast("Sequence[Any]", value)]
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     raise MuranoError(
@@ -399,10 +399,10 @@ def _bind(rt: Evaluation, template: Any, mappings: Mapping[Any, Any]) -> Any:
     if isinstance(template, str):
         return _bind_text(rt, template, mappings)
     if isinstance(template, Mapping):
-        items = cast(Mapping[Any, Any], template).items()
+        items = cast("Mapping[Any, Any]", template).items()
         return Map({_bind(rt, key, mappings): _bind(rt, value, mappings) for key, value in items})
     if isinstance(template, (tuple, list)):
-        return tuple([_bind(rt, item, mappings) for item in cast(Sequence[Any], template)])
+        return tuple([_bind(rt, item, mappings) for item in cast("Sequence[Any]", template)])
     return template
 
 

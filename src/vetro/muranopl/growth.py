@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from sys import getrefcount
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from .contracts import Anything, Contract, Setting, Violation
 from .values import Map, materialise
@@ -470,7 +470,7 @@ def _perform(
     value = arguments[-1]
     if operation == "extend":
         if value.__class__ is tuple:
-            return grown.extend(path, cast("tuple[Any, ...]", value), run.max_items)
+            return grown.extend(path, value, run.max_items)
         return grown.update(path, value)
     if operation == "update":
         return grown.update(path, value)

@@ -65,7 +65,7 @@ def read_header(model: Mapping[Any, Any], run: Run, scope: MuranoType | None) ->
             for key, value in model.items()
             if key != "?"
         }
-        return _header(cast(Mapping[str, Any], head), head.get("type"), properties)
+        return _header(cast("Mapping[str, Any]", head), head.get("type"), properties)
     named = [key for key in model if run.is_type_key(key)]
     if len(named) == 1:
         key = named[0]
@@ -76,8 +76,8 @@ def read_header(model: Mapping[Any, Any], run: Run, scope: MuranoType | None) ->
         written: Any = key
         if isinstance(key, str):
             written = run.resolve_type_key(key, scope)
-        return _header(rest, written, cast(Mapping[str, Any], properties or {}))
-    return _header({}, None, cast(Mapping[str, Any], model))
+        return _header(rest, written, cast("Mapping[str, Any]", properties or {}))
+    return _header({}, None, cast("Mapping[str, Any]", model))
 
 
 _MAPS = frozenset((dict, Map))
@@ -115,7 +115,7 @@ def _header(head: Mapping[str, Any], written: Any, properties: Mapping[str, Any]
         None if object_id is None else str(object_id),
         head.get("name"),
         head.get("metadata"),
-        cast(Mapping[str, Any], dependencies) if isinstance(dependencies, Mapping) else {},
+        cast("Mapping[str, Any]", dependencies) if isinstance(dependencies, Mapping) else {},
         bool(head.get("destroyed", False)),
         {key: value for key, value in head.items() if key not in _HEADER_KEYS},
         properties,
@@ -315,10 +315,10 @@ def load_missing(transaction: Transaction, model: Mapping[str, Any]) -> None:
     while stack:
         item, owner = stack.pop()
         if isinstance(item, Mapping):
-            table = cast(Mapping[str, Any], item)
+            table = cast("Mapping[str, Any]", item)
             header = table.get("?")
             if isinstance(header, Mapping):
-                object_id = cast(Mapping[str, Any], header).get("id")
+                object_id = cast("Mapping[str, Any]", header).get("id")
                 known = transaction.find(str(object_id))
                 if known is None:
                     transaction.make(table, owner, None)
@@ -378,7 +378,7 @@ def holds_forward_reference(value: Any) -> bool:
         if isinstance(item, tuple):
             stack.extend(cast("tuple[Any, ...]", item))
         elif isinstance(item, Mapping):
-            stack.extend(cast(Mapping[Any, Any], item).values())
+            stack.extend(cast("Mapping[Any, Any]", item).values())
     return False
 
 
@@ -387,7 +387,7 @@ def _subscriptions(made: MuranoObject, dependencies: Mapping[str, Any]) -> None:
     found: list[tuple[str, str | None]] = []
     for row in rows:
         if isinstance(row, Mapping) and "subscriber" in row:
-            entry = cast(Mapping[str, Any], row)
+            entry = cast("Mapping[str, Any]", row)
             handler = entry.get("handler")
             found.append((str(entry["subscriber"]), None if handler is None else str(handler)))
     if found:

@@ -48,7 +48,7 @@ def read_manifest(path: Path) -> Manifest:
     if len(documents) != 1 or not isinstance(documents[0], Mapping):
         raise PackageFormatError("a manifest is one map", position=Position(str(path), 1, 1))
     top = documents[0]
-    values = cast(dict[str, Any], plain_value(top))
+    values = cast("dict[str, Any]", plain_value(top))
 
     def place(key: str) -> Position:
         for name, node, _ in top.entries():
@@ -64,7 +64,7 @@ def read_manifest(path: Path) -> Manifest:
     try:
         parse_format(values.get("Format"))
         version = Version.parse(str(values.get("Version", "0.0.0")))
-        requirements = cast(dict[str, Any], values.get("Require") or {})
+        requirements = cast("dict[str, Any]", values.get("Require") or {})
         for spec in requirements.values():
             version_spec(spec)
     except ValueError as error:
@@ -77,6 +77,6 @@ def read_manifest(path: Path) -> Manifest:
         str(version),
         str(values.get("Format", "1.0")),
         {key: None if spec is None else str(spec) for key, spec in requirements.items()},
-        dict(cast(dict[str, str], values.get("Classes") or {})),
+        dict(cast("dict[str, str]", values.get("Classes") or {})),
         values.get("Meta"),
     )

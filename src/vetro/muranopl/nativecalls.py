@@ -172,9 +172,9 @@ def _own(value: Any) -> Any:
     """`thaw`, looking through casts."""
     kind = value.__class__
     if kind is Map or kind is dict:
-        return {key: _own(item) for key, item in cast(Mapping[Any, Any], value).items()}
+        return {key: _own(item) for key, item in cast("Mapping[Any, Any]", value).items()}
     if kind is tuple or kind is list:
-        return [_own(item) for item in cast(Sequence[Any], value)]
+        return [_own(item) for item in cast("Sequence[Any]", value)]
     if kind is CastView:
         return unwrap(value)
     return thaw(value)

@@ -24,7 +24,7 @@ def apply_patch(document: Any, patch: Any) -> Any:
     from jsonpath import JSONPatch
     from jsonpath.exceptions import JSONPatchError, JSONPatchTestFailure, JSONPointerError
 
-    operations = cast(Sequence[Any], patch) if isinstance(patch, (tuple, list)) else (patch,)
+    operations = cast("Sequence[Any]", patch) if isinstance(patch, (tuple, list)) else (patch,)
     current: Any = thaw(document)
     for operation in operations:
         if not isinstance(operation, Mapping):

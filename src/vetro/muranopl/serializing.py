@@ -102,11 +102,11 @@ class Serializer:
                     if held is not None and held.__class__ not in _SCALARS:
                         stack.append(held)
             elif isinstance(item, (tuple, list, frozenset, set)):
-                for element in cast(Sequence[Any], item):
+                for element in cast("Sequence[Any]", item):
                     if element.__class__ not in _SCALARS:
                         stack.append(element)
             elif isinstance(item, Mapping):
-                for element in cast(Mapping[Any, Any], item).values():
+                for element in cast("Mapping[Any, Any]", item).values():
                     if element.__class__ not in _SCALARS:
                         stack.append(element)
 
@@ -179,14 +179,14 @@ class Serializer:
         before: Any = (item.header or {}).get("_actions")
         known: Mapping[str, Any] = {}
         if isinstance(before, Mapping):
-            known = cast(Mapping[str, Any], before)
+            known = cast("Mapping[str, Any]", before)
         result: dict[str, Any] = {}
         for name, details in actions.items():
             key = f"{item.id}_{name}"
             stored: Any = known.get(key)
             enabled = True
             if isinstance(stored, Mapping):
-                enabled = bool(cast(Mapping[str, Any], stored).get("enabled", True))
+                enabled = bool(cast("Mapping[str, Any]", stored).get("enabled", True))
             result[key] = {"enabled": enabled, **details}
         return result
 
@@ -208,12 +208,12 @@ class Serializer:
         if isinstance(value, (tuple, list, frozenset, set)):
             made = [
                 self._value(item, holder, references=references)
-                for item in cast(Sequence[Any], value)
+                for item in cast("Sequence[Any]", value)
             ]
             return [item for item in made if item is not _DROPPED]
         if isinstance(value, Mapping):
             result: dict[Any, Any] = {}
-            for key, item in cast(Mapping[Any, Any], value).items():
+            for key, item in cast("Mapping[Any, Any]", value).items():
                 written = self._value(item, holder, references=references)
                 if written is not _DROPPED:
                     result[self._key(key)] = written
@@ -259,9 +259,9 @@ def _objects_in(value: Any) -> set[MuranoObject]:
         if isinstance(item, MuranoObject):
             found.add(item)
         elif isinstance(item, (tuple, list, frozenset, set)):
-            stack.extend(cast(Sequence[Any], item))
+            stack.extend(cast("Sequence[Any]", item))
         elif isinstance(item, Mapping):
-            stack.extend(cast(Mapping[Any, Any], item).values())
+            stack.extend(cast("Mapping[Any, Any]", item).values())
     return found
 
 
@@ -280,7 +280,7 @@ def _settle(tree: Any, written: Callable[[str], bool]) -> Any:
     while stack:
         node = stack.pop()
         if isinstance(node, dict):
-            table = cast(dict[Any, Any], node)
+            table = cast("dict[Any, Any]", node)
             lost: list[Any] = []
             for key, item in table.items():
                 kind = item.__class__
@@ -294,7 +294,7 @@ def _settle(tree: Any, written: Callable[[str], bool]) -> Any:
             for key in lost:
                 del table[key]
         elif isinstance(node, list):
-            row = cast(list[Any], node)
+            row = cast("list[Any]", node)
             dropped = False
             for index, item in enumerate(row):
                 kind = item.__class__
@@ -322,9 +322,9 @@ def _holds(owner: MuranoObject, item: MuranoObject) -> bool:
         if isinstance(held, CastView):
             stack.append(held.target)
         elif isinstance(held, (tuple, list)):
-            stack.extend(cast(Sequence[Any], held))
+            stack.extend(cast("Sequence[Any]", held))
         elif isinstance(held, Mapping):
-            stack.extend(cast(Mapping[Any, Any], held).values())
+            stack.extend(cast("Mapping[Any, Any]", held).values())
     return False
 
 

@@ -211,7 +211,7 @@ class Session:
     def _load(self, model: Json) -> MuranoObject | None:
         if not isinstance(model, Mapping):
             raise ObjectModelError("a model is a map with Objects")
-        top = cast(Mapping[str, Json], model)
+        top = cast("Mapping[str, Json]", model)
         system = cast("dict[str, Any]", top.get("SystemData") or {})
         self.system_attributes.update(system)
         fixed = cast("dict[str, list[str] | str]", system.get("Packages") or {})
@@ -227,13 +227,13 @@ class Session:
             if not isinstance(objects, Mapping):
                 raise ObjectModelError("Objects of a model is an object or null")
             transaction = Transaction(run, keep_ids=True)
-            self._root = transaction.make(cast(Mapping[str, Json], objects), None, None)
+            self._root = transaction.make(cast("Mapping[str, Json]", objects), None, None)
             transaction.finish()
         copied = top.get("ObjectsCopy")
         self._copied = copied
         if isinstance(copied, Mapping):
             transaction = Transaction(run, keep_ids=True, objects=dict(run.objects))
-            load_missing(transaction, cast(Mapping[str, Json], copied))
+            load_missing(transaction, cast("Mapping[str, Json]", copied))
             transaction.finish()
         return self._root
 

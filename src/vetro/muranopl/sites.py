@@ -35,17 +35,18 @@ if TYPE_CHECKING:
 class NamedType:
     """A class named by code: looked up when first used, remembered."""
 
-    __slots__ = ("_found", "_scope", "text")
+    __slots__ = ("_scope", "found", "text")
 
     def __init__(self, scope: MuranoType, text: str) -> None:
         self._scope = scope
         self.text = text
-        self._found: MuranoType | None = None
+        self.found: MuranoType | None = None
+        """The class, once it was looked up."""
 
     def __call__(self) -> MuranoType:
-        if self._found is None:
-            self._found = self._scope.find_type(self._scope.namespaces.resolve(self.text))
-        return self._found
+        if self.found is None:
+            self.found = self._scope.find_type(self._scope.namespaces.resolve(self.text))
+        return self.found
 
 
 def named_type(scope: MuranoType, text: str) -> NamedType:

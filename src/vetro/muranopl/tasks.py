@@ -22,7 +22,7 @@ async def run_task(session: Session, task: Mapping[str, Json]) -> TaskReply:
     The model is saved even when the action failed. When the result or the model cannot be written
     the last good model stays.
     """
-    given = cast(Mapping[str, Json], task.get("model") or {})
+    given = cast("Mapping[str, Json]", task.get("model") or {})
     reply = TaskReply(model=given)
     action = cast("Mapping[str, Json] | None", task.get("action"))
     try:

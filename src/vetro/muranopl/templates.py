@@ -32,7 +32,7 @@ def template_value(
     if isinstance(value, MuranoObject):
         target = value
     else:
-        pruned = _without(cast(Mapping[Any, Any], thaw(value)), excluded)
+        pruned = _without(cast("Mapping[Any, Any]", thaw(value)), excluded)
         transaction = Transaction(
             run,
             keep_ids=True,
@@ -68,14 +68,14 @@ def _drop(model: dict[Any, Any], path: Sequence[str]) -> None:
         return
     inner = model[name]
     if isinstance(inner, Mapping):
-        copied = dict(cast(Mapping[Any, Any], inner))
+        copied = dict(cast("Mapping[Any, Any]", inner))
         _drop(copied, rest)
         model[name] = Map(copied) if isinstance(inner, Map) else copied
     elif isinstance(inner, (list, tuple)):
         items: list[Any] = []
-        for item in cast(Sequence[Any], inner):
+        for item in cast("Sequence[Any]", inner):
             if isinstance(item, Mapping):
-                item = dict(cast(Mapping[Any, Any], item))
+                item = dict(cast("Mapping[Any, Any]", item))
                 _drop(item, rest)
             items.append(item)
         model[name] = items

@@ -141,7 +141,7 @@ class SignatureBinder:
         bound = BoundArguments({name: make(this, run, raw[name]) for name, make in self._plain})
         if self._rest is not None:
             bound.rest_name, make_rest = self._rest
-            bound.rest = make_rest(this, run, surplus)
+            bound.rest = make_rest(this, run, tuple(surplus))
         if self._keywords is not None:
             bound.keywords_name, make_keywords = self._keywords
             bound.keywords = dict(

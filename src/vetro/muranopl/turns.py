@@ -51,7 +51,7 @@ _PART = 1000
 def iterable_value(value: Any) -> Collection[Any]:
     """What `For` goes over. TypeError for what has no elements."""
     if isinstance(value, (tuple, Mapping, frozenset)):
-        return cast(Collection[Any], value)
+        return cast("Collection[Any]", value)
     raise TypeError(f"For cannot go over {preview(value)}: it is no list, map or set")
 
 

@@ -42,12 +42,12 @@ def freeze(value: Any, depth: int = 0) -> Any:
         raise ValueError(f"data nested more than {_MAX_DEPTH} deep")
     depth += 1
     if kind is list or isinstance(value, (list, tuple)) or is_iterator(value):
-        return tuple([freeze(item, depth) for item in cast(Sequence[Any], value)])
+        return tuple([freeze(item, depth) for item in cast("Sequence[Any]", value)])
     if isinstance(value, Mapping):
-        items = cast(Mapping[Any, Any], value).items()
+        items = cast("Mapping[Any, Any]", value).items()
         return Map({freeze(key, depth): freeze(item, depth) for key, item in items})
     if isinstance(value, (set, frozenset)):
-        return frozenset(freeze(item, depth) for item in cast(Sequence[Any], value))
+        return frozenset(freeze(item, depth) for item in cast("Sequence[Any]", value))
     return value
 
 
@@ -55,14 +55,14 @@ def thaw(value: Any) -> Any:
     """A program's value as lists, dicts and sets that the receiver owns."""
     kind = value.__class__
     if kind is Map or kind is dict:
-        return {key: thaw(item) for key, item in cast(Mapping[Any, Any], value).items()}
+        return {key: thaw(item) for key, item in cast("Mapping[Any, Any]", value).items()}
     if kind is tuple or kind is list:
-        items = cast(Sequence[Any], value)
+        items = cast("Sequence[Any]", value)
         if SCALAR_TYPES.issuperset(map(type, items)):
             return list(items)
         return [thaw(item) for item in items]
     if kind is frozenset or kind is set:
-        return {thaw(item) for item in cast(Sequence[Any], value)}
+        return {thaw(item) for item in cast("Sequence[Any]", value)}
     return value
 
 
