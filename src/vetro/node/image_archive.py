@@ -66,6 +66,7 @@ async def unpack(archive: Path, root: Path, uuid: str, id_base: int, id_count: i
         with os.fdopen(reader, "rb") as stream:
             await _pipe_into(stream, argv, root)
     except CommandFailed as error:
+        await _end(source)
         # tar says of a full disk only that it wrote less than it wanted.
         room = os.statvfs(root)
         # (btrfs counts no inodes: it has neither total nor free ones.)
@@ -79,14 +80,23 @@ async def unpack(archive: Path, root: Path, uuid: str, id_base: int, id_count: i
             f"Image {uuid} is not a root file system in a tar: {error.output.strip()[-500:]}",
             "ImageCorrupt",
         ) from error
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            source.kill()
-        status = await source.wait()
+    except BaseException:
+        await _end(source)
+        raise
+    # It ends by itself, also when tar needs no more of it. (Ending it here would be wrong: whoever
+    # signals a process that has just ended takes its exit status away from the event loop.)
+    status = await source.wait()
     if status > 0:
         raise ImageError(
             f"Image {uuid} is cut short or damaged ({decompress[0]} says so)", "ImageCorrupt"
         )
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """End a process whose exit status does not matter any more."""
+    with contextlib.suppress(ProcessLookupError):
+        process.kill()
+    await process.wait()
 
 
 async def _pipe_into(stream: Any, argv: list[str], cwd: Path) -> None:
@@ -100,9 +110,7 @@ async def _pipe_into(stream: Any, argv: list[str], cwd: Path) -> None:
     try:
         _, errors = await process.communicate()
     except asyncio.CancelledError:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
+        await _end(process)
         raise
     if process.returncode:
         raise CommandFailed(argv, process.returncode, errors.decode("utf-8", "replace"))
@@ -241,19 +249,28 @@ async def pack(root: Path, target: Path, *, compression: str, id_base: int, id_c
     if id_base:
         tar = ["lxc-usernsexec", "-m", f"b:0:{id_base}:{id_count}", "--", *tar]
     reader, writer = os.pipe()
+    started: list[asyncio.subprocess.Process] = []
     try:
-        packing = await asyncio.create_subprocess_exec(
-            *tar, cwd=root, stdout=writer, stderr=asyncio.subprocess.PIPE
+        try:
+            packing = await asyncio.create_subprocess_exec(
+                *ending_with_us(*tar), cwd=root, stdout=writer, stderr=asyncio.subprocess.PIPE
+            )
+            started.append(packing)
+        finally:
+            os.close(writer)
+        with os.fdopen(reader, "rb") as stream, target.open("wb") as file:
+            squeezing = await asyncio.create_subprocess_exec(
+                *ending_with_us(*(compressor or ["cat"])), stdin=stream, stdout=file,
+                stderr=asyncio.subprocess.PIPE,
+            )  # fmt: skip
+            started.append(squeezing)
+        (_, tar_words), (_, words) = await asyncio.gather(
+            packing.communicate(), squeezing.communicate()
         )
-    finally:
-        os.close(writer)
-    with os.fdopen(reader, "rb") as stream, target.open("wb") as file:
-        squeezing = await asyncio.create_subprocess_exec(
-            *(compressor or ["cat"]), stdin=stream, stdout=file, stderr=asyncio.subprocess.PIPE
-        )
-    (_, tar_words), (_, words) = await asyncio.gather(
-        packing.communicate(), squeezing.communicate()
-    )
+    except BaseException:
+        for process in started:
+            await _end(process)
+        raise
     said = (tar_words + words).decode("utf-8", "replace")
     # 1: a file changed while it was read, which happens to logs of a frozen-in-time copy as well.
     if packing.returncode not in (0, 1) or squeezing.returncode:

@@ -337,7 +337,7 @@ async def test_builds_need_buildah(
     stream.writer.write(archive({"Dockerfile": b"FROM scratch\n"}))
     stream.writer.write_eof()
     messages = await stream.messages()
-    assert {"stream": "FROM scratch\n"} in messages
+    assert "FROM scratch\n" in "".join(one.get("stream", "") for one in messages)
     [(manifest, packed)] = node.published
     assert messages[-1] == {"aux": {"ID": manifest["uuid"]}}
     assert (manifest["name"], manifest["version"], manifest["type"]) == ("web", "2", "lxc-rootfs")
@@ -346,3 +346,50 @@ async def test_builds_need_buildah(
     assert "--build-arg A=1" in calls[0]
     assert [call.split()[0] for call in calls] == ["bud", "from", "mount", "rm", "rmi"]
     assert os.listdir(node.parts.data_dir / "scratch") == []
+
+
+@pytest.mark.parametrize("who", ["client", "agent"])
+async def test_a_build_ends_with_who_wanted_it(
+    node: Any, fake_path: Path, monkeypatch: pytest.MonkeyPatch, who: str
+) -> None:
+    """Nothing is built for nobody; lines may be of any length; the context is gone afterwards."""
+    monkeypatch.setenv("PATH", f"{fake_path}:{os.environ['PATH']}")
+    pid = fake_path.parent / "pid"
+    (fake_path / "buildah").write_text(
+        f'#!/bin/sh\n[ "$1" = bud ] || exit 0\necho $$ > {pid}\n'
+        "head -c 200000 /dev/zero | tr '\\0' x\nwhile :; do echo more; sleep 0.05; done\n"
+    )
+    (fake_path / "buildah").chmod(0o755)
+    stream = await Stream.open(await node.good("docker_build", uuid=node.vm, payload={"t": "x"}))
+    stream.writer.write(archive({"Dockerfile": b"FROM scratch\n"}))
+    stream.writer.write_eof()
+    said = ""
+    async with asyncio.timeout(30):
+        while not said.endswith("more\n"):
+            said += json.loads(await stream.reader.readline())["stream"]
+    assert said.count("x") == 200000
+    if who == "client":
+        stream.writer.transport.abort()
+    else:
+        await node.parts.streams.close()
+    await stream.close()
+    async with asyncio.timeout(30):
+        while Path(f"/proc/{int(pid.read_text())}").exists() or os.listdir(
+            node.parts.data_dir / "scratch"
+        ):
+            await asyncio.sleep(0.05)
+
+
+async def test_a_build_that_fails_says_how(
+    node: Any, fake_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the build's own last words; nothing is published."""
+    monkeypatch.setenv("PATH", f"{fake_path}:{os.environ['PATH']}")
+    (fake_path / "buildah").write_text("#!/bin/sh\necho 'no such instruction: FORM'\nexit 125\n")
+    (fake_path / "buildah").chmod(0o755)
+    stream = await Stream.open(await node.good("docker_build", uuid=node.vm, payload={"t": "x"}))
+    stream.writer.write(archive({"Dockerfile": b"FORM scratch\n"}))
+    stream.writer.write_eof()
+    messages = await stream.messages()
+    assert "no such instruction: FORM" in messages[-1]["error"]
+    assert node.published == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 import hashlib
 import re
 import secrets
@@ -21,7 +22,12 @@ from vetro.node.errors import CommandFailed, NodeError, TaskFailure
 from vetro.node.image_archive import pack
 from vetro.node.machines import as_object
 from vetro.node.tasks.media import Publish
+from vetro.node.tasks.sessions import session
 
+# Of what it prints, in one line to the client: lines of JSON stay well below what readers take.
+_PIECE = 16384
+# Of what a build printed, in the error of one that failed.
+_KEPT = 2000
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/+-]{0,127}(:[A-Za-z0-9._-]{1,128})?")
 
 
@@ -92,18 +98,21 @@ class Builder:
         return uuid
 
     async def _stream(self, argv: list[str], say: Any) -> None:
-        process = await asyncio.create_subprocess_exec(
+        """Tell what the build prints as it comes; a client that goes away ends it."""
+        text = codecs.getincrementaldecoder("utf-8")("replace")
+        said = ""
+        async with session(
             *argv, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT, start_new_session=True,
-        )  # fmt: skip
-        assert process.stdout is not None
-        last = ""
-        while line := await process.stdout.readline():
-            last = line.decode("utf-8", "replace")
-            await say(stream=last)
-        status = await process.wait()
+        ) as process:  # fmt: skip
+            assert process.stdout is not None
+            while data := await process.stdout.read(_PIECE):
+                part = text.decode(data)
+                said = (said + part)[-_KEPT:]
+                await say(stream=part)
+            status = await process.wait()
         if status:
-            raise CommandFailed(argv, status, last)
+            raise CommandFailed(argv, status, said)
 
 
 def _receive(client: socket.socket, context: Path) -> None:

@@ -17,7 +17,7 @@ import shutil
 import socket
 import subprocess
 import termios
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,6 @@ import structlog
 
 from vetro.node.consoles import Consoles
 from vetro.node.drivers import Driver, ExecRequest, HostCommand
-from vetro.node.drivers.followed import kill_family
 from vetro.node.errors import DriverError, NodeError, not_implemented, not_running
 from vetro.node.guest_archive import check_directory, path_stat, receive, send
 from vetro.node.machines import as_object
@@ -35,6 +34,7 @@ from vetro.node.streams import Streams
 from vetro.node.tasks.builds import Builder
 from vetro.node.tasks.consoles import printed, serial
 from vetro.node.tasks.parameters import array, flag, invalid, text, vm_uuid
+from vetro.node.tasks.sessions import session
 from vetro.node.tasks.stream_lines import CHUNK, connection, data_of, message, messages, output
 
 log = structlog.get_logger(__name__)
@@ -245,35 +245,10 @@ def _blocking(client: socket.socket, work: Callable[[Any], None]) -> None:
             file.flush()
 
 
-@contextlib.asynccontextmanager
-async def _session(*argv: str, **options: Any) -> AsyncGenerator[asyncio.subprocess.Process, None]:
-    """A command that leads a session of its own; when the block ends, it is killed and its pipes closed.
-
-    ``create_subprocess_exec`` keeps its transport to itself: pipes that something beyond the command's
-    own processes holds open would stay in the loop.
-    """
-    loop = asyncio.get_running_loop()
-    transport, protocol = await loop.subprocess_exec(
-        lambda: asyncio.subprocess.SubprocessStreamProtocol(limit=1 << 16, loop=loop),
-        *argv,
-        **options,
-    )
-    process = asyncio.subprocess.Process(transport, protocol, loop)
-    try:
-        yield process
-    finally:
-        try:
-            if process.returncode is None:
-                kill_family(process.pid)
-                await process.wait()
-        finally:
-            transport.close()
-
-
 async def _run_pipes(client: socket.socket, command: HostCommand) -> None:
     async with (
         connection(client) as (reader, writer),
-        _session(
+        session(
             *command.argv,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
@@ -319,7 +294,7 @@ async def _run_terminal(
             termios.tcsetwinsize(master, size)
         async with (
             connection(client) as (reader, writer),
-            _session(
+            session(
                 "setsid", "--ctty", "--wait", *command.argv,
                 stdin=inner, stdout=inner, stderr=inner, cwd=command.directory, process_group=0,
                 env=None if command.environment is None else dict(command.environment),
