@@ -16,6 +16,9 @@ from typing import Any
 
 import pytest
 
+from vetro.node.drivers.followed import processes_by_pid
+from vetro.node.errors import DriverError
+
 pytestmark = pytest.mark.root
 
 
@@ -236,3 +239,46 @@ async def test_a_daemon_that_dies_at_once_is_not_started_again_and_again(
         assert int((tmp_path / "qemu/daemon.pid").read_text()) == daemon
         assert (await machines.create([]))["state"] == "running"
         assert int((tmp_path / "qemu/daemon.pid").read_text()) != daemon
+
+
+async def test_a_daemon_killed_while_it_starts_a_vm_leaves_no_half_vm(
+    agent: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The create fails and takes QEMU along, which waits for its daemon; it can be repeated."""
+    async with agent() as machines:
+        libvirt = await machines.hypervisor.connection()
+        daemon = int((tmp_path / "qemu/daemon.pid").read_text())
+        start = libvirt.start
+
+        async def start_and_kill(xml: str) -> None:
+            work = asyncio.ensure_future(start(xml))
+            # On a machine that is very busy it may be over before we see it: then the VM is whole.
+            while not work.done() and qemu_of(xml) is None:
+                await asyncio.sleep(0)
+            os.kill(daemon, signal.SIGKILL)
+            await work
+
+        monkeypatch.setattr(libvirt, "start", start_and_kill)
+        nic = await machines.nic(5)
+        try:
+            vm = await machines.create([nic])
+        except DriverError as error:
+            assert "did not start" in str(error)
+            assert list((tmp_path / "vms").iterdir()) == []
+            links = [path.name for path in Path("/sys/class/net").iterdir()]
+            assert not [name for name in links if name.startswith(f"{machines.prefix}v")]
+        else:
+            assert vm["state"] == "running"
+            await machines.driver.delete(vm["uuid"])
+        monkeypatch.undo()
+        vm = await machines.create([nic])
+        assert vm["state"] == "running"
+        assert await machines.driver.list() == [vm]
+
+
+def qemu_of(xml: str) -> int | None:
+    """The QEMU of a domain."""
+    for pid, words in processes_by_pid():
+        if any(word.startswith("guest=") and word[6:42] in xml for word in words):
+            return pid
+    return None

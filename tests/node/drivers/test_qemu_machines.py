@@ -280,12 +280,16 @@ async def test_vms_outlive_the_agent_and_its_daemon(
     assert int((tmp_path / "qemu/daemon.pid").read_text()) != daemon
 
     # Killed from outside: an event, and nothing blocks the next start.
+    told: list[str] = []
+    machines.driver.watch(told.append)
     os.kill(before["pid"], signal.SIGKILL)
 
     async def stopped() -> bool:
         return bool((await machines.driver.load(uuid))["state"] == "stopped")
 
     await until(stopped)
+    assert uuid in told
+    assert (await machines.driver.load(uuid))["exit_timestamp"] >= before["boot_timestamp"]
     assert (await machines.driver.start(uuid))["state"] == "running"
 
 
