@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 from typing import Any
 
@@ -180,17 +179,22 @@ async def test_a_partial_event_leaves_other_vms_alone(world: World) -> None:
     assert {name: vm["state"] for name, vm in shown.items()} == {
         "a": "running", "b": "stopped", "c": "running",
     }  # fmt: skip
-    samples = world.service.samples
-    async with asyncio.TaskGroup() as group:  # the first is not written before the others come
-        for name in "ac":
-            stopped = {"vms": {name: {"uuid": name, "state": "stopped"}}, "partial": True}
-            group.create_task(samples.take(NODE, stopped, only_vms=True))
-    shown = (await world.ok("GET", f"/servers/{NODE}"))["vms"]
-    assert {vm["state"] for vm in shown.values()} == {"stopped"}
-    async with asyncio.TaskGroup() as group:
-        group.create_task(samples.take(NODE, {"vms": {"a": one}, "partial": True}, only_vms=True))
-        group.create_task(samples.take(NODE, {"vms": {"d": one}}, only_vms=True))
-    assert list((await world.ok("GET", f"/servers/{NODE}"))["vms"]) == ["d"]
+
+
+async def test_a_whole_status_overtaken_by_a_partial_event_tells_the_rest(world: World) -> None:
+    """It was read before: its VMs are old, its memory is not."""
+    path, second = f"/servers/{NODE}/events", "2027-01-01T00:00:0{}.000Z".format
+    held = {name: {"uuid": name, "state": "running"} for name in "ab"}
+    old = {"vms": {"a": held["a"]}, "meminfo": {"availrmem_bytes": 7}, "timestamp": second(1)}
+    await world.ok("POST", f"{path}/status", {**SAMPLE, "vms": held, "timestamp": second(0)})
+    partial = {"vms": {"b": held["b"]}, "partial": True, "timestamp": second(2)}
+    await world.ok("POST", f"{path}/vm", partial)
+    await world.ok("POST", f"{path}/status", old)
+    one = await world.ok("GET", f"/servers/{NODE}")
+    assert (list(one["vms"]), one["memory_available_bytes"]) == (["a", "b"], 7)
+    older = {**old, "meminfo": {"availrmem_bytes": 5}, "timestamp": second(0)}
+    await world.ok("POST", f"{path}/status", older)
+    assert (await world.ok("GET", f"/servers/{NODE}"))["memory_available_bytes"] == 7
 
 
 CHANGES: list[tuple[dict[str, Any], dict[str, Any]]] = [

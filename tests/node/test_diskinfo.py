@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -64,3 +65,29 @@ async def test_samples_follow_each_other_when_the_clock_is_put_back(
     assert first < second < third < "2026-01-01T12:00:01.000Z"
     clock.now = "2026-01-01T13:00:00.000Z"
     assert (await reader.changes([]))["timestamp"] == clock.now
+
+
+async def test_who_has_the_later_time_has_seen_the_later_state(
+    simulation: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A whole sample that was begun first does not look newer than a partial one read after it."""
+    listing, go_on = asyncio.Event(), asyncio.Event()
+    driver = simulation.driver
+
+    class Slow:
+        async def list(self, *, include_dni: bool) -> list[Any]:
+            listing.set()
+            found = await driver.list(include_dni=include_dni)
+            await go_on.wait()
+            return list(found)
+
+        async def load(self, uuid: str, *, include_dni: bool) -> Any:
+            return {"uuid": uuid}
+
+    reader = StatusReader(cast("Any", Slow()), tmp_path, "zones", DirectoryTrees(tmp_path))
+    async with asyncio.TaskGroup() as group:
+        whole = group.create_task(reader.sample())
+        await listing.wait()
+        partial = group.create_task(reader.changes(["a"]))
+        go_on.set()
+    assert whole.result()["timestamp"] < partial.result()["timestamp"]

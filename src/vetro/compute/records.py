@@ -218,7 +218,7 @@ def record_of(
 
 
 #: Kept in ``extra`` for the service itself.
-_INTERNAL = frozenset({"sample_time", "moved_vms"})
+_INTERNAL = frozenset({"sample_time", "whole_sample_time", "moved_vms"})
 
 
 def shown_vms(reported: Mapping[str, Json], held: Iterable[Row[Any]]) -> dict[str, Record]:

@@ -24,13 +24,17 @@ BATCH = 200
 PAUSE_SECONDS = 1.0
 
 
+#: A sample, and whether it tells of VMs alone.
+Waiting = tuple[dict[str, Any], bool]
+
+
 class Samples:
     """The samples of one service instance on their way to the database."""
 
     def __init__(self, database: Database, servers: ServerStore) -> None:
         self.database = database
         self.servers = servers
-        self._waiting: dict[str, tuple[dict[str, Any], bool]] = {}
+        self._waiting: dict[str, Waiting] = {}
         self._written: dict[str, asyncio.Future[None]] = {}
         self._wake = asyncio.Event()
 
@@ -40,14 +44,8 @@ class Samples:
     async def take(self, uuid: str, sample: dict[str, Any], *, only_vms: bool = False) -> None:
         """Take a sample in; returns when it is written, or after a second if that lasts longer."""
         before = self._waiting.get(uuid)
-        if before is not None and only_vms:
-            # What waits is newer now in its VMs only, or in some of them.
-            waiting = before[0]
-            merged: dict[str, Any] = {**waiting, "partial": False, "vms": {}, **sample}
-            if sample.get("partial") is True:
-                merged["vms"] = {**mapping(waiting.get("vms")), **mapping(sample.get("vms"))}
-                merged["partial"] = waiting.get("partial")
-            sample, only_vms = merged, before[1]
+        if before is not None:
+            sample, only_vms = joined(before, (sample, only_vms))
         self._waiting[uuid] = (sample, only_vms)
         written = self._written.get(uuid)
         if written is None:
@@ -99,3 +97,19 @@ class Samples:
             written = self._written.pop(uuid, None)
             if written is not None and not written.done():
                 written.set_result(None)
+
+
+def joined(first: Waiting, second: Waiting) -> Waiting:
+    """Two samples of one server as one; they are ordered by the node's clock, not by their coming."""
+    stamps = [str(sample.get("timestamp") or "") for sample, _ in (first, second)]
+    if all(stamps) and stamps[1] < stamps[0]:
+        first, second = second, first
+    older, newer, only_vms = first[0], second[0], second[1]
+    if not only_vms:
+        return second
+    # Of the older one only the VMs have changed, or some of them.
+    merged: dict[str, Any] = {**older, "partial": False, "vms": {}, **newer}
+    if newer.get("partial") is True:
+        merged["vms"] = {**mapping(older.get("vms")), **mapping(newer.get("vms"))}
+        merged["partial"] = older.get("partial") is True
+    return merged, first[1]

@@ -39,6 +39,8 @@ CHANNEL = "compute/servers"
 BOOT_DEFAULT = "boot-default"
 #: In ``extra``: VMs that were made again elsewhere when the server was dead (evacuation.py).
 MOVED = "moved_vms"
+#: In ``extra``: the node's time of its newest sample, and of the newest that told of all.
+_SAMPLE_TIMES = ("sample_time", "whole_sample_time")
 #: The state of a VM its server had and has no more.
 MISSING = "missing"
 #: What ServerUpdate keeps as columns; the rest goes to ``extra``.
@@ -136,7 +138,7 @@ class ServerStore:
                 values["status"] = "running"
                 # Samples are ordered by the node's clock, which may have been put back meanwhile.
                 kept = self._settled(row, values["last_boot"])
-                values["extra"] = {k: one for k, one in kept.items() if k != "sample_time"}
+                values["extra"] = {k: one for k, one in kept.items() if k not in _SAMPLE_TIMES}
                 await tx.execute(update(servers).where(servers.c.uuid == uuid).values(**values))
             await self._register_nics(tx, uuid, sysinfo)
             tx.notify(CHANNEL, uuid)
@@ -215,7 +217,10 @@ class ServerStore:
             return False
         stamp = str(sample.get("timestamp") or "")
         extra: Record = row.extra
-        if stamp and stamp < str(extra.get("sample_time") or ""):
+        # A whole sample takes longer to make than a partial one, which may overtake it: of the older
+        # one the rest is news nevertheless.
+        overtaken = bool(stamp) and stamp < str(extra.get("sample_time") or "")
+        if overtaken and (only_vms or stamp <= str(extra.get("whole_sample_time") or "")):
             log.info("an old status sample was ignored", server=uuid, timestamp=stamp)
             return True
         reported: Record = {
@@ -224,16 +229,19 @@ class ServerStore:
         before: Record = row.sample or {}
         if only_vms and sample.get("partial") is True:
             reported = {**mapping(before.get("vms")), **reported}
+        if overtaken:
+            reported = mapping(before.get("vms"))
         merged: Record = {**before, "vms": reported}
         if not only_vms:
             for name in ("meminfo", "diskinfo"):
                 given = mapping(sample.get(name))
                 merged[name] = {**mapping(before.get(name)), **given}
+        if stamp:
+            extra = {**extra, **({} if only_vms else {"whole_sample_time": stamp})}
+            extra |= {} if overtaken else {"sample_time": stamp}
         if merged != before or stamp:
             await tx.execute(
-                update(servers)
-                .where(servers.c.uuid == uuid)
-                .values(sample=merged, extra={**extra, "sample_time": stamp} if stamp else extra)
+                update(servers).where(servers.c.uuid == uuid).values(sample=merged, extra=extra)
             )
         await self._follow(tx, uuid, reported, mapping(before.get("vms")))
         if merged.get("vms") != before.get("vms"):

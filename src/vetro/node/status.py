@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -30,6 +31,8 @@ class StatusReader:
         self._usage: dict[str, tuple[float, DiskUse]] = {}
         self._images: tuple[float, int] | None = None
         self._stamp = ""
+        # Whoever has the later time has seen the later state: samples may overtake each other.
+        self._reading = asyncio.Lock()
 
     def _now(self) -> str:
         """The time of a sample, later than that of the one before also when the clock was put back."""
@@ -38,7 +41,9 @@ class StatusReader:
 
     async def sample(self) -> dict[str, Any]:
         """The body of a status event."""
-        vms = await self._driver.list(include_dni=True)
+        async with self._reading:
+            stamp = self._now()
+            vms = await self._driver.list(include_dni=True)
         usage = {vm["uuid"]: await self._used(vm["uuid"]) for vm in vms}
         self._usage = {key: value for key, value in self._usage.items() if key in usage}
         stats = await self._trees.stats()
@@ -50,19 +55,21 @@ class StatusReader:
             "meminfo": memory(meminfo),
             "diskinfo": diskinfo(vms, usage, await self._images_used(), size, free),
             "boot_time": str(boot_time(Path("/proc/stat").read_text(encoding="utf-8"))),
-            "timestamp": self._now(),
+            "timestamp": stamp,
         }
 
     async def changes(self, uuids: Collection[str]) -> dict[str, Any]:
         """A partial sample: of these VMs alone; those that are gone or hidden are not in it."""
         vms: dict[str, Any] = {}
-        for uuid in uuids:
-            try:
-                vm = await self._driver.load(uuid, include_dni=False)
-            except DriverError:
-                continue
-            vms[uuid] = summary(vm)
-        return {"vms": vms, "partial": True, "timestamp": self._now()}
+        async with self._reading:
+            stamp = self._now()
+            for uuid in uuids:
+                try:
+                    vm = await self._driver.load(uuid, include_dni=False)
+                except DriverError:
+                    continue
+                vms[uuid] = summary(vm)
+        return {"vms": vms, "partial": True, "timestamp": stamp}
 
     async def _used(self, uuid: str) -> DiskUse:
         known = self._usage.get(uuid)
