@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from .contractchains import Chain, OfClass
 from .contracts import MISSING, Anything, Contract, Mode, Setting, Violation
+from .names import argument_name
 from .objects import MuranoObject
 from .values import Map, empty_map
 
@@ -94,7 +95,7 @@ class KeywordFallback:
         setting = Setting(this, run)
         made: dict[str, Any] = {}
         for python_name, value in values.items():
-            name = python_name[2:]
+            name = argument_name(python_name)
             try:
                 made[name] = self.contract.apply(value, setting)
             except Violation as error:

@@ -28,6 +28,7 @@ from .inference import infer_kinds
 from .initialising import Chain, PropertyInitialiser, PropertyWriter, retry_blocked
 from .leaves import expressions_of, is_leaf
 from .locking import NONE, LockPolicy
+from .names import argument_slot
 from .nativecalls import NativeCall, StaticAttribute, instance_function, static_function
 from .objects import DestroyedObject, MuranoObject
 from .traces import CodeUnit
@@ -480,7 +481,9 @@ def _native_constructor(part: MuranoType) -> Step:
 
 def _init_step(part: MuranoType, init: Method) -> Step:
     names = [
-        (item.name, "a_" + item.name) for item in init.arguments or [] if item.usage == "Standard"
+        (item.name, argument_slot(item.name))
+        for item in init.arguments or []
+        if item.usage == "Standard"
     ]
     keywords = any(item.usage == "KwArgs" for item in init.arguments or [])
 
@@ -497,7 +500,11 @@ def _init_step(part: MuranoType, init: Method) -> Step:
         if keywords:
             known = {name for name, _ in names}
             values.update(
-                {"a_" + k: transaction.argument(v) for k, v in given.items() if k not in known}
+                {
+                    argument_slot(k): transaction.argument(v)
+                    for k, v in given.items()
+                    if k not in known
+                }
             )
         function(made, run, **values)
 

@@ -34,6 +34,7 @@ from . import sites
 from .contractplan import CONTRACT_FUNCTIONS, make_step
 from .contracts import MISSING
 from .growth import Grown
+from .names import argument_slot
 
 if TYPE_CHECKING:
     from .classscope import ClassScope
@@ -282,7 +283,7 @@ class MuranoCodegen(ExpressionCodegen):
                 place = self.temporary()
                 tests.append(f"(({place} := {value.text}) is {place})")
                 value = Code(place, value.kinds, simple=True)
-            passed += f", a_{word}={value.text}" if word else f", {value.text}"
+            passed += f", {argument_slot(word)}={value.text}" if word else f", {value.text}"
             given += f", {value.text}"
         return at_site(
             f"{read}.m_{name}(S{passed}) if {' & '.join(tests)}",
@@ -296,9 +297,9 @@ class MuranoCodegen(ExpressionCodegen):
             if isinstance(item, ast.Omitted):
                 parts.append(f", {self.class_scope.constant(MISSING)}")
             elif isinstance(item, ast.Pair):
-                if not isinstance(item.key, ast.Keyword) or not item.key.name.isascii():
+                if not isinstance(item.key, ast.Keyword):
                     return None
-                parts.append(f", a_{item.key.name}={self.settled(item.value, scope)}")
+                parts.append(f", {argument_slot(item.key.name)}={self.settled(item.value, scope)}")
             else:
                 parts.append(f", {self.settled(item, scope)}")
         return "".join(parts)

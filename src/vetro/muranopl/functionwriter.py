@@ -10,6 +10,7 @@ from vetro.yaql.values import LAZY, Kind
 from .expressions import ContractCodegen, MuranoCodegen
 from .growth import grow_property
 from .growthcode import write_growth
+from .names import argument_slot
 from .targets import Key, Target, assign_into, assign_member, parse_target
 from .turns import paid_elements
 from .yamltree import Node, Scalar
@@ -73,7 +74,7 @@ class FunctionWriter:
         """The Python local of a MuranoPL variable."""
         known = self._names.get(name)
         if known is None:
-            known = f"a_{name}" if name.isascii() else f"b_{len(self._names)}"
+            known = argument_slot(name)
             self._names[name] = known
         return known
 

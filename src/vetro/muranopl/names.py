@@ -69,3 +69,16 @@ class Namespaces:
                 raise KeyError(f"Unknown namespace prefix {prefix}")
             namespace = ""
         return f"{namespace}.{identifier}" if namespace else identifier
+
+
+def argument_slot(name: str) -> str:
+    """The Python name of an argument or a variable.
+
+    Python takes look-alikes for one name (NFKC), so only plain ones are written as they are.
+    """
+    return f"a_{name}" if name.isascii() else f"b_{name.encode().hex()}"
+
+
+def argument_name(slot: str) -> str:
+    """The name that has the Python name `slot`."""
+    return slot[2:] if slot.startswith("a_") else bytes.fromhex(slot[2:]).decode()

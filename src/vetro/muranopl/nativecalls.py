@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from vetro.yaql.errors import NoMatchingFunctionException, NoMatchingMethodException
 
+from .names import argument_name
 from .native import CallContext, NativeMethod, camel_case, is_injected
 from .objects import CastView, MuranoObject, unwrap
 from .scheduler import wait
@@ -230,4 +231,4 @@ class StaticAttribute:
 
 
 def _names(named: Mapping[str, Any]) -> dict[str, Any]:
-    return {key[2:]: value for key, value in named.items()}
+    return {argument_name(key): value for key, value in named.items()}

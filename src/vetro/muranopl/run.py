@@ -43,6 +43,7 @@ from .initialising import apply_chain
 from .loading import Transaction
 from .locks import LockTable
 from .metadata import constant_values
+from .names import argument_slot
 from .objects import CastView, MuranoObject
 from .reflection import Info
 from .scheduler import GreenThread, Scheduler
@@ -474,7 +475,7 @@ class Run(Evaluation):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         """Call a method by name with values; the result is a program's value."""
-        named = {"a_" + key: value for key, value in (kwargs or {}).items()}
+        named = {argument_slot(key): value for key, value in (kwargs or {}).items()}
         if sites.find_bound(receiver, name, None, self) is None:
             self.missing_method(receiver, sites.receiver_type(receiver), name)
         return sites.invoke_bound(self, receiver, name, args, named)

@@ -20,6 +20,7 @@ from vetro.yaql.values import FINAL_TYPES, finalize, preview
 from .arguments import accepts_receiver
 from .contracts import MISSING
 from .errors import NoPropertyFound, PropertyReadError
+from .names import argument_slot
 from .objects import CastView, DestroyedObject, MuranoObject, read_slot
 from .types import Method, MuranoType
 
@@ -314,7 +315,7 @@ def by_shape(
         if type(value) not in FINAL_TYPES:
             value = finalize(value, run)
         if item:
-            named["a_" + item] = value
+            named[argument_slot(item)] = value
         else:
             positional.append(value)
     return positional, named

@@ -33,6 +33,7 @@ from .contractplan import build_contract
 from .contracts import MISSING
 from .errors import MuranoError
 from .expressions import MuranoCodegen
+from .names import argument_name, argument_slot
 from .nativecalls import StaticAttribute
 from .objects import CastView, MuranoObject
 from .structures import constant_value, is_constant
@@ -121,7 +122,7 @@ class SignatureBinder:
         """Raises what the call of the original raises for wrong arguments."""
         if self.method.native is not None:
             return _bind_native(self.method, args, named)
-        left = {key.removeprefix("a_"): value for key, value in named.items()}
+        left = {argument_name(key): value for key, value in named.items()}
         given = list(args)
         raw: dict[str, Any] = {}
         for index, (name, _) in enumerate(self._plain):
@@ -145,7 +146,7 @@ class SignatureBinder:
         if self._keywords is not None:
             bound.keywords_name, make_keywords = self._keywords
             bound.keywords = dict(
-                make_keywords(this, run, {"a_" + key: value for key, value in left.items()})
+                make_keywords(this, run, {argument_slot(key): value for key, value in left.items()})
             )
         return bound
 
@@ -156,7 +157,7 @@ class SignatureBinder:
 def _bind_native(method: Method, args: Sequence[Any], named: Mapping[str, Any]) -> BoundArguments:
     native = method.native
     assert native is not None
-    left = {key.removeprefix("a_"): value for key, value in named.items()}
+    left = {argument_name(key): value for key, value in named.items()}
     parameters = inspect.signature(native.function).parameters
     title = f"{method.declaring_type.name}.{method.name}"
     standard: dict[str, Any] = {}
@@ -199,7 +200,7 @@ class Interception:
 
     def variable(self, name: str) -> Any:
         """A variable of the method that made the call; `$` and `$this` are its object."""
-        wanted = "this" if name in ("", "this", "1") else f"a_{name}"
+        wanted = "this" if name in ("", "this", "1") else argument_slot(name)
         frame = self.caller
         unit = frame.f_code.co_filename if frame is not None else ""
         while frame is not None and frame.f_code.co_filename == unit:
@@ -294,11 +295,11 @@ class _Dispatcher:
 
         def call_original(*others: Any, **other_names: Any) -> Any:
             if others or other_names:
-                renamed = {"a_" + key: value for key, value in other_names.items()}
+                renamed = {argument_slot(key): value for key, value in other_names.items()}
                 return self.original(this, run, *others, **renamed)
             if self.method.native is not None:
                 return self.original(this, run, *args, **named)
-            keywords = {"a_" + key: value for key, value in bound.keywords.items()}
+            keywords = {argument_slot(key): value for key, value in bound.keywords.items()}
             return self.original(this, run, *bound.positional, **keywords)
 
         call = Interception(self.method, bound, call_original, _calling_frame())

@@ -15,6 +15,7 @@ from vetro.yaql import errors as yaql_errors
 
 from . import traces
 from .errors import LimitExceeded, MuranoError, RunAborted
+from .names import argument_name
 from .objects import MuranoObject, unset_property, unwrap
 from .values import Map, preview
 
@@ -31,8 +32,8 @@ def names_of(error: BaseException) -> tuple[str, ...]:
         return error.names
     names: dict[str, None] = {}
     if binding_failure(error) is not None:
-        names.update(dict.fromkeys(yaql_errors.NoMatchingMethodException("").legacy_names))
-        names["yaql.language.exceptions.NoMatchingMethodException"] = None
+        wrong = yaql_errors.NoMatchingMethodException("")
+        names.update(dict.fromkeys(yaql_errors.legacy_names(wrong)))
     of_class = _names_of_class(type(error))
     return (*names, *of_class) if names else of_class
 
@@ -67,7 +68,7 @@ def binding_failure(error: BaseException) -> str | None:
     if match is None:
         return None
     name, verb, rest = match.groups()
-    rest = re.sub(r"'a_(\w+)'", r"'\1'", rest)
+    rest = re.sub(r"'([ab]_\w+)'", lambda slot: repr(argument_name(slot[1])), rest)
     counts = re.match(r"(?:from \d+ to )?(\d+) positional arguments? but (\d+)", rest)
     if counts is not None:
         wanted, given = (int(text) - 2 for text in counts.groups())
