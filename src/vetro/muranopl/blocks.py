@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from vetro.yaql import ast
 
@@ -58,31 +59,52 @@ def loop_names(body: Sequence[st.Statement]) -> set[str]:
 def flatten(body: Sequence[st.Statement]) -> list[st.Statement]:
     """Every statement of a block, nested ones included."""
     found: list[st.Statement] = []
-    stack = list(reversed(body))
+    stack = [*reversed(body)]
     while stack:
         item = stack.pop()
         found.append(item)
-        for block in _blocks(item):
-            stack.extend(reversed(block))
+        blocks = _BLOCKS.get(item.__class__)
+        if blocks is not None:
+            for block in blocks(item):
+                stack.extend(reversed(block))
     return found
 
 
-def _blocks(item: st.Statement) -> list[list[st.Statement]]:
-    match item:
-        case st.If():
-            return [item.then, item.otherwise]
-        case st.While() | st.For() | st.Repeat() | st.Block():
-            return [item.body]
-        case st.Match():
-            return [*(body for _, body in item.cases), item.default or []]
-        case st.Switch():
-            return [*(body for _, body in item.cases), item.default or []]
-        case st.Parallel():
-            return item.branches
-        case st.Try():
-            return [item.body, *(h.body for h in item.handlers), item.otherwise, item.final]
-        case _:
-            return []
+Blocks = list[list[st.Statement]]
+
+
+def _body(item: st.While | st.For | st.Repeat | st.Block) -> Blocks:
+    return [item.body]
+
+
+def _if(item: st.If) -> Blocks:
+    return [item.then, item.otherwise]
+
+
+def _cases(item: st.Match | st.Switch) -> Blocks:
+    return [*(body for _, body in item.cases), item.default or []]
+
+
+def _branches(item: st.Parallel) -> Blocks:
+    return item.branches
+
+
+def _try(item: st.Try) -> Blocks:
+    return [item.body, *(handler.body for handler in item.handlers), item.otherwise, item.final]
+
+
+_BLOCKS: dict[type[st.Statement], Callable[[Any], Blocks]] = {
+    st.If: _if,
+    st.While: _body,
+    st.For: _body,
+    st.Repeat: _body,
+    st.Block: _body,
+    st.Match: _cases,
+    st.Switch: _cases,
+    st.Parallel: _branches,
+    st.Try: _try,
+}
+"""The blocks within a statement."""
 
 
 def describe(statement: st.Statement) -> str:

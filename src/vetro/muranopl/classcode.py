@@ -124,6 +124,7 @@ class ClassCode:
     def _method(self, method: Method) -> str:
         """Write the function of a method; the name it has in the generated module."""
         body = statements.parse_body(method.body, self.type.namespaces)
+        flat = blocks.flatten(body)
         unit = self.unit
         unit.method = method.name
         unit.at(method.position, "")
@@ -132,16 +133,15 @@ class ClassCode:
         names = [item.name for item in arguments]
         contracts = {item.name: build_contract(item.contract, self.scope) for item in arguments}
         writer = FunctionWriter(self.scope, arguments=names, static=method.is_static)
-        writer.kinds = infer_kinds(body, _argument_kinds(arguments, contracts))
+        writer.kinds = infer_kinds(body, flat, _argument_kinds(arguments, contracts))
         name = self.scope.fresh_function(f"m_{python_name(method.name)}")
         self.scope.begin(name)
         unit.write(f"def {name}({', '.join(['this', 'S', *self._parameters(arguments, writer)])}):")
-        leaf = is_leaf(self.type, method, body, self.scope.library)
+        leaf = is_leaf(self.type, method, flat, self.scope.library)
         lines = methodcode.BodyWriter(unit, writer, 1 if leaf else 2)
         coverage = self.type.runtime.coverage
         if coverage is not None:
             lines.probe = coverage.probe(self.type, self.scope)
-        flat = blocks.flatten(body)
         if any(isinstance(item, statements.Try) for item in flat) and method.body is not None:
             lines.untraced = blocks.untraced_variables(flat, expressions_of(method.body))
         lock = NONE if leaf else self.type.runtime.lock_of(method)

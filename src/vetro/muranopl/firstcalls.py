@@ -17,8 +17,8 @@ from collections.abc import Callable
 from types import CodeType, FunctionType
 from typing import Any, cast
 
-DEEP = " " * 48
-"""The indentation from which on a function is compiled at once: twelve blocks."""
+DEEP = " " * 64
+"""The indentation from which on a function is compiled at once: Python takes twenty blocks."""
 LONG = 20_000
 """The characters of a line from which on a function is compiled at once."""
 

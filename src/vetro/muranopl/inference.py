@@ -33,14 +33,16 @@ _LITERALS: dict[type[Any], Kind] = {
 }
 
 
-def infer_kinds(body: Sequence[st.Statement], arguments: Mapping[str, Kind]) -> dict[str, Kind]:
+def infer_kinds(
+    body: Sequence[st.Statement], flat: Sequence[st.Statement], arguments: Mapping[str, Kind]
+) -> dict[str, Kind]:
     """Kinds of the variables of a body; those that are not in the result are unknown.
 
-    `arguments` gives the kinds of arguments that are known from their contracts; one that is
-    assigned anew follows the same rule as any variable.
+    `flat` is the body with all nested statements. `arguments` gives the kinds of arguments that are
+    known from their contracts; one that is assigned anew follows the same rule as any variable.
     """
     assigned: dict[str, list[Node | None]] = {}
-    for statement in flatten(body):
+    for statement in flat:
         if isinstance(statement, st.Assign):
             target = parse_target_quietly(statement.target)
             if target is not None and target.variable is not None and not target.is_this:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from vetro.yaql import ast
 
 from . import statements as st
-from .blocks import flatten
 from .inference import parse_target_quietly
 from .structures import is_constant
 from .yamltree import Mapping, Node, Scalar
@@ -48,14 +47,17 @@ _STATEMENTS = (
 
 
 def is_leaf(
-    type_: MuranoType, method: Method, body: Sequence[st.Statement], library: Library
+    type_: MuranoType, method: Method, flat: Sequence[st.Statement], library: Library
 ) -> bool:
-    """True when no call of the method can come to run another method or to wait."""
+    """True when no call of the method can come to run another method or to wait.
+
+    `flat`: every statement of its body, nested ones included.
+    """
     if type_.package.legacy or method.is_static:
         return False
     if not all(_passes_quietly(item) for item in method.arguments or []):
         return False
-    for item in flatten(body):
+    for item in flat:
         if isinstance(item, st.Assign):
             target = parse_target_quietly(item.target)
             if target is None or target.path or target.operation != "set" or target.is_this:

@@ -300,13 +300,18 @@ class Omitted(Node):
 Argument: TypeAlias = Expression | Pair | Omitted
 
 
+_LEAVES: frozenset[type[Node]] = frozenset((Constant, Keyword, Variable, TypeLiteral, Omitted))
+"""Nodes with nothing below them."""
+
+
 def walk(node: Node) -> Iterator[Node]:
     """`node` and everything below it, depth first, without recursion."""
     stack = [node]
     while stack:
         current = stack.pop()
         yield current
-        stack.extend(reversed(list(current.children())))
+        if current.__class__ not in _LEAVES:
+            stack.extend(reversed([*current.children()]))
 
 
 def line_and_column(text: str, offset: int) -> tuple[int, int]:
