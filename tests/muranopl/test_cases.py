@@ -107,6 +107,8 @@ def test_the_case_comes_out_as_written(case):
             assert any(n == w or n.endswith("." + w) for n in error.names for w in names)
         if "message" in wanted:
             assert re.search(wanted["message"], error.message), error.message
+        if "hint" in wanted:
+            assert wanted["hint"] in (error.hint or ""), error.hint
         if "at" in wanted:
             position = error.position or (error.stack_trace and error.stack_trace[-1].position)
             assert position, "the error has no position"

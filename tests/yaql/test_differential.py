@@ -452,6 +452,8 @@ def times(depth: int) -> st.SearchStrategy[str]:
         fill(
             "{}.{}", span, st.sampled_from(["days", "hours", "minutes", "seconds", "milliseconds"])
         ),
+        # The reference counts them as an integer: a deliberate difference.
+        fill("float({}.microseconds)", span),
         fill("datetime(2020, 5, {}, 23).{}", day, st.sampled_from(["utc", "timestamp"])),
         fill("{}.format('%Y-%m-%d %H:%M')", moment),
         fill("({} + {}).format('%d %H')", moment, span),

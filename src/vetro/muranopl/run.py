@@ -550,6 +550,11 @@ class Run(Evaluation):
             return sites.dynamic_call(self, calling_type(), receiver, name, args, kwargs)
         if isinstance(receiver, Info):
             return receiver.call(self, name, args, kwargs)
+        hint = sites.hint_for_list(receiver, name)
+        if hint is not None:
+            raise NoMethodRegisteredException(
+                f'Unknown method "{name}" for receiver {preview(receiver)}', hint=hint
+            )
         return super().host_method(receiver, name, args, kwargs)
 
     def is_host_method_receiver(self, receiver: Any) -> bool:

@@ -269,6 +269,23 @@ def find_bound(receiver: Any, name: str, scope: MuranoType | None, run: Run) -> 
     return _CAST if isinstance(receiver, CastView) else method
 
 
+def hint_for_list(receiver: Any, name: str) -> str | None:
+    """What to write instead of a method of objects, called on the list that holds them."""
+    if not isinstance(receiver, (tuple, list)) or not receiver:
+        return None
+    items = cast("Sequence[Any]", receiver)
+    if not all(isinstance(item, (MuranoObject, CastView)) for item in items):
+        return None
+    if not any(item.type.find_method(name) for item in items):
+        return None
+    if all(isinstance(item, CastView) for item in items):
+        return (
+            "super() gives a list with a view of each parent: "
+            f"write super($, $.{name}(…)), or super($).first().{name}(…)"
+        )
+    return f"each object in the list has that method: write select($.{name}(…))"
+
+
 def invoke_bound(
     run: Run, receiver: Any, name: str, positional: Sequence[Any], named: dict[str, Any]
 ) -> Any:

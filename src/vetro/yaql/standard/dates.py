@@ -242,5 +242,5 @@ def milliseconds(ts: Timespan) -> float:
 
 
 @registry.function("#property#microseconds")
-def microseconds(ts: Timespan) -> int:
-    return ts // datetime.timedelta(microseconds=1)
+def microseconds(ts: Timespan) -> float:
+    return ts / datetime.timedelta(microseconds=1)
