@@ -165,7 +165,18 @@ def test_a_full_disk_refuses_an_upload_and_keeps_the_rest(
     assert "disk" in text.lower()
     assert "space" in text.lower() or "full" in text.lower()
     assert not list((small_disk / "packages").glob(".upload-*"))
+    image = tmp_path / "image.tar"
+    bare_image(image)
+    with image.open("ab") as file:
+        file.write(secrets.token_bytes(3 * 2**20))
+    text = vetro.run("image", "import", "large", str(image), code=1)
+    assert "disk is full" in text
+    assert [path for path in (small_disk / "images").rglob("*") if path.is_file()] == []
+    assert vetro.json("image", "list") == []
     filler.unlink()
+    vetro.run("image", "import", "large", str(image))
+    [row] = vetro.json("image", "list")
+    assert (row["name"], row["size"]) == ("large", image.stat().st_size)
     vetro.run("package", "import", str(heavy))
     assert [row["fully_qualified_name"] for row in vetro.json("package", "list")] == [
         "org.acme.Heavy"

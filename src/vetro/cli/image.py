@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import click
 
 from vetro.cli.connection import Connection, data_directory, segment
 from vetro.cli.names import IMAGE
-from vetro.cli.output import done, emit_rows, fail, json_option, say, wants_json
+from vetro.cli.output import CommandError, done, emit_rows, fail, json_option, say, wants_json
 from vetro.http import Fault
 from vetro.http.client import TransportError
 
@@ -39,14 +40,21 @@ def _rows(images: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def upload_image(connection: Connection, manifest: dict[str, Any], path: Path) -> dict[str, Any]:
-    """Create the image record and send its file; returns the image."""
+    """Create the image record and send its file; returns the image. All or nothing."""
     row = connection.request("POST", "/compute/images", json=manifest).json()
-    connection.client.upload(
-        "PUT",
-        f"{connection.url}/compute/images/{row['uuid']}/file",
-        path,
-        headers={"X-Auth-Token": connection.token, "Content-Type": "application/octet-stream"},
-    )
+    try:
+        connection.client.upload(
+            "PUT",
+            f"{connection.url}/compute/images/{row['uuid']}/file",
+            path,
+            headers={"X-Auth-Token": connection.token, "Content-Type": "application/octet-stream"},
+        )
+    except BaseException:
+        # A record without a file would be in everybody's way. The service may be gone with it.
+        if row["state"] != "active":
+            with contextlib.suppress(Fault, TransportError, CommandError):
+                connection.request("DELETE", f"/compute/images/{row['uuid']}")
+        raise
     return connection.get(f"/compute/images/{row['uuid']}")
 
 

@@ -330,7 +330,10 @@ class _Up:
             print(f"  user      {credentials.user}", flush=True)
             print(f"  password  {credentials.password}   (shown this once)", flush=True)
             print(f"  log in    source {path}", flush=True)
-        print(f"  instances {self.driver}: {self.reason}", flush=True)
+        if self.settings.node.enabled:
+            print(f"  instances {self.driver}: {self.reason}", flush=True)
+        else:
+            print("  instances on other machines (vetro node)", flush=True)
 
     async def _node(self, port: int) -> None:
         from vetro.node import NodeAgent
