@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from vetro.compute.allocation.capacity import CapacityRule, unreserved
 from vetro.compute.allocation.columns import POSITION_BITS, Column, Floats, Indices, Mask
 from vetro.compute.allocation.record import FACETS, VM_FACETS, Record, Vm
+from vetro.compute.allocation.rendering import Names
 
 SERVERS_LIMIT = 2**POSITION_BITS
 RULES_LIMIT = 8
@@ -51,6 +52,7 @@ class Fleet:
 
     records: list[Record]
     uuids: NDArray[np.object_]
+    names: Names
     position: dict[str, int]
     columns: dict[str, Column]
     vm_counts: Ints
@@ -72,6 +74,7 @@ class Fleet:
             raise ValueError(f"{len(records)} servers are more than {SERVERS_LIMIT - 1}")
         self.records = records
         self.uuids = np.array([r.uuid for r in records], dtype=object)
+        self.names = Names(self.uuids)
         self.position = {record.uuid: at for at, record in enumerate(records)}
         facets = zip(*(record.facets for record in records), strict=True) if records else None
         vm_facets = zip(*(record.vm_facets for record in records), strict=True) if records else None
@@ -284,7 +287,7 @@ class TicketedFleet(Fleet):
         below = self.below
         where = np.fromiter(self._held, np.int64, len(self._held))
         new = [record for _, record in self._held.values()]
-        self.uuids, self.position = below.uuids, below.position
+        self.uuids, self.names, self.position = below.uuids, below.names, below.position
         self.records = below.records.copy()
         self.columns = dict(below.columns)
         for at, record in zip(where.tolist(), new, strict=True):

@@ -185,7 +185,7 @@ class Run:
 
     def _note(self, title: str, plugin: str, reasons: Reasons | None) -> None:
         self.steps.append(
-            Step(title, self.alive, self.order, self.count, self.fleet.uuids, reasons, plugin)
+            Step(title, self.alive, self.order, self.count, self.fleet.names, reasons, plugin)
         )
 
     def outcome(self) -> Outcome:

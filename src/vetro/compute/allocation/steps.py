@@ -10,10 +10,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from vetro.compute.allocation.columns import Floats, Indices, Mask
+from vetro.compute.allocation.rendering import Names, score_lines, steps_as_bytes
 from vetro.compute.allocation.wording import fixed2
 
 Uuids = NDArray[np.object_]
@@ -21,18 +23,28 @@ Uuids = NDArray[np.object_]
 _CENTS = [f"{cents // 100}.{cents % 100:02d}" for cents in range(2000)]
 
 
-def fixed2_all(values: Floats) -> list[str]:
-    """``fixed2`` of every value; what lies between two cents is looked at exactly."""
-    if len(values) == 0 or values.min() < 0 or values.max() * 100 >= len(_CENTS) - 1:
-        return [fixed2(value) for value in values.tolist()]
+def cents_of(values: Floats) -> Indices | None:
+    """``fixed2`` of every value as cents; ``None`` when one is negative or beyond usual scores.
+
+    What lies between two cents is looked at exactly.
+    """
+    if len(values) and not (values.min() >= 0 and values.max() * 100 < len(_CENTS) - 1):
+        return None
     scaled = values * 100
     down = np.floor(scaled)
     rest = scaled - down
-    cents: list[int] = np.where(rest >= 0.5, down + 1, down).astype(np.int64).tolist()
-    texts = [_CENTS[one] for one in cents]
+    cents = np.where(rest >= 0.5, down + 1, down).astype(np.int64)
     for at in np.flatnonzero(np.abs(rest - 0.5) < 1e-6).tolist():
-        texts[at] = fixed2(float(values[at]))
-    return texts
+        cents[at] = int(fixed2(float(values[at])).replace(".", ""))
+    return cents
+
+
+def fixed2_all(values: Floats) -> list[str]:
+    """``fixed2`` of every value."""
+    cents = cents_of(values)
+    if cents is None:
+        return [fixed2(value) for value in values.tolist()]
+    return [_CENTS[one] for one in cents.tolist()]
 
 
 class Reasons(Protocol):
@@ -102,6 +114,12 @@ class Increases:
             said = [text + suffix_of(at) for text, at in zip(said, self.at.tolist(), strict=True)]
         return dict(zip(uuids[self.at].tolist(), said, strict=True))
 
+    def as_bytes(self, names: Names) -> bytes | None:
+        """The same as JSON, when it can be made without making the texts."""
+        if self.suffix_of is not None:
+            return None
+        return score_lines(names, self.at, cents_of(self.added), cents_of(self.totals[self.at]))
+
 
 @dataclass(frozen=True)
 class Step:
@@ -111,19 +129,27 @@ class Step:
     alive: Mask
     order: Indices
     count: int
-    uuids: Uuids
+    names: Names
     reasons: Reasons | None = None
     plugin: str = ""
 
+    def left(self) -> Indices:
+        """The positions left, in list order."""
+        return self.order[self.alive[self.order]]
+
     def remaining(self) -> list[str]:
         """The uuids left, in list order."""
-        left = self.order[self.alive[self.order]]
-        found: list[str] = self.uuids[left].tolist()
+        found: list[str] = self.names.uuids[self.left()].tolist()
         return found
 
     def texts(self) -> dict[str, str]:
         """The reasons; empty when there are none."""
-        return {} if self.reasons is None else self.reasons.texts(self.uuids)
+        return {} if self.reasons is None else self.reasons.texts(self.names.uuids)
+
+    def reasons_as_bytes(self) -> bytes:
+        """``texts`` as JSON."""
+        quick = self.reasons.as_bytes(self.names) if isinstance(self.reasons, Increases) else None
+        return msgspec.json.encode(self.texts()) if quick is None else quick
 
     def as_json(self, remaining: list[str] | None = None) -> dict[str, Any]:
         """The step as the API and ``vetro allocate`` show it; ``remaining`` when it is known."""
@@ -166,6 +192,10 @@ class Outcome:
             rendered.append(step.as_json(remaining))
             last = step
         return rendered
+
+    def steps_as_bytes(self) -> list[bytes]:
+        """``steps_json`` as JSON, made directly; in pieces, to be joined once."""
+        return steps_as_bytes(self.steps)
 
     @property
     def code(self) -> str | None:
