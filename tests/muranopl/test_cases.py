@@ -153,7 +153,11 @@ def test_the_page_names_every_table_and_every_section():
     named = [re.findall(r"`([^`]+)`", row[2] + row[3]) for row in rows]
     assert all(named)
     assert all((here / name).is_file() for names in named for name in names)
-    tables = {f"cases/{file.name}" for file in CASES.glob("*.yaml")}
+    tables = {
+        f"{file.parent.name}/{file.name}"
+        for folder in (CASES, here / "tables")
+        for file in folder.glob("*.yaml")
+    }
     assert tables <= {name for names in named for name in names}
 
 
