@@ -38,11 +38,12 @@ from .errors import (
     RunAborted,
     StackFrame,
 )
+from .greenthreads import ThreadKey
 from .limits import Limits, YamlLimits
 from .native import CallContext, meta, native
 from .objects import MuranoObject
 from .runtime import Runtime
-from .scheduler import ThreadKey, current_thread, in_green_thread, wait, wait_turn
+from .scheduler import current_thread, in_green_thread, wait, wait_turn
 from .sources import DirectoryPackage, MemoryPackage, PackageResolver, PackageSource
 from .types import MuranoPackage, MuranoType
 from .versions import Version, VersionSpec, version_spec

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Hashable
 
-from .scheduler import GreenThread, Scheduler
+from .greenthreads import GreenThread, GreenThreads
 
 
 class _Contest:
@@ -28,7 +28,7 @@ class _Contest:
 class LockTable:
     """Re-entrant locks by key; a key without holder takes no memory."""
 
-    def __init__(self, scheduler: Scheduler) -> None:
+    def __init__(self, scheduler: GreenThreads) -> None:
         self._scheduler = scheduler
         self.held: dict[Hashable, GreenThread | None] = {}
         """Who holds which lock."""

@@ -38,6 +38,7 @@ from .errors import (
     PropertyWriteError,
     UninitializedPropertyAccessError,
 )
+from .greenthreads import GreenThread
 from .growth import GrowingProperty
 from .initialising import apply_chain
 from .loading import Transaction
@@ -46,7 +47,7 @@ from .metadata import constant_values
 from .names import argument_slot
 from .objects import CastView, MuranoObject
 from .reflection import Info
-from .scheduler import GreenThread, Scheduler
+from .scheduler import Scheduler
 from .targets import UNSET
 from .traces import calling_type
 from .types import Method, MuranoType, Property

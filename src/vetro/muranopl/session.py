@@ -19,11 +19,12 @@ from .errors import (
     NoObjectFoundError,
     ObjectModelError,
 )
+from .greenthreads import GreenThread
 from .limits import Limits
 from .loading import Transaction, load_missing
 from .objects import CastView, MuranoObject
 from .run import Run, raise_python_limit
-from .scheduler import GreenThread, in_green_thread
+from .scheduler import in_green_thread
 from .serializing import Serializer
 from .types import MuranoType
 from .values import freeze, thaw

@@ -15,7 +15,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from .scheduler import GreenThread, ThreadKey
+from .greenthreads import GreenThread, ThreadKey
 
 if TYPE_CHECKING:
     from .objects import MuranoObject
