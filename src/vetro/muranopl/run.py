@@ -1,12 +1,7 @@
 """What generated code and the library hold on to while a session runs.
 
 One `Run` belongs to one session. It is the session's YAQL `Evaluation` as well, so that
-expressions and methods draw on the same budgets. A few plain slots are touched by every call and
-every loop turn:
-
-- `room` counts down with each nested call; below `floor` a call takes the slow path `enter_call`.
-  `floor` is 1, or beyond any depth while several green threads are alive (calls then take locks).
-- `fuel` counts down with each call, loop turn and element; below 0 `refuel` looks at the budgets.
+expressions and methods draw on the same budgets (`budgets`).
 """
 
 from __future__ import annotations
@@ -14,7 +9,7 @@ from __future__ import annotations
 import datetime
 import random
 import sys
-from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -25,104 +20,61 @@ from vetro.yaql.errors import (
     legacy_names,
 )
 from vetro.yaql.evaluation import Evaluation
-from vetro.yaql.evaluation import Limits as YaqlLimits
-from vetro.yaql.values import FINAL_TYPES, finalize
 
 from . import sites
 from .attributes import AttributeStore
+from .budgets import CHUNK, BoundedEvaluation
 from .contracts import Setting
 from .errors import (
-    LimitExceeded,
     NoMethodFound,
     NoWriteAccessError,
     PropertyWriteError,
     UninitializedPropertyAccessError,
 )
-from .greenthreads import GreenThread
 from .growth import GrowingProperty
 from .initialising import apply_chain
 from .loading import Transaction
-from .locks import LockTable
 from .metadata import constant_values
 from .names import argument_slot
 from .objects import CastView, MuranoObject
 from .reflection import Info
-from .scheduler import Scheduler
 from .targets import UNSET
 from .traces import calling_type
-from .types import Method, MuranoType, Property
+from .types import MuranoType, Property
 from .values import preview
 
 if TYPE_CHECKING:
     from .session import Session
 
-_CHUNK = 10_000
-_FAR = 1 << 60
-GRACE_STEPS = 100_000
-"""Steps that `Finally` blocks may take after a budget is used up."""
 PYTHON_FRAMES = 6_500
 """Python's own recursion limit while programs run: what fits an 8 MiB stack with room to spare."""
 
 
-class Run(Evaluation):
+class Run(BoundedEvaluation):
     """The running state of a session."""
 
     __slots__ = (
-        "_grace",
         "_legacy",
         "_random",
-        "_steps_left",
         "attributes",
         "batch",
         "building",
-        "contested",
-        "floor",
-        "held",
-        "locks",
         "main",
-        "max_room",
         "names_made",
         "new_id",
         "objects",
-        "room",
-        "scheduler",
-        "session",
         "statics",
-        "thread",
         "transaction",
     )
 
     def __init__(self, session: Session) -> None:
-        limits = session.limits
-        super().__init__(
-            session.runtime.library("current"),
-            YaqlLimits(
-                collection_items=limits.collection_items,
-                string_length=limits.string_length,
-                steps=limits.steps,
-                seconds=None,
-            ),
-        )
+        super().__init__(session)
         self.main = self
-        self.final_types = session.runtime.final_types
-        self.session = session
-        self.max_room = limits.depth
-        self.room = limits.depth
-        self.floor = 1
-        self.fuel = 0
         self.building = 0
         """Constructors in progress: while there are, In and Const properties may be written."""
-        self._steps_left = limits.steps
-        self._grace = False
         self._legacy: LegacyRun | None = None
         self._random = _PortRandom(session)
         self.names_made = 0
-        self.scheduler = Scheduler(max_threads=limits.green_threads, switched=self._switched)
-        self.locks = LockTable(self.scheduler)
-        self.held = self.locks.held
-        self.contested = self.locks.contested
-        self.thread: GreenThread | None = None
-        """The thread that runs now."""
         self.statics: dict[Property, Any] = {}
         self.objects: dict[str, MuranoObject] = {}
         self.attributes = AttributeStore()
@@ -132,86 +84,9 @@ class Run(Evaluation):
         """Objects that are being destroyed now."""
         self.new_id: Callable[[], str] = session.effects.new_id
 
-    # -- budgets and locks ---------------------------------------------------------------------
-
-    def refuel(self) -> None:
-        """Look at the budgets; called every few thousand steps."""
-        self.scheduler.check()
-        debt = max(-self.fuel, 0)
-        if debt > self._steps_left:
-            if self._grace:
-                raise LimitExceeded("the program's clean-up takes too long", limit="steps")
-            self._grace = True
-            self._steps_left = GRACE_STEPS
-            self.fuel = 0
-            self.scheduler.request_abort(
-                LimitExceeded(
-                    f"the program took more than {self.session.limits.steps} steps", limit="steps"
-                )
-            )
-            self.scheduler.check()
-            return
-        grant = min(_CHUNK + debt, self._steps_left)
-        self._steps_left -= grant
-        self.fuel += grant
-
     def begin_host_call(self) -> None:
-        """Fresh budgets for a call from the host."""
-        self._steps_left = self.session.limits.steps
-        self._grace = False
-        self.fuel = 0
-        self.room = self.max_room
+        super().begin_host_call()
         self.building = 0
-
-    def enter_call(self, key: Hashable, what: str) -> Hashable:
-        """The slow path of a call: too deep, or a lock is needed. What `leave_call` is given."""
-        if self.room < 1:
-            raise LimitExceeded(
-                f"calls are nested more than {self.max_room} deep, in {what}", limit="depth"
-            )
-        if self.floor == 1 or key is None:
-            return None
-        return key if self.locks.acquire(key, what) else None
-
-    def begin_call(self, this: Any, method: Method, what: str) -> Hashable:
-        """The slow path of a call: no budget, too deep, or other threads; what `end_call` is given."""
-        if self.fuel < 0:
-            self.refuel()
-        if self.room >= self.floor:
-            return None
-        key = (this, method)
-        if self.room < 1:
-            return self.enter_call(key, what)
-        held = self.held
-        known = len(held)
-        held.setdefault(key, self.thread)
-        # A lock that was free is one more now.
-        return key if len(held) > known else self.enter_call(key, what)
-
-    def end_call(self, key: Hashable) -> None:
-        """Give back the lock that a call took."""
-        owner = self.held.pop(key)
-        if self.contested and key in self.contested:
-            self.leave_call(key, owner)
-
-    def enter_unlocked(self, what: str) -> None:
-        """The slow path of a call that takes no lock."""
-        if self.fuel < 0:
-            self.refuel()
-        if self.room < 1:
-            self.enter_call(None, what)
-
-    def leave_call(self, key: Hashable, owner: GreenThread | None) -> None:
-        """Pass on a lock that others want; `owner` had it and is out of `held`."""
-        self.locks.settle(key, owner)
-
-    def _switched(self, old: GreenThread | None, new: GreenThread | None) -> None:
-        if old is not None:
-            old.depth = self.max_room - self.room
-        if new is not None:
-            self.room = self.max_room - new.depth
-            self.thread = new
-        self.floor = _FAR if self.scheduler.alive > 1 else 1
 
     @property
     def legacy(self) -> LegacyRun:
@@ -219,28 +94,6 @@ class Run(Evaluation):
         if self._legacy is None:
             self._legacy = LegacyRun(self)
         return self._legacy
-
-    def parallel_map(self, function: Callable[[Any], Any], items: Sequence[Any]) -> tuple[Any, ...]:
-        """A function of each item, each in a green thread; results in order.
-
-        The first error by order is raised after all have ended.
-        """
-
-        def task(item: Any) -> Callable[[], Any]:
-            def run_one() -> Any:
-                value = function(item)
-                return value if value.__class__ in FINAL_TYPES else finalize(value, self)
-
-            return run_one
-
-        if not items:
-            return ()
-        limit = self.session.limits.parallel_branches
-        threads = self.scheduler.join_all([task(item) for item in items], limit)
-        for thread in threads:
-            if thread.error is not None:
-                raise thread.error
-        return tuple([thread.finished for thread in threads])
 
     # -- construction --------------------------------------------------------------------------
 
@@ -584,8 +437,8 @@ class LegacyRun(Evaluation):
         self.fuel = 0
 
     def refuel(self) -> None:
-        self.fuel += _CHUNK
-        self.main.charge(_CHUNK)
+        self.fuel += CHUNK
+        self.main.charge(CHUNK)
 
     def now(self) -> datetime.datetime:
         return self.main.now()
