@@ -84,14 +84,16 @@ def damage_unsealed(data):
 def test_a_damaged_entry_is_ignored_and_replaced(tmp_path, damage):
     """Entries that were cut, changed or written by somebody without the key do not count."""
     directory = tmp_path / "c"
-    cache, _, _ = start(directory)
+    cache, session, root = start(directory)
+    assert session.call(root, "run", 1) == [1, 1, 1]
     for entry in directory.iterdir():
         if entry.name != "key":
             entry.write_bytes(damage(entry.read_bytes()))
     again, session, root = start(directory)
     assert session.call(root, "run", 1) == [1, 1, 1]
     assert (again.loaded, again.refused, again.stored) == (0, cache.stored, cache.stored)
-    third, _, _ = start(directory)
+    third, session, root = start(directory)
+    assert session.call(root, "run", 1) == [1, 1, 1]
     assert third.loaded == cache.stored
 
 

@@ -133,9 +133,15 @@ def test_a_package_can_be_compiled_whole():
 
 
 def test_the_cache_holds_whole_classes(tmp_path):
-    """With a code cache a class is compiled at once, so that the next run finds all of it."""
-    _, main, _, _ = loaded(code_cache=tmp_path / "c")
-    assert all(is_compiled(item.function) for item in main.methods.values())
+    """With a code cache the first call compiles all of its class, so that the next run finds it."""
+    for _ in range(2):
+        runtime, main, session, root = loaded(code_cache=tmp_path / "c")
+        before = runtime.code_cache.loaded
+        assert not any(is_compiled(item.function) for item in main.methods.values())
+        assert session.call(root, "one", 1) == 15
+        assert all(is_compiled(item.function) for item in main.methods.values())
+    assert runtime.code_cache.loaded == before + 1
+    assert runtime.code_cache.stored == 0
 
 
 def test_classes_that_construct_alike_share_the_code():

@@ -184,9 +184,6 @@ class ClassScope:
         for section in self._sections:
             section.defer(namespace, self._compile_section)
         first = self._sections[0].start if self._sections else len(unit.lines)
-        if self.type.runtime.code_cache is not None or 0 < first == len(unit.lines):
-            self.complete()
-            return
         if first:
             self._run("\n".join(unit.lines[:first]) + "\n")
         for section in self._sections:
@@ -196,15 +193,22 @@ class ClassScope:
     def complete(self) -> None:
         """Compile every function that has not been called yet."""
         left = [section for section in self._sections if not section.compiled]
-        if len(left) == len(self._sections):
-            self._run(self.unit.text)
+        if not left or len(left) < len(self._sections):
+            for section in left:
+                self._run(section.text(self.unit.lines))
             return
-        for section in left:
-            self._compile_section(section)
+        first, text = left[0].start, self.unit.text
+        if first:  # what stands before was run at once
+            text = "\n" * first + "\n".join(self.unit.lines[first:]) + "\n"
+        self._run(text)
 
     def _compile_section(self, section: Section) -> Callable[..., Any]:
-        if not section.compiled:
+        if section.compiled:
+            pass
+        elif self.type.runtime.code_cache is None:
             self._run(section.text(self.unit.lines))
+        else:
+            self.complete()  # the cache holds whole modules
         return section.function
 
     def _run(self, text: str) -> None:
