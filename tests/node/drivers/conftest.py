@@ -279,7 +279,9 @@ def vm_traces(prefix: str, directory: Path) -> list[str]:
     return [
         *(f"link {name}" for name in links if name.startswith(prefix)),
         *(line for line in mounts if str(directory) in line),
-        *(str(group) for group in Path("/sys/fs/cgroup").glob(f"**/vetro.{prefix}-*/*-*")),
+        # Not the whole tree: groups of others come and go while we look.
+        *(str(group) for group in Path("/sys/fs/cgroup").glob(f"vetro.{prefix}-*/*-*")),
+        *(str(group) for group in Path("/sys/fs/cgroup").glob(f"*/vetro.{prefix}-*/*-*")),
         *(
             line
             for line in processes.stdout.splitlines()

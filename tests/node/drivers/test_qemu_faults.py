@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from vetro.node.drivers.followed import processes_by_pid
+from vetro.node.drivers.qemu_libvirt import Libvirt
 from vetro.node.errors import DriverError
 
 pytestmark = pytest.mark.root
@@ -282,3 +283,39 @@ def qemu_of(xml: str) -> int | None:
         if any(word.startswith("guest=") and word[6:42] in xml for word in words):
             return pid
     return None
+
+
+TAKEN = "-vnc 127.0.0.1:0: Failed to find an available port: Address already in use"
+
+
+@pytest.mark.parametrize(
+    ("vm", "errors", "tries", "ends_well"),
+    [
+        ({}, [TAKEN, TAKEN], 3, True),
+        ({"vnc_port": 0}, [TAKEN], 2, True),
+        # Not for ever, no other port than the one that was asked for, and nothing but this.
+        ({}, [TAKEN] * 9, 5, False),
+        ({"vnc_port": 5950}, [TAKEN], 1, False),
+        ({}, ["no memory"], 1, False),
+    ],
+)
+async def test_a_screen_whose_port_was_taken_meanwhile_gets_another(
+    vm: dict[str, Any], errors: list[str], tries: int, ends_well: bool
+) -> None:
+    """Several daemons look for free ports on one machine: who comes second looks again."""
+    left, made = list(errors), 0
+
+    async def attempt() -> None:
+        nonlocal made
+        made += 1
+        if left:
+            raise DriverError(left.pop(0))
+
+    libvirt = Libvirt()
+    try:
+        expected = contextlib.nullcontext() if ends_well else pytest.raises(DriverError)
+        with expected:
+            await libvirt.again_with_another_port({"uuid": "u", **vm}, attempt)
+    finally:
+        libvirt.shut()
+    assert made == tries

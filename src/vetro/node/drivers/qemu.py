@@ -15,6 +15,7 @@ import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -264,28 +265,33 @@ class QemuHypervisor(BasicHypervisor):
         try:
             connection = await self.connection()
             await self.prepare(vm)
-            await self._forgotten(uuid)
             plan = qemu_plan.plan_of(
                 vm, self._store.path(uuid), self._images, self.daemon,
                 accelerator=self.accelerator, prefix=self._prefix, vnc_host=self._vnc_host,
             )  # fmt: skip
             xml = qemu_domain.render(vm, plan)
-            # A start that is given up goes on in its thread: its end is waited for all the same.
-            work = asyncio.ensure_future(connection.start(xml))
-            try:
-                await asyncio.shield(work)
-            except asyncio.CancelledError:
-                with contextlib.suppress(DriverError):
-                    await work
-                await self._processes.end(uuid)
-                raise
-            except DriverError as error:
-                raise DriverError(f"VM {uuid} did not start: {error}") from error
+            await connection.again_with_another_port(
+                vm, partial(self._start_domain, connection, uuid, xml)
+            )
         finally:
             self._starting.discard(uuid)
         if self._processes.follow(uuid) is None:
             raise DriverError(f"VM {uuid} ended right after its start; see console.log")
         self.arrive(vm)
+
+    async def _start_domain(self, connection: Libvirt, uuid: str, xml: str) -> None:
+        await self._forgotten(uuid)
+        # A start that is given up goes on in its thread: its end is waited for all the same.
+        work = asyncio.ensure_future(connection.start(xml))
+        try:
+            await asyncio.shield(work)
+        except asyncio.CancelledError:
+            with contextlib.suppress(DriverError):
+                await work
+            await self._processes.end(uuid)
+            raise
+        except DriverError as error:
+            raise DriverError(f"VM {uuid} did not start: {error}") from error
 
     def running(self, uuid: str) -> bool:
         """Whether a VM runs here."""

@@ -12,7 +12,7 @@ import importlib
 import json
 import struct
 import zlib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -27,6 +27,8 @@ T = TypeVar("T")
 
 # Starting many VMs side by side must not keep others from being asked.
 _THREADS = 12
+_PORT_TRIES = 5
+_PORT_TAKEN = "Failed to find an available port: Address already in use"
 
 
 class Libvirt:
@@ -180,6 +182,23 @@ class Libvirt:
     async def start(self, xml: str) -> None:
         """Start a domain that is forgotten when it ends."""
         await self.call(lambda connection: connection.createXML(xml, 0))
+
+    async def again_with_another_port(
+        self, vm: Mapping[str, Any], attempt: Callable[[], Awaitable[None]]
+    ) -> None:
+        """``attempt`` to let a VM come up, again when somebody took the port of its screen.
+
+        libvirt looks for a free one and QEMU takes it a moment later: on a machine with several daemons,
+        or with programs that listen now and then, another may be faster. A VM with a ``vnc_port`` of its own
+        has no other to take.
+        """
+        for left in reversed(range(_PORT_TRIES)):
+            try:
+                return await attempt()
+            except DriverError as error:
+                if not left or vm.get("vnc_port") or _PORT_TAKEN not in str(error):
+                    raise
+                log.info("The port of a VM's screen was taken meanwhile", uuid=vm["uuid"])
 
     async def with_domain(self, name: str, work: Callable[[Any], T]) -> T:
         """``work(domain)`` in a thread."""

@@ -386,14 +386,18 @@ class Sender:
                 # carries: it must be let go in this thread.
                 domain.migrate3(target.connection, parameters, flags)
 
-            work = asyncio.ensure_future(self.libvirt.with_domain(uuid, move))
+            async def attempt() -> None:
+                work = asyncio.ensure_future(self.libvirt.with_domain(uuid, move))
+                try:
+                    await asyncio.shield(work)
+                except asyncio.CancelledError:
+                    with contextlib.suppress(DriverError):
+                        await self.libvirt.with_domain(uuid, lambda domain: domain.abortJob())
+                    await asyncio.gather(work, return_exceptions=True)
+                    raise
+
             try:
-                await asyncio.shield(work)
-            except asyncio.CancelledError:
-                with contextlib.suppress(DriverError):
-                    await self.libvirt.with_domain(uuid, lambda domain: domain.abortJob())
-                await asyncio.gather(work, return_exceptions=True)
-                raise
+                await self.libvirt.again_with_another_port(self.vm, attempt)
             except DriverError as error:
                 raise DriverError(
                     f"VM {uuid} stays where it is: {error}", rest_code="MigrationFailed"
