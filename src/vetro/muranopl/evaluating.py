@@ -50,7 +50,7 @@ def scope_of(runtime: Runtime, this: MuranoObject | MuranoType | None) -> Murano
 
 
 def _expression(text: str) -> Scalar:
-    from .runtime import parse_expression
+    from .catalogue import parse_expression
 
     source = Source(_FILE, text)
     scalar = Scalar(text, source, 0, len(text), 1, 1, plain=True)
@@ -126,7 +126,7 @@ def _nothing(_this: Any, _run: Run, _variables: Any) -> None:
 
 
 def _block(text: str, scope: MuranoType, names: tuple[str, ...], static: bool) -> _Compiled:
-    from .runtime import parse_expression
+    from .catalogue import parse_expression
 
     documents = load_documents(text, _FILE, parse_expression=parse_expression)
     if len(documents) > 1:

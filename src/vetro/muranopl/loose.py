@@ -25,7 +25,7 @@ def loose_package(
     A bare name without a `=` namespace is one of the package's: `Name: Main` in `loose_package("my.app", …)`
     is `my.app.Main`. Raises DslSyntaxError with the place `text N`.
     """
-    from .runtime import parse_expression
+    from .catalogue import parse_expression
 
     files: dict[str, str] = {}
     classes: dict[str, str] = {}
