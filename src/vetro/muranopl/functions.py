@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 def new(
-    run: Run, scope: MuranoType, this: Any, what: Any, *args: Any, **properties: Any
+    run: Run, scope: MuranoType, this: Any, what: Any, /, *args: Any, **properties: Any
 ) -> MuranoObject:
     """`new(type, …)`, `new(type, map, …)`, `new(model, owner)`"""
     if what.__class__ is Map or (what.__class__ is not MuranoType and isinstance(what, Mapping)):

@@ -39,6 +39,7 @@ class NativeCall:
         "_keyword_only",
         "_method",
         "_names",
+        "_placed",
         "_rest",
         "_takes_keywords",
         "title",
@@ -53,6 +54,8 @@ class NativeCall:
         self._defaults: list[Any] = []
         self._by_name: dict[str, int] = {}
         self._keyword_only: dict[str, str] = {}
+        self._placed: set[str] = set()
+        """Parameters given by place only: their names are free for `**kwargs`."""
         self._rest = False
         self._takes_keywords = method.takes_keywords
         self._keyword_context: str | None = None
@@ -71,6 +74,8 @@ class NativeCall:
                 else:
                     self._by_name[camel_case(parameter.name)] = len(self._names)
                     self._names.append(parameter.name)
+                    if parameter.kind is parameter.POSITIONAL_ONLY:
+                        self._placed.add(camel_case(parameter.name))
                 self._defaults.append(parameter.default)
 
     def __call__(
@@ -124,11 +129,11 @@ class NativeCall:
                 continue
             public = camel_case(name)
             if taken < len(given):
-                if public in left:
+                if public in left and public not in self._placed:
                     self._fail(f"got {public} twice")
                 positional.append(given[taken])
                 taken += 1
-            elif public in left:
+            elif public in left and public not in self._placed:
                 positional.append(left.pop(public))
             elif defaults[index] is not _EMPTY:
                 positional.append(defaults[index])

@@ -190,7 +190,7 @@ class MethodInfo(_Wrapper):
         arguments = self.subject.arguments
         return None if arguments is None else _infos(ArgumentInfo, arguments)
 
-    def _invoke(self, run: Run, target: Any, *args: Any, **kwargs: Any) -> Any:
+    def _invoke(self, run: Run, target: Any, /, *args: Any, **kwargs: Any) -> Any:
         from . import sites
         from .traces import calling_type
 

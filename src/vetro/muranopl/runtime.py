@@ -315,7 +315,7 @@ def _register(library: Library, name: str, function: Callable[..., Any], kind: s
     """A host function as an overload that takes anything."""
     call = NativeCall(inspect_function(name, function), name)
 
-    def registered(rt: Evaluation, *arguments: Any, **named: Any) -> Any:
+    def registered(rt: Evaluation, /, *arguments: Any, **named: Any) -> Any:
         run = cast(Any, getattr(rt, "main", rt))
         return call(run, None, None, arguments, named)
 

@@ -487,7 +487,7 @@ def scoped_method_site(scope: MuranoType, name: str, scoped: ScopedFunction) -> 
     function = scoped.function
 
     def call(
-        run: Run, type_: MuranoType, this: Any, receiver: Any, *args: Any, **kwargs: Any
+        run: Run, type_: MuranoType, this: Any, receiver: Any, /, *args: Any, **kwargs: Any
     ) -> Any:
         if type(receiver) in plain:
             return function(run, type_, this, receiver, *args, **kwargs)
@@ -528,7 +528,7 @@ def in_legacy(site: Any, kind: str) -> Any:
     if kind not in ("operator", "unary", "function", "runtime"):
         return site
 
-    def call(run: Run, *args: Any, **kwargs: Any) -> Any:
+    def call(run: Run, /, *args: Any, **kwargs: Any) -> Any:
         return site(run.legacy, *args, **kwargs)
 
     return call

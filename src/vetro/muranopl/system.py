@@ -59,26 +59,26 @@ class SystemLogger:
     def __init__(self, name: str) -> None:
         self._logger = logging.getLogger(f"applications.{name}")
 
-    def trace(self, ctx: CallContext, message: Any, *args: Any, **kwargs: Any) -> None:
+    def trace(self, ctx: CallContext, message: Any, /, *args: Any, **kwargs: Any) -> None:
         self._log(ctx, TRACE, message, args, kwargs)
 
-    def debug(self, ctx: CallContext, message: Any, *args: Any, **kwargs: Any) -> None:
+    def debug(self, ctx: CallContext, message: Any, /, *args: Any, **kwargs: Any) -> None:
         self._log(ctx, logging.DEBUG, message, args, kwargs)
 
-    def info(self, ctx: CallContext, message: Any, *args: Any, **kwargs: Any) -> None:
+    def info(self, ctx: CallContext, message: Any, /, *args: Any, **kwargs: Any) -> None:
         self._log(ctx, logging.INFO, message, args, kwargs)
 
-    def warning(self, ctx: CallContext, message: Any, *args: Any, **kwargs: Any) -> None:
+    def warning(self, ctx: CallContext, message: Any, /, *args: Any, **kwargs: Any) -> None:
         self._log(ctx, logging.WARNING, message, args, kwargs)
 
-    def error(self, ctx: CallContext, message: Any, *args: Any, **kwargs: Any) -> None:
+    def error(self, ctx: CallContext, message: Any, /, *args: Any, **kwargs: Any) -> None:
         self._log(ctx, logging.ERROR, message, args, kwargs)
 
-    def critical(self, ctx: CallContext, message: Any, *args: Any, **kwargs: Any) -> None:
+    def critical(self, ctx: CallContext, message: Any, /, *args: Any, **kwargs: Any) -> None:
         self._log(ctx, logging.CRITICAL, message, args, kwargs)
 
     def exception(
-        self, ctx: CallContext, exc: Any, message: Any, *args: Any, **kwargs: Any
+        self, ctx: CallContext, exc: Any, message: Any, /, *args: Any, **kwargs: Any
     ) -> None:
         text = self._text(ctx, message, args, kwargs)
         self._logger.error("%s\n%s", text, describe_exception(exc))

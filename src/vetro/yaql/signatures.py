@@ -125,6 +125,8 @@ class Parameter:
     keyword_only: bool = False
     default: Any = None
     """What an argument that is left out stands for."""
+    positional_only: bool = False
+    """True where the name stands for one of the `keywords`: `format('{template}', template => 1)`."""
 
     def accepts(self, value: Any) -> bool:
         """Whether a value may be given; for lazy parameters a callable."""
@@ -160,10 +162,17 @@ class Overload:
     is_method: bool = False
     flavours: frozenset[str] = frozenset(["current", "legacy"])
 
+    def named(self, keyword: str) -> Parameter | None:
+        """The parameter of a keyword argument."""
+        for parameter in self.parameters:
+            if parameter.name == keyword and not parameter.positional_only:
+                return parameter
+        return self.keywords
+
     def lazy_at(self, index: int, keyword: str) -> Lazy | None:
         """How the argument at a position (or of a keyword) is taken."""
         if keyword:
-            found = next((p for p in self.parameters if p.name == keyword), self.keywords)
+            found = self.named(keyword)
         elif index < len(self.parameters) and not self.parameters[index].keyword_only:
             found = self.parameters[index]
         else:
@@ -216,6 +225,7 @@ def read_signature(
             required,
             kind == "keyword",
             default,
+            kind == "place",
         )
         if kind == "rest":
             rest = parameter
@@ -262,6 +272,7 @@ def _members(function: Callable[..., Any]) -> Iterable[_Member]:
         inspect.Parameter.VAR_POSITIONAL: "rest",
         inspect.Parameter.VAR_KEYWORD: "keywords",
         inspect.Parameter.KEYWORD_ONLY: "keyword",
+        inspect.Parameter.POSITIONAL_ONLY: "place",
     }
     for parameter in inspect.signature(function).parameters.values():
         yield (
@@ -288,7 +299,8 @@ def _members_of_code(function: types.FunctionType) -> Iterable[_Member]:
         name = names[number]
         required = number < first_default
         default = None if required else defaults[number - first_default]
-        yield name, annotations.get(name, Any), "plain", required, default
+        sort = "place" if number < code.co_posonlyargcount else "plain"
+        yield name, annotations.get(name, Any), sort, required, default
     at = count + keyword_count
     if code.co_flags & inspect.CO_VARARGS:
         yield names[at], annotations.get(names[at], Any), "rest", False, None

@@ -244,16 +244,18 @@ def bind(overload: Overload, shape: Shape, method: bool = False) -> list[Paramet
     """
     bound: list[Parameter] = []
     given: set[str] = set()
+    words: set[str] = set()
     index = 0
     positional = [p for p in overload.parameters if not p.keyword_only]
     for item in shape:
         if item and item != "-":
-            found = next((p for p in overload.parameters if p.name == item), overload.keywords)
+            found = overload.named(item)
             if found is None:
                 return f"it takes no argument named {item}"
-            if item in given:
+            seen = words if found is overload.keywords else given
+            if item in seen:
                 return f"{item} is given twice"
-            given.add(item)
+            seen.add(item)
             bound.append(found)
             continue
         if index < len(positional):

@@ -214,5 +214,5 @@ def characters(
 
 
 @registry.both("format")
-def format_(rt: Evaluation, template: Text, *args: Any, **kwargs: Any) -> str:
+def format_(rt: Evaluation, template: Text, /, *args: Any, **kwargs: Any) -> str:
     return format_template(rt, template, args, kwargs)
