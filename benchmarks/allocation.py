@@ -24,8 +24,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "src"))
+from compute_server import cpu_seconds, served
 
 GIB = 2**30
 SIZES = (100, 1000, 5000, 20_000)
@@ -192,7 +191,7 @@ def measure(size: int, *, count: int = 150, rounds: int = 4) -> dict[str, float]
     allocate()
     place()
     explained = best(rounds, count, lambda: allocate())
-    rendered = best(2, 3, lambda: allocate().steps_json())
+    rendered = best(2, 3, lambda: b"".join(allocate().steps_as_bytes()))
     placed = best(rounds, count, place)
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return {
@@ -265,17 +264,10 @@ async def fill(file: Path, size: int) -> list[str]:
     return owners
 
 
-def cpu_seconds(pid: int) -> float:
-    """Processor time of a process so far."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
 def serve_and_ask(size: int) -> dict[str, float]:
     """Requests a second of processor time, by way; memory of the service in MiB."""
     import asyncio
     import http.client
-    import subprocess
     import tempfile
     from concurrent.futures import ThreadPoolExecutor
 
@@ -283,15 +275,7 @@ def serve_and_ask(size: int) -> dict[str, float]:
         file = Path(directory) / "bench.db"
         owners = asyncio.run(fill(file, size))
         chance = random.Random(1)
-        with subprocess.Popen(
-            [sys.executable, str(HERE / "compute_server.py"), str(file)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        ) as service:
-            assert service.stdin is not None
-            assert service.stdout is not None
-            port = int(service.stdout.readline())
+        with served(str(file)) as (pid, port):
             connections = [http.client.HTTPConnection("127.0.0.1", port) for _ in range(CALLERS)]
             headers = {"X-Auth-Token": "operator", "Content-Type": "application/json"}
 
@@ -319,16 +303,14 @@ def serve_and_ask(size: int) -> dict[str, float]:
                     least = float("inf")
                     for _ in range(3):
                         shares = [bodies(count // callers, more) for _ in range(callers)]
-                        began = cpu_seconds(service.pid)
+                        began = cpu_seconds(pid)
                         list(pool.map(ask, connections[:callers], shares))
-                        least = min(least, (cpu_seconds(service.pid) - began) / count)
+                        least = min(least, (cpu_seconds(pid) - began) / count)
                     found[name] = 1 / least
-            status = Path(f"/proc/{service.pid}/status").read_text()
+            status = Path(f"/proc/{pid}/status").read_text()
             found["mib"] = int(status.split("VmRSS:")[1].split()[0]) / 1024
             for connection in connections:
                 connection.close()
-            service.stdin.close()
-            service.wait(20)
     return found
 
 

@@ -8,14 +8,42 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import socket
+import subprocess
 import sys
 import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
 MASTER = "benchmark"
+
+
+def cpu_seconds(pid: int) -> float:
+    """Processor time of a process so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@contextmanager
+def served(*arguments: str) -> Generator[tuple[int, int], None, None]:
+    """A service in a process of its own for the time of the block: its pid and port."""
+    with subprocess.Popen(
+        [sys.executable, __file__, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as service:
+        assert service.stdin is not None
+        assert service.stdout is not None
+        try:
+            yield service.pid, int(service.stdout.readline())
+        finally:
+            service.stdin.close()
+            service.wait(20)
 
 
 class Nobody:

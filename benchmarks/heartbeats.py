@@ -11,14 +11,12 @@ from __future__ import annotations
 import asyncio
 import os
 import statistics
-import subprocess
 import sys
 import time
 import uuid
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "src"))
+from compute_server import cpu_seconds, served
 
 NODES = 10_000
 CONNECTIONS = 1000
@@ -27,12 +25,6 @@ SECONDS = 15.0
 CEILING_REQUESTS = 20_000
 LIMIT_P99_MS = 50.0
 MASTER = "benchmark"
-
-
-def cpu_seconds(pid: int) -> float:
-    """Processor time of a process so far."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def writes(pid: int) -> int:
@@ -165,20 +157,8 @@ async def measure(pid: int, port: int) -> int:
 
 def main() -> int:
     """Start the service, measure, stop it."""
-    with subprocess.Popen(
-        [sys.executable, str(HERE / "compute_server.py")],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as service:
-        assert service.stdout is not None
-        port = int(service.stdout.readline())
-        try:
-            return asyncio.run(measure(service.pid, port))
-        finally:
-            assert service.stdin is not None
-            service.stdin.close()
-            service.wait(20)
+    with served() as (pid, port):
+        return asyncio.run(measure(pid, port))
 
 
 if __name__ == "__main__":

@@ -9,25 +9,16 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "src"))
+from compute_server import cpu_seconds, served
 
 WAITERS = 1000
 RELEASES = 500
 LIMIT_P99_MS = 10.0
 NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
-
-
-def cpu_seconds(pid: int) -> float:
-    """Processor time of a process so far."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class Http:
@@ -108,20 +99,8 @@ async def measure(port: int, pid: int) -> int:
 
 def main() -> int:
     """Start the service, measure, stop it."""
-    with subprocess.Popen(
-        [sys.executable, str(HERE / "compute_server.py")],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as service:
-        assert service.stdout is not None
-        port = int(service.stdout.readline())
-        try:
-            return asyncio.run(measure(port, service.pid))
-        finally:
-            assert service.stdin is not None
-            service.stdin.close()
-            service.wait(20)
+    with served() as (pid, port):
+        return asyncio.run(measure(port, pid))
 
 
 if __name__ == "__main__":

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import secrets
 import socket
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -13,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 
 from vetro.compute import MIGRATIONS, ComputeService, ComputeSettings, compute_face
@@ -25,28 +22,11 @@ from vetro.http import Principal, assemble, serve
 from vetro.http.client import HttpClient, Response
 from vetro.storage import Database, migrate
 
-POSTGRES_URL = os.environ.get("VETRO_TEST_POSTGRES_URL")
 MASTER = "the installation's secret"
 PROJECT = "9f7c1b3a4a0e4c0d8a3cf4f4b7c1f111"
 NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
 OTHER = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a002"
 IMAGE = "11111111-2222-4333-8444-555555555555"
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
-async def any_database_url(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[str]:
-    """The URL of an empty database, on SQLite and on PostgreSQL."""
-    if request.param == "sqlite":
-        yield f"sqlite:///{tmp_path}/any.db"
-        return
-    if POSTGRES_URL is None:
-        pytest.skip("VETRO_TEST_POSTGRES_URL is not set; tools/with-postgres.sh sets it")
-    name = f"t{secrets.token_hex(8)}"
-    async with await psycopg.AsyncConnection.connect(POSTGRES_URL, autocommit=True) as admin:
-        await admin.execute(f"CREATE DATABASE {name}")
-    yield POSTGRES_URL.rsplit("/", 1)[0] + f"/{name}"
-    async with await psycopg.AsyncConnection.connect(POSTGRES_URL, autocommit=True) as admin:
-        await admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 @dataclass
@@ -300,9 +280,9 @@ async def served(tmp_path: Path) -> AsyncIterator[World]:
 
 
 @pytest.fixture
-async def any_world(any_database_url: str, tmp_path: Path) -> AsyncIterator[World]:
+async def any_world(database_url: str, tmp_path: Path) -> AsyncIterator[World]:
     """A service with one node, on each database."""
-    database = await Database.open(any_database_url)
+    database = await Database.open(database_url)
     await migrate(database, [MIGRATIONS])
     async with world_on(database, tmp_path) as one:
         await one.server()
@@ -314,12 +294,12 @@ MakeWorld = Callable[..., Awaitable[World]]
 
 
 @pytest.fixture
-async def make_world(any_database_url: str, tmp_path: Path) -> AsyncIterator[MakeWorld]:
+async def make_world(database_url: str, tmp_path: Path) -> AsyncIterator[MakeWorld]:
     """Makes services on one database, each with a connection of its own."""
     async with AsyncExitStack() as stack:
 
         async def make(nodes: Nodes | None = None, clock: Any = None, **settings: Any) -> World:
-            database = await Database.open(any_database_url, data_dir=tmp_path, clock=clock)
+            database = await Database.open(database_url, data_dir=tmp_path, clock=clock)
             stack.push_async_callback(database.close)
             await migrate(database, [MIGRATIONS])
             return await stack.enter_async_context(world_on(database, tmp_path, nodes, **settings))

@@ -18,7 +18,7 @@ from vetro.storage import Database, ManualClock
 
 pytestmark = [
     pytest.mark.postgres,
-    pytest.mark.parametrize("any_database_url", ["postgresql"], indirect=True),
+    pytest.mark.parametrize("database_url", ["postgresql"], indirect=True),
 ]
 NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
 OTHER = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a002"
@@ -115,9 +115,9 @@ class Line:
 
 
 @pytest.fixture
-async def line(any_database_url: str) -> AsyncIterator[Line]:
+async def line(database_url: str) -> AsyncIterator[Line]:
     """The way to the test's database."""
-    parts = urlsplit(any_database_url)
+    parts = urlsplit(database_url)
     one = Line(str(parts.hostname), parts.port or 5432)
     server = await one.open()
     yield one
@@ -142,14 +142,14 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 async def worlds(
-    make_world: Any, line: Line, any_database_url: str, clock: ManualClock,
+    make_world: Any, line: Line, database_url: str, clock: ManualClock,
     world_on: Any, tmp_path: Path,
 ) -> AsyncIterator[tuple[World, World]]:  # fmt: skip
     """Two services on one database: the first beside the line, the second by way of it."""
     near = await make_world(clock=clock)
     for name in (NODE, OTHER):
         await near.server(name, **{"VM Brands": ["lx"]})
-    database = await Database.open(through(any_database_url, line), data_dir=tmp_path, clock=clock)
+    database = await Database.open(through(database_url, line), data_dir=tmp_path, clock=clock)
     async with world_on(database, tmp_path) as far:
         yield near, far
         line.mend()

@@ -53,13 +53,13 @@ Start = Callable[[], Awaitable[Running]]
 
 
 @pytest.fixture
-async def start(any_database_url: str, tmp_path: Path) -> AsyncIterator[Start]:
+async def start(database_url: str, tmp_path: Path) -> AsyncIterator[Start]:
     """Starts services on one database; none is left running."""
     started: list[Running] = []
 
     async def begin() -> Running:
         process = await asyncio.create_subprocess_exec(
-            sys.executable, str(HERE / "service_process.py"), any_database_url, str(tmp_path),
+            sys.executable, str(HERE / "service_process.py"), database_url, str(tmp_path),
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
         )  # fmt: skip
         assert process.stdout is not None

@@ -1,15 +1,12 @@
 """Placement on the database: side by side, followed by the index, over HTTP."""
 
 import asyncio
-import os
-import secrets
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 from sqlalchemy import delete, insert, select, update
 
@@ -20,7 +17,6 @@ from vetro.compute.tables import servers, tickets, vms
 from vetro.http import Fault
 from vetro.storage import Database, DatabaseUnavailable, ManualClock, migrate
 
-POSTGRES_URL = os.environ.get("VETRO_TEST_POSTGRES_URL")
 OWNER = "11111111-1111-4111-8111-111111111111"
 GIB = 2**30
 DISK = dict.fromkeys(
@@ -50,22 +46,6 @@ def name_of(number: int) -> str:
 def clock() -> ManualClock:
     """A clock that tests move."""
     return ManualClock()
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
-async def url(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[str]:
-    """An empty database on each engine."""
-    if request.param == "sqlite":
-        yield f"sqlite:///{tmp_path}/placement.db"
-        return
-    if POSTGRES_URL is None:
-        pytest.skip("VETRO_TEST_POSTGRES_URL is not set; tools/with-postgres.sh sets it")
-    name = f"t{secrets.token_hex(8)}"
-    async with await psycopg.AsyncConnection.connect(POSTGRES_URL, autocommit=True) as admin:
-        await admin.execute(f"CREATE DATABASE {name}")
-    yield POSTGRES_URL.rsplit("/", 1)[0] + f"/{name}"
-    async with await psycopg.AsyncConnection.connect(POSTGRES_URL, autocommit=True) as admin:
-        await admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 @dataclass
@@ -112,14 +92,15 @@ class Site:
 
 
 @pytest.fixture
-async def site(url: str, clock: ManualClock) -> AsyncIterator[Site]:
+async def site(database_url: str, clock: ManualClock) -> AsyncIterator[Site]:
     """Three services on one database."""
-    first = await Database.open(url, clock=clock)
-    await migrate(first, [compute.MIGRATIONS])
-    databases = [first, *[await Database.open(url, clock=clock) for _ in range(2)]]
-    yield Site(databases, clock)
-    for database in databases:
-        await database.close()
+    async with AsyncExitStack() as stack:
+        databases: list[Database] = []
+        for _ in range(3):
+            databases.append(await Database.open(database_url, clock=clock))
+            stack.push_async_callback(databases[-1].close)
+        await migrate(databases[0], [compute.MIGRATIONS])
+        yield Site(databases, clock)
 
 
 def request(number: int, *, ram: int = 1024, **changes: Any) -> dict[str, Any]:
@@ -394,7 +375,7 @@ async def test_the_index_follows_every_change(site: Site) -> None:
 
 
 @pytest.mark.postgres
-@pytest.mark.parametrize("url", ["postgresql"], indirect=True)
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 async def test_a_change_that_commits_late_is_not_missed(site: Site) -> None:
     """Stamps are taken in one order and committed in another; the index sees both."""
     first, second = await site.add_server(1), await site.add_server(2)
