@@ -147,9 +147,9 @@ async def test_much_that_is_pasted_waits_for_its_reader(node: Any) -> None:
 
 
 async def test_much_goes_through_a_command_and_comes_back(node: Any, tmp_path: Path) -> None:
-    """``cat`` of 24 MB: neither side waits for the other to read first."""
+    """``cat`` of 64 MiB: neither side waits for the other to read first."""
     argv = await client(node, "cat", tty=False)
-    data = os.urandom(1 << 20) * 24
+    data = os.urandom(1 << 20) * 64
     (tmp_path / "in").write_bytes(data)
     with (tmp_path / "in").open("rb") as given, (tmp_path / "out").open("wb") as taken:
         process = await asyncio.create_subprocess_exec(*argv, stdin=given, stdout=taken)
