@@ -342,7 +342,7 @@ class ClassCatalogue:
                 try:
                     parents.append(self.find_type(package, parent_name))
                 except NoClassFound as error:
-                    error.position = error.position or declaration.position
+                    error.position = error.position or declaration.place_of(parent_name)
                     raise
         finally:
             building.pop()
@@ -355,7 +355,7 @@ class ClassCatalogue:
             if declaration.usage == "Class" and parent.usage == "Meta":
                 raise InvalidInheritanceError(
                     f"class {name} cannot extend the meta-class {parent.name}",
-                    position=declaration.position,
+                    position=declaration.place_of(parent.name),
                 )
         made = MuranoType(package, name, declaration, parents)
         native = self._natives.get(name)

@@ -85,6 +85,11 @@ def unknown_classes(type_: MuranoType) -> list[Finding]:
     """Class names in contracts, defaults and statements that mean no class here."""
     findings: list[Finding] = []
     known: dict[str, MuranoError | None] = {}
+    for name in type_.declaration.imports:
+        error = _refusal(type_, name if "." in name else f":{name}")
+        if error is not None:
+            place = type_.declaration.place_of(name)
+            findings.append(Finding(f"E-{type(error).__name__}", error.message, place))
     for scalar in _scalars(_evaluated(type_)):
         if not scalar.is_expression:
             continue

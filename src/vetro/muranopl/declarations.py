@@ -109,6 +109,12 @@ class ClassDeclaration:
     inherited: bool
     position: Position
     findings: list[Finding] = made(factory=list[Finding])
+    places: dict[str, Position] = made(factory=dict[str, Position])
+    """Where the classes in `extends` and `imports` are named."""
+
+    def place_of(self, name: str) -> Position:
+        """Where a class that this one builds on is named."""
+        return self.places.get(name, self.position)
 
 
 def declare(documents: list[Node], requested: str) -> list[ClassDeclaration]:
@@ -195,6 +201,13 @@ class _Reader:
             inherited=self._flag(document, "Inherited"),
             position=document.position,
             findings=self.findings,
+            places={
+                name: item.position
+                for key in ("Import", "Extends")
+                for name, item in zip(
+                    self._names(document.get(key)), _items(document.get(key)), strict=True
+                )
+            },
         )
 
     # -- members -------------------------------------------------------------------------------
@@ -377,10 +390,7 @@ class _Reader:
             raise DslSyntaxError(str(error), position=node.position) from error
 
     def _names(self, node: Node | None) -> list[str]:
-        if node is None or (isinstance(node, Scalar) and node.value is None):
-            return []
-        items = node.items if isinstance(node, Sequence) else [node]
-        return [self._type_name(item) for item in items]
+        return [self._type_name(item) for item in _items(node)]
 
     def _applies(self, node: Node | None) -> frozenset[str]:
         if node is None:
@@ -444,3 +454,10 @@ def _is_empty(node: Node | None) -> bool:
     if isinstance(node, Scalar):
         return node.value is None
     return isinstance(node, Mapping) and not node.pairs
+
+
+def _items(node: Node | None) -> list[Node]:
+    """One or several names."""
+    if node is None or (isinstance(node, Scalar) and node.value is None):
+        return []
+    return list(node.items) if isinstance(node, Sequence) else [node]
