@@ -345,6 +345,17 @@ def test_everything_is_found_at_once():
     ]
 
 
+def test_classes_are_compiled_although_the_manifest_is_wrong():
+    """A description that is missing hides no contract that is wrong, nor a class that is not there."""
+    text = HEAD + "Extends: q.Nobody\n"
+    other = "Name: p.B\nProperties:\n  a: {Contract: $.class()}\n"
+    files = {"Classes/App.yaml": text, "Classes/B.yaml": other}
+    right = found({**files, "manifest.yaml": manifest("  p.B: B.yaml")})
+    wrong = found({**files, "manifest.yaml": manifest("  p.B: B.yaml", Description=None)})
+    assert [item.split()[0] for item in right] == ["E301", "E303"]
+    assert wrong == [*right, "E020 manifest.yaml:1:1"]
+
+
 def test_a_doubled_key_names_both_places():
     """The message says where the key stands first; the finding's place is the second."""
     (item,) = check(archive({"Classes/App.yaml": HEAD + "Methods:\n  a: {}\n  b: {}\n  a: {}\n"}))

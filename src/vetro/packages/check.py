@@ -7,10 +7,11 @@ out what an earlier pass has said of the same place.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from vetro.muranopl import MuranoError, NoPackageFound, Runtime, version_spec
+from vetro.muranopl import MemoryPackage, MuranoError, NoPackageFound, Runtime, version_spec
 from vetro.packages.check_classes import check_class_file
 from vetro.packages.check_codes import CODES, DEEP
 from vetro.packages.check_forms import check_form
@@ -51,13 +52,12 @@ def check(source: Path | bytes, runtime: Runtime | None = None) -> list[Finding]
     declared = check_manifest(members.read(FILE), manifest)
     if declared is None:
         return found
-    manifest_is_good = not manifest.has_errors
     _files(members, declared, manifest)
     found = [*found, *_form(members, declared)]
     classes = _template(members) if declared.is_hot else _classes(members, declared)
     found += classes
-    if manifest_is_good and declared.is_known and not declared.is_hot:
-        found += _deep(source, classes, found, runtime or Runtime(), manifest, declared)
+    if declared.is_known and not declared.is_hot:
+        found += _deep(source, members, classes, found, runtime or Runtime(), declared)
     return sort_findings(found)
 
 
@@ -207,18 +207,21 @@ def _classes(members: Members, declared: Declared) -> list[Finding]:
 
 def _deep(
     source: Path | bytes,
+    members: Members,
     classes: list[Finding],
     known: list[Finding],
     runtime: Runtime,
-    manifest: Findings,
     declared: Declared,
 ) -> list[Finding]:
-    try:
-        package = open_package(source)
-    except PackageError as error:
-        if any(item.level == "error" for item in known):
-            return []  # said already, with its place
-        return [Finding("error", "E001", error.message, error.file, error.line, error.column)]
+    package: Package | MemoryPackage = _declared_package(members, declared)
+    # What is wrong with the manifest is said already; the classes can be looked at nevertheless.
+    if not any(item.level == "error" and item.file == FILE for item in known):
+        try:
+            package = open_package(source)
+        except PackageError as error:
+            if not any(item.level == "error" for item in known):
+                place = (error.file, error.line, error.column)
+                return [Finding("error", "E001", error.message, *place)]
     missing = _missing_requirements(package, runtime, declared)
     if missing:
         return missing
@@ -251,7 +254,26 @@ def _deep(
     return found
 
 
-def _missing_requirements(package: Package, runtime: Runtime, declared: Declared) -> list[Finding]:
+def _declared_package(members: Members, declared: Declared) -> MemoryPackage:
+    """What a package that cannot be opened says of its classes, those of files that are there."""
+    texts: dict[str, str] = {}
+    for file, _ in declared.classes.values():
+        path = f"Classes/{file}"
+        if _has(members, path):
+            with contextlib.suppress(UnicodeDecodeError):  # said of the file
+                texts[file] = members.read(safe_name(path)).decode("utf-8-sig")
+    return MemoryPackage(
+        declared.full_name or "package",
+        texts,
+        {name: file for name, (file, _) in declared.classes.items() if file in texts},
+        format=".".join(str(number) for number in declared.format),
+        requirements=dict(declared.specs),
+    )
+
+
+def _missing_requirements(
+    package: Package | MemoryPackage, runtime: Runtime, declared: Declared
+) -> list[Finding]:
     found: list[Finding] = []
     for name, spec in package.requirements.items():
         try:

@@ -49,6 +49,8 @@ class Declared:
     supplier_logo_node: Any = None
     requirements: dict[str, Any] = field(default_factory=dict[str, Any])
     """Package name to the node that names it."""
+    specs: dict[str, str | None] = field(default_factory=dict[str, "str | None"])
+    """Package name to version spec, of the requirements that are good."""
 
 
 def check_manifest(content: bytes, findings: Findings) -> Declared | None:
@@ -204,7 +206,9 @@ def _require(node: Any, declared: Declared, findings: Findings) -> None:
         try:
             if not is_scalar(value):
                 raise ValueError("a version spec is text such as '>=1.2'")
-            version_spec(None if is_null(value) else text_of(value))
+            spec = None if is_null(value) else text_of(value)
+            version_spec(spec)
+            declared.specs[name] = spec
         except ValueError as error:
             findings.add("E023", f"Require {name}: {error}", value)
 
