@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from vetro.node.drivers.followed import processes_by_pid
+from vetro.node.drivers.qemu_daemon import LibvirtDaemon
 from vetro.node.drivers.qemu_libvirt import Libvirt
 from vetro.node.errors import DriverError
 
@@ -91,6 +92,7 @@ spec.loader.exec_module(support)
 from vetro.node.drivers import qemu_disks
 from vetro.node.drivers.followed import processes_by_pid
 from vetro.node.drivers.qemu import QemuHypervisor
+from vetro.node.drivers.qemu_daemon import LibvirtDaemon
 from vetro.node.drivers.qemu_libvirt import Libvirt
 point, directory, image, prefix, subnet, network, uuid = sys.argv[2:9]
 def die(*_a, **_k):
@@ -319,3 +321,31 @@ async def test_a_screen_whose_port_was_taken_meanwhile_gets_another(
     finally:
         libvirt.shut()
     assert made == tries
+
+
+class Killed(BaseException):
+    """What ends an agent in the middle of anything."""
+
+
+async def test_a_daemon_that_was_only_being_started_is_ended(
+    tmp_path: Path, vm_host: Path, vm_kit: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its agent was killed before it wrote a pid file: the next agent's daemon does not meet it."""
+    vm_kit.know_the_host(vm_host, tmp_path)
+    first, second = (LibvirtDaemon(tmp_path / "qemu", {}) for _ in range(2))
+
+    async def killed(_daemon: LibvirtDaemon) -> bool:
+        raise Killed
+
+    with vm_kit.ended_at_once():
+        with monkeypatch.context() as patch:
+            patch.setattr(LibvirtDaemon, "_listens", killed)
+            with pytest.raises(Killed):
+                await first.start("tcg")
+        await second.start("tcg")
+        try:
+            mine = (str(tmp_path / "qemu"), str(tmp_path / "qemu/daemon.pid"))
+            found = [argv[0] for _, argv in processes_by_pid() if any(one in argv for one in mine)]
+            assert found == ["libvirtd"]
+        finally:
+            await second.stop()

@@ -23,7 +23,7 @@ from pathlib import Path
 import structlog
 
 from vetro.node.commands import run
-from vetro.node.drivers.followed import FollowedProcess
+from vetro.node.drivers.followed import FollowedProcess, processes_by_pid
 from vetro.node.errors import CommandFailed, ConfigurationError, DriverError
 from vetro.node.files import write_bytes
 
@@ -176,6 +176,7 @@ class LibvirtDaemon:
         """
         driver = check_installed()
         await self.stop()
+        await self._end_starting()
         await asyncio.to_thread(self._prepare, driver)
         # Not our child: a daemon that forks away from its starter is followed by its pid file.
         log_file = self.directory / "start.log"
@@ -242,6 +243,23 @@ class LibvirtDaemon:
 
     def _is_daemon(self, argv: list[str]) -> bool:
         return str(self.directory / "daemon.pid") in argv and "libvirtd" in argv[0]
+
+    def _is_starting(self, argv: list[str]) -> bool:
+        # Until it is libvirtd it is the script, or the program that starts the script.
+        return self._is_daemon(argv) or (_SCRIPT in argv and str(self.directory) in argv)
+
+    async def _end_starting(self) -> None:
+        """End what an agent that was killed was just starting: it has no pid file to be found by."""
+        for pid, argv in await asyncio.to_thread(processes_by_pid):
+            if not self._is_starting(argv):
+                continue
+            process = FollowedProcess.attach(pid, self._is_starting, lambda: None)
+            if process is None:
+                continue
+            process.signal(9)
+            if not await process.wait(5):
+                process.close()
+                raise DriverError(f"libvirtd (process {pid}), half started, does not end")
 
     def _follow(self) -> FollowedProcess | None:
         try:
