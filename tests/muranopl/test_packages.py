@@ -305,3 +305,14 @@ def test_a_class_of_a_package_that_is_not_required_says_what_to_require(package)
     with pytest.raises(NoClassFound) as caught:
         runtime.session().call("app.Main", "which")
     assert "add `lib: 1.2.0` to Require in the manifest of app" in caught.value.hint
+
+
+def test_a_class_with_a_mistake_cannot_be_used_after_it_was_checked(package):
+    """Checking reads what is good of it; nobody gets to use only that."""
+    text = "Namespaces: {=: t}\nName: A\nProperties:\n  a: {Contract: $}\n  b: 1\n"
+    runtime = Runtime()
+    added = runtime.add_package(package("t", text))
+    (finding,) = runtime.check_package(added)
+    assert (finding.code, finding.position.line) == ("E-member", 5)
+    with pytest.raises(MuranoError):
+        added.find_type("t.A")

@@ -418,3 +418,30 @@ def test_every_code_has_a_case():
         "W031",  # the prefix is resolved when code runs
     }
     assert set(CODES) - shown - elsewhere == set()
+
+
+def test_one_mistake_of_a_class_hides_no_other():
+    """Members are read one by one: contracts and scopes are looked at beside a wrong usage."""
+    text = HEAD + (
+        "Properties:\n"
+        "  a: {Contract: $.class(), Usage: Wrong}\n"
+        "  b: 1\n"
+        "  c: {Contract: $.class()}\n"
+        "Methods:\n"
+        "  m: {Usage: Nope, Arguments: [x: {Contract: $.class()}]}\n"
+        "  n: {Usage: Action, Scope: Session}\n"
+        "  o: {Body: [1 +]}\n"
+    )
+    listed = found({"Classes/App.yaml": text})
+    assert listed == [
+        "E303 Classes/App.yaml:4:17",
+        "E042 Classes/App.yaml:4:35",
+        "E047 Classes/App.yaml:5:3",
+        "E303 Classes/App.yaml:6:17",
+        "E305 Classes/App.yaml:8:14",
+        "W045 Classes/App.yaml:8:14",
+        "E303 Classes/App.yaml:8:46",
+        "E305 Classes/App.yaml:9:3",
+        "W045 Classes/App.yaml:9:14",
+        "E205 Classes/App.yaml:10:14",
+    ]

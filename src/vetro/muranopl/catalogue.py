@@ -62,6 +62,8 @@ class ClassCatalogue:
         self.yaml_limits = yaml_limits or YamlLimits()
         self.code_cache = code_cache
         self.findings: list[Finding] = []
+        self.load_errors: list[DslSyntaxError] | None = None
+        """Mistakes in members of classes, while they are collected (a package is being checked)."""
         """What a linter would say about the classes compiled so far."""
         self.fixed_packages: dict[str, set[Version]] = {}
         """Versions this environment already uses (section 5); they are preferred."""
@@ -313,7 +315,7 @@ class ClassCatalogue:
                 )
             if cache is not None:
                 cache.keep_documents(text, source_key, documents)
-        for declaration in declarations.declare(documents, name):
+        for declaration in declarations.declare(documents, name, self.load_errors):
             assert declaration.name is not None
             if declaration.name in package.declared:
                 raise DslSyntaxError(

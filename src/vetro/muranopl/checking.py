@@ -27,17 +27,39 @@ def check_package(runtime: Runtime, package: MuranoPackage) -> list[Finding]:
     """Findings of every class of a package, in order of file and line."""
     findings: list[Finding] = []
     before = len(runtime.findings)
-    for name in package.class_files:
-        try:
-            type_ = runtime.own_type(package, name)
-        except MuranoError as error:
-            findings.append(_finding(error, package, name))
-            continue
-        if type_ is not None:
-            findings.extend(check_type(type_))
+    broken = runtime.load_errors = []
+    try:
+        for name in package.class_files:
+            try:
+                type_ = runtime.own_type(package, name)
+            except MuranoError as error:
+                findings.append(_finding(error, package, name))
+                continue
+            if type_ is not None:
+                findings.extend(check_type(type_))
+    finally:
+        runtime.load_errors = None
     findings.extend(runtime.findings[before:])
+    for error in broken:
+        finding = _finding(error, package, "")
+        findings.append(Finding("E-member", finding.message, finding.position))
+    _forget(package, {error.position.file for error in broken if error.position is not None})
     unique = dict.fromkeys(findings)
     return sorted(unique, key=lambda item: (item.position.file, item.position.line, item.code))
+
+
+def _forget(package: MuranoPackage, files: set[str]) -> None:
+    """Nobody shall use what could be read of a class with mistakes."""
+    for known in (package.declared, package.types):
+        for name in [name for name, one in known.items() if _file_of(one) in files]:
+            del known[name]
+    if files:
+        package.found.clear()
+
+
+def _file_of(item: ClassDeclaration | MuranoType) -> str:
+    declaration = item if isinstance(item, ClassDeclaration) else item.declaration
+    return declaration.position.file
 
 
 def check_type(type_: MuranoType) -> list[Finding]:

@@ -117,8 +117,14 @@ class ClassDeclaration:
         return self.places.get(name, self.position)
 
 
-def declare(documents: list[Node], requested: str) -> list[ClassDeclaration]:
-    """The classes of a file. A document without `Name` is the requested class."""
+def declare(
+    documents: list[Node], requested: str, errors: list[DslSyntaxError] | None = None
+) -> list[ClassDeclaration]:
+    """The classes of a file. A document without `Name` is the requested class.
+
+    With `errors`, mistakes in members go there and what is good of the class is read on; without, the
+    first is raised.
+    """
     declarations: list[ClassDeclaration] = []
     namespaces = Namespaces()
     unnamed: ClassDeclaration | None = None
@@ -130,7 +136,7 @@ def declare(documents: list[Node], requested: str) -> list[ClassDeclaration]:
             namespaces = _namespaces(given)
             if len(document.pairs) == 1:
                 continue
-        declaration = _Reader(namespaces).declaration(document)
+        declaration = _Reader(namespaces, errors).declaration(document)
         if declaration.name is None:
             if unnamed is not None:
                 raise AmbiguousClassDocument(
@@ -173,9 +179,15 @@ def _namespaces(node: Node) -> Namespaces:
 class _Reader:
     """Reads one document."""
 
-    def __init__(self, namespaces: Namespaces) -> None:
+    def __init__(self, namespaces: Namespaces, errors: list[DslSyntaxError] | None = None) -> None:
         self.namespaces = namespaces
         self.findings: list[Finding] = []
+        self._errors = errors
+
+    def _fail(self, error: DslSyntaxError) -> None:
+        if self._errors is None:
+            raise error
+        self._errors.append(error)
 
     def declaration(self, document: Mapping) -> ClassDeclaration:
         usage = self._choice(document, "Usage", ("Class", "Meta"), "Class", "Invalid type Usage")
@@ -214,41 +226,50 @@ class _Reader:
 
     def _properties(self, node: Node | None) -> Iterator[tuple[str, PropertyDeclaration]]:
         for name, key, value in self._entries(node, "Properties"):
-            if not isinstance(value, Mapping):
-                raise DslSyntaxError(
-                    f"property {name} is a map with a Contract", position=value.position
-                )
-            self._unknown_keys(
-                value, frozenset(("Contract", "Usage", "Default", "Meta")), f"property {name}"
+            # A member that cannot be read is left out, where mistakes are collected.
+            try:
+                item = self._property(name, key, value)
+            except DslSyntaxError as error:
+                self._fail(error)
+            else:
+                yield name, item
+
+    def _property(self, name: str, key: Scalar, value: Node) -> PropertyDeclaration:
+        if not isinstance(value, Mapping):
+            raise DslSyntaxError(
+                f"property {name} is a map with a Contract", position=value.position
             )
-            contract = value.get("Contract")
-            if contract is None:
-                raise DslSyntaxError(
-                    f"property {name} has no Contract",
-                    position=key.position,
-                    hint="write `Contract: $` to take anything",
-                )
-            yield (
-                name,
-                PropertyDeclaration(
-                    name,
-                    contract,
-                    self._choice(value, "Usage", PROPERTY_USAGES, "In"),
-                    value.get("Default"),
-                    self.metas(value.get("Meta")),
-                    key.position,
-                ),
+        self._unknown_keys(
+            value, frozenset(("Contract", "Usage", "Default", "Meta")), f"property {name}"
+        )
+        contract = value.get("Contract")
+        if contract is None:
+            raise DslSyntaxError(
+                f"property {name} has no Contract",
+                position=key.position,
+                hint="write `Contract: $` to take anything",
             )
+        return PropertyDeclaration(
+            name,
+            contract,
+            self._choice(value, "Usage", PROPERTY_USAGES, "In"),
+            value.get("Default"),
+            self.metas(value.get("Meta")),
+            key.position,
+        )
 
     def _methods(self, node: Node | None) -> Iterator[tuple[str, MethodDeclaration]]:
         seen: dict[str, Position] = {}
         for written, key, value in self._entries(node, "Methods"):
             name = _SPECIAL_METHODS.get(written, written)
             if name in seen:
-                raise DslSyntaxError(
-                    f"method {written} is declared twice, at {seen[name]} and at {key.position}",
-                    position=key.position,
+                twice = f"at {seen[name]} and at {key.position}"
+                self._fail(
+                    DslSyntaxError(
+                        f"method {written} is declared twice, {twice}", position=key.position
+                    )
                 )
+                continue
             seen[name] = key.position
             if isinstance(value, Scalar) and value.value is None:
                 yield (
@@ -257,10 +278,19 @@ class _Reader:
                 )
                 continue
             if not isinstance(value, Mapping):
-                raise DslSyntaxError(
-                    f"method {written} is a map with Arguments and Body", position=value.position
+                self._fail(
+                    DslSyntaxError(
+                        f"method {written} is a map with Arguments and Body",
+                        position=value.position,
+                    )
                 )
-            yield name, self._method(name, key, value)
+                continue
+            try:
+                item = self._method(name, key, value)
+            except DslSyntaxError as error:
+                self._fail(error)
+            else:
+                yield name, item
 
     def _method(self, name: str, key: Scalar, value: Mapping) -> MethodDeclaration:
         known = frozenset(("Arguments", "Body", "Usage", "Scope", "Meta"))
@@ -269,9 +299,11 @@ class _Reader:
         scope = self._choice(value, "Scope", SCOPES, "Session")
         if usage == "Action":
             if value.get("Scope") is not None and scope == "Session":
-                raise DslSyntaxError(
-                    f"method {name} is an Action, which is Public, and has Scope Session",
-                    position=key.position,
+                self._fail(
+                    DslSyntaxError(
+                        f"method {name} is an Action, which is Public, and has Scope Session",
+                        position=key.position,
+                    )
                 )
             usage, scope = "Runtime", "Public"
             self.findings.append(
@@ -427,10 +459,13 @@ class _Reader:
             return default
         text = name_text(node)
         if text not in allowed:
-            raise DslSyntaxError(
-                f"{prefix or 'Unknown ' + key} {text!r}; allowed: {', '.join(allowed)}",
-                position=node.position,
+            self._fail(
+                DslSyntaxError(
+                    f"{prefix or 'Unknown ' + key} {text!r}; allowed: {', '.join(allowed)}",
+                    position=node.position,
+                )
             )
+            return default
         return text
 
     def _entries(self, node: Node | None, what: str) -> Iterator[tuple[str, Scalar, Node]]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from vetro.muranopl import MemoryPackage, MuranoError, NoPackageFound, Runtime, version_spec
 from vetro.packages.check_classes import check_class_file
-from vetro.packages.check_codes import CODES, DEEP
+from vetro.packages.check_codes import CODES, DEEP, MEMBER
 from vetro.packages.check_forms import check_form
 from vetro.packages.check_manifest import Declared, check_manifest
 from vetro.packages.check_yaml import Finding, Findings, get, is_map, read_documents
@@ -236,6 +236,7 @@ def _deep(
         return [Finding("error", "E001", error.message, error.file, error.line, error.column)]
     prefix = f"{package.full_name}/"
     broken_files = {item.file for item in classes if item.level == "error"}
+    broken_lines = {(item.file, item.line) for item in classes if item.level == "error"}
     places = {(item.file, item.line, item.code) for item in classes}
     found: list[Finding] = []
     for item in checked:
@@ -244,7 +245,10 @@ def _deep(
         level = "error" if code.startswith("E") else "warning"
         if (file, item.position.line, code) in places:
             continue
-        if file in broken_files and code in ("E002", "E003", "E006", "E204", "E206", "E305"):
+        if item.code == MEMBER:
+            if (file, item.position.line) in broken_lines:
+                continue  # the same in other words
+        elif file in broken_files and code in ("E002", "E003", "E006", "E204", "E206", "E305"):
             continue  # the compiler stops at the first of what the lint has listed
         if code in ("W010", "W203", "W045"):
             continue  # the lint says all of these itself

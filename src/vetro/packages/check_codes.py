@@ -106,3 +106,6 @@ DEEP = {
     "W-action": "W045",
 }
 """Findings of the compiler to codes; other errors are E305."""
+
+MEMBER = "E-member"
+"""The compiler's code of a mistake in one member of a class, which it has left out."""
