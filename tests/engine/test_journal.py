@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import secrets
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 from sqlalchemy import select
 
@@ -21,27 +18,16 @@ from vetro.engine.tables import journal
 from vetro.muranopl import MuranoError, Runtime
 from vetro.storage import Database, migrate
 
-POSTGRES_URL = os.environ.get("VETRO_TEST_POSTGRES_URL")
 
-
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
-async def database(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Database]:
+@pytest.fixture
+async def database(database_url: str, tmp_path: Path) -> AsyncIterator[Database]:
     """A database with the engine's tables."""
-    url, name = f"sqlite:///{tmp_path}/test.db", f"j{secrets.token_hex(8)}"
-    if request.param == "postgresql":
-        if POSTGRES_URL is None:
-            pytest.skip("VETRO_TEST_POSTGRES_URL is not set")
-        async with await psycopg.AsyncConnection.connect(POSTGRES_URL, autocommit=True) as admin:
-            await admin.execute(f"CREATE DATABASE {name}")
-        url = POSTGRES_URL.rsplit("/", 1)[0] + f"/{name}"
-    opened = await Database.open(url, data_dir=tmp_path)
-    await migrate(opened, [MIGRATIONS])
-    yield opened
-    await opened.close()
-    if request.param == "postgresql":
-        assert POSTGRES_URL is not None
-        async with await psycopg.AsyncConnection.connect(POSTGRES_URL, autocommit=True) as admin:
-            await admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    opened = await Database.open(database_url, data_dir=tmp_path)
+    try:
+        await migrate(opened, [MIGRATIONS])
+        yield opened
+    finally:
+        await opened.close()
 
 
 async def rows(database: Database) -> list[Any]:

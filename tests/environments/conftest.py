@@ -1,15 +1,12 @@
 """The catalog face on a real database, with users of two projects."""
 
 import io
-import os
-import secrets
 import zipfile
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 
 from vetro import catalog, environments
@@ -18,8 +15,6 @@ from vetro.environments import EngineTask, Environments, TaskResult, face
 from vetro.http import Principal, assemble
 from vetro.http.client import HttpClient, Response
 from vetro.storage import Database, Lease, migrate
-
-POSTGRES_URL = os.environ.get("VETRO_TEST_POSTGRES_URL")
 
 
 class Users:
@@ -136,25 +131,15 @@ def package_zip() -> Any:
     return make
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
-async def api(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[Api, None]:
+@pytest.fixture
+async def api(database_url: str, tmp_path: Path) -> AsyncGenerator[Api, None]:
     """The API on SQLite and on PostgreSQL."""
-    name = f"t{secrets.token_hex(8)}"
-    if request.param == "sqlite":
-        url = f"sqlite:///{tmp_path}/v.db"
-    elif POSTGRES_URL is None:
-        pytest.skip("VETRO_TEST_POSTGRES_URL is not set; tools/with-postgres.sh sets it")
-    else:
-        async with await psycopg.AsyncConnection.connect(POSTGRES_URL, autocommit=True) as admin:
-            await admin.execute(f"CREATE DATABASE {name}")
-        url = POSTGRES_URL.rsplit("/", 1)[0] + f"/{name}"
-    database = await Database.open(url)
-    await migrate(database, [catalog.MIGRATIONS, environments.MIGRATIONS])
-    rooms = Environments(database)
-    assembly = assemble([face(Catalog(database, tmp_path / "packages"), rooms.tasks, Users())])
-    async with assembly.running(), HttpClient(app=assembly, base_url="http://test") as http:
-        yield Api(http, database, rooms)
-    await database.close()
-    if request.param != "sqlite" and POSTGRES_URL is not None:
-        async with await psycopg.AsyncConnection.connect(POSTGRES_URL, autocommit=True) as admin:
-            await admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    database = await Database.open(database_url)
+    try:
+        await migrate(database, [catalog.MIGRATIONS, environments.MIGRATIONS])
+        rooms = Environments(database)
+        assembly = assemble([face(Catalog(database, tmp_path / "packages"), rooms.tasks, Users())])
+        async with assembly.running(), HttpClient(app=assembly, base_url="http://test") as http:
+            yield Api(http, database, rooms)
+    finally:
+        await database.close()
