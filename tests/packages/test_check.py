@@ -423,6 +423,7 @@ def test_every_code_has_a_case():
 def test_one_mistake_of_a_class_hides_no_other():
     """Members are read one by one: contracts and scopes are looked at beside a wrong usage."""
     text = HEAD + (
+        "Extends: nowhere:Class\n"
         "Properties:\n"
         "  a: {Contract: $.class(), Usage: Wrong}\n"
         "  b: 1\n"
@@ -434,14 +435,15 @@ def test_one_mistake_of_a_class_hides_no_other():
     )
     listed = found({"Classes/App.yaml": text})
     assert listed == [
-        "E303 Classes/App.yaml:4:17",
-        "E042 Classes/App.yaml:4:35",
-        "E047 Classes/App.yaml:5:3",
-        "E303 Classes/App.yaml:6:17",
-        "E305 Classes/App.yaml:8:14",
-        "W045 Classes/App.yaml:8:14",
-        "E303 Classes/App.yaml:8:46",
-        "E305 Classes/App.yaml:9:3",
+        "E305 Classes/App.yaml:3:10",
+        "E303 Classes/App.yaml:5:17",
+        "E042 Classes/App.yaml:5:35",
+        "E047 Classes/App.yaml:6:3",
+        "E303 Classes/App.yaml:7:17",
+        "E305 Classes/App.yaml:9:14",
         "W045 Classes/App.yaml:9:14",
-        "E205 Classes/App.yaml:10:14",
+        "E303 Classes/App.yaml:9:46",
+        "E305 Classes/App.yaml:10:3",
+        "W045 Classes/App.yaml:10:14",
+        "E205 Classes/App.yaml:11:14",
     ]

@@ -194,6 +194,7 @@ class _Reader:
         name_node = document.get("Name")
         name = None if name_node is None else self._type_name(name_node)
         extends = self._names(document.get("Extends"))
+        imports = self._names(document.get("Import"))
         methods = document.get("Methods")
         if _is_empty(methods):
             methods = document.get("Workflow")
@@ -202,24 +203,18 @@ class _Reader:
         return ClassDeclaration(
             name=name,
             namespaces=self.namespaces,
-            extends=extends or ([] if name == OBJECT else [OBJECT]),
+            extends=[item for item, _ in extends] or ([] if name == OBJECT else [OBJECT]),
             usage=usage,
             properties=dict(self._properties(document.get("Properties"))),
             methods=dict(self._methods(methods)),
-            imports=self._names(document.get("Import")),
+            imports=[item for item, _ in imports],
             meta=self.metas(document.get("Meta")),
             cardinality=cardinality,
             applies=self._applies(document.get("Applies")),
             inherited=self._flag(document, "Inherited"),
             position=document.position,
             findings=self.findings,
-            places={
-                name: item.position
-                for key in ("Import", "Extends")
-                for name, item in zip(
-                    self._names(document.get(key)), _items(document.get(key)), strict=True
-                )
-            },
+            places=dict([*imports, *extends]),
         )
 
     # -- members -------------------------------------------------------------------------------
@@ -421,8 +416,15 @@ class _Reader:
         except ValueError as error:
             raise DslSyntaxError(str(error), position=node.position) from error
 
-    def _names(self, node: Node | None) -> list[str]:
-        return [self._type_name(item) for item in _items(node)]
+    def _names(self, node: Node | None) -> list[tuple[str, Position]]:
+        """Names of classes and where they stand; a wrong one is left out, where mistakes are collected."""
+        found: list[tuple[str, Position]] = []
+        for item in _items(node):
+            try:
+                found.append((self._type_name(item), item.position))
+            except DslSyntaxError as error:
+                self._fail(error)
+        return found
 
     def _applies(self, node: Node | None) -> frozenset[str]:
         if node is None:
