@@ -21,7 +21,8 @@ async def test_a_package_is_uploaded_shown_and_downloaded(api: Api, package_zip:
     assert (await api.call("GET", path)).json() == row
     assert (await api.call("GET", f"{path}/download")).content == content
     ui = await api.call("GET", f"{path}/ui")
-    assert (ui.text, ui.headers["content-type"].split(";")[0]) == ("Version: 2\n", "text/plain")
+    label = ui.headers["content-type"]
+    assert (ui.text, label) == ("Version: 2\n", "text/plain; charset=utf-8")
     assert (await api.call("GET", f"{path}/logo")).content == b""
     assert (await api.call("DELETE", path)).status == 200
     assert (await api.call("GET", path)).status == 404
@@ -110,6 +111,29 @@ async def test_packages_are_searched_and_paged(api: Api, package_zip: Any) -> No
     assert (await api.call("GET", "/catalog/packages?marker=none")).status == 404
     assert (await api.call("GET", "/catalog/packages?limit=0")).status == 400
     assert (await api.call("GET", "/catalog/packages?sort_dir=up")).status == 400
+
+
+@pytest.mark.parametrize(
+    ("stored", "asked"),
+    [
+        ("0.0.0", ["0", "0.0", "0.0.0", " 0 "]),
+        ("1.0.0", ["1", "1.0", "1.0.0"]),
+        ("2.3.0-rc.1", ["2.3-rc.1", "2.3.0-rc.1"]),
+    ],
+)
+async def test_a_version_is_found_however_it_is_written(
+    api: Api, package_zip: Any, stored: str, asked: list[str]
+) -> None:
+    """Update on conflict asks with the manifest's own text: it finds what lacks parts of a version."""
+    assert (await api.upload(package_zip(version=asked[0].strip()))).status == 200
+    assert (await api.upload(package_zip(version=stored))).status == 409
+    for text in asked:
+        path = f"/catalog/packages?fqn=org.acme.App&owned=True&version={text}"
+        (row,) = (await api.call("GET", path)).json()["packages"]
+        assert row["version"] == stored
+    for text in ("9", "", "*", "none", ">=0"):
+        path = f"/catalog/packages?fqn=org.acme.App&version={text}"
+        assert (await api.call("GET", path)).json()["packages"] == []
 
 
 async def test_a_patch_changes_all_or_nothing(api: Api, package_zip: Any) -> None:

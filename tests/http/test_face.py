@@ -184,9 +184,10 @@ async def test_a_full_disk_is_a_507(tmp_path: Path) -> None:
 
 
 async def test_events_are_streamed_to_their_end(client: HttpClient) -> None:
-    """A stream yields its events with ids and ends with its source."""
-    text = (await client.request("GET", "/t/events")).text
-    assert 'event: count\nid: 2\ndata: {"n":2}\n\n' in text
+    """A stream is labelled as one, yields its events with ids and ends with its source."""
+    answer = await client.request("GET", "/t/events")
+    assert 'event: count\nid: 2\ndata: {"n":2}\n\n' in answer.text
+    assert answer.headers["content-type"] == "text/event-stream; charset=utf-8"
 
 
 async def test_closing_ends_streams_and_polls(client: HttpClient, assembly: Assembly) -> None:

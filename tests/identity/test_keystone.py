@@ -414,3 +414,34 @@ async def test_a_token_revoked_elsewhere_is_forgotten_here(
 
     await asyncio.wait_for(gone(), 60)
     watching.cancel()
+
+
+@pytest.mark.parametrize("domain", ["default", "DEFAULT", "Default"])
+async def test_a_domain_is_found_by_its_name_in_any_case(running: Running, domain: str) -> None:
+    """The stock clients' default ``default`` logs in, as user's and as project's domain."""
+    plugin = v3.Password(
+        auth_url=f"{running.url}/v3",
+        username="admin",
+        password="pw",
+        user_domain_name=domain,
+        project_name="admin",
+        project_domain_name=domain,
+    )
+    token = await in_thread(lambda s: s.get_token(), plugin)
+    found = await running.call("GET", f"/domains?name={domain}", token)
+    assert [row["id"] for row in found.json()["domains"]] == ["default"]
+
+
+async def test_names_of_domains_differ_by_more_than_case(running: Running) -> None:
+    """What a login takes for one domain cannot be made twice; a name may change its own case."""
+    token = await running.token()
+    for name in ("default", "DEFAULT"):
+        taken = await running.call("POST", "/domains", token, {"domain": {"name": name}})
+        assert taken.status == 409
+    made = await running.call("POST", "/domains", token, {"domain": {"name": "Zürich"}})
+    domain = made.json()["domain"]["id"]
+    for name, status in (("ZÜRICH", 200), ("Default", 409), ("default", 409)):
+        change = {"domain": {"name": name}}
+        answer = await running.call("PATCH", f"/domains/{domain}", token, change)
+        assert answer.status == status, answer.text
+    assert (await running.call("GET", "/domains?name=none", token)).json()["domains"] == []

@@ -100,6 +100,8 @@ def check(case: Any, answer: Any) -> None:
     where = f"{case.method} {case.formatted_path}: {answer.status_code} {answer.text[:300]}"
     assert answer.status_code < 500, where
     assert answer.headers.get("x-openstack-request-id", [""])[0].startswith("req-"), where
+    label = answer.headers.get("content-type", [""])[0]
+    assert label.count("charset") <= 1, f"{where} {label}"
     if answer.status_code >= 400 and case.method != "HEAD" and answer.content:
         body = answer.json()
         assert list(body) == ["error"], where

@@ -134,7 +134,7 @@ def package_handlers(catalog: Catalog, *, package_size_limit: int) -> list[Any]:
             raise NotFound("There is nothing at this path")
         package, _ = await catalog.open_for(principal_of(request), package_id)
         if part == "ui":
-            return Response(package.ui or "", media_type="text/plain; charset=utf-8")
+            return Response(package.ui or "", media_type="text/plain")
         content = package.logo if part == "logo" else package.supplier_logo
         return Response(content or b"", media_type="application/octet-stream")
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from vetro.http import BadRequest
+from vetro.muranopl.versions import Version
 
 DEFAULT_LIMIT = 20
 MAX_LIMIT = 100
@@ -73,6 +74,19 @@ def parse_in(text: str) -> list[str] | None:
     return items
 
 
+def stored_version(text: str | None) -> str | None:
+    """A version as packages are stored under: ``0``, ``0.0`` and ``0.0.0`` are one (A3).
+
+    What is no version stays as it is: it finds nothing.
+    """
+    if text is None:
+        return None
+    try:
+        return str(Version.parse(text))
+    except ValueError:
+        return text
+
+
 def _alternatives(values: dict[str, list[str]], name: str) -> list[str] | None:
     given = values.get(name)
     if not given:
@@ -116,7 +130,7 @@ def parse_query(pairs: Sequence[tuple[str, str]]) -> PackageQuery:
         name=_first(values, "name"),
         class_name=_first(values, "class_name"),
         type=_first(values, "type"),
-        version=_first(values, "version"),
+        version=stored_version(_first(values, "version")),
         search=[word.strip() for word in words if word.strip()],
         order_by=order,
         descending=direction == "desc",

@@ -233,7 +233,7 @@ def respond(call_request: AnyRequest, endpoint: Endpoint, result: Json) -> Respo
     if result is ...:
         content = b""
     elif isinstance(result, str) and _wants_text(call_request):
-        content, media_type = result.encode(), "text/plain; charset=utf-8"
+        content, media_type = result.encode(), "text/plain"
     else:
         content = msgspec.json.encode(result)
     return Response(content, status_code=status, headers=headers, media_type=media_type)

@@ -311,6 +311,7 @@ def deployment_handlers(database: Database, store: EnvironmentStore, work: TaskS
         base + "/deployments/{deployment_id:str}/events",
         opt=ANY_ACCEPT,
         operation_class=bodies.EVENTS,
+        media_type="text/event-stream",
     )
     async def events(
         request: AnyRequest, environment_id: FromPath[str], deployment_id: FromPath[str]

@@ -11,11 +11,20 @@ from typing import Any, TypeVar
 import msgspec
 from litestar import Request
 from litestar.response import Stream
+from litestar.response.base import ASGIResponse
 
 from vetro.http.context import context_of
 
 HEARTBEAT_SECONDS = 15.0
 T = TypeVar("T")
+
+
+class _Streamed(Stream):
+    """A stream whose own media type counts: Litestar's is labelled as its handler would be (JSON)."""
+
+    def to_asgi_response(self, *args: Any, **options: Any) -> ASGIResponse:
+        """The answer with this stream's label."""
+        return super().to_asgi_response(*args, **{**options, "media_type": self.media_type})
 
 
 @dataclass(frozen=True)
@@ -42,7 +51,7 @@ def event_stream(
     heartbeat_seconds: float = HEARTBEAT_SECONDS,
 ) -> Stream:
     """A response that sends what ``source`` yields, and a comment when it is quiet for a while."""
-    return Stream(
+    return _Streamed(
         _bytes(source, context_of(request).closing, heartbeat_seconds),
         media_type="text/event-stream",
         headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},

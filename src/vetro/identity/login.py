@@ -12,7 +12,7 @@ from sqlalchemy import select
 from vetro.http.faults import BadRequest, TooManyRequests, Unauthorized
 from vetro.identity import store
 from vetro.identity.passwords import digest, verify_password
-from vetro.identity.tables import DOMAIN_ID, application_credentials, domains, projects
+from vetro.identity.tables import DOMAIN_ID, application_credentials, projects
 from vetro.identity.throttle import LoginThrottle
 from vetro.identity.tokens import TokenData, TokenStore
 from vetro.storage import Database, Transaction
@@ -134,7 +134,7 @@ class Login:
         if "id" in domain:
             return text(domain["id"], "domain/id")
         name = text(domain.get("name"), "domain/name")
-        row = (await tx.execute(select(domains).where(domains.c.name == name))).first()
+        row = await store.find_by_name(tx, "domain", name)
         return str(row.id) if row else ""
 
     async def _token(self, part: dict[str, Any], _address: str) -> Identified:

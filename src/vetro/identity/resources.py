@@ -174,7 +174,13 @@ class Resources:
         query = select(table).order_by(table.c.name)
         for name in ("name", "domain_id", "enabled"):
             value = request.query_params.get(name)
-            if value is not None and name in table.c:
+            if value is None or name not in table.c:
+                continue
+            if kind == "domain" and name == "name":
+                async with self.database.read() as tx:
+                    found = await store.find_by_name(tx, kind, value)
+                query = query.where(table.c.id == (found.id if found else None))
+            else:
                 wanted = value.lower() in ("true", "1", "") if name == "enabled" else value
                 query = query.where(table.c[name] == wanted)
         async with self.database.read() as tx:

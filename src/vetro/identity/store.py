@@ -32,12 +32,22 @@ async def find(tx: Transaction, kind: str, id_: str) -> Row[Any]:
 async def find_by_name(
     tx: Transaction, kind: str, name: str, domain_id: str | None = None
 ) -> Row[Any] | None:
-    """The row with this name (in a domain), or ``None``."""
+    """The row with this name (in a domain), or ``None``.
+
+    Names of domains are the same in any case, as clients expect (their default is ``default``, the
+    domain's name ``Default``); names of users, projects and roles are told apart by it.
+    """
     table = KINDS[kind]
     query = select(table).where(table.c.name == name)
     if domain_id is not None and "domain_id" in table.c:
         query = query.where(table.c.domain_id == domain_id)
-    return (await tx.execute(query)).first()
+    found = (await tx.execute(query)).first()
+    if found is None and kind == "domain":
+        # Not the database's lower(): SQLite's knows ASCII only. Domains are few.
+        wanted = name.casefold()
+        everyone = await tx.execute(select(table).order_by(table.c.id))
+        found = next((row for row in everyone if row.name.casefold() == wanted), None)
+    return found
 
 
 async def create(tx: Transaction, kind: str, values: dict[str, Any]) -> Row[Any]:
@@ -57,7 +67,8 @@ async def change(tx: Transaction, kind: str, id_: str, values: dict[str, Any]) -
     row = await find(tx, kind, id_)
     if "name" in values and values["name"] != row.name:
         domain = getattr(row, "domain_id", None)
-        if await find_by_name(tx, kind, values["name"], domain) is not None:
+        taken = await find_by_name(tx, kind, values["name"], domain)
+        if taken is not None and taken.id != id_:
             raise Conflict(f"Conflict occurred: a {kind} named {values['name']} exists already.")
     if values:
         table = KINDS[kind]
