@@ -24,6 +24,7 @@ from vetro.node.image_store import Describe, Fetch, sha256_of
 from vetro.node.machines import check_uuid
 from vetro.node.queues import TaskContext, TaskKind
 from vetro.node.tasks.parameters import array, flag
+from vetro.node.unpacking import unpack_tar
 
 SELF = "cn-agent"
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
@@ -174,7 +175,7 @@ def _check(archive: Path, manifest: Mapping[str, Any]) -> None:
 def _extract(archive: Path, tree: Path) -> None:
     tree.mkdir(mode=0o755)
     with tarfile.open(archive) as tar:
-        tar.extractall(tree, filter="data")
+        unpack_tar(tar, tree)
 
 
 async def _script(directory: Path, name: str) -> None:

@@ -23,6 +23,7 @@ from vetro.node.image_archive import pack
 from vetro.node.machines import as_object
 from vetro.node.tasks.media import Publish
 from vetro.node.tasks.sessions import session
+from vetro.node.unpacking import unpack_tar
 
 # Of what it prints, in one line to the client: lines of JSON stay well below what readers take.
 _PIECE = 16384
@@ -118,4 +119,4 @@ class Builder:
 def _receive(client: socket.socket, context: Path) -> None:
     client.settimeout(600)
     with client.makefile("rb") as file, tarfile.open(fileobj=file, mode="r|*") as tar:
-        tar.extractall(context, filter="data")
+        unpack_tar(tar, context)
