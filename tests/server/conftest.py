@@ -159,6 +159,26 @@ class Installation:
         """Wait for a condition; only its absence for long fails."""
         until(condition, what, seconds=seconds)
 
+    def open_to_others(self) -> list[str]:
+        """What other users of the machine may read of the data directory, containers' trees aside."""
+        found: list[str] = []
+        for parent, directories, files in os.walk(self.directory):
+            inside = Path(parent).relative_to(self.directory)
+            if inside == Path():
+                # The tests' own, and not the service's.
+                directories[:] = [name for name in directories if name != "client"]
+                files[:] = [name for name in files if name != "up.log"]
+            if inside in (Path("node"), Path("node/images")) or inside.match("node/vms/*"):
+                # Containers have other user ids: these are passed through, and what is theirs is below.
+                directories[:] = [name for name in directories if name in ("vms", "tasks", "run")]
+            for name in (*directories, *files):
+                path = Path(parent, name)
+                passed = path.is_dir() and (inside / name).parts[0] == "node"
+                shown = path.lstat().st_mode & (0o066 if passed else 0o077)
+                if shown and not path.is_symlink() and name != "seccomp.profile":
+                    found.append(str(path.relative_to(self.directory)))
+        return found
+
     def leftovers(self) -> list[str]:
         """What an environment may not leave behind: containers, mounts, links, rules."""
         found = [str(path) for path in (self.directory / "node").glob("vms/*") if path.is_dir()]

@@ -42,6 +42,7 @@ def test_a_page_is_served_by_a_plain_process(
     vetro.run("env", "deploy", "web")
     assert vetro.page("web") == "Changed\n"
     assert "200" in vetro.run("action", "call", "web", "status")
+    assert vetro.open_to_others() == []
     vetro.run("env", "destroy", "web")
     vetro.until(lambda: not listening(port), "the page is gone", seconds=30)
     processes = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout

@@ -24,6 +24,7 @@ def test_a_page_is_deployed_changed_and_removed(vetro: Installation) -> None:
     assert [row["uuid"] for row in vetro.json("vm", "list")] == [row["uuid"] for row in before]
     text = vetro.run("action", "call", "web", "status")
     assert "200 Apache" in text
+    assert vetro.open_to_others() == []
     vetro.run("env", "destroy", "web")
     assert vetro.json("env", "list") == []
     vetro.until(

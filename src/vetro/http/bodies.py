@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import os
 import secrets
 import time
 from collections.abc import AsyncIterator, Collection
@@ -101,12 +102,14 @@ class SpooledWriter:
     """
 
     def __init__(self, directory: Path, limit_bytes: int) -> None:
-        directory.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.path = directory / f"{UPLOAD_PREFIX}{secrets.token_hex(12)}"
         self.limit = limit_bytes
         self.size = 0
         self._waiting = bytearray()
-        self._file: IO[bytes] = self.path.open("xb", buffering=0)
+        # What is uploaded stays where it is written, under another name: for this user only.
+        descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        self._file: IO[bytes] = os.fdopen(descriptor, "wb", buffering=0)
 
     async def write(self, chunk: bytes | bytearray) -> None:
         """Append; 413 beyond the limit, 507 when the disk is full."""

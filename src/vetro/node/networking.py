@@ -92,7 +92,7 @@ class NicTags:
                     tags.append({"name": name, "mac": mac})
                 else:
                     present["mac"] = mac
-        write_json(self.file, {**config, "nictags": tags}, mode=0o644)
+        write_json(self.file, {**config, "nictags": tags})
 
 
 def _address(path: Path) -> str:

@@ -22,26 +22,47 @@ import shlex
 from pathlib import Path
 from typing import IO
 
+import structlog
+
 from vetro.server.errors import StartError
+from vetro.server.file_modes import mend
+
+log = structlog.get_logger(__name__)
+_NAMED = 5
 
 
 def prepare(directory: Path) -> None:
-    """Make the directory and its parts; only this user may look inside."""
+    """Make the directory and its parts; only this user may look inside.
+
+    What an earlier version, a backup or somebody by hand left open to other users is closed, and
+    said (``vetro.server.file_modes``).
+    """
     try:
         directory.mkdir(mode=0o711, parents=True, exist_ok=True)
         for name in ("packages", "images", "node", "notify"):
             # Containers of unprivileged users are mounted from below node/: it must be passable.
             (directory / name).mkdir(mode=0o711 if name == "node" else 0o700, exist_ok=True)
+        mended = mend(directory)
     except OSError as error:
         raise StartError(
             f"The data directory {directory} cannot be used: {error.strerror}",
             "Choose another with --data-dir or VETRO_DATA_DIR.",
         ) from error
+    if mended:
+        names = ", ".join(str(path.relative_to(directory)) for path in mended[:_NAMED])
+        more = f" and {len(mended) - _NAMED} more" if len(mended) > _NAMED else ""
+        log.warning(
+            "Other users of this machine could read files of the data directory; now only this user"
+            " can. If there are such users, change the passwords and run 'vetro key rotate'",
+            directory=str(directory),
+            files=names + more,
+        )
 
 
 def lock(directory: Path) -> IO[str]:
     """Hold the directory for this process; another process that holds it is a ``StartError``."""
-    handle = (directory / "lock").open("a+", encoding="utf-8")
+    descriptor = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    handle = os.fdopen(descriptor, "r+", encoding="utf-8")
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

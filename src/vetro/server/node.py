@@ -33,6 +33,8 @@ def guest_archive(directory: Path) -> Path:
 
     target = directory / "vetro-guest.pyz"
     build_archive(target)
+    # What ships can be read and run by all; what is kept here, by this user.
+    target.chmod(0o600)
     return target
 
 

@@ -9,6 +9,7 @@ connections of their own, which refuse to write.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncGenerator, Coroutine, Generator, Mapping, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
@@ -141,6 +142,7 @@ class Database:
         path = Path(url.removeprefix("sqlite:///"))
         if not path.parent.is_dir():
             raise StorageError(f"{url}: the directory {path.parent} does not exist")
+        _keep_private(path)
         driver_url = f"sqlite+aiosqlite:///{path}"
         # A unit of work always ends in COMMIT or ROLLBACK: the pool need not roll back once more.
         # One connection writes: the lock lets one writer in at a time.
@@ -340,6 +342,22 @@ async def _carried_through(work: Coroutine[Any, Any, T]) -> T:
     if interrupted is not None:
         raise interrupted
     return result
+
+
+def _keep_private(path: Path) -> None:
+    """Let only this user read the database; SQLite gives ``-wal`` and ``-shm`` the file's own mode."""
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    except OSError:
+        return  # SQLite says what is wrong with it
+    for file in (path, *(path.with_name(path.name + end) for end in ("-wal", "-shm", "-journal"))):
+        try:
+            status = file.stat()
+        except FileNotFoundError:
+            continue
+        if status.st_mode & 0o077 and status.st_uid == os.geteuid():
+            file.chmod(0o600)
+            log.warning("Other users could read the database; now only this user", file=str(file))
 
 
 def _prepare_sqlite(engine: AsyncEngine, *, query_only: bool) -> None:

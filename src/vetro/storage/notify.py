@@ -144,6 +144,7 @@ class DatagramCarrier:
         receiver = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         try:
             receiver.setblocking(False)
+            os.fchmod(receiver.fileno(), 0o600)  # what Linux gives the name that bind makes
             # sun_path holds 107 bytes; data directories may be longer: bind by directory handle.
             with _directory_handle(self._directory) as base:
                 receiver.bind(f"{base}/{self._name}")
@@ -210,7 +211,7 @@ class DatagramCarrier:
             if not outcome:
                 # Mark, then knock. If the knock finds the queue full again, the receiver has yet to
                 # empty it, and looks for the mark after that; if not, the knock itself wakes it.
-                (self._directory / (name + OVERFLOW_SUFFIX)).touch()
+                (self._directory / (name + OVERFLOW_SUFFIX)).touch(0o600)
                 self._send_one(f"{base}/{name}", encode("", ""))
                 return
 

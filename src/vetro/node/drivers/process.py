@@ -202,7 +202,7 @@ class ProcessHypervisor(BasicHypervisor):
         started = await run(
             "/bin/sh",
             "-c",
-            'log=$1; shift; setsid "$@" </dev/null >>"$log" 2>&1 & echo $!',
+            'log=$1; shift; (umask 077; : >>"$log"); setsid "$@" </dev/null >>"$log" 2>&1 & echo $!',
             "start",
             str(console),
             "/bin/sh",
