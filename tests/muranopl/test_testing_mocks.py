@@ -151,6 +151,58 @@ def test_a_mock_method_gets_the_arguments_it_declares(only):
     assert result.outcome == "passed", result.trace
 
 
+@pytest.mark.parametrize(
+    ("arguments", "seen"),
+    [
+        ("a, b", "[$a, $b]=[3, 4]"),
+        ("a", "[$a]=[3]"),
+        ("discount, other", "[$discount, $other]=[4, 3]"),
+        ("count, other", "[$count, $other]=[3, 4]"),
+        ("other, discount", "[$other, $discount]=[3, 4]"),
+        ("a, b, c", "[$a, $b, $c]=[3, 4, null]"),
+        ("rest*", "[$rest]=[[3, 4]]"),
+        ("discount, rest*", "[$discount, $rest]=[4, [3]]"),
+        ("a, names**", "[$a, $names]=[3, {discount => 4}]"),
+        ("count, names**", "[$count, $names]=[3, {discount => 4}]"),
+    ],
+)
+def test_a_mock_method_with_names_of_its_own(only, arguments, seen):
+    """Arguments whose names the original has not are bound by position to what is left."""
+    usages = {"*": "VarArgs", "**": "KwArgs", "": "Standard"}
+    declared = "".join(
+        f"      - {item.rstrip('*')}: "
+        f"{{Contract: $, Usage: {usages[item[len(item.rstrip('*')) :]]}}}\n"
+        for item in arguments.split(", ")
+    )
+    found, expected = seen.split("=", 1)
+    result = only(
+        f"  fake:\n    Arguments:\n{declared}    Body:\n      - $.seen: !yaql '{found}'\n"
+        "  testIt:\n    Body:\n      - inject(Shop, cost, $, fake)\n"
+        "      - new(Shop).cost(3, discount => 4)\n"
+        f"      - !yaql '$.assertEqual({expected}, $.seen)'\n"
+    )
+    assert result.outcome == "passed", result.trace
+
+
+def test_a_mock_method_takes_further_arguments_by_position(only):
+    """VarArgs of the original reach arguments of the mock one by one; what is over is left out."""
+    result = only(
+        """
+  fake:
+    Arguments:
+      - first: {Contract: $}
+      - second: {Contract: $}
+    Body:
+      - Return: [$first, $second]
+  testIt:
+    Body:
+      - inject(Shop, sum, $, fake)
+      - $.assertEqual([1, 2], new(Shop).sum(1, 2, 3))
+"""
+    )
+    assert result.outcome == "passed", result.trace
+
+
 def test_original_method_calls_through(passed):
     """`originalMethod()` gives what the method would have; with arguments it gets those."""
     passed(

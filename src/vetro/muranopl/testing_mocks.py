@@ -38,7 +38,7 @@ from .nativecalls import StaticAttribute
 from .objects import CastView, MuranoObject
 from .structures import constant_value, is_constant
 from .traces import calling_type
-from .types import Method, MuranoType
+from .types import Argument, Method, MuranoType
 from .values import Map, freeze, preview
 
 if TYPE_CHECKING:
@@ -242,6 +242,35 @@ def _expression_answer(expression: Callable[..., Any], test: Any) -> Answer:
     return answer
 
 
+def arguments_of_mock(
+    declared: Sequence[Argument], bound: BoundArguments
+) -> tuple[list[Any], dict[str, Any]]:
+    """What a mock method is given of an intercepted call: of its arguments those it declares.
+
+    First by name. An argument whose name the original has not takes, in order, what is left: mocks
+    are often written with names of their own. The last ones may be VarArgs and KwArgs of the mock.
+    """
+    known = bound.named
+    plain = [item.name for item in declared if item.usage == "Standard"]
+    usages = {item.usage for item in declared}
+    left = {key: value for key, value in bound.standard.items() if key not in plain}
+    others = {key: value for key, value in known.items() if key not in plain}
+    rest = [] if bound.rest_name in plain else list(bound.rest)
+    positional: list[Any] = []
+    for item in plain:
+        if item in known:
+            positional.append(known[item])
+        elif left:
+            taken = next(iter(left))
+            positional.append(left.pop(taken))
+            del others[taken]
+        else:
+            positional.append(rest.pop(0) if rest else MISSING)
+    if "VarArgs" in usages:
+        positional += rest if "KwArgs" in usages else [*left.values(), *rest]
+    return positional, others if "KwArgs" in usages else {}
+
+
 def _method_answer(holder: Any, name: str, run: Run) -> Answer:
     type_ = holder if isinstance(holder, MuranoType) else holder.type
     method = type_.find_method(name)
@@ -253,15 +282,7 @@ def _method_answer(holder: Any, name: str, run: Run) -> Answer:
         declared = method.arguments
         if declared is None:
             return run.invoke(holder, name, bound.positional, bound.keywords)
-        known = bound.named
-        plain = [item.name for item in declared if item.usage == "Standard"]
-        usages = {item.usage for item in declared}
-        positional = [known.get(item, MISSING) for item in plain]
-        if "VarArgs" in usages:
-            positional += bound.rest
-        keywords: dict[str, Any] = {}
-        if "KwArgs" in usages:
-            keywords = {key: value for key, value in known.items() if key not in plain}
+        positional, keywords = arguments_of_mock(declared, bound)
         return run.invoke(holder, name, positional, keywords)
 
     return answer
