@@ -270,10 +270,17 @@ class Transaction:
         """A raw value of the model for an argument of `.init`."""
         return value if type(value) in FINAL_TYPES else freeze(value)
 
-    def finish(self, *, publish: bool = True) -> None:
-        """Resolve what pointed forward, construct, publish."""
-        run = self.run
+    def resolve(self) -> None:
+        """Resolve what pointed forward.
+
+        References out of a dry load stay open as long as the load around it is: that one comes
+        back to the whole template when every id is known.
+        """
         self.open = False
+        if self.dry and self.outer is not None and self.outer.is_open:
+            self.forward.clear()
+            return
+        run = self.run
         for target, name, raw, made_of_maps in self.forward:
             self.made_before = made_of_maps
             try:
@@ -283,6 +290,16 @@ class Transaction:
                 raise
         self.forward.clear()
         self.made_before = []
+
+    @property
+    def is_open(self) -> bool:
+        """True while ids that are unknown now may still be defined, here or around it."""
+        return self.open or (self.outer is not None and self.outer.is_open)
+
+    def finish(self, *, publish: bool = True) -> None:
+        """Resolve what pointed forward, construct, publish."""
+        run = self.run
+        self.resolve()
         created, self.created = self.created, []
         self.constructing = created
         if publish:

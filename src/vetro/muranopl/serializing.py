@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from .contracts import ForwardReference
 from .errors import MuranoError
 from .growth import settle_properties
 from .objects import CastView, MuranoObject
@@ -35,7 +36,8 @@ class Serializer:
 
     `keep_references`: ids of objects outside the result stay (dumps); otherwise they are removed
     (models). `designer_data`: write `_*` header keys. `honour_reference_meta`: properties marked
-    `Serialize(as: reference)` hold ids only.
+    `Serialize(as: reference)` hold ids only. `within`: only this object and what it owns is
+    written inline (templates), and references that are still open stay as they are.
     """
 
     def __init__(
@@ -47,8 +49,10 @@ class Serializer:
         honour_reference_meta: bool = False,
         form: str = "Serializable",
         actions: bool = True,
+        within: MuranoObject | None = None,
     ) -> None:
         self.run = run
+        self._within = within
         self.keep_references = keep_references
         self.designer_data = designer_data
         self.honour_reference_meta = honour_reference_meta
@@ -93,7 +97,7 @@ class Serializer:
             if isinstance(item, CastView):
                 item = item.target
             if isinstance(item, MuranoObject):
-                if item in planned or item.destroyed or item in self._outside:
+                if item in planned or item.destroyed or self._is_outside(item):
                     continue
                 planned.add(item)
                 values = settle_properties(item)
@@ -110,8 +114,14 @@ class Serializer:
                     if element.__class__ not in _SCALARS:
                         stack.append(element)
 
+    def _is_outside(self, item: MuranoObject) -> bool:
+        if item in self._outside:
+            return True
+        within = self._within
+        return within is not None and item is not within and not item.is_owned_by(within)
+
     def _is_inline(self, item: MuranoObject, holder: MuranoObject | None) -> bool:
-        if item.id in self.written or item in self._in_progress or item in self._outside:
+        if item.id in self.written or item in self._in_progress or self._is_outside(item):
             return False
         owner = item.owner
         if owner is holder or owner is None:
@@ -221,6 +231,8 @@ class Serializer:
         if isinstance(value, MuranoType):
             return value if self.form != "Serializable" else value.full_name
         if isinstance(value, (str, int, float, bool)):
+            return value
+        if self._within is not None and isinstance(value, ForwardReference):
             return value
         text = plain_text(value)
         if text is not None:

@@ -26,7 +26,8 @@ def template_value(
 ) -> Any:
     """The model of a map (loaded without constructors, to check it) or of an object.
 
-    `excluded`: dotted paths of properties that are neither checked nor returned.
+    `excluded`: dotted paths of properties that are neither checked nor returned. What the template
+    does not own stays a reference: the id of an object outside, which `new()` finds again.
     """
     scope = run.scope_of(setting.this)
     if isinstance(value, MuranoObject):
@@ -42,12 +43,14 @@ def template_value(
             excluded=frozenset(path for path in excluded if "." not in path),
         )
         target = transaction.make(pruned, setting.owner, default)
-        transaction.open = False
+        transaction.resolve()
     if not target.type.is_compatible(wanted):
         raise Violation(
             f"Object of class {target.type.name} is not compatible with class {wanted.name}"
         )
-    serializer = Serializer(run, keep_references=True, form="Mixed", actions=False)
+    serializer = Serializer(
+        run, keep_references=True, form="Mixed", actions=False, within=target
+    )
     model = cast("dict[Any, Any]", serializer.value(target))
     return freeze(_without(model, excluded))
 
