@@ -41,34 +41,56 @@ if TYPE_CHECKING:
 def new(
     run: Run, scope: MuranoType, this: Any, what: Any, /, *args: Any, **properties: Any
 ) -> MuranoObject:
-    """`new(type, …)`, `new(type, map, …)`, `new(model, owner)`"""
+    """`new(type, …)`, `new(type, map, …)`, `new(model, owner)`
+
+    Behind a map `owner`, `objectName` and `extra` may be given by name; without one, names are
+    properties.
+    """
     if what.__class__ is Map or (what.__class__ is not MuranoType and isinstance(what, Mapping)):
-        if len(args) > 1 or properties:
-            raise NoMatchingFunctionException("new(model, owner) takes a model and its owner")
-        owner = _owner(args[0]) if args else None
-        return run.load_graph(cast("Mapping[Any, Any]", what), owner, scope)
+        (owner,) = _options("new(model, …)", ("owner",), args, properties)
+        return run.load_graph(cast("Mapping[Any, Any]", what), _owner(owner), scope)
     type_ = what if isinstance(what, MuranoType) else run.as_type(what, scope)
-    rest: Sequence[Any] = args
     given: Mapping[str, Any] = properties
+    named: Mapping[str, Any] = {}
     if args and isinstance(args[0], Mapping):
-        if properties:
-            raise NoMatchingFunctionException(
-                "new(type, properties, …) takes properties as a map or as names, not both"
-            )
-        given, rest = cast("Mapping[str, Any]", args[0]), args[1:]
-    if len(rest) > 3:
-        raise NoMatchingFunctionException(
-            f"new() takes at most owner, objectName and extra after the type, not {len(rest)} values"
-        )
-    owner, name, extra = (*rest, None, None, None)[:3]
+        given, named, args = cast("Mapping[str, Any]", args[0]), properties, args[1:]
+        title = "new(type, properties, …)"
+    else:
+        title = "new(type, …)"
+    owner, name, extra = _options(title, ("owner", "objectName", "extra"), args, named)
     return run.create(
         type_,
         given,
-        None if owner is None or owner is MISSING else _owner(owner),
-        None if name is MISSING else name,
+        _owner(owner),
+        name,
         _designer_data(extra),
         scope,
     )
+
+
+def _options(
+    title: str, names: tuple[str, ...], args: Sequence[Any], named: Mapping[str, Any]
+) -> list[Any]:
+    """Values of the parameters behind the first, given by position or by name; null if absent."""
+    if len(args) > len(names):
+        raise NoMatchingFunctionException(
+            f"{title} takes {', '.join(names)} after that, not {len(args)} values"
+        )
+    values: list[Any] = [None if value is MISSING else value for value in args]
+    values += [None] * (len(names) - len(args))
+    for key, value in named.items():
+        if key not in names:
+            raise NoMatchingFunctionException(
+                f"{title} has no parameter {key!r}",
+                hint="properties are given as a map or by name, not both"
+                if "objectName" in names
+                else None,
+            )
+        place = names.index(key)
+        if place < len(args):
+            raise NoMatchingFunctionException(f"{title} got {key} twice")
+        values[place] = value
+    return values
 
 
 def _owner(value: Any) -> MuranoObject | None:
@@ -139,18 +161,20 @@ def typeinfo(run: Run, scope: MuranoType, this: Any, value: Any) -> Any:
 
 
 def cast_to(
-    run: Run, scope: MuranoType, this: Any, value: Any, type_: Any, spec: Any = None
+    run: Run, scope: MuranoType, this: Any, value: Any, type_: Any, versionSpec: Any = None
 ) -> CastView:
     """`cast(object, type[, versionSpec])`"""
     target = as_object(value, "cast()")
     wanted = run.as_type(type_, scope)
     versions = (
-        version_spec(spec) if spec is not None else scope.package.requirement_for(wanted.package)
+        version_spec(versionSpec)
+        if versionSpec is not None
+        else scope.package.requirement_for(wanted.package)
     )
     found = [
         item
         for item in target.type.ancestors
-        if (spec is None and item is wanted)
+        if (versionSpec is None and item is wanted)
         or (item.name == wanted.name and item.package.semantic_version in versions)
     ]
     if not found:

@@ -48,9 +48,7 @@ def template_value(
         raise Violation(
             f"Object of class {target.type.name} is not compatible with class {wanted.name}"
         )
-    serializer = Serializer(
-        run, keep_references=True, form="Mixed", actions=False, within=target
-    )
+    serializer = Serializer(run, keep_references=True, form="Mixed", actions=False, within=target)
     model = cast("dict[Any, Any]", serializer.value(target))
     return freeze(_without(model, excluded))
 
