@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from .errors import MuranoError, RunAborted
 from .growth import Grown, settle_properties
+from .liveness import live_values
 from .objects import CastView, MuranoObject
 from .ordering import destruction_waves, notification_order
 from .throwing import message_of
@@ -48,9 +49,13 @@ class Collector:
     # -- marking -------------------------------------------------------------------------------
 
     def _roots(self) -> Iterator[Any]:
-        """The model, the variables of methods that are running, static properties."""
+        """The model, the variables of methods that are running, static properties.
+
+        And what is being constructed: it has no place yet that anything could reach.
+        """
         run = self._run
         yield run.session.root
+        yield from [item for item in run.objects.values() if not item.initialised]
         yield from run.statics.values()
         scheduler = run.scheduler
         frames: list[FrameType | None] = [_caller()]
@@ -58,7 +63,7 @@ class Collector:
         for frame in frames:
             while frame is not None:
                 if unit_of(frame) is not None:
-                    yield from frame.f_locals.values()
+                    yield from live_values(frame)
                 frame = frame.f_back
 
     def _mark(self, roots: Iterator[Any]) -> set[MuranoObject]:

@@ -16,6 +16,7 @@ from . import statements as st
 from .blocks import assigned_names, describe, loop_names
 from .caught import exception_object, exception_without_trace
 from .errors import Position
+from .liveness import ELEMENTS
 from .structures import structure_source
 from .throwing import match_handler, thrown
 from .traces import CodeUnit
@@ -187,9 +188,13 @@ class BodyWriter:
         variable = self.writer.variable(statement.variable)
         if self._locals_of_branch:
             self._locals_of_branch[-1].add(variable)
-        self.line(f"for {variable} in {items}:")
+        # Elements that are still to come must not be collected meanwhile (`liveness`).
+        held = self.fresh(ELEMENTS[:-1])
+        self.line(f"{held} = {items}")
+        self.line(f"for {variable} in {held}:")
         with self._paid_loop():
             self.write(statement.body)
+        self.line(f"{held} = None")
 
     def repeat(self, statement: st.Repeat) -> None:
         count = self.structure(statement.count)
