@@ -248,6 +248,66 @@ def test_environments_are_left_and_abandoned(shop: Service, tmp_path: Path) -> N
     assert "abandoned" in shop.ok("env", "destroy", "left", "--abandon")
 
 
+def test_changes_that_wait_are_never_passed_over(
+    shop: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An edit and three additions before an action: refused, kept when asked to, or taken over."""
+    shop.ok("env", "create", "wait")
+    shop.ok("env", "add", "wait", "Shop", "--name", "corner")
+    shop.ok("env", "deploy", "wait")
+    shop.ok("env", "edit", "wait", "corner", "--set", "port=9090")
+    for name in ("a", "b", "c"):
+        shop.ok("env", "add", "wait", "Shop", "--name", name)
+    said = "changed corner: port; added a (test.Shop); added b (test.Shop); added c (test.Shop)"
+    assert said in shop.ok("env", "changes", "wait")
+    model = shop.json("env", "model", "wait", "--path", "services/0/?")
+    sell = ("action", "call", "wait", f"{model['id']}_sell", "--arg", "what=tea")
+    text = shop.refused(*sell)
+    assert said in text
+    assert "--keep-pending" in text
+    count = len(shop.json("deployment", "list", "wait"))
+    assert shop.json(*sell, "--keep-pending") == "sold tea on 80"
+    assert len(shop.json("deployment", "list", "wait")) == count + 1
+    # The state file is lost, or another machine is used: the changes are found all the same.
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "elsewhere"))
+    assert said in shop.ok("env", "changes", "wait")
+    assert "goes on" in shop.ok("env", "deploy", "wait")
+    names = [one["name"] for one in shop.json("env", "show", "wait")["services"]]
+    assert names == ["corner", "a", "b", "c"]
+    assert shop.json("env", "model", "wait", "--path", "services/0/port") == 9090
+    # Somebody calls an action in between, by the API or with --leave-pending.
+    shop.ok("env", "remove", "wait", "c")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "third"))
+    (held,) = shop.json("env", "changes", "wait")
+    overtake(shop, "wait", f"{model['id']}_sell")
+    for command in (("deploy", "wait"), ("add", "wait", "Shop", "--name", "d")):
+        refused = shop.refused("env", *command)
+        assert "removed c" in refused
+        assert "--take-over" in refused
+    assert "no" in shop.ok("env", "changes", "wait")  # DEPLOYABLE
+    (taken,) = shop.json("env", "changes", "wait", "--take-over")
+    assert (taken["summary"], taken["overtaken"]) == ("removed c", False)
+    assert taken["id"] != held["id"]
+    assert "Dropped: removed c" in shop.ok("env", "changes", "wait", "--discard")
+    assert shop.json("env", "changes", "wait") == []
+    shop.refused("env", "changes", "wait", "--discard")
+    shop.refused("env", "changes", "wait", "--take-over")
+    shop.refused("env", "changes", "wait", "--take-over", "--discard", code=2)
+    shop.ok("env", "destroy", "wait")
+
+
+def overtake(shop: Service, environment: str, action: str) -> None:
+    """Call an action as the stock clients do, without looking at what waits."""
+    from vetro.cli.connection import Connection, find_environment
+    from vetro.cli.progress import follow_deployment
+
+    with Connection() as connection:
+        row = find_environment(connection, environment)
+        path = f"/v1/environments/{row['id']}/actions/{action}"
+        task = connection.request("POST", path, json={"what": "tea"}).json()["task_id"]
+        assert follow_deployment(connection, row, task) == 0
+
+
 def test_bad_input_about_environments(shop: Service, tmp_path: Path) -> None:
     """Each mistake is one line that says what there is instead."""
     shop.ok("env", "create", "e")

@@ -13,6 +13,7 @@ from vetro.cli.names import ENVIRONMENT
 from vetro.cli.output import emit_json, emit_rows, fail, json_option, wants_json
 from vetro.cli.package import WHICH
 from vetro.cli.progress import follow_deployment
+from vetro.cli.sessions import post_unless_pending, take_over
 
 
 @click.group()
@@ -56,9 +57,18 @@ def list_(environment: str) -> None:
 @click.argument("environment", type=ENVIRONMENT)
 @click.argument("name_or_id")
 @click.option("--arg", "arguments", multiple=True, metavar="NAME=VALUE", help="An argument.")
+@click.option(
+    "--keep-pending",
+    is_flag=True,
+    help="Also when changes wait to be deployed; yours are kept for the next deploy.",
+)
 @json_option
-def call(environment: str, name_or_id: str, arguments: tuple[str, ...]) -> None:
-    """Call an action by id (or name, where it is unique), follow it and print its result."""
+def call(environment: str, name_or_id: str, arguments: tuple[str, ...], keep_pending: bool) -> None:
+    """Call an action by id (or name, where it is unique), follow it and print its result.
+
+    When changes wait to be deployed, it asks, or ends with what they are: the action works on what
+    is deployed, and overtakes them. Yours are then taken over when it has ended.
+    """
     values = parse_settings(arguments, "--arg")
     with Connection() as connection:
         row = find_environment(connection, environment)
@@ -71,11 +81,15 @@ def call(environment: str, name_or_id: str, arguments: tuple[str, ...]) -> None:
             )
             word = "Several actions are called" if matching else "There is no action"
             fail(f"{word} '{name_or_id}'", f"Action ids: {choice}.")
-        task = connection.request(
-            "POST",
+        answer, overtaken = post_unless_pending(
+            connection,
             f"{base}/actions/{segment(matching[0]['id'])}",
             json=values,
-        ).json()["task_id"]
+            agreed=keep_pending,
+            question="Call it now? Your changes are kept for the next deploy",
+            option="--keep-pending",
+        )
+        task = answer.json()["task_id"]
         code = 0
         if not wants_json():
             code = follow_deployment(connection, row, task)
@@ -87,6 +101,9 @@ def call(environment: str, name_or_id: str, arguments: tuple[str, ...]) -> None:
             if latest_deployment(connection, row["id"])["state"].endswith("errors"):
                 code = 1
         result = connection.get(f"{base}/actions/{task}")
+        for one in overtaken:
+            if one["own"]:
+                take_over(connection, row, one["session"])
         emit_json(result.get("result"))
         sys.exit(1 if result.get("isException") else code)
 

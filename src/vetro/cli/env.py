@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any, cast
+from urllib.parse import quote
 
 import click
 
-from vetro.cli.connection import Connection, find_environment
+from vetro.cli.connection import Connection, find_environment, segment
 from vetro.cli.documents import NotADocument, json_or_text, read_json, text_of
 from vetro.cli.names import ENVIRONMENT, PACKAGE
 from vetro.cli.output import (
@@ -24,6 +22,13 @@ from vetro.cli.output import (
 )
 from vetro.cli.package import find_package
 from vetro.cli.progress import follow_deployment
+from vetro.cli.sessions import (
+    forget_session,
+    open_session_of,
+    opened_sessions,
+    post_unless_pending,
+    take_over,
+)
 
 COLUMNS = [
     ("ID", "id"),
@@ -95,56 +100,6 @@ def application_row(service: dict[str, Any]) -> dict[str, Any]:
         "id": header.get("id"),
         "actions": ", ".join(sorted(str(a["name"]) for a in actions.values() if a.get("enabled"))),
     }
-
-
-def open_session_of(
-    connection: Connection, environment: dict[str, Any], *, create_one: bool = True
-) -> str | None:
-    """The id of the session this data directory's user edits, opened when there is none.
-
-    The server keeps any number of sessions; the command line remembers its last one per
-    environment so that several ``vetro env add`` go into one deployment.
-    """
-    store = session_store()
-    remembered = store.get(environment["id"])
-    base = f"/v1/environments/{environment['id']}"
-    if remembered:
-        response = connection.client.request(
-            "GET",
-            f"{connection.url}{base}/sessions/{remembered}",
-            headers={"X-Auth-Token": connection.token},
-        )
-        if response.status == 200 and response.json().get("state") == "opened":
-            return remembered
-    if not create_one:
-        return None
-    session = connection.request("POST", f"{base}/configure").json()["id"]
-    store[environment["id"]] = session
-    save_session_store(store)
-    return session
-
-
-def _session_file() -> Path:
-    import os
-
-    base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local/state")
-    return Path(base) / "vetro" / "sessions.json"
-
-
-def session_store() -> dict[str, str]:
-    """The remembered sessions: environment id to session id."""
-    try:
-        found = read_json(_session_file().read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
-        return {}
-    return cast("dict[str, str]", found) if isinstance(found, dict) else {}
-
-
-def save_session_store(store: dict[str, str]) -> None:
-    """Remember sessions for later commands."""
-    path = _session_file()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(store), encoding="utf-8")
 
 
 def parse_settings(pairs: tuple[str, ...], option: str = "--set") -> dict[str, Any]:
@@ -249,21 +204,15 @@ def find_application(services: list[dict[str, Any]], wanted: str) -> int:
     fail(f"There is no application '{wanted}'", f"Applications: {names or 'none'}.")
 
 
-def change_services(
-    environment: str, change: Callable[[Connection, list[dict[str, Any]]], Any]
-) -> Any:
-    """Read the session's applications, change them and write them back."""
-    with Connection() as connection:
-        row = find_environment(connection, environment)
-        session = open_session_of(connection, row) or ""
-        headers = {"X-Configuration-Session": session}
-        path = f"/v1/environments/{row['id']}/services"
-        services = connection.get(path, headers=headers)
-        result = change(connection, services)
-        for service in services:
-            service.get("?", {}).pop("status", None)
-        connection.request("PUT", path, json=services, headers=headers)
-        return result
+def session_and_services(
+    connection: Connection, environment: dict[str, Any]
+) -> tuple[dict[str, str], list[dict[str, Any]]]:
+    """The headers that name the session, and its applications as they are stored."""
+    headers = {"X-Configuration-Session": open_session_of(connection, environment) or ""}
+    services = connection.get(f"/v1/environments/{environment['id']}/services", headers=headers)
+    for service in services:
+        service.get("?", {}).pop("status", None)
+    return headers, services
 
 
 @env.command("edit", short_help="Change properties of an application.")
@@ -281,14 +230,16 @@ def change_services(
 def edit(environment: str, application: str, settings: tuple[str, ...]) -> None:
     """Change properties of APPLICATION; they take effect with the next deploy."""
     values = parse_settings(settings)
-
-    def change(_connection: Connection, services: list[dict[str, Any]]) -> dict[str, Any]:
+    with Connection() as connection:
+        row = find_environment(connection, environment)
+        headers, services = session_and_services(connection, row)
         service = services[find_application(services, application)]
         for path, value in values.items():
             set_path(service, path, value)
-        return service
-
-    emit_object(change_services(environment, change))
+        # Only this application: others may be added or changed at the same moment.
+        where = f"/v1/environments/{row['id']}/services/{segment(str(service['?']['id']))}"
+        stored = connection.request("PUT", where, json=service, headers=headers).json()
+    emit_object(stored)
 
 
 @env.command("remove", short_help="Take an application out.")
@@ -298,10 +249,12 @@ def edit(environment: str, application: str, settings: tuple[str, ...]) -> None:
 def remove(environment: str, application: str) -> None:
     """Take APPLICATION out; its machines go with the next deploy."""
 
-    def change(_connection: Connection, services: list[dict[str, Any]]) -> dict[str, Any]:
-        return services.pop(find_application(services, application))
-
-    service = change_services(environment, change)
+    with Connection() as connection:
+        row = find_environment(connection, environment)
+        headers, services = session_and_services(connection, row)
+        service = services[find_application(services, application)]
+        where = f"/v1/environments/{row['id']}/services/{segment(str(service['?']['id']))}"
+        connection.request("DELETE", where, headers=headers)
     name = application_row(service)["name"] or application
     done(f"Removed {name}; deploy to make it so", removed=service)
 
@@ -317,18 +270,93 @@ def latest_deployment(connection: Connection, environment_id: str) -> dict[str, 
 @env.command("deploy", short_help="Deploy the changes; exit 1 when it fails.")
 @click.argument("environment", type=ENVIRONMENT)
 @click.option("--wait/--no-wait", default=True, help="Follow it to its end (default).")
+@click.option(
+    "--leave-pending",
+    is_flag=True,
+    help="Also when other sessions hold changes; they can be taken over afterwards.",
+)
 @json_option
-def deploy(environment: str, wait: bool) -> None:
-    """Deploy the changes of ENVIRONMENT; exit 1 when it fails."""
+def deploy(environment: str, wait: bool, leave_pending: bool) -> None:
+    """Deploy the changes of ENVIRONMENT; exit 1 when it fails.
+
+    When other sessions hold changes that are not deployed, it asks, or ends with what they hold.
+    """
     with Connection() as connection:
         row = find_environment(connection, environment)
         session = open_session_of(connection, row)
-        connection.request("POST", f"/v1/environments/{row['id']}/sessions/{session}/deploy")
+        post_unless_pending(
+            connection,
+            f"/v1/environments/{row['id']}/sessions/{session}/deploy",
+            agreed=leave_pending,
+            question="Deploy without them? They stay, and can be taken over afterwards",
+            option="--leave-pending",
+        )
         deployment = latest_deployment(connection, row["id"])
         if not wait:
             emit_object(deployment, None if wants_json() else ["id", "state", "started"])
             return
         sys.exit(follow_deployment(connection, row, deployment["id"]))
+
+
+@env.command("changes", short_help="Show the changes that are not deployed.")
+@click.argument("environment", type=ENVIRONMENT)
+@click.option(
+    "--take-over", "taking", is_flag=True, help="Keep overtaken changes for the next deploy."
+)
+@click.option("--discard", is_flag=True, help="Drop changes of yours; what is dropped is printed.")
+@click.option("--session", help="Only this session.")
+@json_option
+def changes(environment: str, taking: bool, discard: bool, session: str | None) -> None:
+    """Show the changes of ENVIRONMENT that are not deployed, or take them over, or drop them.
+
+    A deployment or an action overtakes the changes that wait in other sessions: they cannot be
+    deployed as they are. --take-over makes them once more, on what is deployed now.
+    """
+    if taking and discard:
+        fail("--take-over and --discard exclude each other", exit_code=2)
+    with Connection() as connection:
+        row = find_environment(connection, environment)
+        held = [one for one in opened_sessions(connection, row) if one["changes"]]
+        if session is not None:
+            held = [one for one in held if one["id"] == session]
+            if not held:
+                fail(
+                    f"There is no session '{session}' with changes in {row['name']}",
+                    f"'vetro env changes {row['name']}' shows them.",
+                )
+        own = [one for one in held if one["own"]]
+        if taking:
+            wanted = [one for one in own if one["overtaken"]][:1]
+            if not wanted:
+                fail(f"None of your changes of {row['name']} was overtaken")
+            if take_over(connection, row, wanted[0]["id"]) is None:
+                sys.exit(1)
+            held = [one for one in opened_sessions(connection, row) if one["changes"]]
+        elif discard:
+            if not own:
+                fail(f"You have no changes in {row['name']}")
+            for one in own:
+                path = f"/v1/environments/{row['id']}/sessions/{segment(one['id'])}"
+                connection.request("DELETE", path)
+            said = "; ".join(one["summary"] for one in own)
+            done(f"Dropped: {said}", dropped=own)
+            return
+    emit_rows(
+        [
+            {
+                **one,
+                "whose": "yours" if one["own"] else one["user_id"],
+                "deployable": not one["overtaken"],
+            }
+            for one in held
+        ],
+        [
+            ("SESSION", "id"),
+            ("WHOSE", "whose"),
+            ("DEPLOYABLE", "deployable"),
+            ("CHANGES", "summary"),
+        ],
+    )
 
 
 @env.command("follow", short_help="Show the newest deployment as it goes.")
@@ -353,9 +381,7 @@ def destroy(environment: str, abandon: bool, wait: bool) -> None:
         row = find_environment(connection, environment)
         params = {"abandon": "true"} if abandon else {}
         connection.request("DELETE", f"/v1/environments/{row['id']}", params=params)
-        store = session_store()
-        if store.pop(row["id"], None):
-            save_session_store(store)
+        forget_session(row)
         if abandon or not wait:
             what = "abandoned" if abandon else "is being deleted"
             done(f"Environment {row['name']} {what}", environment=row["name"], state=what)
@@ -394,7 +420,7 @@ def model(environment: str, path: str, raw: bool) -> None:
         row = find_environment(connection, environment)
         value = connection.request(
             "GET",
-            f"/v1/environments/{row['id']}/model/{path.lstrip('/')}",
+            f"/v1/environments/{row['id']}/model/{quote(path.lstrip('/'), safe='/')}",
             hint="A path is made of keys, ids of objects and positions: /services/0/name.",
         ).json()
     if raw and isinstance(value, str):

@@ -53,7 +53,9 @@ CANCELLATION = describes(
     required=False,
 )
 EVENTS = describes(headers={"Last-Event-ID": _TEXT})
-ACTION = describes(body={"type": ["object", "null"]}, required=False)
+_PENDING = {"type": "string", "enum": ["overtake", "refuse"]}
+DEPLOY = describes(query={"pending": _PENDING})
+ACTION = describes(body={"type": ["object", "null"]}, required=False, query={"pending": _PENDING})
 STATIC_ACTION = describes(
     body=an_object(
         {

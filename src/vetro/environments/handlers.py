@@ -46,6 +46,14 @@ def session_of(request: AnyRequest) -> str | None:
     return request.headers.get("x-configuration-session") or None
 
 
+def may_overtake(request: AnyRequest) -> bool:
+    """Whether sessions with changes may be overtaken, as clients know it. Errors: 400."""
+    given = request.query_params.get("pending", "overtake")
+    if given not in ("overtake", "refuse"):
+        raise BadRequest(f"pending is 'overtake' (the default) or 'refuse', not {given!r:.80}")
+    return given == "overtake"
+
+
 def json_response(value: Any) -> Response[Any]:
     """Any JSON value, bare scalars and null included."""
     return Response(msgspec.json.encode(value), media_type="application/json", status_code=200)
@@ -93,6 +101,11 @@ def environment_handlers(store: EnvironmentStore, work: TaskStore) -> list[Any]:
         """Open a session."""
         return await store.configure(principal_of(request), environment_id)
 
+    @get("/v1/environments/{environment_id:str}/sessions")
+    async def opened_sessions(request: AnyRequest, environment_id: FromPath[str]) -> dict[str, Any]:
+        """The opened sessions and the changes they hold."""
+        return {"sessions": await work.sessions.listing(principal_of(request), environment_id)}
+
     @get("/v1/environments/{environment_id:str}/sessions/{session_id:str}")
     async def show_session(
         request: AnyRequest, environment_id: FromPath[str], session_id: FromPath[str]
@@ -108,12 +121,25 @@ def environment_handlers(store: EnvironmentStore, work: TaskStore) -> list[Any]:
         await store.delete_session(principal_of(request), environment_id, session_id)
         return empty()
 
-    @post("/v1/environments/{environment_id:str}/sessions/{session_id:str}/deploy", status_code=200)
+    @post("/v1/environments/{environment_id:str}/sessions/{session_id:str}/rebase", status_code=200)
+    async def rebase(
+        request: AnyRequest, environment_id: FromPath[str], session_id: FromPath[str]
+    ) -> dict[str, Any]:
+        """Open a session of now with the changes of an overtaken one."""
+        return await work.sessions.rebase(principal_of(request), environment_id, session_id)
+
+    @post(
+        "/v1/environments/{environment_id:str}/sessions/{session_id:str}/deploy",
+        status_code=200,
+        operation_class=bodies.DEPLOY,
+    )
     async def deploy(
         request: AnyRequest, environment_id: FromPath[str], session_id: FromPath[str]
     ) -> Response[Any]:
-        """Deploy a session's changes."""
-        await work.deploy(principal_of(request), environment_id, session_id)
+        """Deploy a session's changes; ``pending=refuse``: 409 when others hold changes."""
+        await work.deploy(
+            principal_of(request), environment_id, session_id, overtake=may_overtake(request)
+        )
         return empty()
 
     return [
@@ -123,8 +149,10 @@ def environment_handlers(store: EnvironmentStore, work: TaskStore) -> list[Any]:
         rename,
         remove,
         configure,
+        opened_sessions,
         show_session,
         drop_session,
+        rebase,
         deploy,
     ]
 
@@ -381,9 +409,15 @@ def deployment_handlers(database: Database, store: EnvironmentStore, work: TaskS
     async def call_action(
         request: AnyRequest, environment_id: FromPath[str], action_id: FromPath[str]
     ) -> dict[str, Any]:
-        """Call an action."""
+        """Call an action; ``pending=refuse``: 409 when sessions hold changes."""
         body = await read_json(request, limit_bytes=MODEL_LIMIT)
-        task = await work.call_action(principal_of(request), environment_id, action_id, body)
+        task = await work.call_action(
+            principal_of(request),
+            environment_id,
+            action_id,
+            body,
+            overtake=may_overtake(request),
+        )
         return {"task_id": task}
 
     @get(base + "/actions/{task_id:str}")

@@ -13,7 +13,7 @@ from typing import Any, cast
 from sqlalchemy import Row, delete, insert, select, update
 
 from vetro.catalog import api_time
-from vetro.environments import states
+from vetro.environments import pending, states
 from vetro.environments.model import (
     check_model,
     check_services,
@@ -21,7 +21,7 @@ from vetro.environments.model import (
     initial_model,
     new_id,
 )
-from vetro.environments.tables import environments, sessions
+from vetro.environments.tables import environments, sessions, tasks
 from vetro.http import BadRequest, Conflict, Forbidden, NotFound, Principal, Unauthorized
 from vetro.storage import Database, Transaction
 
@@ -72,9 +72,16 @@ class EnvironmentStore:
             select(environments.c.id).where(environments.c.id == id_).with_for_update()
         )
 
-    async def session(self, tx: Transaction, environment_id: str, session_id: str) -> Row[Any]:
-        """A session of this environment. Errors: 404 unknown, 400 of another environment."""
+    async def session(
+        self, tx: Transaction, environment_id: str, session_id: str, *, lock: bool = False
+    ) -> Row[Any]:
+        """A session of this environment. Errors: 404 unknown, 400 of another environment.
+
+        ``lock``: nobody else changes it until ``tx`` ends.
+        """
         query = select(sessions).where(sessions.c.id == session_id)
+        if lock:
+            query = query.with_for_update()
         row = (await tx.execute(query)).first()
         if row is None:
             raise NotFound(
@@ -113,13 +120,44 @@ class EnvironmentStore:
         """The session a change goes to. Errors: 400 without one, 404, 400, 403."""
         if not session_id:
             raise BadRequest("X-Configuration-Session header is required: open a session first")
-        session = await self.session(tx, environment.id, session_id)
+        session = await self.session(tx, environment.id, session_id, lock=True)
         rows = await self.session_states(tx, environment.id)
         if self.invalid(session, environment.version, rows):
-            raise Forbidden(f"Session <SessionId {session_id}> is invalid: it was overtaken")
+            raise await self.overtaken(tx, environment, session)
         if session.state != states.OPENED:
             raise Forbidden(f"Session <SessionId {session_id}> is {session.state}")
         return session
+
+    def changes_of(self, environment: Row[Any], session: Row[Any]) -> list[dict[str, Any]]:
+        """What an opened session holds that is not deployed (``pending.changes``)."""
+        base = environment.model if session.version == environment.version else session.base
+        if base is None:  # overtaken before bases were kept, or without any change
+            return []
+        return pending.changes(base.get("Objects"), session.model.get("Objects"))
+
+    async def overtaken(
+        self, tx: Transaction, environment: Row[Any], session: Row[Any]
+    ) -> Forbidden:
+        """The refusal of a session that a deployment has overtaken: by which, and what would be lost."""
+        query = (
+            select(tasks.c.id, tasks.c.action, tasks.c.finished)
+            .where(tasks.c.environment_id == environment.id, tasks.c.session_id != session.id)
+            .order_by(tasks.c.sequence.desc())
+            .limit(1)
+        )
+        task = (await tx.execute(query)).first()
+        text = f"Session <SessionId {session.id}> is invalid: it was overtaken"
+        if task is not None:
+            text += f" by deployment {task.id} ({(task.action or {}).get('method', 'delete')})"
+        held = self.changes_of(environment, session) if session.state == states.OPENED else []
+        if held:
+            path = f"/v1/environments/{environment.id}/sessions/{session.id}/rebase"
+            after = "" if task is None or task.finished is not None else ", once that has ended"
+            text += (
+                f". It holds changes that are not deployed: {pending.described(held)}."
+                f" POST {path} opens a session of now that has them{after}"
+            )
+        return Forbidden(text, type_="SessionOvertaken", extra={"changes": held} if held else None)
 
     # Environments
 
@@ -310,10 +348,16 @@ class EnvironmentStore:
             return await self.open_session(tx, row, principal.user_id)
 
     async def own_session(
-        self, tx: Transaction, principal: Principal, environment_id: str, session_id: str
+        self,
+        tx: Transaction,
+        principal: Principal,
+        environment_id: str,
+        session_id: str,
+        *,
+        lock: bool = False,
     ) -> tuple[Row[Any], Row[Any]]:
         """A session and its environment, in the order of checks of §5.2."""
-        session = await self.session(tx, environment_id, session_id)
+        session = await self.session(tx, environment_id, session_id, lock=lock)
         environment = await self.environment(tx, principal, environment_id)
         return session, environment
 
@@ -328,7 +372,7 @@ class EnvironmentStore:
             rows = await self.session_states(tx, environment_id)
             overtaken = self.invalid(session, environment.version, rows)
             if session.state not in states.FINAL and overtaken:
-                raise Forbidden(f"Session <SessionId {session_id}> is invalid: it was overtaken")
+                raise await self.overtaken(tx, environment, session)
             return self.session_view(session)
 
     async def delete_session(
@@ -356,11 +400,6 @@ class EnvironmentStore:
         """
         async with self.database.transaction() as tx:
             environment = await self.environment(tx, principal, environment_id)
-            if session_id:
-                # Lock before reading: the model that is changed is the newest.
-                await tx.execute(
-                    select(sessions.c.id).where(sessions.c.id == session_id).with_for_update()
-                )
             session = await self.writable(tx, environment, session_id)
             model: dict[str, Any] = session.model
             objects: dict[str, Any] = model.get("Objects") or {}

@@ -50,6 +50,8 @@ sessions = Table(
     Column("state", String(36), nullable=False),
     Column("version", BigInteger, nullable=False),
     Column("model", Json, nullable=False),
+    # Of an overtaken session: the model that it was opened on, to tell its changes by.
+    Column("base", Json),
     Column("created", UtcDateTime, nullable=False),
     Column("updated", UtcDateTime, nullable=False),
     Index("environments_sessions_environment", "environment_id"),

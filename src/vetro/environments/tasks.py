@@ -17,6 +17,7 @@ from structlog.contextvars import get_contextvars
 from vetro.catalog import api_time, api_time_or_none
 from vetro.environments import states
 from vetro.environments.model import from_engine, new_id, sanitise, to_engine
+from vetro.environments.opened import OpenSessions
 from vetro.environments.store import EnvironmentStore
 from vetro.environments.tables import environments, instances, sessions, statuses, tasks
 from vetro.http import BadRequest, Conflict, Forbidden, NotFound, Principal
@@ -77,24 +78,35 @@ class TaskStore:
     def __init__(self, database: Database, store: EnvironmentStore) -> None:
         self.database = database
         self.store = store
+        self.sessions = OpenSessions(store)
         self.queue = LeaseQueue(database, QUEUE)
 
     # API side
 
     async def deploy(
-        self, principal: Principal, environment_id: str, session_id: str
+        self,
+        principal: Principal,
+        environment_id: str,
+        session_id: str,
+        *,
+        overtake: bool = True,
     ) -> str | None:
-        """Submit a session; the task's id, or ``None`` when the environment was removed at once."""
+        """Submit a session; the task's id, or ``None`` when the environment was removed at once.
+
+        ``overtake``: also when other sessions hold changes; else that is a 409.
+        """
         async with self.database.transaction() as tx:
             await self.store.lock(tx, environment_id)
             session, environment = await self.store.own_session(
-                tx, principal, environment_id, session_id
+                tx, principal, environment_id, session_id, lock=True
             )
             rows = await self.store.session_states(tx, environment_id)
             if self.store.invalid(session, environment.version, rows):
-                raise Forbidden(f"Session <SessionId {session_id}> is invalid: it was overtaken")
+                raise await self.store.overtaken(tx, environment, session)
             if session.state != states.OPENED:
                 raise Forbidden(f"Session <SessionId {session_id}> is already {session.state}")
+            if not overtake:
+                await self.sessions.refuse_loss(tx, principal, environment, but=session_id)
             action: dict[str, Any] = {
                 "object_id": environment_id,
                 "method": "deploy",
@@ -187,9 +199,18 @@ class TaskStore:
             return await self._submit(tx, principal, environment, session, {})
 
     async def call_action(
-        self, principal: Principal, environment_id: str, action_id: str, arguments: object
+        self,
+        principal: Principal,
+        environment_id: str,
+        action_id: str,
+        arguments: object,
+        *,
+        overtake: bool = True,
     ) -> str:
-        """Submit an action. Errors: 400, 403, 404; a failure leaves no session behind."""
+        """Submit an action. Errors: 400, 403, 404; a failure leaves no session behind.
+
+        ``overtake``: also when sessions hold changes that are not deployed; else that is a 409.
+        """
         from vetro.environments.model import find_action
 
         async with self.database.transaction() as tx:
@@ -201,6 +222,8 @@ class TaskStore:
             if status in states.ACTIVE:
                 raise Forbidden(f"Environment {environment_id} is {status}; wait until it is done")
             object_id, action = find_action(environment.model.get("Objects"), action_id)
+            if not overtake:
+                await self.sessions.refuse_loss(tx, principal, environment)
             view = await self.store.open_session(tx, environment, principal.user_id)
             session = await self.store.session(tx, environment_id, view["id"])
             task_id = await self._submit(
@@ -541,6 +564,7 @@ class TaskStore:
         if stored["Objects"] is None and deleting:
             # A failed deletion keeps the objects: it can be seen and tried again.
             stored["Objects"] = environment.model.get("Objects")
+        await self.sessions.keep_bases(tx, environment_id, environment.version)
         await tx.execute(
             update(environments)
             .where(environments.c.id == environment_id)

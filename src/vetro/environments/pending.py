@@ -1,0 +1,169 @@
+"""What a session holds that is not deployed yet, and how it is carried to a newer model.
+
+A session is a copy of the model with changes. Which ones, follows from the model that it was opened on
+(``base``): ``changes`` says them for people and programs, ``carry_over`` makes the same changes to the
+model that a deployment has left meanwhile. Values are never part of what is said: they may be secrets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, cast
+
+from vetro.environments.model import header, object_id
+
+Json = Any
+_MISSING: Any = object()
+#: Parts of a header that the service and the engine write, no user.
+_WRITTEN = frozenset({"status", "updated", "_actions"})
+
+
+def changes(base: Json, objects: Json) -> list[dict[str, Any]]:
+    """What was changed between two root objects: one entry for each application, and one for the rest.
+
+    An entry has ``change`` (``added``, ``removed``, ``changed``), ``application`` (its name, or ``None``
+    for the environment itself), ``id``, ``type`` and, of what was changed, the dotted ``properties``.
+    """
+    before, after = _root(base), _root(objects)
+    old, new = _by_id(before.get("services")), _by_id(after.get("services"))
+    found: list[dict[str, Any]] = []
+    for id_, service in new.items():
+        if id_ not in old:
+            found.append({"change": "added", **_subject(service)})
+        elif properties := list(_differences(old[id_], service)):
+            found.append({"change": "changed", **_subject(service), "properties": properties})
+    found += [{"change": "removed", **_subject(old[id_])} for id_ in old if id_ not in new]
+    rest = list(_differences(_without_services(before), _without_services(after)))
+    if rest:
+        of_all = {"application": None, "id": object_id(after), "type": None}
+        found.append({"change": "changed", **of_all, "properties": rest})
+    return found
+
+
+def described(found: Iterable[dict[str, Any]]) -> str:
+    """Changes in words: ``added db (org.Db); changed web: port, size``."""
+    words: list[str] = []
+    for one in found:
+        name = one["application"] or one["id"] if one["type"] else "the environment"
+        text = f"{one['change']} {name}"
+        if one["change"] == "added":
+            text += f" ({str(one['type']).partition('/')[0]})"
+        elif one.get("properties"):
+            text += f": {', '.join(one['properties'])}"
+        words.append(text)
+    return "; ".join(words)
+
+
+def carry_over(base: Json, mine: Json, current: Json) -> tuple[Json, list[str]]:
+    """``current`` with the changes that lead from ``base`` to ``mine``, and what could not be made.
+
+    Where both changed one value, mine is taken: it is what was asked for last. Only a change of an
+    object that is not there any more cannot be made.
+    """
+    lost: list[str] = []
+    return _merge(base, mine, current, "", lost), lost
+
+
+def _root(value: Json) -> dict[str, Json]:
+    return cast("dict[str, Json]", value) if isinstance(value, dict) else {}
+
+
+def _by_id(services: Json) -> dict[str, Json]:
+    items = cast("list[Json]", services) if isinstance(services, list) else []
+    return {str(object_id(one)): one for one in items}
+
+
+def _without_services(root: dict[str, Json]) -> dict[str, Json]:
+    return {key: value for key, value in root.items() if key != "services"}
+
+
+def _subject(service: Json) -> dict[str, Any]:
+    block = header(service) or {}
+    name = block.get("name") or _root(service).get("name")
+    return {
+        "application": name if isinstance(name, str) else None,
+        "id": object_id(service),
+        "type": block.get("type"),
+    }
+
+
+def _differences(old: Json, new: Json, path: str = "") -> Iterable[str]:
+    """The dotted paths at which two values differ."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        before, after = cast("dict[str, Json]", old), cast("dict[str, Json]", new)
+        if not path or object_id(before) == object_id(after):
+            for key in [*before, *(key for key in after if key not in before)]:
+                if key in _WRITTEN and (path == "?" or path.endswith(".?")):
+                    continue
+                below = f"{path}.{key}" if path else key
+                yield from _differences(before.get(key, _MISSING), after.get(key, _MISSING), below)
+            return
+    if not _same(old, new):
+        yield path
+
+
+def _merge(base: Json, mine: Json, current: Json, path: str, lost: list[str]) -> Json:
+    if _same(mine, base):
+        return current
+    if _same(current, base) or _same(current, mine):
+        return mine
+    if isinstance(mine, dict) and isinstance(current, dict):
+        ours, theirs = cast("dict[str, Json]", mine), cast("dict[str, Json]", current)
+        if object_id(ours) == object_id(theirs):
+            return _merge_maps(_root(base), ours, theirs, path, lost)
+    elif isinstance(mine, list) and isinstance(current, list):
+        ours_, theirs_ = cast("list[Json]", mine), cast("list[Json]", current)
+        before = cast("list[Json]", base) if isinstance(base, list) else []
+        if all(header(one) is not None for one in (*before, *ours_, *theirs_)):
+            return _merge_objects(before, ours_, theirs_, path, lost)
+    return cast("Json", mine)
+
+
+def _merge_maps(
+    base: dict[str, Json],
+    mine: dict[str, Json],
+    current: dict[str, Json],
+    path: str,
+    lost: list[str],
+) -> Json:
+    result: dict[str, Json] = {}
+    for key in [*current, *(key for key in mine if key not in current)]:
+        was, ours, theirs = (part.get(key, _MISSING) for part in (base, mine, current))
+        merged: Json = _merge(was, ours, theirs, f"{path}.{key}" if path else key, lost)
+        if merged is not _MISSING:
+            result[key] = merged
+    return result
+
+
+def _merge_objects(
+    base: list[Json], mine: list[Json], current: list[Json], path: str, lost: list[str]
+) -> Json:
+    before, ours, theirs = _by_id(base), _by_id(mine), _by_id(current)
+    result: list[Json] = []
+    for id_, item in theirs.items():
+        if id_ in ours:
+            result.append(_merge(before.get(id_, _MISSING), ours[id_], item, f"{path}.{id_}", lost))
+        elif id_ not in before:
+            result.append(item)
+    for id_, item in ours.items():
+        if id_ in theirs:
+            continue
+        if id_ not in before:
+            result.append(item)
+        elif list(_differences(before[id_], item)):
+            name = _subject(item)["application"] or id_
+            lost.append(f"{name} was changed, but is not there any more")
+    return result
+
+
+def _same(one: Json, other: Json) -> bool:
+    """Equality of JSON: ``1`` is not ``true``, as it is in Python."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        ours, theirs = cast("dict[str, Json]", one), cast("dict[str, Json]", other)
+        return ours.keys() == theirs.keys() and all(_same(ours[key], theirs[key]) for key in ours)
+    if isinstance(one, list) and isinstance(other, list):
+        mine, others = cast("list[Json]", one), cast("list[Json]", other)
+        return len(mine) == len(others) and all(map(_same, mine, others))
+    if isinstance(one, bool) != isinstance(other, bool):
+        return False
+    return one is other or (one is not _MISSING and other is not _MISSING and one == other)
