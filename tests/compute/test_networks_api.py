@@ -247,3 +247,106 @@ async def test_a_network_on_the_wire_is_where_its_tag_is(any_world: World) -> No
     assert world.nodes.vms[vm]["nics"][0]["nic_tag"] == "office"
     state = world.nodes.last("network_apply").params
     assert [one["uplink"] for one in state["networks"]] == [uplink]
+
+
+async def test_parents_of_other_projects_are_not_there(any_world: World) -> None:
+    """Everything that a member's call names is his project's; shared networks are read only.
+
+    So is what an operator names who acts for a project, as the engine does for its packages.
+    """
+    world = any_world
+    theirs = {"project_id": "another"}
+    network = (await world.ok("POST", "/networks", theirs))["uuid"]
+    subnet_ = await world.ok(
+        "POST", "/subnets", {**theirs, "network_uuid": network, "cidr": "10.70.0.0/24"}
+    )
+    port = (await world.ok("POST", "/ports", {**theirs, "network_uuid": network}))["uuid"]
+    group = (await world.ok("POST", "/security-groups", theirs))["uuid"]
+    router = (await world.ok("POST", "/routers", theirs))["uuid"]
+    image = (await world.ok("POST", "/images", {"name": "secret", "public": False}))["uuid"]
+    shared = next(one for one in await world.ok("GET", "/networks") if one["external"])["uuid"]
+    before = await rows_of(world)
+    acting = {"headers": {"X-Acting-Project": PROJECT}}
+    for caller in ({"token": "user"}, acting):
+        mine = await subnet(world, cidr=f"10.7{1 + len(caller)}.{len(str(caller))}.0/24")
+        own_port = await world.ok(
+            "POST", "/ports", {"network_uuid": mine["network_uuid"]}, **caller
+        )
+        own_router = await world.ok("POST", "/routers", {}, **caller)
+        own_group = await world.ok("POST", "/security-groups", {}, **caller)
+        floating = await world.ok("POST", "/floating-ips", {}, **caller)
+        rules = [{"remote_group_id": group}]
+        for status, method, path, body in (
+            (404, "POST", "/subnets", {"network_uuid": network, "cidr": "10.80.0.0/24"}),
+            (403, "POST", "/subnets", {"network_uuid": shared, "cidr": "10.80.0.0/24"}),
+            (404, "POST", "/subnets", {"network_uuid": mine["network_uuid"],
+                                       "cidr": "10.70.0.0/24", "replaces": [subnet_["uuid"]]}),
+            (404, "POST", "/ports", {"network_uuid": network}),
+            (403, "POST", "/ports", {"network_uuid": shared}),
+            (404, "POST", "/ports", {"network_uuid": mine["network_uuid"],
+                                     "security_groups": [group]}),
+            (404, "PUT", f"/ports/{own_port['uuid']}", {"security_groups": [group]}),
+            (404, "POST", "/security-groups", {"rules": rules}),
+            (404, "PUT", f"/security-groups/{own_group['uuid']}", {"rules": rules}),
+            (404, "POST", "/floating-ips", {"port_uuid": port}),
+            (404, "PUT", f"/floating-ips/{floating['uuid']}", {"port_uuid": port}),
+            (404, "POST", "/routers", {"external_network": network}),
+            (404, "PUT", f"/routers/{own_router['uuid']}", {"external_network": network}),
+            (404, "PUT", f"/routers/{own_router['uuid']}/interfaces/{subnet_['uuid']}", None),
+            (404, "PUT", f"/routers/{router}/interfaces/{mine['uuid']}", None),
+            (404, "DELETE", f"/routers/{router}/interfaces/{subnet_['uuid']}", None),
+            (403, "PUT", f"/networks/{shared}", {"name": "mine"}),
+            (403, "DELETE", f"/networks/{shared}", None),
+            (404, "DELETE", f"/networks/{network}", None),
+            (409, "POST", "/networks", {"uuid": network}),
+            (409, "POST", "/ports", {"uuid": port, "network_uuid": mine["network_uuid"]}),
+            (404, "GET", f"/images/{image}", None),
+        ):  # fmt: skip
+            refused = await world.refused(method, path, body, **caller)
+            assert refused[0] == status, (caller, method, path, body, refused)
+        taken = await world.call(
+            "POST", "/subnets",
+            {"network_uuid": mine["network_uuid"], "cidr": "10.70.0.0/24"}, **caller,
+        )  # fmt: skip
+        assert (taken.status, taken.json()["overlaps"]) == (409, "10.70.0.0/24")
+        assert network not in taken.text
+        assert subnet_["uuid"] not in taken.text
+        for kind, one in (("floating-ips", floating), ("security-groups", own_group),
+                          ("routers", own_router), ("ports", own_port), ("subnets", mine),
+                          ("networks", {"uuid": mine["network_uuid"]})):  # fmt: skip
+            assert (await world.call("DELETE", f"/{kind}/{one['uuid']}", **caller)).status == 204
+    assert await rows_of(world) == before
+    owner = {"headers": {"X-Acting-Project": "another"}}
+    for path in (f"/ports/{port}", f"/subnets/{subnet_['uuid']}", f"/networks/{network}"):
+        assert (await world.call("DELETE", path, **owner)).status == 204
+
+
+async def rows_of(world: World) -> dict[str, list[Any]]:
+    """Every object of the networks' tables."""
+    kinds = ("networks", "subnets", "ports", "routers", "security-groups", "floating-ips")
+    return {kind: await world.ok("GET", f"/{kind}") for kind in kinds}
+
+
+async def test_who_acts_for_a_project_makes_its_vms_only(world: World) -> None:
+    """A port, an owner or a VM of another project is not to be had by the engine's way either."""
+    made = await subnet(world)
+    port = (await world.ok("POST", "/ports", {"network_uuid": made["network_uuid"]}))["uuid"]
+    image = await world.image()
+    acting = {"headers": {"X-Acting-Project": PROJECT}}
+    body = {"image_uuid": image, "brand": "lx", "max_physical_memory": 256, "quota": 5}
+    path = f"/servers/{NODE}/vms"
+    given = {**body, "owner_uuid": PROJECT, "ports": [port]}
+    assert (await world.refused("POST", path, given, **acting))[0] == 404
+    given = {**body, "owner_uuid": "somebody"}
+    assert (await world.refused("POST", path, given, **acting))[0] == 403
+    other = await world.vm(owner_uuid="somebody")
+    for method, where in (("POST", "/update"), ("DELETE", ""), ("GET", "")):
+        for server in (NODE, "default"):
+            vm_path = f"/servers/{server}/vms/{other}{where}"
+            assert (await world.refused(method, vm_path, **acting))[0] == 404
+    mine = await world.ok("POST", path, {**body, "owner_uuid": PROJECT}, **acting)
+    assert (await world.ended(mine["id"]))["status"] == "complete"
+    # The header gives nothing to a user.
+    refused = await world.call("GET", f"{path}/{other}", token="user", headers={
+        "X-Acting-Project": "somebody"})  # fmt: skip
+    assert refused.status == 404

@@ -430,12 +430,17 @@ async def test_a_trusted_network_needs_no_tokens(make_world: MakeWorld) -> None:
 
 
 async def test_users_see_their_own_vms_only(world: World) -> None:
-    """A project's user lists servers without their insides and loads only his VMs."""
-    mine = await world.vm()
+    """A project's user sees which servers his VMs are on, nothing of the machines, and his VMs."""
     other = await world.vm(owner_uuid="somebody")
-    one = (await world.ok("GET", "/servers?extras=all", token="user"))[0]
+    assert await world.ok("GET", "/servers?extras=all", token="user") == []
+    mine = await world.vm()
+    (one,) = await world.ok("GET", "/servers?extras=all", token="user")
+    assert sorted(one) == ["status", "uuid", "vms"]
     assert list(one["vms"]) == [mine]
-    assert one["sysinfo"] == {}
+    assert await world.ok("GET", "/servers?fields=uuid", token="user") == [{"uuid": NODE}]
+    assert await world.ok("GET", f"/servers?uuids={OTHER}", token="user") == []
+    for given in ("hostname=node-1", "setup=true", "status=running"):
+        assert (await world.refused("GET", f"/servers?{given}", token="user"))[0] == 403
     assert (await world.call("GET", f"/servers/{NODE}/vms/{mine}", token="user")).status == 200
     assert (await world.call("GET", f"/servers/{NODE}/vms/{other}", token="user")).status == 404
     assert (await world.call("GET", f"/servers/{NODE}", token="user")).status == 403

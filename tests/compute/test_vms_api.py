@@ -15,6 +15,7 @@ NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
 OTHER = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a002"
 PROJECT = "9f7c1b3a4a0e4c0d8a3cf4f4b7c1f111"
 IMAGE = "11111111-2222-4333-8444-555555555555"
+MASTER = "the installation's secret"
 VM = "22222222-2222-4333-8444-555555555555"
 World = Any  # the fixtures' types: conftest.py
 MakeWorld = Any
@@ -376,3 +377,41 @@ async def test_a_node_is_told_who_has_the_image(world: World) -> None:
     assert "imgapiPeers" not in row.payload
     await world.vm(OTHER, image_uuid=await world.image(NODE))
     assert "imgapiPeers" not in world.nodes.last("machine_create").params
+
+
+@pytest.mark.parametrize("key", ["own", "shared"])
+async def test_a_node_publishes_the_image_that_its_task_asks_for(world: World, key: str) -> None:
+    """With its key, while the task runs, this image and no other, as the task says: then it is there."""
+    mine = world.key_of(NODE) if key == "own" else {"Authorization": f"Bearer {MASTER}"}
+    strange = {"headers": world.key_of(OTHER), "token": ""}
+    node = {"headers": mine, "token": ""}
+    asked = {"uuid": OTHER, "owner": PROJECT, "name": "golden", "version": "1.2"}
+    said = {**asked, "owner": "me", "name": "mine", "public": True, "type": "lxc-rootfs",
+            "origin": IMAGE, "size": 4}  # fmt: skip
+    statuses: list[int] = []
+
+    async def publish(_call: Any) -> dict[str, Any]:
+        for method, path, more in (
+            ("POST", "/images", {"body": said, **strange}),
+            ("POST", "/images", {"body": {**said, "uuid": IMAGE}, **node}),
+            ("POST", "/images", {"body": said, **node}),
+            ("PUT", f"/images/{IMAGE}/file", {"content": b"data", **node}),
+            ("PUT", f"/images/{OTHER}/file", {"content": b"data", **strange}),
+            ("PUT", f"/images/{OTHER}/file", {"content": b"data", **node}),
+            ("PUT", f"/images/{OTHER}/file", {"content": b"late", **node}),
+            ("DELETE", f"/images/{OTHER}", node),
+        ):
+            statuses.append((await world.call(method, path, **more)).status)
+        return {}
+
+    world.nodes.answers["machine_create_image"] = publish
+    vm = await world.vm()
+    task = await world.ok("POST", f"/servers/{NODE}/vms/{vm}/images", {"manifest": asked})
+    assert (await world.ended(task["id"]))["status"] == "complete"
+    assert statuses == [403, 403, 200, 403, 403, 200, 409, 403]
+    shown = await world.ok("GET", f"/images/{OTHER}", token="user")
+    assert {name: shown[name] for name in (*asked, "public", "state", "origin", "size")} == {
+        **asked, "public": False, "state": "active", "origin": IMAGE, "size": 4,
+    }  # fmt: skip
+    # The task is over, and what it was asked for with it.
+    assert (await world.call("POST", "/images", said, **node)).status == 403

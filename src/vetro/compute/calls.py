@@ -45,6 +45,7 @@ from vetro.compute.parameters import (
 )
 from vetro.compute.request_metrics import completed
 from vetro.compute.tables import vms
+from vetro.compute.wire import ACTING_HEADER
 from vetro.http import ANY_ACCEPT, Fault, Principal, context_of
 
 if TYPE_CHECKING:
@@ -88,6 +89,8 @@ class Call:
     server_uuid: str = ""
     vm_uuid: str = ""
     server: Row[Any] | None = None
+    #: The project whose objects (and shared ones) the call may name; ``None``: every project's.
+    project: str | None = None
 
     @property
     def request_id(self) -> str:
@@ -129,6 +132,8 @@ class Endpoint:
 
     ``strict``: undeclared parameters are refused. ``running``: the server must run. ``known``: the
     server must have a record. ``status``: of a plain success (204: whatever ``run`` returns is dropped).
+    ``nodes``: nodes may call too, and ``run`` checks what for. ``upload``: the body is a file, which
+    ``run`` reads.
     """
 
     name: str
@@ -144,6 +149,8 @@ class Endpoint:
     deprecated: bool = False
     any_accept: bool = False
     errors: tuple[int, ...] = ()
+    nodes: bool = False
+    upload: bool = False
 
     @property
     def path_names(self) -> list[str]:
@@ -167,22 +174,37 @@ def caller_of(service: ComputeService, request: AnyRequest, endpoint: Endpoint) 
         raise Fault("Authentication required", status=401, type_="InvalidCredentials")
     if principal.is_admin or endpoint.access is Access.PUBLIC:
         return principal
+    is_node = "node" in principal.roles
+    if is_node and endpoint.nodes:
+        return principal
     if endpoint.access is Access.NODE:
         uuid = str(request.path_params.get("server_uuid", "")).lower()
         if principal.user_id in ("node", f"node/{uuid}"):
             return principal
         raise not_allowed("Only the node itself may say this")
-    if endpoint.access is Access.USER:
+    if endpoint.access is Access.USER and not is_node and principal.project_id:
         return principal
-    raise not_allowed("This call is for operators")
+    raise not_allowed(
+        "This call is for operators"
+        if endpoint.access is Access.OPERATOR
+        else "This call is for the users of a project"
+    )
+
+
+def project_of(principal: Principal, request: AnyRequest) -> str | None:
+    """The project a caller is limited to: his own; for an operator the one he acts for, or none."""
+    if principal.is_admin:
+        return request.headers.get(ACTING_HEADER) or None
+    return None if "node" in principal.roles else principal.project_id
 
 
 async def prepare(service: ComputeService, endpoint: Endpoint, request: AnyRequest) -> Call:
     """Check everything that is checked before the endpoint runs."""
     principal = caller_of(service, request, endpoint)
     path = {name: str(value) for name, value in request.path_params.items()}
-    params = await read_parameters(request, path)
-    call = Call(service, request, params, principal)
+    given = {**dict(request.query_params.items()), **path}
+    params = given if endpoint.upload else await read_parameters(request, path)
+    call = Call(service, request, params, principal, project=project_of(principal, request))
     if "server_uuid" in path:
         await _find_server(call, endpoint, path)
     if endpoint.strict:
@@ -208,6 +230,12 @@ async def _find_server(call: Call, endpoint: Endpoint, path: dict[str, str]) -> 
         if found is None:
             raise not_found(f"VM {vm} not found")
         call.server_uuid = found.server_uuid
+    if vm is not None and call.project is not None:
+        # Before anything is said about its server.
+        async with call.service.database.read() as tx:
+            owner = await tx.execute(select(vms.c.owner_uuid).where(vms.c.uuid == vm))
+        if (row := owner.first()) is not None and row.owner_uuid != call.project:
+            raise not_found(f"VM {vm} not found")
     if endpoint.known and call.server_uuid != DEFAULT:
         async with call.service.database.read() as tx:
             call.server = await call.service.servers.row(tx, call.server_uuid)

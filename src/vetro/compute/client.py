@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, cast
 
+from vetro.compute.wire import ACTING_HEADER
 from vetro.http.client import HttpClient, TransportError
 
 __all__ = ["ComputeClient", "ComputeError", "TransportError"]
@@ -25,9 +26,15 @@ class ComputeError(Exception):
 class ComputeClient:
     """Calls with a token. One client holds one pool of connections; use it as a context manager."""
 
-    def __init__(self, base_url: str, token: str, *, timeout_seconds: float = 60.0) -> None:
+    def __init__(
+        self, base_url: str, token: str, *, project_id: str = "", timeout_seconds: float = 60.0
+    ) -> None:
+        """``project_id``: an operator's token is limited to what is this project's or shared."""
         self.base_url = base_url.rstrip("/")
-        self._http = HttpClient(timeout_seconds=timeout_seconds, headers={"X-Auth-Token": token})
+        headers = {"X-Auth-Token": token}
+        if project_id:
+            headers[ACTING_HEADER] = project_id
+        self._http = HttpClient(timeout_seconds=timeout_seconds, headers=headers)
 
     async def __aenter__(self) -> ComputeClient:
         return self

@@ -160,11 +160,14 @@ class Fabric:
                 if not ipaddress.IPv4Network(other.cidr).overlaps(cidr):
                     continue
                 if other.uuid not in leaving or other.owner_uuid != owner:
+                    # Which range is in the way everybody must know; whose it is, its owner.
+                    mine = other.owner_uuid == owner
+                    whose = f"network {other.network_uuid}" if mine else "another project"
                     raise conflict(
-                        f"subnet {cidr} overlaps {other.cidr} of network {other.network_uuid}:"
+                        f"subnet {cidr} overlaps {other.cidr} of {whose}:"
                         " networks of one node must not overlap; choose another range",
                         overlaps=other.cidr,
-                        subnet_uuid=other.uuid,
+                        **({"subnet_uuid": other.uuid} if mine else {}),
                     )
                 # On its way out: nodes give the addresses to the new one as soon as both are there.
                 await tx.execute(
@@ -183,11 +186,12 @@ class Fabric:
             )
 
     async def create_router(self, uuid: str, owner: str, body: Body) -> None:
-        """Make a router; ``external_network`` by name or uuid."""
-        external = body.get("external_network")
-        if external == self.external.name:
-            external = self.external.uuid
-        values = {"name": text(body, "name", ""), "owner_uuid": owner, "external_network": external}
+        """Make a router; ``external_network`` by uuid."""
+        values = {
+            "name": text(body, "name", ""),
+            "owner_uuid": owner,
+            "external_network": body.get("external_network"),
+        }
         await self._create(routers, uuid, values)
 
     async def add_interface(self, router: str, subnet: str) -> None:

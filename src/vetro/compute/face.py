@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from litestar import Request, put
-from litestar.params import FromPath
+from litestar import Request
 
 from vetro.compute.calls import Access, handler_of
 from vetro.compute.endpoints import all_endpoints
@@ -23,14 +22,12 @@ from vetro.http import (
     make_face,
     principal_of,
     read_json,
-    receive_upload,
 )
 
 __all__ = ["NodeAware", "compute_face"]
 
 AnyRequest = Request[Any, Any, Any]
 Body = dict[str, Any]
-IMAGE_LIMIT = 32 * 2**30
 
 
 async def body_of(request: AnyRequest) -> Body:
@@ -53,14 +50,6 @@ def compute_face(
     """The face at ``prefix``."""
     endpoints = all_endpoints()
 
-    @put("/images/{uuid:str}/file")
-    async def image_file(request: AnyRequest, uuid: FromPath[str]) -> Body:
-        """The image's file, as the request's body."""
-        only_operator(request)
-        row = await service.images.get(uuid)
-        path = await receive_upload(request, service.images.directory, IMAGE_LIMIT)
-        return await service.images.add_file(row.uuid, path, request.query_params.get("sha256"))
-
     open_paths = {one.path for one in endpoints if one.access is Access.PUBLIC}
 
     def public(_method: str, path: str) -> bool:
@@ -73,7 +62,6 @@ def compute_face(
         handlers=[
             *(handler_of(service, endpoint) for endpoint in endpoints),
             *placement_handlers(service, body_of, only_operator),
-            image_file,
         ],
         authenticator=authenticator,
         public=public,

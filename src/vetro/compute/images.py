@@ -65,7 +65,9 @@ class ImageStore:
             "state": "unactivated",
             "size": 0,
             "manifest": {
-                k: v for k, v in body.items() if k in ("description", "requirements", "tags")
+                k: v
+                for k, v in body.items()
+                if k in ("description", "requirements", "tags", "origin")
             },
             "created": self.database.clock.now(),
         }
@@ -90,10 +92,10 @@ class ImageStore:
             raise not_found(f"image {wanted} not found")
         return active[0]
 
-    async def find(self, uuid: str) -> Row[Any] | None:
-        """An image by uuid or name; ``None`` when it is not known here."""
+    async def find(self, uuid: str, owner: str | None = None) -> Row[Any] | None:
+        """An image by uuid or name; ``None`` when it is not known here, or not for this owner."""
         try:
-            return await self.get(uuid)
+            return await self.get(uuid, owner)
         except Fault:
             return None
 

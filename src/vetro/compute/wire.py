@@ -30,6 +30,8 @@ RECONCILE_SECONDS = 5.0
 AGENT_PORT = 5309
 
 SERVER_HEADER = "x-server-uuid"
+#: An operator's call that is limited to one project's objects (and shared ones).
+ACTING_HEADER = "x-acting-project"
 REQUEST_ID_HEADER = "x-request-id"
 #: A task sent again under the same key gets the first run's result.
 IDEMPOTENCY_HEADER = "idempotency-key"

@@ -124,7 +124,8 @@ async def back_ends(
     ``database``: one that is open already, and stays open.
     """
     opened = database or await Database.open(settings.database_url, data_dir=settings.data_dir)
-    client = ComputeClient(settings.compute_url, settings.service_key)
+    # A program may name any uuid: the compute service lets it have what is its project's.
+    client = ComputeClient(settings.compute_url, settings.service_key, project_id=project_id)
     mailboxes = Mailboxes(opened)
     doors = BrokerDoors(mailboxes)
     try:

@@ -163,7 +163,8 @@ class TaskStore:
             "environment_name": environment.name,
             "request_id": str(get_contextvars().get("request_id", "")),
             "session_id": session.id,
-            "project_id": principal.project_id,
+            # An operator may deploy for others: the environment's project owns what is built.
+            "project_id": environment.tenant_id,
             "user_id": principal.user_id,
             "action": None if deletes else action,
             "model": {**model, "Objects": to_engine(objects)},

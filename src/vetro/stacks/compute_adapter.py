@@ -134,7 +134,7 @@ class ServicePort:
 
     async def ranges(self) -> list[str]:
         """Address ranges in use, as far as the client may see them."""
-        found = await self._call("GET", "/subnets")
+        found = await self._call("GET", "/subnets", params={"all_projects": "true"})
         return sorted({one["cidr"] for one in found})
 
     # --- routers -----------------------------------------------------------------------

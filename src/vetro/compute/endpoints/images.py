@@ -3,39 +3,79 @@
 from __future__ import annotations
 
 from litestar.response import File
+from sqlalchemy import select
 
 from vetro.compute.calls import Access, Call, Endpoint
-from vetro.compute.faults import not_found
-from vetro.compute.parameters import ANYTHING, Param
-from vetro.compute.records import Json
+from vetro.compute.faults import conflict, not_allowed, not_found
+from vetro.compute.parameters import ANYTHING, STRING, Param, query
+from vetro.compute.records import Json, Record, mapping
+from vetro.compute.tables import tasks
+from vetro.http import receive_upload
+
+IMAGE_LIMIT = 32 * 2**30
 
 
-def _owner(call: Call) -> str | None:
-    """Whose images the caller sees; ``None``: all."""
-    if call.is_operator or "node" in call.principal.roles:
-        return None
-    return call.principal.project_id
+async def _asked_of(call: Call, uuid: str) -> Record:
+    """What the caller, a node, was told to make an image of: its task's manifest. Errors: 403."""
+    wanted = (tasks.c.task == "machine_create_image") & (tasks.c.status == "active")
+    node = call.principal.user_id.partition("/")[2]
+    if node:
+        wanted &= tasks.c.server_uuid == node
+    async with call.service.database.read() as tx:
+        rows = list(await tx.execute(select(tasks.c.params).where(wanted)))
+    for row in rows:
+        manifest = mapping(mapping(row.params).get("manifest"))
+        if str(manifest.get("uuid")).lower() == uuid.lower():
+            return manifest
+    raise not_allowed(f"No task of this node makes an image {uuid[:64]}")
+
+
+def _is_node(call: Call) -> bool:
+    return "node" in call.principal.roles and not call.is_operator
 
 
 async def list_images(call: Call) -> Json:
     """Images the project may use."""
-    return await call.service.images.listing(_owner(call))
+    return await call.service.images.listing(call.project)
 
 
 async def create_image(call: Call) -> Json:
-    """A record for an image; its file comes next."""
-    return await call.service.images.create(call.principal.project_id, call.params)
+    """A record for an image; its file comes next. Nodes make the images that a task asks them for."""
+    if not _is_node(call):
+        return await call.service.images.create(call.principal.project_id, call.params)
+    uuid = str(call.get("uuid"))
+    asked = await _asked_of(call, uuid)
+    # Whose it is, what it is called and who may use it says the task. Of the VM's owner it is private.
+    given = {**call.params, **{name: asked[name] for name in ("uuid", "name", "version")}}
+    given["public"] = asked.get("public") is True
+    made = await call.service.images.create(str(asked["owner"]), given)
+    if made["owner"] != str(asked["owner"]) or made["state"] == "active":
+        raise conflict(f"there is an image {uuid} already")
+    return made
+
+
+async def upload(call: Call) -> Json:
+    """The image's file, as the request's body."""
+    uuid = str(call.get("uuid"))
+    images = call.service.images
+    row = await images.get(uuid)
+    if _is_node(call):
+        asked = await _asked_of(call, uuid)
+        if row.owner_uuid != str(asked["owner"]) or row.state == "active":
+            raise conflict(f"there is an image {uuid} already")
+    path = await receive_upload(call.request, images.directory, IMAGE_LIMIT)
+    return await images.add_file(row.uuid, path, call.get("sha256"))
 
 
 async def show_image(call: Call) -> Json:
     """An image, by uuid or name."""
-    row = await call.service.images.get(str(call.get("uuid")), _owner(call))
+    row = await call.service.images.get(str(call.get("uuid")), call.project)
     return call.service.images.view(row)
 
 
 async def download(call: Call) -> Json:
     """The image's file."""
-    row = await call.service.images.get(str(call.get("uuid")), _owner(call))
+    row = await call.service.images.get(str(call.get("uuid")), call.project)
     if row.state != "active":
         raise not_found(f"image {row.uuid} has no file yet")
     return File(call.service.images.path(row.uuid), media_type="application/octet-stream")
@@ -47,10 +87,13 @@ async def delete_image(call: Call) -> Json:
 
 
 ENDPOINTS = [
-    Endpoint("ImageList", "GET", "/images", list_images, access=Access.USER),
-    Endpoint("ImageCreate", "POST", "/images", create_image, (Param("name", ANYTHING),)),
-    Endpoint("ImageShow", "GET", "/images/{uuid}", show_image, access=Access.USER),
+    Endpoint("ImageList", "GET", "/images", list_images, access=Access.USER, nodes=True),
+    Endpoint("ImageCreate", "POST", "/images", create_image, (Param("name", ANYTHING),),
+             nodes=True),
+    Endpoint("ImageShow", "GET", "/images/{uuid}", show_image, access=Access.USER, nodes=True),
+    Endpoint("ImageUpload", "PUT", "/images/{uuid}/file", upload, query(STRING, "sha256"),
+             nodes=True, upload=True),
     Endpoint("ImageDownload", "GET", "/images/{uuid}/file", download, access=Access.USER,
-             any_accept=True),
+             any_accept=True, nodes=True),
     Endpoint("ImageDelete", "DELETE", "/images/{uuid}", delete_image, status=204),
 ]  # fmt: skip

@@ -18,9 +18,18 @@ from sqlalchemy import delete as delete_from
 
 from vetro.compute.calls import Access, Call, Endpoint
 from vetro.compute.faults import not_allowed, not_found
+from vetro.compute.ownership import (
+    Reference,
+    check_new,
+    check_references,
+    each,
+    groups_of_rules,
+    may_change,
+)
 from vetro.compute.parameters import (
     ARRAY,
     BOOLEAN,
+    BOOLEAN_TEXT,
     OBJECT,
     STRING,
     UUID,
@@ -196,7 +205,6 @@ def _wish(name: str, value: Json) -> list[str]:
 TEXT, LONG = _text_of(255), _text_of(16_384)
 OPTIONAL_TEXT = _text_of(255, none=True)
 AN_UUID = Rule("uuid", _uuid, {"type": "string", "format": "uuid"})
-REFERENCE = _text_of(36, none=True)
 ADDRESS = Rule("address", _address, {"type": "string", "format": "ipv4"})
 RANGE = Rule("range", _range, {"type": "string", "examples": ["10.0.0.0/24"]})
 MTU = Rule("mtu", _mtu, {"type": "integer", "minimum": 576, "maximum": 65535})
@@ -216,8 +224,11 @@ class Kind:
     view: Callable[[Row[Any], Body], Body]
     create: tuple[Param, ...]
     change: tuple[Param, ...]
+    refers: tuple[Reference, ...] = ()
 
 
+_IN_NETWORK = Reference("network_uuid", networks, "network")
+_GROUPS = Reference("security_groups", security_groups, "security group", each)
 _NAME = Param("name", TEXT)
 KINDS: dict[str, Kind] = {
     "networks": Kind(
@@ -240,13 +251,15 @@ KINDS: dict[str, Kind] = {
             Param("replaces", UUIDS),
         ),
         (_NAME, Param("dns", TEXTS)),
+        (_IN_NETWORK, Reference("replaces", subnets, "subnet", each)),
     ),
     "routers": Kind(
         routers,
         "router",
         _router,
-        (_NAME, Param("external_network", REFERENCE)),
-        (_NAME, Param("external_network", REFERENCE)),
+        (_NAME, Param("external_network", OPTIONAL_TEXT)),
+        (_NAME, Param("external_network", OPTIONAL_TEXT)),
+        (Reference("external_network", networks, "network", external=True),),
     ),
     "security-groups": Kind(
         security_groups,
@@ -254,6 +267,7 @@ KINDS: dict[str, Kind] = {
         _group,
         (_NAME, Param("description", LONG), Param("rules", RULES)),
         (_NAME, Param("description", LONG), Param("rules", RULES)),
+        (Reference("rules", security_groups, "security group", groups_of_rules),),
     ),
     "ports": Kind(
         ports,
@@ -273,6 +287,7 @@ KINDS: dict[str, Kind] = {
             Param("port_security", BOOLEAN),
             Param("allowed_addresses", TEXTS),
         ),
+        (_IN_NETWORK, _GROUPS),
     ),
     "floating-ips": Kind(
         floating_ips,
@@ -280,6 +295,10 @@ KINDS: dict[str, Kind] = {
         _floating,
         (Param("network_uuid", OPTIONAL_TEXT), Param("port_uuid", AN_UUID)),
         (Param("port_uuid", AN_UUID),),
+        (
+            Reference("network_uuid", networks, "network", external=True),
+            Reference("port_uuid", ports, "port"),
+        ),
     ),
 }
 _LISTS = ("dns", "security_groups", "rules", "allowed_addresses")
@@ -287,11 +306,10 @@ _LISTS = ("dns", "security_groups", "rules", "allowed_addresses")
 
 def owner_of(call: Call) -> str:
     """The project a call acts for: an operator may name one. Errors: 403."""
-    mine = call.principal.project_id
-    wanted = str(call.get("project_id") or mine)
-    if wanted != mine and not call.is_operator:
+    wanted = call.get("project_id")
+    if wanted and call.project is not None and wanted != call.project:
         raise not_allowed("Another project's networks")
-    return wanted
+    return str(wanted or call.project or call.principal.project_id)
 
 
 async def tell(call: Call, kind: str, uuid: str, port: str | None) -> None:
@@ -308,8 +326,7 @@ async def tell(call: Call, kind: str, uuid: str, port: str | None) -> None:
 async def found(call: Call, kind: str, uuid: str) -> Body:
     """An object the caller may see. Errors: 404."""
     one = KINDS[kind]
-    owner = None if call.is_operator else call.principal.project_id
-    for view in await call.service.fabric.views(one.table, owner, one.view):
+    for view in await call.service.fabric.views(one.table, call.project, one.view):
         if view["uuid"] == uuid:
             return view
     raise not_found(f"{one.what} {uuid[:64]} not found")
@@ -319,7 +336,11 @@ def _endpoints(kind: str) -> list[Endpoint]:
     one = KINDS[kind]
 
     async def list_all(call: Call) -> Json:
-        wanted = call.get("project_id") if call.is_operator else call.principal.project_id
+        wanted = call.project
+        if call.get("project_id"):
+            wanted = owner_of(call)
+        elif call.is_operator and call.flag("all_projects"):
+            wanted = None
         return await call.service.fabric.views(one.table, wanted, one.view)
 
     async def add(call: Call) -> Json:
@@ -335,7 +356,11 @@ def _endpoints(kind: str) -> list[Endpoint]:
         uuid = str(call.get("uuid") or call.service.new_uuid()).lower()
         if call.get("uplink") and not call.is_operator:
             raise not_allowed("A network on the machines' own wires is for operators to make")
-        await create(uuid, owner_of(call), call.params)
+        owner = owner_of(call)
+        async with fabric.database.read() as tx:
+            await check_new(tx, one.table, uuid, call.project)
+        params = await check_references(fabric, one.refers, call.params, call.project, uuid)
+        await create(uuid, owner, params)
         await tell(call, kind, uuid, call.get("port_uuid"))
         return await found(call, kind, uuid)
 
@@ -345,12 +370,15 @@ def _endpoints(kind: str) -> list[Endpoint]:
     async def change(call: Call) -> Json:
         uuid = str(call.request.path_params["uuid"])
         before = await found(call, kind, uuid)
+        may_change(before, one.what, call.project)
         values: Body = {}
         for param in one.change:
             if param.name in call.params:
                 value = call.params[param.name]
                 values[param.name] = [] if value is None and param.name in _LISTS else value
-        await call.service.fabric.change(one.table, uuid, one.what, values)
+        fabric = call.service.fabric
+        values = await check_references(fabric, one.refers, values, call.project, uuid)
+        await fabric.change(one.table, uuid, one.what, values)
         await tell(call, kind, uuid, before.get("port_uuid"))
         await tell(call, kind, uuid, values.get("port_uuid"))
         return await found(call, kind, uuid)
@@ -358,6 +386,7 @@ def _endpoints(kind: str) -> list[Endpoint]:
     async def remove(call: Call) -> Json:
         uuid = str(call.get("uuid"))
         before = await found(call, kind, uuid)
+        may_change(before, one.what, call.project)
         await call.service.fabric.remove(one.table, uuid, one.what)
         if kind == "floating-ips":
             await tell(call, kind, uuid, before.get("port_uuid"))
@@ -374,7 +403,13 @@ def _endpoints(kind: str) -> list[Endpoint]:
     project = Param("project_id", _text_of(64))
     at = functools.partial(Endpoint, access=Access.USER)
     return [
-        at(f"{title}List", "GET", f"/{kind}", list_all, query(_text_of(64), "project_id")),
+        at(
+            f"{title}List",
+            "GET",
+            f"/{kind}",
+            list_all,
+            (*query(_text_of(64), "project_id"), *query(BOOLEAN_TEXT, "all_projects")),
+        ),
         at(
             f"{title}Create",
             "POST",
@@ -400,6 +435,7 @@ async def part(call: Call) -> Json:
     """Part a subnet from a router."""
     router = str(call.get("router"))
     await found(call, "routers", router)
+    await found(call, "subnets", str(call.get("subnet")))
     await call.service.fabric.remove_interface(router, str(call.get("subnet")))
 
 

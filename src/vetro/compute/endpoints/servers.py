@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 
 import msgspec
 import structlog
+from sqlalchemy import select
 
 from vetro.compute.calls import Access, Answer, Call, Endpoint
 from vetro.compute.faults import (
@@ -45,6 +46,7 @@ from vetro.compute.parameters import (
 from vetro.compute.records import Json, Record, mapping, shown, wants_capacity
 from vetro.compute.recovery import check_recovery
 from vetro.compute.servers import Agent, check_changes
+from vetro.compute.tables import vms
 from vetro.compute.workflows import LAYOUTS
 
 log = structlog.get_logger(__name__)
@@ -67,6 +69,8 @@ async def list_servers(call: Call) -> Json:
         )
     extras, fields = words_of(call.get("extras")), words_of(call.get("fields"))
     service = call.service
+    if not call.is_operator:
+        return await _for_user(call, limit, offset, fields)
     async with service.database.read() as tx:
         rows = await service.servers.find(
             tx,
@@ -80,16 +84,33 @@ async def list_servers(call: Call) -> Json:
         records = await service.servers.records(tx, rows)
     if wants_capacity(extras, fields):
         records = await service.with_capacity(records)
-    if not call.is_operator:
-        records = [_for_user(one, call.principal.project_id) for one in records]
     return [shown(one, extras or None, fields) for one in records]
 
 
-def _for_user(record: Record, project: str) -> Record:
-    """Others' instances and the inside of the machines are not a user's business."""
-    held: Record = record["vms"]
-    mine = {k: one for k, one in held.items() if one.get("owner_uuid") == project}
-    return {**record, "vms": mine, "sysinfo": {}}
+#: What a project's users see of the servers where their VMs live; the machines are the operators'.
+USER_FIELDS = ("uuid", "status", "vms")
+_OPERATORS_FILTERS = ("hostname", "status", *FILTERS)
+
+
+async def _for_user(call: Call, limit: int, offset: int, fields: list[str]) -> Json:
+    """The servers of the project's VMs: which they are, and these VMs."""
+    for name in _OPERATORS_FILTERS:
+        if name in call.params:
+            raise not_allowed(f"Only operators choose servers by {name}")
+    service, project = call.service, str(call.project)
+    async with service.database.read() as tx:
+        held = await tx.execute(select(vms.c.server_uuid).where(vms.c.owner_uuid == project))
+        there = {row.server_uuid for row in held}
+        asked = {one.lower() for one in words_of(call.get("uuids"))}
+        wanted = sorted(there & asked if asked else there)
+        rows = await service.servers.find(tx, uuids=wanted, limit=limit, offset=offset)
+        records = await service.servers.records(tx, rows if wanted else [])
+    result: list[Record] = []
+    for one in records:
+        mine = {k: vm for k, vm in one["vms"].items() if vm.get("owner_uuid") == project}
+        whole = {"uuid": one["uuid"], "status": one["status"], "vms": mine}
+        result.append({name: whole[name] for name in USER_FIELDS if name in (fields or whole)})
+    return result
 
 
 async def get_server(call: Call) -> Json:
@@ -299,7 +320,7 @@ async def ensure_image(call: Call) -> Json:
     if not wanted:
         raise invalid_parameters([FieldError("image_uuid", "value was not a string")])
     params = {**call.params}
-    known = await call.service.images.find(wanted)
+    known = await call.service.images.find(wanted, call.project)
     if known is not None:
         params |= {"image_uuid": known.uuid, "image_sha256": known.sha256}
     return await start_task(call, "image_ensure_present", params)

@@ -22,7 +22,7 @@ async def _check_owner(call: Call, id_: str) -> None:
     if call.is_operator:
         return
     owner = await call.service.work.owner_of(id_)
-    if owner is None or owner != call.principal.project_id:
+    if owner is None or owner != call.project:
         raise not_found("no such task found")
 
 

@@ -13,8 +13,15 @@ from litestar import Response
 
 from vetro.compute.calls import Access, Call, Endpoint, Run
 from vetro.compute.endpoints.servers import agent_of
-from vetro.compute.faults import FieldError, internal_error, invalid_parameters, not_found
+from vetro.compute.faults import (
+    FieldError,
+    internal_error,
+    invalid_parameters,
+    not_allowed,
+    not_found,
+)
 from vetro.compute.machines import HVM_BRANDS
+from vetro.compute.ownership import Reference, check_references, each
 from vetro.compute.parameters import (
     BOOLEAN_TEXT,
     NUMBER_OR_STRING,
@@ -29,6 +36,7 @@ from vetro.compute.parameters import (
     words_of,
 )
 from vetro.compute.records import Json, Record, mapping
+from vetro.compute.tables import ports
 from vetro.http import Fault, base_url
 
 DOCKER_CODES = (
@@ -64,6 +72,7 @@ async def create_vm(call: Call) -> Json:
     """Make a VM. Its image must be named; ``image`` its manifest, unless the service has it."""
     fence = await _fence(call)
     payload = {k: v for k, v in call.params.items() if k != "server_uuid"}
+    await _check_project(call, payload)
     payload |= await _image_of(call, payload)
     if _version(call.row.sysinfo.get("SDC Version")) < OLD_NODES:
         for nic in _objects(payload.get("nics")):
@@ -72,6 +81,16 @@ async def create_vm(call: Call) -> Json:
     return await call.service.machines.create(
         agent_of(call), payload, request_id=call.request_id, fence=fence, job_uuid=_job(call)
     )
+
+
+async def _check_project(call: Call, payload: Record) -> None:
+    """Who acts for a project makes its VMs, on its ports. Errors: 403, 404."""
+    if call.project is None:
+        return
+    if payload.get("owner_uuid") != call.project:
+        raise not_allowed("The VM's owner_uuid is not the project of the call")
+    named = Reference("ports", ports, "port", each)
+    await check_references(call.service.fabric, (named,), payload, call.project, "")
 
 
 def _version(value: Json) -> tuple[int, ...]:
@@ -95,7 +114,7 @@ async def _image_of(call: Call, payload: Record) -> Record:
         wanted = payload.get("image_uuid")
     if not isinstance(wanted, str) or not wanted:
         raise invalid_parameters([FieldError("image_uuid", "value was not a string")])
-    known = await call.service.images.find(wanted)
+    known = await call.service.images.find(wanted, call.project)
     given = payload.get("image")
     if given is None:
         if known is None:
@@ -111,7 +130,7 @@ async def _image_of(call: Call, payload: Record) -> Record:
     }
     origin = mapping(given).get("origin")
     if origin:
-        found = await call.service.images.find(str(origin))
+        found = await call.service.images.find(str(origin), call.project)
         if found is None:
             raise internal_error(f"the origin {origin} of image {wanted} is not known")
         manifest = call.service.images.view(found)
@@ -145,7 +164,7 @@ async def load_vm(call: Call) -> Json:
         agent_of(call), call.vm_uuid, include_dni=call.get("include_dni") == "true",
         request_id=call.request_id,
     )  # fmt: skip
-    if not call.is_operator and found.get("owner_uuid") != call.principal.project_id:
+    if call.project is not None and found.get("owner_uuid") != call.project:
         raise not_found(f"VM {call.vm_uuid} not found")
     return found
 
