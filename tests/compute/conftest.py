@@ -20,7 +20,7 @@ from vetro.compute.servers import Agent
 from vetro.compute.wire import node_key
 from vetro.http import Principal, assemble, serve
 from vetro.http.client import HttpClient, Response
-from vetro.storage import Database, migrate
+from vetro.storage import Clock, Database, SystemClock, migrate
 
 MASTER = "the installation's secret"
 PROJECT = "9f7c1b3a4a0e4c0d8a3cf4f4b7c1f111"
@@ -89,7 +89,7 @@ class Nodes:
         return dict(vm) if call.task == "machine_load" else {"vm": dict(vm)}
 
     async def call(
-        self, agent: Agent, method: str, path: str, *, timeout_seconds: float = 30.0
+        self, agent: Agent, method: str, path: str, *, timeout_seconds: float = 250.0
     ) -> Any:
         """Another call of the agent's API."""
         self.requests.append((method, path))
@@ -202,13 +202,13 @@ class World:
 
     async def ended(self, task: str) -> dict[str, Any]:
         """A task that ended."""
-        view = await self.ok("GET", f"/tasks/{task}/wait?timeout=20")
+        view = await self.ok("GET", f"/tasks/{task}/wait?timeout=240")
         assert view["status"] != "active"
         return view
 
     async def job(self, uuid_: str) -> dict[str, Any]:
         """A job that ended."""
-        view = await self.ok("GET", f"/jobs/{uuid_}/wait?timeout=20")
+        view = await self.ok("GET", f"/jobs/{uuid_}/wait?timeout=240")
         assert view["execution"] not in ("queued", "running"), view
         return view
 
@@ -244,7 +244,7 @@ async def world_on(
             )
             await ready.wait()
             try:
-                async with HttpClient(base_url=url, timeout_seconds=30) as http:
+                async with HttpClient(base_url=url, timeout_seconds=250) as http:
                     yield World(service, nodes, http, database, url)
             finally:
                 stop.set()
@@ -252,15 +252,21 @@ async def world_on(
         return
     async with (
         assembly.running(),
-        HttpClient(app=assembly, base_url="http://compute", timeout_seconds=30) as http,
+        HttpClient(app=assembly, base_url="http://compute", timeout_seconds=250) as http,
     ):
         yield World(service, nodes, http, database)
 
 
 @pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
+def clock() -> Clock:
+    """The clock of `world` and `any_world`; a module whose servers must stay alive has its own."""
+    return SystemClock()
+
+
+@pytest.fixture
+async def world(tmp_path: Path, clock: Clock) -> AsyncIterator[World]:
     """A service with one node, on SQLite."""
-    database = await Database.open(f"sqlite:///{tmp_path}/world.db")
+    database = await Database.open(f"sqlite:///{tmp_path}/world.db", clock=clock)
     await migrate(database, [MIGRATIONS])
     async with world_on(database, tmp_path) as one:
         await one.server()
@@ -280,9 +286,9 @@ async def served(tmp_path: Path) -> AsyncIterator[World]:
 
 
 @pytest.fixture
-async def any_world(database_url: str, tmp_path: Path) -> AsyncIterator[World]:
+async def any_world(database_url: str, tmp_path: Path, clock: Clock) -> AsyncIterator[World]:
     """A service with one node, on each database."""
-    database = await Database.open(database_url)
+    database = await Database.open(database_url, clock=clock)
     await migrate(database, [MIGRATIONS])
     async with world_on(database, tmp_path) as one:
         await one.server()

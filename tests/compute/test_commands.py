@@ -197,7 +197,7 @@ async def stream(code: int) -> AsyncIterator[tuple[dict[str, Any], list[dict[str
     where = {"host": "127.0.0.1", "port": port, "address": f"127.0.0.1:{port}", "token": "once"}
     try:
         yield where, heard
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(240):
             await over.wait()
     finally:
         server.close()

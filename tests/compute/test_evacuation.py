@@ -11,6 +11,7 @@ from sqlalchemy import select, update
 from vetro.compute.agents import NodeTaskError, TaskCall
 from vetro.compute.nodetasks import PULLED
 from vetro.compute.tables import ports, servers, tasks, vms
+from vetro.storage import ManualClock
 
 NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
 OTHER = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a002"
@@ -20,6 +21,12 @@ DISK = (
     "zone_quota_bytes", "zone_quota_used_bytes", "cores_quota_bytes", "cores_quota_used_bytes",
     "installed_images_used_bytes", "pool_alloc_bytes", "system_used_bytes",
 )  # fmt: skip
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    """Servers stay alive after their one heartbeat, however long a test takes."""
+    return ManualClock()
 
 
 class Site:

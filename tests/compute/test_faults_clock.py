@@ -115,7 +115,7 @@ async def test_tickets_expire_at_once_when_the_clock_is_set_beyond_their_time(
 
     first, second, third = await ticket(2), await ticket(1), await ticket(9)
     assert (await world.ok("GET", f"/tickets/{first}"))["status"] == "active"
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(240):
         waits = [
             asyncio.create_task(world.call("GET", f"/tickets/{one}/wait"))
             for one in (second, third)

@@ -158,7 +158,7 @@ async def worlds(
 
 async def again(world: World, method: str, path: str, body: object = None) -> Any:
     """The answer of a request that is repeated while the service says that it cannot."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(240):
         while True:
             answer = await world.call(method, path, body)
             if answer.status != 503:
@@ -194,7 +194,7 @@ async def test_ten_seconds_without_the_database_lose_no_heartbeat(
     async with near.database.read() as tx:
         rows = await tx.execute(select(servers.c.uuid, servers.c.status))
         assert {row.uuid: row.status for row in rows}[NODE] == "running"
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(240):
         while len(far.service.samples):
             await asyncio.sleep(0.01)
     assert (await near.ok("GET", f"/servers/{NODE}"))["memory_total_bytes"] == 77
@@ -218,7 +218,7 @@ async def test_a_turn_that_was_granted_behind_a_cut_line_is_noticed(
     line.mend()
     if not during:
         await again(far, "PUT", f"/tickets/{first}/release")
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(240):
         answer = await wait
     if answer.status == 503:
         answer = await again(far, "GET", f"/tickets/{second}/wait")
@@ -243,7 +243,7 @@ async def test_a_place_is_reserved_once_though_the_line_is_cut(
         }
         key = {"token": "", "headers": near.key_of(uuid_)}
         await near.call("POST", f"/servers/{uuid_}/events/status", sample, **key)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(240):
         while len(near.service.samples):
             await asyncio.sleep(0.01)
     vms = [str(uuid.uuid4()) for _ in range(6)]

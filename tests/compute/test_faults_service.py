@@ -45,7 +45,7 @@ class Running:
         if self.process.returncode is None:
             assert self.process.stdin is not None
             self.process.stdin.close()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(240):
             await self.process.wait()
 
 
@@ -91,7 +91,7 @@ async def test_a_killed_service_ends_its_waits_and_loses_no_ticket(start: Start)
     waits = [asyncio.create_task(one.call("GET", f"/tickets/{name}/wait")) for name in tickets[1:]]
     assert (await one.call("GET", f"/tickets/{tickets[0]}/wait")).status == 204
     one.process.kill()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(240):
         ends = await asyncio.gather(*waits, return_exceptions=True)
     assert all(isinstance(end, TransportError) for end in ends), ends
     two = await start()
@@ -99,7 +99,7 @@ async def test_a_killed_service_ends_its_waits_and_loses_no_ticket(start: Start)
     assert [ticket["status"] for ticket in before] == ["active", "queued", "queued"]
     waits = [asyncio.create_task(two.call("GET", f"/tickets/{name}/wait")) for name in tickets[1:]]
     await two.ok("PUT", f"/tickets/{tickets[0]}/release")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(240):
         assert (await waits[0]).status == 204
         assert not waits[1].done()
         await two.ok("PUT", f"/tickets/{tickets[1]}/release")
@@ -116,12 +116,12 @@ async def test_a_service_that_stops_ends_its_waits_with_an_answer(start: Start) 
     assert (await one.call("GET", f"/tickets/{first}/wait")).status == 204
     await one.end()
     assert one.process.returncode == 0
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(240):
         end = (await asyncio.gather(wait, return_exceptions=True))[0]
     assert isinstance(end, TransportError) or end.status >= 500, end
     again = asyncio.create_task(two.call("GET", f"/tickets/{second}/wait"))
     await two.ok("PUT", f"/tickets/{first}/release")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(240):
         assert (await again).status == 204
     await two.end()
 
@@ -136,7 +136,7 @@ async def test_two_services_grant_each_others_tickets_while_one_dies(start: Star
     one.process.kill()
     await one.process.wait()
     await two.ok("PUT", f"/tickets/{first}/release")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(240):
         assert (await wait).status == 204
     view = await two.ok("GET", f"/tickets/{second}")
     assert view["status"] == "active"

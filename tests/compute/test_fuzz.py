@@ -131,7 +131,7 @@ class Fuzzer:
     async def send(self, verb: str, path: str, body: Any) -> None:
         """Send and judge."""
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(240):
                 answer = await self.world.http.request(
                     verb, f"/compute{path}", json=body, headers={"X-Auth-Token": "operator"}
                 )

@@ -8,6 +8,7 @@ from uuid import uuid4
 import pytest
 
 from vetro.compute.agents import NodeTaskError, TaskCall
+from vetro.storage import ManualClock
 
 NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
 OTHER = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a002"
@@ -18,6 +19,12 @@ DISK = (
     "installed_images_used_bytes", "pool_alloc_bytes", "system_used_bytes",
 )  # fmt: skip
 STAMP = "2026-01-02T03:04:05.000Z"
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    """Servers stay alive after their one heartbeat, however long a test takes."""
+    return ManualClock()
 
 
 class Site:

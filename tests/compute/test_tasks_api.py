@@ -34,7 +34,7 @@ async def test_a_job_named_in_a_call_is_told_of_the_task(world: World) -> None:
     await world.job(job)
     made = await world.ok("POST", f"/servers/{NODE}/vms/{VM}/start", {"jobid": job})
     await world.ended(made["id"])
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(240):
         while len(told := await world.ok("GET", f"/jobs/{job}/info")) < 4:
             await asyncio.sleep(0)
     mine = [one for one in told if one.get("task_id") == made["id"]]

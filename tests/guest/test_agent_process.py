@@ -413,7 +413,7 @@ def test_files_of_the_agent_are_private(guest: Any, mailbox: Any, make_plan: Any
         assert path.stat().st_mode & 0o077 == 0, path
 
 
-def _wait_for(condition: Any, timeout: float = 30.0) -> None:
+def _wait_for(condition: Any, timeout: float = 240.0) -> None:
     """Wait for something outside the mailbox (a file, a process) to be true."""
     deadline = time.monotonic() + timeout
     while not condition():

@@ -142,7 +142,7 @@ async def answer(channel: Any, door: BrokerDoor, document: Any, message_id: str 
 
 async def until(condition: Callable[[], Any]) -> Any:
     """Wait for what another task does."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(240):
         while not (found := await condition()):
             await asyncio.sleep(0.02)
     return found

@@ -49,7 +49,7 @@ async def test_a_waiting_poll_gets_a_plan_sent_elsewhere(
     poll = asyncio.ensure_future(mailboxes.next_plan(GUEST, "s", 60))
     await asyncio.sleep(0)
     await elsewhere.send("e1-h1", "m", b"{}")
-    plan = await asyncio.wait_for(poll, 20)
+    plan = await asyncio.wait_for(poll, 45)
     assert plan is not None
     assert plan.message_id == "m"
 
@@ -65,10 +65,10 @@ async def test_a_waiting_call_gets_its_result_from_elsewhere(
     second = asyncio.ensure_future(mailboxes.wait_result("to-b", 60))
     await asyncio.sleep(0)
     await elsewhere.accept_result(Guest("b"), _result("to-b", "B"))
-    assert json.loads(await asyncio.wait_for(second, 20) or b"")["Body"] == "B"
+    assert json.loads(await asyncio.wait_for(second, 45) or b"")["Body"] == "B"
     assert not first.done()
     await elsewhere.accept_result(Guest("a"), _result("to-a", "A"))
-    assert json.loads(await asyncio.wait_for(first, 20) or b"")["Body"] == "A"
+    assert json.loads(await asyncio.wait_for(first, 45) or b"")["Body"] == "A"
 
 
 async def test_an_unacknowledged_plan_comes_again_after_its_lease(

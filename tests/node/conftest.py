@@ -100,7 +100,7 @@ class FakeService:
 
     async def wait_for(self, ending: str, count: int = 1) -> list[Any]:
         """Wait until that many requests came; their bodies."""
-        async with asyncio.timeout(20), self.arrived:
+        async with asyncio.timeout(240), self.arrived:
             await self.arrived.wait_for(lambda: len(self.find(ending)) >= count)
         return self.find(ending)
 

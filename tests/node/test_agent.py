@@ -258,7 +258,7 @@ async def test_the_process_driver_runs_the_guest_agent(service: Any, tmp_path: P
         vm = body["vm"]
         assert (vm["nics"][0]["ip"], vm["nics"][0]["network_ip"]) == ("127.0.0.1", "10.0.0.5")
         root = data / "vms" / vm["uuid"] / "root"
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(240):
             while not (root / "started").exists():
                 await asyncio.sleep(0.02)
         assert (root / "started").read_text().splitlines() == [

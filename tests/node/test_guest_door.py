@@ -73,7 +73,7 @@ async def ask(door: GuestDoor, request: bytes) -> bytes:
     reader, writer = await asyncio.open_connection("127.0.0.1", door.bound_port)
     try:
         writer.write(request)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(240):
             return await reader.read()
     except ConnectionResetError:
         return b""
@@ -105,7 +105,7 @@ async def test_an_answer_comes_while_it_is_made(door: GuestDoor, upstream: Upstr
     reader, writer = await asyncio.open_connection("127.0.0.1", door.bound_port)
     try:
         writer.write(b"GET /agents/q HTTP/1.1\r\nHost: x\r\n\r\n")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(240):
             await reader.readuntil(b"first ")
             upstream.more.set()
             assert await reader.read() == b"second"
@@ -159,7 +159,7 @@ async def test_an_address_in_use_is_left_to_who_has_it(door: GuestDoor, upstream
     await second.close()
     reader, writer = await asyncio.open_connection("127.0.0.1", door.bound_port)
     writer.write(b"GET /agents/q HTTP/1.1\r\n\r\n")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(240):
         await reader.readuntil(b"first ")
         await door.open("")
         try:

@@ -41,7 +41,7 @@ class Gate:
 
     async def until_running(self, count: int) -> None:
         """Wait until that many run."""
-        async with asyncio.timeout(10), self.started:
+        async with asyncio.timeout(240), self.started:
             await self.started.wait_for(lambda: self.running >= count)
 
 

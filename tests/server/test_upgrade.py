@@ -48,7 +48,7 @@ class Client:
 
     def task(self, made: dict[str, Any]) -> dict[str, Any]:
         """A task's result, when it ended well."""
-        ended = self.call("GET", f"/tasks/{made['id']}/wait?timeout=60")
+        ended = self.call("GET", f"/tasks/{made['id']}/wait?timeout=240")
         assert ended["status"] == "complete", ended["result"]
         result: dict[str, Any] = ended["result"]
         return result

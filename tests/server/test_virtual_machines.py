@@ -199,7 +199,7 @@ def finish(vetro: Any, method: str, path: str, body: Any) -> None:
     """Call, and wait for the node's task."""
     status, told = vetro.http(method, path, body)
     assert status == 200, told
-    status, task = vetro.http("GET", f"/compute/tasks/{told['id']}/wait?timeout=60")
+    status, task = vetro.http("GET", f"/compute/tasks/{told['id']}/wait?timeout=240")
     assert (status, task["status"]) == (200, "complete"), json.dumps(task)
 
 

@@ -24,7 +24,7 @@ from vetro.stacks import (
     RouterWithoutGateway,
     StackStatus,
 )
-from vetro.storage import Database, migrate
+from vetro.storage import Database, ManualClock, migrate
 
 PROJECT = "9f7c1b3a4a0e4c0d8a3cf4f4b7c1f111"
 NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
@@ -127,7 +127,8 @@ class World:
 @pytest.fixture
 async def world(tmp_path: Path) -> AsyncIterator[World]:
     """A compute service with one node and one image."""
-    database = await Database.open(f"sqlite:///{tmp_path}/test.db")
+    # The node stays alive after its one heartbeat, however long a test takes.
+    database = await Database.open(f"sqlite:///{tmp_path}/test.db", clock=ManualClock())
     await migrate(database, [MIGRATIONS, COMPUTE_MIGRATIONS])
     service = ComputeService(database, ComputeSettings(image_dir=tmp_path, node_key="key"))
     node = Node()

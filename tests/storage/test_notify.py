@@ -150,7 +150,7 @@ async def test_a_cancelled_unit_tells_exactly_what_it_committed(
                 await asyncio.sleep(0)
             work.cancel()
             await asyncio.wait({work})
-        await asyncio.wait_for(write(-1), 20)
+        await asyncio.wait_for(write(-1), 240)
         told: list[int] = []
         while not told or told[-1] != -1:
             told.append(int(await subscription.wait(10) or "0"))

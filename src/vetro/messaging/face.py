@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import math
-import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import datetime
@@ -56,7 +55,9 @@ class GuestDoor:
         settings = mailboxes.settings
         self.room = WaitingRoom(mailboxes)
         self._budget = RequestBudget(
-            settings.requests_per_second, settings.request_burst, time.monotonic
+            settings.requests_per_second,
+            settings.request_burst,
+            lambda: mailboxes.db.clock.monotonic(),
         )
         self._contacts: dict[str, datetime] = {}
         self._known: set[str] = set()

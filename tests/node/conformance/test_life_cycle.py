@@ -21,7 +21,7 @@ async def state_of(rig: Any, uuid: str) -> str:
 
 async def until_state(rig: Any, uuid: str, state: str) -> None:
     """Wait for a state that a guest reaches by itself."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(240):
         while await state_of(rig, uuid) != state:
             await asyncio.sleep(0.02)
 
@@ -220,7 +220,7 @@ async def test_statistics_of_a_running_vm(rig: Any) -> None:
     """It uses processor time and memory; a stopped one has none."""
     uuid = (await rig.create())["uuid"]
     stats = await rig.driver.stats(uuid)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(240):
         # A process that is just being replaced by its program (exec) has no memory for an instant.
         while stats["memory_stats"]["usage"] == 0:
             await asyncio.sleep(0.01)

@@ -220,7 +220,7 @@ async def test_a_daemon_that_dies_comes_back_by_itself(agent: Any, tmp_path: Pat
         # One that stands still does not hear its power button: it is not waited for.
         await connection.with_domain(uuid, lambda domain: domain.suspend())
         await until_frozen(machines, uuid)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(240):
             stopped = await machines.driver.stop(uuid, timeout=600)
         assert (stopped["state"], "frozen" in stopped) == ("stopped", False)
 

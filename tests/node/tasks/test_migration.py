@@ -219,7 +219,7 @@ async def test_the_progress_is_told_to_who_asks(nodes: Any) -> None:
     assert set(progress) == {"pid", "host", "port"}
     reader, writer = await asyncio.open_connection(progress["host"], progress["port"])
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(240):
             lines = (await reader.read()).splitlines()
     finally:
         writer.close()

@@ -18,7 +18,7 @@ AGENT = "eeeeeeee-0000-4000-8000-000000000001"
 
 async def until_exists(path: Path) -> None:
     """Wait for a file."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(240):
         while not path.exists():
             await asyncio.sleep(0.05)
 

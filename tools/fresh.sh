@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Runs commands in a newly bootstrapped Debian with nothing but make and Python: `fresh.sh COMMAND...`.
+# The checkout's files are at /vetro there. What a command needs beyond that, the project's own files install.
+set -euo pipefail
+if [ "$(id -u)" != 0 ]; then
+  echo "A new Debian root is made and entered by root; run this as root." >&2
+  exit 1
+fi
+top=$(cd "$(dirname "$0")/.." && pwd)
+command -v mmdebstrap >/dev/null || "$top/tools/system-packages.sh" demo
+suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
+root=$(mktemp -d /var/tmp/vetro-fresh.XXXXXX)
+# Everything below is in a mount and process namespace of its own: it ends, and is unmounted, with it.
+cleanup() {
+  rm -rf --one-file-system "$root"
+}
+trap cleanup EXIT
+echo "Bootstrapping Debian $suite with make and Python"
+mmdebstrap --quiet --variant=minbase --include=make,python3,ca-certificates "$suite" "$root" >/dev/null
+# How this machine reaches the package indexes holds there too; nothing else of it does.
+cp -L /etc/resolv.conf /etc/hosts "$root/etc/"
+cp -L /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/ca-certificates.crt"
+settings=()
+for name in PIP_CERT PIP_INDEX_URL PIP_DEFAULT_TIMEOUT SSL_CERT_FILE REQUESTS_CA_BUNDLE NODE_EXTRA_CA_CERTS \
+  http_proxy https_proxy no_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY CI VETRO_BENCH; do
+  [ -z "${!name:-}" ] || settings+=("$name=${!name}")
+done
+if git -C "$top" rev-parse HEAD >/dev/null 2>&1; then
+  mkdir "$root/vetro"
+  git -C "$top" ls-files -z --cached --others --exclude-standard \
+    | tar --create --directory="$top" --null --files-from=- --ignore-failed-read --file=- 2>/dev/null \
+    | tar --extract --directory="$root/vetro" --no-same-owner --file=-
+else
+  echo "The files of the checkout are taken from git, which does not know this directory." >&2
+  exit 1
+fi
+status=0
+# shellcheck disable=SC2016 # the script is the inner shell's
+unshare --mount --propagation private --pid --fork --kill-child --uts --ipc sh -euc '
+  root=$1; shift
+  mount --bind "$root" "$root"
+  mount -t proc proc "$root/proc"
+  mount --rbind /sys "$root/sys"
+  mount --rbind /dev "$root/dev"
+  mount -t tmpfs -o mode=755 tmpfs "$root/run"
+  mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm" 2>/dev/null || true
+  [ ! -d /lib/modules ] || { mkdir -p "$root/lib/modules"; mount --bind /lib/modules "$root/lib/modules"; }
+  cd "$root"
+  exec chroot "$root" env -i "$@"
+' sh "$root" HOME=/root LANG=C.UTF-8 TERM="${TERM:-dumb}" \
+  PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "${settings[@]}" \
+  sh -euc 'cd /vetro; for step; do echo "fresh: $step"; sh -euc "$step"; done' sh "$@" || status=$?
+exit $status
