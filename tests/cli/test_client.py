@@ -366,6 +366,29 @@ def test_packages_from_upload_to_deletion(
     assert service.json("category", "list") == []
 
 
+def test_an_import_says_what_the_check_finds(
+    service: Service, package: Callable[..., Path], tmp_path: Path
+) -> None:
+    """What stands in the catalog counts as there; findings do not keep a package out."""
+    service.ok("package", "import", package())
+    user = tmp_path / "user"
+    for name, text in {
+        "manifest.yaml": "Format: '1.4'\nType: Library\nFullName: test.user\nDescription: x\n"
+        "Require: {test.Shop: 1}\nClasses: {test.user.A: A.yaml}\n",
+        "Classes/A.yaml": "Namespaces: {=: test.user, t: test}\nName: A\nExtends: t:Shop\n"
+        "Methods:\n  m: {Body: [$.sell(), lenn($.port)]}\n",
+    }.items():
+        (user / name).parent.mkdir(parents=True, exist_ok=True)
+        (user / name).write_text(text)
+    text = service.ok("package", "import", user)
+    assert "A.yaml:5:14: E313 sell of test.Shop needs what" in text
+    assert f"{user}: 2 errors, 1 warning" in text
+    service.ok("package", "delete", "test.user")
+    (row,) = service.json("package", "import", user)
+    assert [item["code"] for item in row["findings"]] == ["E313", "E311", "W121"]
+    service.ok("package", "delete", "test.user", "Shop")
+
+
 def test_a_replacement_that_is_refused_leaves_the_old_package(
     service: Service, package: Callable[..., Path]
 ) -> None:

@@ -48,11 +48,9 @@ def class_names(text):
     return found
 
 
-def run_case(case):
+def add_packages(case, runtime):
+    """The package of a case, added to a runtime together with its further ones."""
     text = source_of(case)
-    trace = []
-    runtime = Runtime(class_configs=case.get("configs"))
-    runtime.add_function("trace", trace.append)
     package = MemoryPackage(
         "t",
         {"Main.yaml": text},
@@ -61,7 +59,7 @@ def run_case(case):
         requirements=case.get("require", {}),
         resources={k: v.encode() for k, v in case.get("resources", {}).items()},
     )
-    runtime.add_package(package)
+    made = runtime.add_package(package)
     for other in case.get("packages", ()):
         files = dict.fromkeys(re.findall(r"^Name: *([\w.]+)", other["text"], re.M), "all.yaml")
         classes = {n if "." in n else f"{other['name']}.{n}": f for n, f in files.items()}
@@ -70,6 +68,14 @@ def run_case(case):
                 other["name"], {"all.yaml": other["text"]}, classes, version=other["version"]
             )
         )
+    return made
+
+
+def run_case(case):
+    trace = []
+    runtime = Runtime(class_configs=case.get("configs"))
+    runtime.add_function("trace", trace.append)
+    add_packages(case, runtime)
     limits = Limits(**{"steps": 10_000_000, **case.get("limits", {})})
     session = runtime.session(effects=DirectEffects(seed=1), limits=limits)
     model = {"Objects": case.get("objects") or {"?": {"id": "root", "type": "t.Main"}}}
@@ -166,3 +172,20 @@ def test_no_two_cases_of_a_table_have_one_name():
     for file in CASES.glob("*.yaml"):
         names = [case["name"] for case in yaml.safe_load(file.read_text(encoding="utf-8"))]
         assert sorted(names) == sorted(set(names)), file.name
+
+
+NAMES = {"E-unknown-function", "E-unknown-static", "E-arguments"} | {
+    *("W-unknown-method", "W-own-exception", "W-unknown-property")
+}
+
+
+@pytest.mark.parametrize("case", [param for param in all_cases() if "error" not in param.values[0]])
+def test_the_check_finds_unknown_names_and_nothing_else(case):
+    """Of programs that run it finds those lines that say `# mistake`, which nothing runs or which
+    catch what comes of it, and no other."""
+    runtime = Runtime(class_configs=case.get("configs"))
+    runtime.add_function("trace", print)
+    found = runtime.check_package(add_packages(case, runtime))
+    lines = source_of(case).splitlines()
+    marked = {number for number, line in enumerate(lines, 1) if "# mistake" in line}
+    assert {item.position.line for item in found if item.code in NAMES} == marked

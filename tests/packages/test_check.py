@@ -225,7 +225,7 @@ def test_classes(text, expected):
         ("{If: 1, Then: [], Esle: []}", ["E201"]),
         ("{If: 1}", ["E204"]),
         ("{While: 1, Do: []}", ["E203"]),
-        ("{While: $.a-b, Do: []}", []),
+        ("{While: $.a-b, Do: []}", ["W208"]),
         ("{For: $x, In: [], Do: []}", ["E203"]),
         ("{For: x, In: []}", ["E204"]),
         ("{Repeat: many, Do: []}", ["E203"]),
@@ -253,7 +253,7 @@ def test_classes(text, expected):
         ("{Do: [$y: 1, {Return: $y}]}", []),
         ("{Return: !yaql 'let(z => 1) -> $z'}", []),
         ("{Return: !yaql '[1, 2].unpack(a, b) -> $a'}", []),
-        ("{Return: !yaql '[1].select($ + $1 + $this.x)'}", []),
+        ("{Return: !yaql '[1].select($ + $1 + $this.x)'}", ["W208"]),
         ("{Do: !yaql 'inject(a, b, $argument)'}", []),
     ],
 )
@@ -446,4 +446,156 @@ def test_one_mistake_of_a_class_hides_no_other():
         "E305 Classes/App.yaml:10:3",
         "W045 Classes/App.yaml:10:14",
         "E205 Classes/App.yaml:11:14",
+    ]
+
+
+NAMES = """\
+Namespaces: {=: p, py: ''}
+Name: App
+Extends: Base
+Properties:
+  text: {Contract: $.string()}
+  shared: {Contract: $.int(), Usage: Static, Default: 1}
+Methods:
+  own:
+    Arguments: [{a: {Contract: $.int().notNull()}}, {b: {Contract: $}}]
+  fixed: {Usage: Static}
+  m:
+    Body:
+      - STATEMENT
+---
+Name: Base
+Methods:
+  other: {Arguments: [{rest: {Contract: $, Usage: VarArgs}}]}
+---
+Name: Derived
+Extends: App
+Methods:
+  later: {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected", "words"),
+    [
+        ("matches($.text, x)", "E311", "matches is a method: write value.matches(…)"),
+        ("$.text.toUpper(matches($, x))", "E311", "there is no function matches"),
+        ("own(1)", "E311", "a method of the object is $.own(…)"),
+        ("lenn($.text)", "E311", "did you mean len?"),
+        ("{$.text: nothing($)}", "E311", "there is no function nothing"),
+        ("{If: nothing($), Then: []}", "E311", "there is no function nothing"),
+        ("{Throw: bad, Message: nothing($)}", "E311", "there is no function nothing"),
+        (":App.fixd()", "E312", "p.App has no static method fixd; did you mean fixed?"),
+        (":App.own(1)", "E312", "own of p.App is a method of objects"),
+        ("type(App).fixd()", "E312", "did you mean fixed?"),
+        (":App.shard", "E312", "p.App has no static property shard; did you mean shared?"),
+        (":App.text", "E312", "text of p.App is a property of objects"),
+        ("$.nosuch()", "W206", "p.App has no method nosuch"),
+        ("$this.onw(1)", "W206", "did you mean own?"),
+        ("list(1).select($this.nosuch($))", "W206", "p.App has no method nosuch"),
+        ("$.own()", "E313", "own of p.App needs a"),
+        ("$.own(1, 2, 3)", "E313", "takes at most 2 arguments, not 3"),
+        ("$.own(1, c => 2)", "E313", "has no argument c"),
+        ("$.own(1, a => 2)", "E313", "is given its argument a twice"),
+        ("$.own(b => 2)", "E313", "needs a"),
+        (":App.fixed(1)", "E313", "takes no arguments, not 1"),
+        ("$.nosuch.len()", "W208", "nothing declares or assigns the property nosuch"),
+        ("$.txt", "W208", "did you mean text?"),
+        ("{Try: [], Catch: {With: ZeroDivisionError}}", "W207", "With: 'py:ZeroDivisionError'"),
+        ("{Try: [], Catch: {With: NoMethodFound}}", "W207", "murano.dsl.exceptions.NoMethodFound"),
+        # what is as it should be
+        ("$.later(1)", "E313", "takes no arguments"),
+        ("$.later()", None, ""),
+        ("$.other(1, 2, 3, 4)", None, ""),
+        ("$.own(1)", None, ""),
+        ("$.own(b => 1, a => 2)", None, ""),
+        ("list($).select($.nosuch())", None, ""),
+        ("$.getAttr(x, 1)", None, ""),
+        ("$.super($.nosuch())", None, ""),
+        ("$.toList()", None, ""),
+        ("[{$.later: 1}, {Return: $.later}]", None, ""),
+        ("{Return: !yaql 'def(twice, $ * 2) -> twice(3)'}", None, ""),
+        ("{Return: !yaql 'let(x => 1) -> $.nosuch()'}", None, ""),
+        ("{Try: [], Catch: {With: 'py:KeyError'}}", None, ""),
+        ("{Try: {Throw: KeyError, Message: x}, Catch: {With: KeyError}}", None, ""),
+        ("{Try: [], Catch: {With: Mine}}", None, ""),
+    ],
+)
+def test_names_that_nothing_has(statement, expected, words):
+    """Functions, methods, arguments, properties and exceptions that are not there; no false alarm."""
+    text = NAMES.replace("STATEMENT", f"Do: {statement}" if statement[0] == "[" else statement)
+    classes = manifest("  p.Base: App.yaml", "  p.Derived: App.yaml")
+    listed = check(archive({"manifest.yaml": classes, "Classes/App.yaml": text}))
+    assert [item.code for item in listed] == ([] if expected is None else [expected])
+    assert words in "".join(item.message for item in listed)
+    assert all((item.file, item.line) == ("Classes/App.yaml", 13) for item in listed)
+
+
+def test_contracts_and_metadata_are_looked_at_too():
+    """A quoted contract, a function as text in a contract, an expression by accident in `Meta`."""
+    text = HEAD + (
+        "Meta: {io.murano.metadata.Title: {text: my-app}}\n"
+        "Properties:\n"
+        "  a: {Contract: '$.int()'}\n"
+        '  b: {Contract: ["$.string().notNull()"]}\n'
+        "  c: {Contract: !yaql \"$.string().check(matches($, 'x'))\"}\n"
+        "  d: {Contract: 'either'}\n"
+        "Methods:\n"
+        "  m: {Arguments: [{x: {Contract: '$.class(App)'}}], Body: []}\n"
+    )
+    assert found({"Classes/App.yaml": text}) == [
+        "W203 Classes/App.yaml:3:41",
+        "W049 Classes/App.yaml:5:17",
+        "W049 Classes/App.yaml:6:18",
+        "E311 Classes/App.yaml:7:17",
+        "W049 Classes/App.yaml:10:34",
+    ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "- Return: 'Named(' + $.x",
+        "- $x: 'a' and $.y",
+        "- 'a' + $.x",
+        "- 'it''s ' + $.x",
+        "- 'x'.toUpper()",
+    ],
+)
+def test_an_expression_that_begins_with_a_quote_gets_a_hint(line):
+    """YAML ends the text at the second quote; what to write instead is said."""
+    text = HEAD + f"Methods:\n  m:\n    Body:\n      {line}\n      - Return: 1\n"
+    (finding,) = check(archive({"Classes/App.yaml": text}))
+    assert finding.code == "E002"
+    mended = finding.message.partition("stands in parentheses: ")[2]
+    whole = line.partition("'")
+    assert mended == "('" + whole[2].replace("''", "\\'") + ")"
+    again = text.replace(f"'{whole[2]}", mended)
+    assert [item.code for item in check(archive({"Classes/App.yaml": again}))] in ([], ["W208"])
+
+
+def test_scope_before_its_format_is_a_warning():
+    """`Scope` in format 1.3 works; the original takes it, too."""
+    text = HEAD + "Methods:\n  m: {Scope: Public}\n"
+    files = {"manifest.yaml": manifest(Format="'1.3'"), "Classes/App.yaml": text}
+    (finding,) = check(archive(files))
+    assert (finding.level, finding.code) == ("warning", "E044")
+
+
+def test_resources_that_cannot_be_read():
+    """One that nests without end, one that is no JSON, one that is damaged."""
+    files = {
+        "Resources/deep.yaml": "[" * 200_000 + "]" * 200_000,
+        "Resources/bad.json": "{",
+        "Resources/text.template": "%no {yaml",
+        "Resources/fine.yaml": "a: 1",
+        "Resources/plain.txt": "DAMAGED",
+    }
+    with zipfile.ZipFile(io.BytesIO(archive(files))) as made:
+        stored = made.read("Resources/plain.txt")
+    content = archive(files).replace(stored, b"damaged")
+    assert [(item.code, item.file) for item in check(content)] == [
+        ("W076", "Resources/bad.json"),
+        ("W076", "Resources/deep.yaml"),
+        ("W076", "Resources/plain.txt"),
     ]

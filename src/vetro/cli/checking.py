@@ -11,6 +11,7 @@ import click
 from vetro.cli.output import counted, emit_json, fail, json_option, wants_json
 
 if TYPE_CHECKING:
+    from vetro.muranopl import PackageResolver, PackageSource
     from vetro.packages import Finding
 
 NOT_A_PACKAGE = 2
@@ -174,23 +175,28 @@ def check(
         for row in rows:
             click.echo(line(row))
         if form == "text":
-            _summary(rows)
+            click.echo(summary(rows))
     if any(row["level"] == "error" or strict for row in rows):
         raise SystemExit(1)
 
 
-def _summary(rows: Sequence[dict[str, Any]]) -> None:
+def summary(rows: Sequence[dict[str, Any]]) -> str:
+    """How many findings there are, in words."""
     errors = sum(row["level"] == "error" for row in rows)
     warnings = len(rows) - errors
     if not errors and not warnings:
-        click.echo("No errors found!")
-    else:
-        parts = [counted(errors, "error")] if errors else []
-        click.echo(", ".join([*parts, counted(warnings, "warning")]))
+        return "No errors found!"
+    parts = [counted(errors, "error")] if errors else []
+    return ", ".join([*parts, counted(warnings, "warning")])
 
 
-def find(path: Path, libraries: Sequence[Path]) -> list[Finding]:
-    """The findings of one package, on top of the class library and what it requires."""
+def find(
+    path: Path, libraries: Sequence[Path], catalog: PackageResolver | None = None
+) -> list[Finding]:
+    """The findings of one package, on top of the class library and what it requires.
+
+    ``catalog``: where required packages are that are in no directory.
+    """
     from vetro.cli.local import SearchPath, library_directory
     from vetro.engine.running import bare_runtime
     from vetro.muranopl.testing import enable_testing
@@ -198,9 +204,46 @@ def find(path: Path, libraries: Sequence[Path]) -> list[Finding]:
     from vetro.packages import open_package
 
     runtime = bare_runtime()
-    runtime.resolver = SearchPath([*libraries, path.resolve().parent, library_directory()])
+    directories = SearchPath([*libraries, path.resolve().parent, library_directory()])
+    runtime.resolver = FirstOf([directories, *([catalog] if catalog else [])])
     enable_testing(runtime)
     # The class library is checked on its own, everything else on top of it.
     if path.resolve().name not in ("io.murano", "io.murano.zip"):
         runtime.add_package(open_package(library_directory() / "io.murano"))
     return check_package(path, runtime)
+
+
+class FirstOf:
+    """A `PackageResolver` that asks several in turn."""
+
+    def __init__(self, resolvers: Sequence[PackageResolver]) -> None:
+        self.resolvers = resolvers
+
+    def find_package(self, name: str, spec: str, project_id: str | None) -> PackageSource | None:
+        """What the first gives that has it."""
+        found = (item.find_package(name, spec, project_id) for item in self.resolvers)
+        return next((item for item in found if item is not None), None)
+
+    def find_class(
+        self, class_name: str, spec: str, project_id: str | None
+    ) -> PackageSource | None:
+        """The same by the name of a class."""
+        found = (item.find_class(class_name, spec, project_id) for item in self.resolvers)
+        return next((item for item in found if item is not None), None)
+
+
+SHOWN = 20
+"""Findings that an upload lists."""
+
+
+def findings_of_upload(path: Path, catalog: PackageResolver) -> list[dict[str, Any]]:
+    """What the check finds in a package that was uploaded; said on standard error, if not as JSON."""
+    rows = [row_of(path, item) for item in find(path, (), catalog)]
+    if rows and not wants_json():
+        for row in rows[:SHOWN]:
+            click.echo(text_line(row), err=True)
+        if len(rows) > SHOWN:
+            more = len(rows) - SHOWN
+            click.echo(f"and {counted(more, 'finding')} more: 'vetro check {path}'", err=True)
+        click.echo(f"{path}: {summary(rows)}", err=True)
+    return rows

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from vetro.cli.checking import findings_of_upload
 from vetro.cli.connection import Connection, segment
 from vetro.cli.names import CATEGORY, PACKAGE
 from vetro.cli.output import (
@@ -19,6 +20,9 @@ from vetro.cli.output import (
     fail,
     json_option,
 )
+
+if TYPE_CHECKING:
+    from vetro.muranopl import PackageSource
 
 WHICH = "--class-version says which versions will do; 'vetro package list' shows them."
 COLUMNS = [
@@ -146,10 +150,15 @@ def refuse_bad_manifests(paths: tuple[Path, ...]) -> None:
 def import_(
     paths: tuple[Path, ...], public: bool, category: tuple[str, ...], exists_action: str
 ) -> None:
-    """Upload package zips or directories (PATHS)."""
+    """Upload package zips or directories (PATHS).
+
+    An error in the manifest ends the command. What 'vetro check' finds beside that is said on
+    standard error (with --json: in "findings").
+    """
     refuse_bad_manifests(paths)
     rows: list[dict[str, Any]] = []
     with Connection() as connection:
+        packages = CatalogPackages(connection)
         for path in paths:
             content = read_archive(path)
             metadata: dict[str, Any] = {"is_public": public, "categories": list(category)}
@@ -163,7 +172,39 @@ def import_(
                 metadata["is_public"] = public or existing["is_public"]
                 metadata["categories"] = list(category) or existing["categories"]
                 rows.append(replace_package(connection, existing, path.stem, content, **metadata))
+            rows[-1] = {**rows[-1], "findings": findings_of_upload(path, packages)}
     emit_rows(rows, COLUMNS)
+
+
+class CatalogPackages:
+    """A `PackageResolver` over the packages that the catalog lets this project use."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+
+    def find_package(self, name: str, spec: str, project_id: str | None) -> PackageSource | None:
+        """The newest version that satisfies the spec, downloaded."""
+        return self._newest({"fqn": name}, spec)
+
+    def find_class(
+        self, class_name: str, spec: str, project_id: str | None
+    ) -> PackageSource | None:
+        """The same by one of its classes."""
+        return self._newest({"class_name": class_name}, spec)
+
+    def _newest(self, params: dict[str, str], spec: str) -> PackageSource | None:
+        from vetro.packages import Version, VersionSpec, open_package
+
+        wanted = VersionSpec(spec)
+        answer = self.connection.get("/v1/catalog/packages", params={"catalog": "true", **params})
+        fitting = [
+            row for row in answer["packages"] if Version.parse(str(row["version"])) in wanted
+        ]
+        if not fitting:
+            return None
+        row = max(fitting, key=lambda item: Version.parse(str(item["version"])))
+        path = f"/v1/catalog/packages/{segment(str(row['id']))}/download"
+        return open_package(self.connection.request("GET", path).content)
 
 
 def find_same(connection: Connection, content: bytes, path: Path) -> dict[str, Any] | None:

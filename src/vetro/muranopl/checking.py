@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING
 from vetro.yaql import ast
 
 from . import metadata
+from . import statements as st
 from .blocks import flatten
 from .classscope import ClassScope
 from .contractplan import build_contract
 from .declarations import ClassDeclaration, Finding
 from .errors import MuranoError, Position
+from .namecheck import Surroundings, Values, own_exceptions, thrown_names, unknown_names
 from .records import field_names
 from .sites import named_type
 from .statements import Statement, Switch, parse_body
 from .traces import CodeUnit
-from .types import MuranoPackage, MuranoType
+from .types import Method, MuranoPackage, MuranoType
 from .yamltree import Mapping, Node, Scalar, Sequence
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ def check_package(runtime: Runtime, package: MuranoPackage) -> list[Finding]:
     findings: list[Finding] = []
     before = len(runtime.findings)
     broken = runtime.load_errors = []
+    types: list[MuranoType] = []
     try:
         for name in package.class_files:
             try:
@@ -36,9 +39,11 @@ def check_package(runtime: Runtime, package: MuranoPackage) -> list[Finding]:
                 findings.append(_finding(error, package, name))
                 continue
             if type_ is not None:
+                types.append(type_)
                 findings.extend(check_type(type_))
     finally:
         runtime.load_errors = None
+    findings.extend(_names(types))
     findings.extend(runtime.findings[before:])
     for error in broken:
         finding = _finding(error, package, "")
@@ -60,6 +65,57 @@ def _forget(package: MuranoPackage, files: set[str]) -> None:
 def _file_of(item: ClassDeclaration | MuranoType) -> str:
     declaration = item if isinstance(item, ClassDeclaration) else item.declaration
     return declaration.position.file
+
+
+def _names(types: list[MuranoType]) -> list[Finding]:
+    """Names that nothing has, in classes whose ancestors are all there."""
+    findings: list[Finding] = []
+    thrown = frozenset(name for type_ in types for name in thrown_names(_statements(type_)))
+    for type_ in types:
+        descendants = [item for item in types if item is not type_ and item.is_compatible(type_)]
+        around = Surroundings(descendants, thrown)
+        body = _statements(type_)
+        assigned = frozenset(
+            node.name
+            for item in body
+            if isinstance(item, st.Assign) and item.target.is_expression
+            for node in ast.walk(item.target.expression)
+            if isinstance(node, ast.Property)
+        )
+        findings.extend(unknown_names(type_, _groups(type_), assigned, around))
+        findings.extend(own_exceptions(type_, body, around))
+    return findings
+
+
+def _statements(type_: MuranoType) -> list[Statement]:
+    return [item for method in type_.methods.values() for item in _body(type_, method)]
+
+
+def _body(type_: MuranoType, method: Method) -> list[Statement]:
+    if method.native is not None:
+        return []
+    try:
+        return flatten(parse_body(method.body, type_.namespaces))
+    except MuranoError:
+        return []  # what is wrong with it is a finding already
+
+
+def _groups(type_: MuranoType) -> list[Values]:
+    """The expressions of a class, by what `$` is in them."""
+    contracts: list[Node] = []
+    groups: list[Values] = []
+    for item in type_.properties.values():
+        if item.native is None:
+            contracts.append(item.contract)
+            if item.default is not None:
+                groups.append(Values(_scalars([item.default]), True, item.is_static))
+    for method in type_.methods.values():
+        contracts.extend(argument.contract for argument in method.arguments or [])
+        nodes: list[Node] = [item.default for item in method.arguments or [] if item.default]
+        for statement in _body(type_, method):
+            nodes.extend(_values_of(statement))
+        groups.append(Values(_scalars(nodes), True, method.is_static))
+    return [Values(_scalars(contracts), False), *groups]
 
 
 def check_type(type_: MuranoType) -> list[Finding]:

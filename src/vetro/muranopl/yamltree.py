@@ -64,8 +64,33 @@ _WORDS_WITH_MEANING = frozenset(
     ]
 )
 
+_QUOTED_START = re.compile(
+    r"""(?:^|[:\-])\s+(?P<text>(?P<quote>['"])(?:(?!(?P=quote)).|(?P=quote){2})*(?P=quote))"""
+    r"""(?P<rest>\s*(?:[-+*/.<>=!\[]|(?:and|or|in|is|mod)\s)[^#]*[^#\s])"""
+)
+_RESERVED_START = re.compile(r"(?:^|[:\-])\s+[>!*%@`]")
 ParseExpression = Callable[[str], Any]
 """Text to a parsed expression; raises any exception when it is not one."""
+
+
+def yaml_hint(text: str, line: int) -> str | None:
+    """What to write instead, where YAML ends in a line (from 0) as people often write it."""
+    lines = text.splitlines()
+    # The parser sometimes notices only at the beginning of what follows.
+    for number in (line, line - 1):
+        if not 0 <= number < len(lines):
+            continue
+        found = _QUOTED_START.search(lines[number])
+        if found is not None:
+            quote = found["quote"]
+            text = found["text"][1:-1].replace(quote * 2, f"\\{quote}")
+            return (
+                "an expression that begins with a quote stands in parentheses: "
+                f"({quote}{text}{quote}{found['rest']})"
+            )
+        if _RESERVED_START.search(lines[number]):
+            return "quote a value that starts with > ! * % @ or `"
+    return None
 
 
 @record
@@ -239,10 +264,7 @@ class _Builder:
             ) from error
 
     def _hint(self, where: Position) -> str | None:
-        lines = self.source.text.splitlines()
-        if 0 < where.line <= len(lines) and re.search(r":\s*[>!*]", lines[where.line - 1]):
-            return "quote a value that starts with >, ! or *"
-        return None
+        return yaml_hint(self.source.text, where.line - 1)
 
     def _build(self) -> list[Node]:
         loader: Any = yaml.CSafeLoader(self.source.text)

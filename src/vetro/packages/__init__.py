@@ -7,7 +7,9 @@ wrong, ``forms`` turns a form's answers into an application's object.
 
 from vetro.muranopl import Version, VersionSpec
 from vetro.packages.check import CODES, Finding, NotAPackage, check, check_manifest_only
+from vetro.packages.data import read_json, read_yaml, text_of
 from vetro.packages.errors import (
+    DataError,
     PackageClassError,
     PackageError,
     PackageFormatError,
@@ -21,6 +23,7 @@ from vetro.packages.package import Package, build_archive, open_package
 __all__ = [
     "CODES",
     "ArchiveLimits",
+    "DataError",
     "Finding",
     "Manifest",
     "NotAPackage",
@@ -37,4 +40,7 @@ __all__ = [
     "check_manifest_only",
     "open_package",
     "parse_manifest",
+    "read_json",
+    "read_yaml",
+    "text_of",
 ]

@@ -17,6 +17,7 @@ from vetro.packages.check_codes import CODES, DEEP, MEMBER
 from vetro.packages.check_forms import check_form
 from vetro.packages.check_manifest import Declared, check_manifest
 from vetro.packages.check_yaml import Finding, Findings, get, is_map, read_documents
+from vetro.packages.data import read_json, read_yaml
 from vetro.packages.errors import PackageError
 from vetro.packages.manifest import FILE
 from vetro.packages.members import (
@@ -32,6 +33,8 @@ _ROOT_FILES = frozenset(
     ["manifest.yaml", "LICENSE", "README.rst", "README.md", "images.lst", "template.yaml"]
 )
 _FOLDERS = ("Classes/", "Resources/", "UI/")
+_NAMES = frozenset(("E311", "E312", "E313", "W206", "W208"))
+"""Findings about single names in a statement."""
 
 
 class NotAPackage(PackageError):
@@ -53,7 +56,7 @@ def check(source: Path | bytes, runtime: Runtime | None = None) -> list[Finding]
     if declared is None:
         return found
     _files(members, declared, manifest)
-    found = [*found, *_form(members, declared)]
+    found = [*found, *_form(members, declared), *_resources(members)]
     classes = _template(members) if declared.is_hot else _classes(members, declared)
     found += classes
     if declared.is_known and not declared.is_hot:
@@ -186,6 +189,25 @@ def _form(members: Members, declared: Declared) -> list[Finding]:
     return findings.found
 
 
+_READERS = {".yaml": read_yaml, ".yml": read_yaml, ".json": read_json}
+
+
+def _resources(members: Members) -> list[Finding]:
+    """Resources that a program could not read: damaged, or not what their names say."""
+    found: list[Finding] = []
+    for name in members.names():
+        if not name.startswith("Resources/"):
+            continue
+        try:
+            content = members.read(name)
+            reader = _READERS.get(Path(name).suffix)
+            if reader is not None:
+                reader(content, name)
+        except PackageError as error:
+            found.append(Finding("warning", "W076", error.message, name, error.line, error.column))
+    return found
+
+
 def _classes(members: Members, declared: Declared) -> list[Finding]:
     files: dict[str, list[str]] = {}
     for name, (file, _) in declared.classes.items():
@@ -245,9 +267,11 @@ def _deep(
         level = "error" if code.startswith("E") else "warning"
         if (file, item.position.line, code) in places:
             continue
-        if item.code == MEMBER:
+        if item.code == MEMBER or code in _NAMES:
             if (file, item.position.line) in broken_lines:
                 continue  # the same in other words
+            if code == "W208" and (file, item.position.line, "W205") in places:
+                continue  # the assignment that is meant would define it
         elif file in broken_files and code in ("E002", "E003", "E006", "E204", "E206", "E305"):
             continue  # the compiler stops at the first of what the lint has listed
         if code in ("W010", "W203", "W045"):

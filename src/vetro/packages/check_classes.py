@@ -17,6 +17,7 @@ from vetro.packages.check_yaml import (
     is_list,
     is_map,
     is_null,
+    is_quoted_expression,
     is_scalar,
     is_text,
     items,
@@ -169,9 +170,10 @@ class _ClassCheck:
             return
         for item in items(node) if is_list(node) else [node]:
             if is_map(item):
-                for name, key, _ in entries(item):
+                for name, key, value in entries(item):
                     if not _TYPE_NAME.match(name):
                         self.findings.add("E004", f"Meta takes class names, not {name!r}", key)
+                    CodeCheck(self.findings).value(value)
             elif not is_text(item) or not _TYPE_NAME.match(text_of(item) or ""):
                 self.findings.add("E004", "Meta takes class names, or maps of one", item)
 
@@ -213,6 +215,12 @@ class _ClassCheck:
             reason = CODE.refusal(item)
             if reason is not None and CODE.expression(item) is None:
                 self.findings.add("W048", f"{text_of(item)!r} is not a contract: {reason}", item)
+            elif is_quoted_expression(item):
+                self.findings.add(
+                    "W049",
+                    f"{text_of(item)!r} in quotes is the one text that is allowed: write it without",
+                    item,
+                )
 
     # -- methods -------------------------------------------------------------------------------
 
@@ -256,7 +264,7 @@ class _ClassCheck:
             if text_of(scope) not in ("Session", "Public"):
                 add("E044", f"the Scope of {name} is Session or Public", scope)
             elif self.format < (1, 4):
-                add("E044", f"{name}: Scope belongs to format 1.4", scope)
+                add("E044", f"{name}: Scope belongs to format 1.4", scope, level="warning")
         self._arguments(name, get(node, "Arguments"))
         body = get(node, "Body")
         if body is not None and is_scalar(body) and not is_null(body) and not is_text(body):

@@ -10,6 +10,7 @@ from typing import Any, Literal, cast
 
 import yaml
 
+from vetro.muranopl.yamltree import yaml_hint
 from vetro.packages.check_codes import CODES
 from vetro.yaql import MURANOPL, STANDARD, YaqlException, ast, parse
 
@@ -41,13 +42,20 @@ class Findings:
     file: str
     found: list[Finding] = field(default_factory=list[Finding])
 
-    def add(self, code: str, message: str, node: Any = None) -> None:
-        """Add a finding at a node, or for the file as a whole."""
+    def add(
+        self,
+        code: str,
+        message: str,
+        node: Any = None,
+        *,
+        level: Literal["error", "warning"] | None = None,
+    ) -> None:
+        """Add a finding at a node, or for the file as a whole; `level`: other than the code says."""
         assert code in CODES, code
         mark = getattr(node, "start_mark", None)
         self.found.append(
             Finding(
-                "error" if code.startswith("E") else "warning",
+                level or ("error" if code.startswith("E") else "warning"),
                 code,
                 message,
                 self.file,
@@ -78,12 +86,8 @@ def read_documents(content: bytes, findings: Findings) -> list[Any] | None:
     except yaml.MarkedYAMLError as error:
         problem = error.problem or error.context or "not YAML"
         mark = error.problem_mark or error.context_mark
-        hint = ""
-        if mark is not None:
-            lines = text.splitlines()
-            if 0 <= mark.line < len(lines) and re.search(r":\s*[>!*%@`]", lines[mark.line]):
-                hint = "; quote a value that starts with > ! * % @ or `"
-        findings.add("E002", f"{problem}{hint}", _At(mark))
+        hint = None if mark is None else yaml_hint(text, mark.line)
+        findings.add("E002", f"{problem}; {hint}" if hint else problem, _At(mark))
         return None
     except yaml.YAMLError as error:
         findings.add("E002", str(error))
@@ -235,7 +239,7 @@ class Reading:
         text = str(cast("Any", node).value)
         forced = node.tag == "!yaql"
         if not forced:
-            plain = not cast("Any", node).style
+            plain = not node.style
             if not plain or node.tag != _STR or self.certainly_text.match(text):
                 return None
         try:
@@ -262,6 +266,20 @@ class Reading:
 
 CODE = Reading(_TEXT_IN_CODE, lambda text: parse(text, MURANOPL))
 FORMS = Reading(_TEXT_IN_FORMS, lambda text: parse(text, STANDARD))
+
+
+def is_quoted_expression(node: Any) -> bool:
+    """Whether a text in quotes is an expression of `$` as a whole, which quotes make a text."""
+    text = text_of(node)
+    if text is None or not node.style or node.tag != _STR or "$" not in text:
+        return False
+    try:
+        tree = parse(text, MURANOPL)
+    except (YaqlException, RecursionError):
+        return False
+    while isinstance(tree, (ast.MethodCall, ast.Property)):
+        tree = tree.target
+    return isinstance(tree, ast.Variable)
 
 
 def is_accident(tree: ast.Expression | None) -> bool:

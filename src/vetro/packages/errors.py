@@ -4,7 +4,8 @@
 
     PackageError                  cannot be used; the message says where and why
     ├── PackageLoadError          a file is missing or unreadable, a logo is wrong
-    │   └── PackageFormatError    the archive or the manifest breaks the format
+    │   ├── PackageFormatError    the archive or the manifest breaks the format
+    │   └── DataError             a resource is not the YAML or JSON that it is read as
     ├── PackageClassError         a class is not declared, or its file is missing or broken
     └── PackageLimitError         larger, deeper or more numerous than allowed
 """
@@ -37,6 +38,10 @@ class PackageError(Exception):
 
 class PackageLoadError(PackageError):
     """A part of the package is missing or cannot be read."""
+
+
+class DataError(PackageLoadError, ValueError):
+    """A resource cannot be read as YAML, JSON or text."""
 
 
 class PackageFormatError(PackageLoadError):

@@ -2,27 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any, cast
-
-import yaml
+from typing import Any
 
 from vetro.muranopl import CallContext, MuranoPackage, MuranoType, native
-
-
-class _Loader(yaml.CSafeLoader):
-    """Safe YAML whose unquoted timestamps stay text."""
-
-
-_Loader.yaml_implicit_resolvers = {
-    first: [pair for pair in resolvers if pair[0] != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
-}
-
-
-def text_of(content: bytes) -> str:
-    """Text with ``\n`` between lines."""
-    return content.decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
+from vetro.packages import read_json, read_yaml, text_of
 
 
 class Resources:
@@ -47,23 +30,26 @@ class Resources:
     ) -> Any:
         """A file as text, or as bytes."""
         content = _read(ctx, name, owner)
-        return content if binary else text_of(content)
+        return content if binary else text_of(content, _place(name))
 
     @staticmethod
     def json(ctx: CallContext, name: str | MuranoType, owner: MuranoType | None = None) -> Any:
         """A JSON file's value."""
-        return json.loads(_read(ctx, name, owner))
+        return read_json(_read(ctx, name, owner), _place(name))
 
     @staticmethod
     def yaml(ctx: CallContext, name: str | MuranoType, owner: MuranoType | None = None) -> Any:
         """A YAML file's value."""
-        content = text_of(_read(ctx, name, owner))
-        return cast("Any", yaml).load(content, Loader=_Loader)
+        return read_yaml(_read(ctx, name, owner), _place(name))
 
     @native(hidden=True)
     def read(self, name: str) -> bytes:
         """A file, for native code."""
         return self.package.source.read_resource(name)
+
+
+def _place(name: str | MuranoType) -> str:
+    return f"Resources/{name.name if isinstance(name, MuranoType) else name}"
 
 
 def _read(ctx: CallContext, name: str | MuranoType, owner: MuranoType | None) -> bytes:
