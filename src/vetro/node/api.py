@@ -32,6 +32,16 @@ _CHUNK = 1 << 20
 _IMAGE = re.compile(r"/images/([0-9a-f-]{36})/file")
 
 
+#: Every call but an image's file, with its method.
+ROUTES = {
+    "/tasks": "POST",
+    "/history": "GET",
+    "/pause": "POST",
+    "/resume": "POST",
+    "/ping": "GET",
+}
+
+
 class ApiError(Exception):
     """An answer that is not a task's result."""
 
@@ -117,16 +127,9 @@ class TaskApi:
         self, scope: Scope, headers: Mapping[str, str], receive: Receive
     ) -> tuple[int, Any]:
         method, path = scope["method"], scope["path"].rstrip("/")
-        routes = {
-            "/tasks": "POST",
-            "/history": "GET",
-            "/pause": "POST",
-            "/resume": "POST",
-            "/ping": "GET",
-        }
-        if path not in routes:
+        if path not in ROUTES:
             raise ApiError(404, "ResourceNotFound", f"{path or '/'} does not exist")
-        if method != routes[path]:
+        if method != ROUTES[path]:
             raise ApiError(405, "MethodNotAllowed", f"{method} is not allowed on {path}")
         if path == "/ping":
             return 200, {"ready": True, "paused": self._runner.paused, "version": self._version}
