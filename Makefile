@@ -6,11 +6,12 @@ PYTHON ?= python3
 # io.murano comes with the engine; what goes into a catalog is packed.
 SAMPLES := $(filter-out library/io.murano/,$(dir $(wildcard library/*/manifest.yaml)))
 
-.PHONY: simulate help setup system demo test test-fast lint format bench docs dashboard packages guest clean soak
+.PHONY: simulate help setup system demo test fresh test-fast lint format bench docs dashboard packages guest clean soak
 
 help:
 	@echo "make demo      set everything up and deploy a real application (DEMO_KEEP=1 leaves it running)"
 	@echo "make test      set everything up and run every test"
+	@echo "make fresh     both, in a newly bootstrapped Debian: demo and the tests that use its programs"
 	@echo "make lint      formatting, lint, types, room contracts"
 	@echo "make bench     the published figures, as ratios measured in one run"
 	@echo "make simulate  SEEDS=200: the compute control plane in virtual time, against its model"
@@ -35,10 +36,15 @@ packages: $(VENV)/.installed
 demo: setup
 	@$(BIN)/python tools/demo.py
 
+# TESTS=machine runs the tests that use programs of the machine, TESTS=rest the others.
+TESTS ?= all
 test: setup
 	@tools/system-packages.sh test
 	@tools/vm-python.sh $(VENV)
-	@tools/with-postgres.sh tools/with-rabbitmq.sh $(BIN)/python tools/run_tests.py
+	@tools/with-postgres.sh tools/with-rabbitmq.sh $(BIN)/python tools/run_tests.py $(TESTS)
+
+fresh:
+	@tools/fresh.sh 'make demo' 'make test TESTS=machine'
 
 test-fast: $(VENV)/.installed
 	@$(BIN)/pytest -n 2 -m "not root and not e2e and not postgres and not rabbitmq"
@@ -57,6 +63,7 @@ bench: setup
 	@$(BIN)/python benchmarks/run_all.py
 
 soak: setup
+	@tools/fresh.sh 'make demo' 'make test'
 	@VETRO_DIFFERENTIAL_EXAMPLES=20000 tools/with-postgres.sh tools/with-rabbitmq.sh $(BIN)/pytest -n 2 -m "not root and not e2e"
 
 SEEDS ?= 200

@@ -1,10 +1,13 @@
 """What every test shares."""
 
+import json
 import os
 import secrets
+import shutil
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -56,3 +59,47 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     if report.failed and "PYTEST_XDIST_WORKER" not in os.environ:
         sys.stdout.write(f"\nFAILED {report.when}: {report.nodeid}\n")
         sys.stdout.flush()
+
+
+class ProgramLog:
+    """Records which programs of the machine each test starts, for `tools/machine_programs.py`.
+
+    Python tells an audit hook of every program it starts; of those that a started process starts
+    in its turn it knows nothing. What is part of the virtual environment, or made by the test, is
+    nothing of the machine's.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._file = (directory / f"{os.getpid()}.jsonl").open("a", encoding="utf-8")
+        self._own = (sys.prefix, str(Path(__file__).parent.parent), "/tmp/")
+        self._seen: set[tuple[str, str]] = set()
+        self.test: pytest.Item | None = None
+        sys.addaudithook(self._heard)
+
+    def _heard(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if event != "subprocess.Popen" or self.test is None:
+            return
+        executable, argv, _, environment = arguments
+        name = os.fsdecode(executable or argv[0])
+        path = shutil.which(name, path=(environment or os.environ).get("PATH"))
+        if path is None or path == sys.executable or path.startswith(self._own):
+            return
+        key = self.test.nodeid, path
+        if key not in self._seen:
+            self._seen.add(key)
+            markers = [mark.name for mark in self.test.iter_markers()]
+            record = {"test": self.test.nodeid, "markers": markers, "program": path}
+            self._file.write(json.dumps(record) + "\n")
+            self._file.flush()
+
+
+_programs = os.environ.get("VETRO_TEST_PROGRAMS")
+_program_log = ProgramLog(Path(_programs)) if _programs else None
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Say whose programs are started."""
+    if _program_log is not None:
+        _program_log.test = item
+    yield

@@ -45,8 +45,14 @@ unshare --mount --propagation private --pid --fork --kill-child --uts --ipc sh -
   mount -t tmpfs -o mode=755 tmpfs "$root/run"
   mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm" 2>/dev/null || true
   [ ! -d /lib/modules ] || { mkdir -p "$root/lib/modules"; mount --bind /lib/modules "$root/lib/modules"; }
+  # A new root and not chroot: who is in a chroot may make no user namespaces, as containers need them.
   cd "$root"
-  exec chroot "$root" env -i "$@"
+  mkdir old
+  pivot_root . old
+  cd /
+  umount -l /old
+  rmdir /old
+  exec env -i "$@"
 ' sh "$root" HOME=/root LANG=C.UTF-8 TERM="${TERM:-dumb}" \
   PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "${settings[@]}" \
   sh -euc 'cd /vetro; for step; do echo "fresh: $step"; sh -euc "$step"; done' sh "$@" || status=$?

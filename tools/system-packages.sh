@@ -1,49 +1,50 @@
 #!/usr/bin/env bash
-# Installs the distribution's packages Vetro needs: `system-packages.sh demo|test|vm`.
+# Installs the distribution's packages Vetro needs: `system-packages.sh demo|test|vm [--list]`.
 # As root it installs and says so; otherwise it names what is missing and goes on (driver `process`).
+# `--list` prints their names, one a line, and installs nothing.
 set -euo pipefail
+purpose=${1:-demo}
 
 packages=(lxc uidmap nftables iproute2 mmdebstrap zstd python3-venv)
-[ "${1:-demo}" = test ] && packages+=(postgresql rabbitmq-server busybox-static btrfs-progs)
+# Servers that tests start, and programs that tests and the tutorial call.
+[ "$purpose" != test ] || packages+=(postgresql rabbitmq-server busybox-static btrfs-progs lvm2 curl git procps)
 
 # Virtual machines. libvirt-python is compiled when it is installed.
-machines=(libvirt-daemon qemu-system-x86 qemu-utils genisoimage e2fsprogs)
-machines+=(libvirt-dev pkg-config gcc libc6-dev python3-dev busybox-static)
+machines=()
+case "$purpose" in test|vm)
+  machines+=(libvirt-daemon qemu-system-x86 qemu-utils genisoimage e2fsprogs)
+  machines+=(libvirt-dev pkg-config gcc libc6-dev python3-dev busybox-static)
+esac
 
-missing=()
-for package in "${packages[@]}"; do
-  dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing+=("$package")
-done
+if [ "${2:-}" = --list ]; then
+  printf '%s\n' "${packages[@]}" "${machines[@]}" | sort -u
+  exit
+fi
 
-if [ ${#missing[@]} -gt 0 ]; then
+# What `install WHY OPTIONS... -- PACKAGES...` lacks is installed, or named.
+install() {
+  local why=$1 options=() missing=()
+  shift
+  while [ "$1" != -- ]; do options+=("$1"); shift; done
+  shift
+  for package in "$@"; do
+    dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing+=("$package")
+  done
+  [ ${#missing[@]} -gt 0 ] || return 0
   if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     echo "Installing with apt-get: ${missing[*]}"
     export DEBIAN_FRONTEND=noninteractive
     apt-get update -qq
-    # With what they recommend: LXC without lxcfs and its helpers is only half there.
-    apt-get install -y -qq "${missing[@]}" >/dev/null
+    apt-get install -y -qq "${options[@]}" "${missing[@]}" >/dev/null
   else
-    echo "Not installed (no root): ${missing[*]}. Containers need them; going on with the 'process' driver." >&2
+    echo "Not installed (no root): ${missing[*]}. $why" >&2
   fi
-fi
+}
 
-case "${1:-demo}" in test|vm)
-  missing=()
-  for package in "${machines[@]}"; do
-    dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing+=("$package")
-  done
-  if [ ${#missing[@]} -gt 0 ]; then
-    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-      echo "Installing with apt-get: ${missing[*]}"
-      export DEBIAN_FRONTEND=noninteractive
-      apt-get update -qq
-      # Without what they recommend: no graphics, no other hypervisors, no daemon of the system's own.
-      apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
-    else
-      echo "Not installed (no root): ${missing[*]}. Virtual machines (driver 'qemu') need them." >&2
-    fi
-  fi
-esac
+# With what they recommend: LXC without lxcfs and its helpers is only half there.
+install "Containers need them; going on with the 'process' driver." -- "${packages[@]}"
+# Without what they recommend: no graphics, no other hypervisors, no daemon of the system's own.
+[ ${#machines[@]} = 0 ] || install "Virtual machines (driver 'qemu') need them." --no-install-recommends -- "${machines[@]}"
 
 # Unprivileged containers run in root's subordinate id range.
 if [ "$(id -u)" = 0 ]; then

@@ -245,6 +245,7 @@ def test_failed_fetches_name_the_url(
     assert web in result["Body"]["Message"]
 
 
+@pytest.mark.programs
 def test_a_git_repository_is_cloned(
     guest: Any, mailbox: Any, make_plan: Any, tmp_path: Path
 ) -> None:
