@@ -11,6 +11,7 @@ import pytest
 from vetro.compute.records import DISK_KEYS
 
 NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
+IMAGE = "11111111-2222-4333-8444-555555555555"
 PROJECT = "9f7c1b3a4a0e4c0d8a3cf4f4b7c1f111"
 World = Any  # the fixtures' types: conftest.py
 MakeWorld = Any
@@ -206,6 +207,31 @@ async def test_images_over_http(any_world: World) -> None:
     assert [one["name"] for one in await world.ok("GET", "/images")] == ["img"]
     assert (await world.call("DELETE", path)).status == 204
     assert (await world.call("GET", path)).status == 404
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        {"alias": "web"},
+        {"brand": "kvm", "image_uuid": PROJECT, "disks": [{"image_uuid": IMAGE}, {"size": 1024}]},
+        {"disks": [{"size": 1024}, {"image_uuid": IMAGE}]},
+    ],
+)
+async def test_an_image_in_use_is_deleted_only_by_force(any_world: World, payload: Any) -> None:
+    """409 names the instances made of it, whichever disk; without them, or by force, it goes."""
+    world = any_world
+    await world.server()
+    vm = await world.vm(**payload)
+    status, code, message = await world.refused("DELETE", f"/images/{IMAGE}")
+    assert (status, code) == (409, "Conflict")
+    assert vm in message
+    assert payload.get("alias", "") in message
+    assert (await world.call("DELETE", f"/images/{IMAGE}?force=false")).status == 409
+    assert (await world.ok("GET", f"/images/{IMAGE}"))["uuid"] == IMAGE
+    made = await world.ok("POST", "/images", {"name": "debian"})
+    assert (await world.call("DELETE", f"/images/{made['uuid']}")).status == 204
+    assert (await world.call("DELETE", f"/images/{IMAGE}?force=true")).status == 204
+    assert (await world.call("GET", f"/images/{IMAGE}")).status == 404
 
 
 async def test_a_network_on_the_wire_is_where_its_tag_is(any_world: World) -> None:

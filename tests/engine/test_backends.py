@@ -15,11 +15,13 @@ class Catalog:
     def __init__(self) -> None:
         self.asked: list[tuple[str, str, str | None]] = []
 
-    async def find_package(self, name: str, spec: str, project_id: str | None) -> None:
+    async def find_package(self, name: str, spec: str, project_id: str | None, pinned: Any) -> None:
         """A package by name."""
         self.asked.append((name, spec, project_id))
 
-    async def find_package_for_class(self, name: str, spec: str, project_id: str | None) -> None:
+    async def find_package_for_class(
+        self, name: str, spec: str, project_id: str | None, pinned: Any
+    ) -> None:
         """A package by class."""
         self.asked.append((name, spec, project_id))
 

@@ -20,7 +20,8 @@ from vetro.engine import EnginePool, EngineSettings
 from vetro.engine.running import TaskReports, WaitingReports
 from vetro.engine.tables import journal
 from vetro.environments import Environments, task_channel
-from vetro.http import Principal
+from vetro.http import Conflict, Principal
+from vetro.packages import build_archive
 from vetro.storage import Database, migrate
 
 ANN = Principal("id-ann", "ann", "p", roles=frozenset({"member"}))
@@ -96,13 +97,14 @@ class Yard:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
-    async def submit(self, class_name: str, request_id: str = "req-1") -> str:
+    async def submit(self, class_name: str, request_id: str = "req-1", version: str = "0") -> str:
         """Deploy an environment with one application; the task's id."""
         self.made += 1
+        header = {"id": f"app-{self.made}", "type": f"test.{class_name}", "classVersion": version}
         body = {
             "name": f"e{self.made}",
             "defaultNetworks": {"environment": None, "flat": None},
-            "services": [{"?": {"id": f"app-{self.made}", "type": f"test.{class_name}"}}],
+            "services": [{"?": header}],
         }
         made = await self.rooms.store.create(ANN, body)
         session = await self.rooms.store.configure(ANN, made["id"])
@@ -130,6 +132,17 @@ class Yard:
         async with self.database.read() as tx:
             row = (await tx.execute(select(tasks).where(tasks.c.id == task))).one()
         return row.result
+
+    async def gone(self, task: str) -> None:
+        """Wait until the environment of a deletion is gone."""
+        tasks = environments.tasks.tasks
+        async with self.database.listen(task_channel(task)) as subscription:
+            while True:
+                async with self.database.read() as tx:
+                    found = await tx.execute(select(tasks).where(tasks.c.id == task))
+                    if found.first() is None:
+                        return
+                await subscription.wait(60)
 
     async def errors(self, task: str) -> list[str]:
         """The texts of error reports, of a task that has ended."""
@@ -202,6 +215,42 @@ def zygote_of(pool: EnginePool) -> int:
     """The zygote's process id."""
     assert pool._zygote is not None
     return pool._zygote.pid
+
+
+async def test_an_environment_lives_on_with_packages_that_were_deleted(
+    yard: Yard, tmp_path: Path
+) -> None:
+    """Deleted by force while in use: it deploys again and is destroyed; then the archive goes."""
+    source = tmp_path / "kept"
+    (source / "Classes").mkdir(parents=True)
+    (source / "manifest.yaml").write_text(
+        "{Format: '1.4', Type: Application, FullName: test.kept, Version: 1.2.0,"
+        " Classes: {test.Kept: a.yaml}}"
+    )
+    (source / "Classes/a.yaml").write_text(
+        "{Name: test.Kept, Extends: io.murano.Application, Methods: {deploy: {Body: []}}}"
+    )
+    build_archive(source, tmp_path / "kept.zip")
+    packages = catalog.Catalog(yard.database, yard.settings.package_dir)
+    row = await packages.upload(ANN, tmp_path / "kept.zip", catalog.UploadMetadata())
+    yard.start()
+    task = await yard.submit("Kept", version="1.2.0")
+    assert not (await yard.ended(task))["isException"]
+    uses = environments.EnvironmentUses(yard.database)
+    with pytest.raises(Conflict, match="is used by environments: e1"):
+        await packages.delete(ANN, row["id"], uses)
+    await packages.delete(ANN, row["id"], uses, force=True)
+    (environment,) = await yard.rooms.store.listing(ANN, all_tenants=False, tenant=None)
+    session = await yard.rooms.store.configure(ANN, environment["id"])
+    again = await yard.rooms.tasks.deploy(ANN, environment["id"], session["id"])
+    assert again is not None
+    assert not (await yard.ended(again))["isException"]
+    removal = await yard.rooms.tasks.delete_environment(ANN, environment["id"], abandon=False)
+    assert removal is not None
+    assert len(list(yard.settings.package_dir.iterdir())) == 1
+    await yard.gone(removal)
+    assert await packages.drop_unused_packages(uses) == 1
+    assert list(yard.settings.package_dir.iterdir()) == []
 
 
 async def test_a_task_runs_in_a_worker_and_leaves_no_journal(yard: Yard) -> None:

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from vetro.catalog.handlers import category_handlers, empty, package_handlers
+from vetro.catalog.ids import new_id
 from vetro.catalog.search import PackageQuery
-from vetro.catalog.store import Catalog, UploadMetadata, new_id
+from vetro.catalog.store import Catalog, UploadMetadata
 from vetro.catalog.times import api_time, api_time_or_none
+from vetro.catalog.uses import PackageUser, PackageUses, StoredPackage
 from vetro.storage import MigrationSet
 
 MIGRATIONS = MigrationSet("catalog", Path(__file__).parent / "migrations")
@@ -20,11 +22,11 @@ PACKAGE_SIZE_LIMIT = 5 * 2**20
 
 
 def catalog_handlers(
-    catalog: Catalog, *, package_size_limit: int = PACKAGE_SIZE_LIMIT
+    catalog: Catalog, uses: PackageUses, *, package_size_limit: int = PACKAGE_SIZE_LIMIT
 ) -> list[Any]:
-    """All handlers of the catalog; ``package_size_limit`` in bytes."""
+    """All handlers of the catalog; ``uses`` says who uses a package, ``package_size_limit`` is in bytes."""
     return [
-        *package_handlers(catalog, package_size_limit=package_size_limit),
+        *package_handlers(catalog, uses, package_size_limit=package_size_limit),
         *category_handlers(catalog),
     ]
 
@@ -34,6 +36,9 @@ __all__ = [
     "PACKAGE_SIZE_LIMIT",
     "Catalog",
     "PackageQuery",
+    "PackageUser",
+    "PackageUses",
+    "StoredPackage",
     "UploadMetadata",
     "api_time",
     "api_time_or_none",

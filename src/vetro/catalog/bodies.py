@@ -17,6 +17,7 @@ UPLOAD = describes(
     ),
     content_type="multipart/form-data",
 )
+DELETE = describes(query={"force": {"type": "string", "enum": ["true", "false"]}})
 PATCH = describes(
     body={
         "type": "array",

@@ -13,6 +13,7 @@ from litestar.response import File
 from vetro.catalog import bodies
 from vetro.catalog.search import parse_query
 from vetro.catalog.store import Catalog, UploadMetadata
+from vetro.catalog.uses import PackageUses
 from vetro.http import (
     ANY_ACCEPT,
     BadRequest,
@@ -84,7 +85,7 @@ def _package_parts(parts: list[Part]) -> tuple[Path, UploadMetadata]:
     return files[0].path, metadata
 
 
-def package_handlers(catalog: Catalog, *, package_size_limit: int) -> list[Any]:
+def package_handlers(catalog: Catalog, uses: PackageUses, *, package_size_limit: int) -> list[Any]:
     """The handlers of packages; ``package_size_limit`` in bytes."""
 
     @get("/v1/catalog/packages", operation_class=bodies.SEARCH)
@@ -111,10 +112,11 @@ def package_handlers(catalog: Catalog, *, package_size_limit: int) -> list[Any]:
         body = await read_json(request, (PATCH_TYPE,))
         return await catalog.patch(principal_of(request), package_id, body)
 
-    @delete("/v1/catalog/packages/{package_id:str}", status_code=200)
+    @delete("/v1/catalog/packages/{package_id:str}", status_code=200, operation_class=bodies.DELETE)
     async def remove(request: AnyRequest, package_id: FromPath[str]) -> Response[Any]:
-        """Remove a package."""
-        await catalog.delete(principal_of(request), package_id)
+        """Remove a package; with ``force=true`` one that environments use, which still find it."""
+        force = request.query_params.get("force", "").lower() == "true"
+        await catalog.delete(principal_of(request), package_id, uses, force=force)
         return empty()
 
     @get("/v1/catalog/packages/{package_id:str}/download")
@@ -147,7 +149,7 @@ def category_handlers(catalog: Catalog) -> list[Any]:
     @get("/v1/catalog/categories", operation_class=bodies.CATEGORIES)
     async def listing(request: AnyRequest) -> dict[str, Any]:
         """Categories, sorted and paged."""
-        return _page(await catalog.list_categories(), dict(request.query_params.items()))
+        return _page(await catalog.categories.listing(), dict(request.query_params.items()))
 
     @post("/v1/catalog/categories", status_code=200, operation_class=bodies.ADD_CATEGORY)
     async def add(request: AnyRequest) -> dict[str, Any]:
@@ -156,7 +158,7 @@ def category_handlers(catalog: Catalog) -> list[Any]:
         if not isinstance(body, dict):
             raise BadRequest("A category is an object with a name")
         name: object = msgspec.convert(body, dict[str, Any]).get("name")
-        return await catalog.add_category(principal_of(request), name)
+        return await catalog.categories.add(principal_of(request), name)
 
     @get("/v1/catalog/categories/{category_id:str}")
     async def show(request: AnyRequest, category_id: FromPath[str]) -> dict[str, Any]:
@@ -166,7 +168,7 @@ def category_handlers(catalog: Catalog) -> list[Any]:
     @delete("/v1/catalog/categories/{category_id:str}", status_code=200)
     async def remove(request: AnyRequest, category_id: FromPath[str]) -> Response[Any]:
         """Remove an empty category."""
-        await catalog.delete_category(principal_of(request), category_id)
+        await catalog.categories.delete(principal_of(request), category_id)
         return empty()
 
     return [listing, add, show, remove]

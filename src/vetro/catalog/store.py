@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import structlog
 from sqlalchemy import Row, and_, delete, func, insert, or_, select, update
 
 from vetro.catalog.blobs import BlobStore, digest_of
+from vetro.catalog.categories import CategoryStore, category_id
+from vetro.catalog.ids import new_id
 from vetro.catalog.search import ORDER_COLUMNS, PackageQuery
 from vetro.catalog.tables import categories, classes, package_categories, packages, tags
 from vetro.catalog.times import api_time
+from vetro.catalog.uses import PackageUses, in_use, stored_packages, users_of
 from vetro.http import BadRequest, Conflict, Forbidden, NotFound, Principal
 from vetro.muranopl.versions import Version, version_spec
 from vetro.packages import Package, PackageError, open_package
 from vetro.storage import Database, Transaction
+
+log = structlog.get_logger("vetro.catalog")
+#: Package names and versions.
+Pins = Mapping[str, Collection[str]]
+NO_PINS: Pins = {}
 
 
 class UploadMetadata(msgspec.Struct, forbid_unknown_fields=True):
@@ -32,17 +40,13 @@ class UploadMetadata(msgspec.Struct, forbid_unknown_fields=True):
     enabled: bool = True
 
 
-def new_id() -> str:
-    """A random id: 32 lower-case hex digits."""
-    return uuid.uuid4().hex
-
-
 class Catalog:
     """Packages and categories in a database, archives in a directory."""
 
     def __init__(self, database: Database, blob_dir: Path) -> None:
         self.database = database
         self.blobs = BlobStore(blob_dir)
+        self.categories = CategoryStore(database)
 
     # Packages, for users
 
@@ -60,17 +64,39 @@ class Catalog:
             async with self.database.transaction() as tx:
                 # A deletion of the same content must not remove the file between these two steps.
                 await tx.exclude(f"catalog/archive/{digest}")
+                replaced = await self._replace_deleted(tx, principal, package)
                 id_ = await self._insert(tx, principal, package, metadata, digest)
                 row = await self._row(tx, id_)
                 view = (await self._view(tx, [row]))[0]
                 self.blobs.adopt(file, digest)
-                return view
+            if replaced:
+                await self._drop_unused(replaced)
+            return view
         except BaseException:
             if digest:
                 await self._drop_unused(digest)
             raise
         finally:
             file.unlink(missing_ok=True)
+
+    async def _replace_deleted(
+        self, tx: Transaction, principal: Principal, package: Package
+    ) -> str | None:
+        """Forget a deleted package of this name and version: environments that use it take this one.
+
+        Returns its archive's digest.
+        """
+        same = and_(
+            packages.c.fully_qualified_name == package.full_name,
+            packages.c.version == package.version,
+            packages.c.owner_id == principal.project_id,
+            packages.c.deleted.is_not(None),
+        )
+        row = (await tx.execute(select(packages).where(same))).first()
+        if row is None:
+            return None
+        await tx.execute(delete(packages).where(packages.c.id == row.id))
+        return str(row.archive)
 
     def _checked(self, file: Path) -> Package:
         try:
@@ -109,7 +135,7 @@ class Catalog:
             class_names=list(manifest.classes),
             public=metadata.is_public,
         )
-        category_ids = [await self._category_id(tx, name) for name in metadata.categories]
+        category_ids = [await category_id(tx, name) for name in metadata.categories]
         id_, now = new_id(), self.database.clock.now()
         await tx.execute(
             insert(packages).values(
@@ -132,10 +158,8 @@ class Catalog:
         for name in manifest.classes:
             await tx.execute(insert(classes).values(package_id=id_, name=name))
         await self._set_tags(tx, id_, [*manifest.tags, *metadata.tags])
-        for category_id in dict.fromkeys(category_ids):
-            await tx.execute(
-                insert(package_categories).values(package_id=id_, category_id=category_id)
-            )
+        for filed in dict.fromkeys(category_ids):
+            await tx.execute(insert(package_categories).values(package_id=id_, category_id=filed))
         return id_
 
     async def _refuse_conflicts(
@@ -155,7 +179,7 @@ class Catalog:
         """
         held = [f"catalog/{owner}", *(["catalog/public"] if public else [])]
         await tx.exclude(*held)
-        others = packages.c.id != except_id
+        others = and_(packages.c.id != except_id, packages.c.deleted.is_(None))
         query = select(packages).where(others, packages.c.fully_qualified_name == fqn)
         for row in await tx.execute(query):
             if row.owner_id == owner and row.version == version:
@@ -188,15 +212,9 @@ class Catalog:
         for position, name in enumerate(dict.fromkeys(names)):
             await tx.execute(insert(tags).values(package_id=id_, name=name, position=position))
 
-    async def _category_id(self, tx: Transaction, name: str) -> str:
-        await tx.exclude("catalog/categories")
-        row = (await tx.execute(select(categories).where(categories.c.name == name))).first()
-        if row is None:
-            raise BadRequest(f"Category '{name}' doesn't exist")
-        return str(row.id)
-
     async def _row(self, tx: Transaction, id_: str) -> Row[Any]:
-        row = (await tx.execute(select(packages).where(packages.c.id == id_))).first()
+        there = and_(packages.c.id == id_, packages.c.deleted.is_(None))
+        row = (await tx.execute(select(packages).where(there))).first()
         if row is None:
             raise NotFound(f"Package id:{id_} does not exist", type_="PackageNotFound")
         return row
@@ -262,14 +280,58 @@ class Catalog:
         path = self.blobs.path(row.archive)
         return open_package(path), path
 
-    async def delete(self, principal: Principal, id_: str) -> None:
-        """Remove a package of the caller's project. Errors: 403, 404."""
-        async with self.database.transaction() as tx:
+    async def delete(
+        self, principal: Principal, id_: str, uses: PackageUses, *, force: bool = False
+    ) -> None:
+        """Remove a package of the caller's project from the catalog.
+
+        Its archive stays for the environments that use it (``force``), as long as they do. Errors:
+        403, 404, 409 (in use, without ``force``).
+        """
+        async with self.database.read() as tx:
             row = await self._row(tx, id_)
             if row.owner_id != principal.project_id and not principal.is_admin:
                 raise Forbidden(f"Package {id_} belongs to another project")
-            await tx.execute(delete(packages).where(packages.c.id == id_))
-        await self._drop_unused(row.archive)
+            (package,) = await stored_packages(tx, [row])
+        users = (await users_of(self.database, [package], uses)).get(id_, [])
+        if users and not force:
+            raise in_use(package, users, principal)
+        async with self.database.transaction() as tx:
+            await self._row(tx, id_)  # somebody else may have been faster
+            await tx.execute(
+                update(packages)
+                .where(packages.c.id == id_)
+                .values(deleted=self.database.clock.now(), enabled=False)
+            )
+            # Nothing that it was filed under is in use by it any more.
+            for table in (tags, package_categories):
+                await tx.execute(delete(table).where(table.c.package_id == id_))
+        if users:
+            log.warning(
+                "a package in use was deleted by force",
+                package=package.full_name,
+                version=package.version,
+                package_id=id_,
+                user=principal.user_id,
+                project=principal.project_id,
+                environments=[user.id for user in users],
+            )
+        await self.drop_unused_packages(uses)
+
+    async def drop_unused_packages(self, uses: PackageUses) -> int:
+        """Remove deleted packages that no environment uses any more; returns how many."""
+        async with self.database.read() as tx:
+            query = select(packages).where(packages.c.deleted.is_not(None))
+            rows = list(await tx.execute(query))
+            stored = await stored_packages(tx, rows)
+        used = await users_of(self.database, stored, uses)
+        # Found out after they were hidden: no environment can have begun to use them since.
+        unused = [row for row in rows if not used.get(row.id)]
+        for row in unused:
+            async with self.database.transaction() as tx:
+                await tx.execute(delete(packages).where(packages.c.id == row.id))
+            await self._drop_unused(row.archive)
+        return len(unused)
 
     async def _drop_unused(self, digest: str) -> None:
         async with self.database.transaction() as tx:
@@ -280,7 +342,7 @@ class Catalog:
 
     def _visible(self, principal: Principal, query: PackageQuery) -> Any:
         mine = packages.c.owner_id == principal.project_id
-        conditions: list[Any] = []
+        conditions: list[Any] = [packages.c.deleted.is_(None)]
         if query.catalog or not principal.is_admin:
             conditions.append(or_(mine, packages.c.is_public))
         if query.owned:
@@ -316,7 +378,7 @@ class Catalog:
                     .where(categories.c.name.in_(query.categories))
                 )
             )
-        return and_(*conditions) if conditions else packages.c.id.is_not(None)
+        return and_(*conditions)
 
     async def search(
         self, principal: Principal, query: PackageQuery
@@ -368,6 +430,14 @@ class Catalog:
         found = [pair for pair in weighed if pair[0] >= 0]
         return [pair[1] for pair in sorted(found, key=lambda pair: pair[0])]
 
+    async def show_category(self, principal: Principal, id_: str) -> dict[str, Any]:
+        """A category and those of its packages that the caller may see. Errors: 404."""
+        category = await self.categories.get(id_)
+        query = PackageQuery(catalog=True, categories=[category["name"]], limit=10_000)
+        views, _ = await self.search(principal, query)
+        keys = ("id", "name", "fully_qualified_name")
+        return {**category, "packages": [{k: view[k] for k in keys} for view in views]}
+
     async def patch(self, principal: Principal, id_: str, operations: object) -> dict[str, Any]:
         """Apply a package patch; all of it or nothing. Errors: 400, 403, 404, 409."""
         from vetro.catalog.patching import parse_operations
@@ -407,113 +477,60 @@ class Catalog:
                 )
             )
             await self._set_tags(tx, id_, view["tags"])
-            ids = [await self._category_id(tx, name) for name in view["categories"]]
+            ids = [await category_id(tx, name) for name in view["categories"]]
             await tx.execute(
                 delete(package_categories).where(package_categories.c.package_id == id_)
             )
-            for category_id in dict.fromkeys(ids):
+            for filed in dict.fromkeys(ids):
                 await tx.execute(
-                    insert(package_categories).values(package_id=id_, category_id=category_id)
+                    insert(package_categories).values(package_id=id_, category_id=filed)
                 )
             return (await self._view(tx, [await self._row(tx, id_)]))[0]
 
     # Packages, for the engine
 
-    async def find_package(self, name: str, spec: str, project_id: str | None) -> Package | None:
-        """The best version of a package that a project may use (packages-and-forms.md A7)."""
-        return await self._best(packages.c.fully_qualified_name == name, spec, project_id)
+    async def find_package(
+        self, name: str, spec: str, project_id: str | None, pinned: Pins = NO_PINS
+    ) -> Package | None:
+        """The best version of a package that a project may use (packages-and-forms.md A7).
+
+        ``pinned``: packages and versions that the environment's last run used. They are found although
+        they were deleted or disabled since.
+        """
+        named = packages.c.fully_qualified_name == name
+        return await self._best(named, spec, project_id, pinned)
 
     async def find_package_for_class(
-        self, class_name: str, spec: str, project_id: str | None
+        self, class_name: str, spec: str, project_id: str | None, pinned: Pins = NO_PINS
     ) -> Package | None:
         """The package that declares a class: the project's own before a public one."""
         declares = packages.c.id.in_(
             select(classes.c.package_id).where(classes.c.name == class_name)
         )
-        return await self._best(declares, spec, project_id)
+        return await self._best(declares, spec, project_id, pinned)
 
-    async def _best(self, condition: Any, spec: str, project_id: str | None) -> Package | None:
+    async def _best(
+        self, condition: Any, spec: str, project_id: str | None, pinned: Pins
+    ) -> Package | None:
         near = or_(packages.c.is_public, packages.c.owner_id == (project_id or ""))
-        query = select(packages).where(condition, packages.c.enabled, near)
+        query = select(packages).where(condition, near)
         async with self.database.read() as tx:
             rows = list(await tx.execute(query))
         wanted = version_spec(spec or None)
-        fitting = [row for row in rows if Version.parse(row.version) in wanted]
+        fitting = [
+            row
+            for row in rows
+            if Version.parse(row.version) in wanted
+            and (row.enabled or row.version in pinned.get(row.fully_qualified_name, ()))
+        ]
         if not fitting:
             return None
         best = max(
-            fitting, key=lambda row: (row.owner_id == project_id, Version.parse(row.version))
+            fitting,
+            key=lambda row: (
+                row.enabled,
+                row.owner_id == project_id,
+                Version.parse(row.version),
+            ),
         )
         return open_package(self.blobs.path(best.archive))
-
-    # Categories
-
-    async def list_categories(self) -> list[dict[str, Any]]:
-        """All categories with their number of packages."""
-        count = (
-            select(func.count())
-            .where(package_categories.c.category_id == categories.c.id)
-            .scalar_subquery()
-        )
-        query = select(categories, count.label("package_count")).order_by(categories.c.name)
-        async with self.database.read() as tx:
-            return [self._category(row) for row in await tx.execute(query)]
-
-    def _category(self, row: Row[Any]) -> dict[str, Any]:
-        return {
-            "id": row.id,
-            "name": row.name,
-            "created": api_time(row.created),
-            "updated": api_time(row.updated),
-            "package_count": row.package_count,
-        }
-
-    async def add_category(self, principal: Principal, name: object) -> dict[str, Any]:
-        """Create a category. Errors: 400, 403, 409."""
-        if not principal.is_admin:
-            raise Forbidden("Only an administrator may add categories")
-        if not isinstance(name, str) or not name.strip():
-            raise BadRequest("A category needs a name")
-        if len(name) > 80:
-            raise BadRequest("A category's name has at most 80 characters")
-        now = self.database.clock.now()
-        async with self.database.transaction() as tx:
-            await tx.exclude("catalog/categories")
-            taken = await tx.execute(select(categories).where(categories.c.name == name))
-            if taken.first() is not None:
-                raise Conflict(f"Category '{name}' exists already")
-            values = {"id": new_id(), "name": name, "created": now, "updated": now}
-            await tx.execute(insert(categories).values(**values))
-        return {
-            "id": values["id"],
-            "name": name,
-            "created": api_time(now),
-            "updated": api_time(now),
-            "package_count": 0,
-        }
-
-    async def show_category(self, principal: Principal, id_: str) -> dict[str, Any]:
-        """A category and those of its packages that the caller may see. Errors: 404."""
-        found = [one for one in await self.list_categories() if one["id"] == id_]
-        if not found:
-            raise NotFound(f"Category {id_} does not exist", type_="CategoryNotFound")
-        query = PackageQuery(catalog=True, categories=[found[0]["name"]], limit=10_000)
-        views, _ = await self.search(principal, query)
-        keys = ("id", "name", "fully_qualified_name")
-        return {**found[0], "packages": [{k: view[k] for k in keys} for view in views]}
-
-    async def delete_category(self, principal: Principal, id_: str) -> None:
-        """Remove an empty category. Errors: 403 (also when in use), 404."""
-        if not principal.is_admin:
-            raise Forbidden("Only an administrator may delete categories")
-        async with self.database.transaction() as tx:
-            await tx.exclude("catalog/categories")
-            row = (await tx.execute(select(categories).where(categories.c.id == id_))).first()
-            if row is None:
-                raise NotFound(f"Category {id_} does not exist", type_="CategoryNotFound")
-            used = await tx.execute(
-                select(package_categories).where(package_categories.c.category_id == id_)
-            )
-            if used.first() is not None:
-                raise Forbidden(f"Category '{row.name}' has packages: it cannot be deleted")
-            await tx.execute(delete(categories).where(categories.c.id == id_))

@@ -38,6 +38,8 @@ packages = Table(
     Column("archive", String(64), nullable=False),
     Column("created", UtcDateTime, nullable=False),
     Column("updated", UtcDateTime, nullable=False),
+    # Deleted while environments use it: nobody sees it, and they still find it.
+    Column("deleted", UtcDateTime),
     UniqueConstraint("fully_qualified_name", "owner_id", "version"),
     Index("catalog_packages_owner", "owner_id"),
 )

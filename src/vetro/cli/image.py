@@ -10,12 +10,20 @@ from typing import Any
 
 import click
 
-from vetro.cli.connection import Connection, data_directory, segment
+from vetro.cli.choice import choose
+from vetro.cli.connection import (
+    Connection,
+    data_directory,
+    error_text,
+    hint_for,
+    segment,
+)
 from vetro.cli.names import IMAGE
 from vetro.cli.output import CommandError, done, emit_rows, fail, json_option, say, wants_json
 from vetro.http import Fault
 from vetro.http.client import TransportError
 
+USED = "Destroy the instances first ('vetro vm list'); --force deletes the image all the same."
 COLUMNS = [
     ("UUID", "uuid"),
     ("NAME", "name"),
@@ -37,6 +45,10 @@ def _rows(images: list[dict[str, Any]]) -> list[dict[str, Any]]:
         size = row.get("size") or sum(int(one.get("size", 0)) for one in files)
         row["mib"] = round(size / 2**20, 1)
     return images
+
+
+def _label(row: dict[str, Any]) -> str:
+    return f"{row['uuid']} (version {row['version']}, {row['published_at']})"
 
 
 def upload_image(connection: Connection, manifest: dict[str, Any], path: Path) -> dict[str, Any]:
@@ -72,11 +84,17 @@ def refuse_what_is_no_tar(path: Path) -> None:
 
 
 def find_image(connection: Connection, wanted: str) -> dict[str, Any]:
-    """The image with this uuid or name."""
-    rows = connection.get("/compute/images")
-    for row in rows:
-        if wanted in (row["uuid"], row["name"]):
-            return row
+    """The image with this uuid, or the newest of this name."""
+    return images_called(connection, wanted)[-1]  # the newest
+
+
+def images_called(connection: Connection, wanted: str) -> list[dict[str, Any]]:
+    """The image with this uuid, or all of this name, oldest first."""
+    rows: list[dict[str, Any]] = connection.get("/compute/images")
+    found = [row for row in rows if row["uuid"] == wanted]
+    found = found or [row for row in rows if row["name"] == wanted]
+    if found:
+        return found
     names = ", ".join(sorted({row["name"] for row in rows})) or "none"
     fail(f"There is no image '{wanted}'", f"Images: {names}.")
 
@@ -198,13 +216,21 @@ def list_() -> None:
 
 @image.command("delete")
 @click.argument("names_or_uuids", nargs=-1, required=True, type=IMAGE)
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Also one that instances use: they run on, but can be made again nowhere.",
+)
 @json_option
-def delete(names_or_uuids: tuple[str, ...]) -> None:
+def delete(names_or_uuids: tuple[str, ...], force: bool) -> None:
     """Delete images that no instance uses."""
     gone: list[str] = []
     with Connection() as connection:
         for wanted in names_or_uuids:
-            row = find_image(connection, wanted)
-            connection.request("DELETE", f"/compute/images/{segment(row['uuid'])}")
+            row = choose(images_called(connection, wanted), wanted, _label, "Name it by its uuid.")
+            path = f"/compute/images/{segment(row['uuid'])}"
+            answer = connection.answer("DELETE", path, params={"force": str(force).lower()})
+            if answer.status >= 400:
+                fail(error_text(answer), USED if answer.status == 409 else hint_for(answer))
             gone.append(f"{row['name']} ({row['uuid']})")
     done(f"Deleted image {', '.join(gone)}", deleted=gone)

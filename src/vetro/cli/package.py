@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from vetro.cli.checking import findings_of_upload
-from vetro.cli.connection import Connection, segment
+from vetro.cli.choice import choose
+from vetro.cli.connection import Connection, error_text, hint_for, segment
 from vetro.cli.names import CATEGORY, PACKAGE
 from vetro.cli.output import (
     CommandError,
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from vetro.muranopl import PackageSource
 
 WHICH = "--class-version says which versions will do; 'vetro package list' shows them."
+USED = "--force deletes a package that environments use; they go on with it."
+VERSION = click.option("--version", help="Which version of it, for example 1.0.0.")
 COLUMNS = [
     ("ID", "id"),
     ("NAME", "name"),
@@ -110,7 +114,8 @@ def replace_package(
     """Upload an archive in the place of a package; the old one comes back when that fails."""
     path = f"/v1/catalog/packages/{segment(existing['id'])}"
     old = connection.request("GET", f"{path}/download").content
-    connection.request("DELETE", path)
+    # Environments that use it take the new one, which has the same name and version.
+    connection.request("DELETE", path, params={"force": "true"})
     try:
         return upload_archive(connection, name, content, **metadata)
     except CommandError:
@@ -225,6 +230,7 @@ def find_same(connection: Connection, content: bytes, path: Path) -> dict[str, A
 
 @package.command("update", short_help="Change what the catalog says of a package.")
 @click.argument("name_or_id", type=PACKAGE)
+@VERSION
 @click.option("--name", help="The name that people see.")
 @click.option("--description", help="The text that people see.")
 @click.option("--public/--private", default=None, help="Whether every project may use it.")
@@ -234,6 +240,7 @@ def find_same(connection: Connection, content: bytes, path: Path) -> dict[str, A
 @json_option
 def update(
     name_or_id: str,
+    version: str | None,
     name: str | None,
     description: str | None,
     public: bool | None,
@@ -254,7 +261,7 @@ def update(
         fail("Nothing to change", "Say what: --public, --disable, --tag TEXT, …", 2)
     patch = [{"op": "replace", "path": f"/{key}", "value": value} for key, value in changes.items()]
     with Connection() as connection:
-        row = find_package(connection, name_or_id, include_disabled=True)
+        row = choose_package(connection, name_or_id, version)
         answer = connection.request(
             "PATCH",
             f"/v1/catalog/packages/{segment(row['id'])}",
@@ -293,85 +300,144 @@ def schema(
 @json_option
 def list_(search: str | None, category: str | None) -> None:
     """List the packages this project may use."""
-    params: dict[str, Any] = {"catalog": "true", "limit": 100}
-    if search:
-        params["search"] = search
-    if category:
-        params["category"] = category
-    rows: list[dict[str, Any]] = []
+    given = {"search": search, "category": category}
     with Connection() as connection:
-        while True:
-            page = connection.get("/v1/catalog/packages", params=params)
-            rows.extend(page["packages"])
-            if not page.get("next_marker") or not page["packages"]:
-                break
-            params["marker"] = page["next_marker"]
+        rows = all_packages(connection, **{name: text for name, text in given.items() if text})
     emit_rows(rows, COLUMNS)
 
 
-def find_package(
-    connection: Connection, name_or_id: str, *, include_disabled: bool = False
-) -> dict[str, Any]:
-    """The package with this id, full name, or the short or display name that is unique."""
+def all_packages(connection: Connection, **more: str) -> list[dict[str, Any]]:
+    """Every package that the project sees, page by page; ``more`` query parameters filter."""
     rows: list[dict[str, Any]] = []
-    params: dict[str, Any] = {"catalog": "true", "limit": 100}
-    if include_disabled:
-        params["include_disabled"] = "true"
+    params: dict[str, Any] = {"catalog": "true", "limit": 100, **more}
     while True:
         page = connection.get("/v1/catalog/packages", params=params)
         rows.extend(page["packages"])
         if not page.get("next_marker") or not page["packages"]:
-            break
+            return rows
         params["marker"] = page["next_marker"]
-    for key in ("id", "fully_qualified_name"):
-        for row in rows:
-            if row[key] == name_or_id:
-                return row
+
+
+def versions_of(
+    rows: Sequence[dict[str, Any]], name_or_id: str, version: str | None
+) -> list[dict[str, Any]]:
+    """The package with this id, or all versions (or the one) of that name, newest first.
+
+    A name is the full one, or the last part of it or the displayed one when only one package has it.
+    """
+    from vetro.packages import Version
+
+    for row in rows:
+        if row["id"] == name_or_id:
+            return [row]
     wanted = name_or_id.lower()
-    near = [
+    found = [row for row in rows if row["fully_qualified_name"] == name_or_id] or [
         row
         for row in rows
         if wanted in (row["name"].lower(), row["fully_qualified_name"].rsplit(".", 1)[-1].lower())
     ]
-    if len(near) == 1:
-        return near[0]
-    names = ", ".join(sorted(row["fully_qualified_name"] for row in (near or rows))) or "none"
-    word = "Several packages are called" if near else "There is no package"
-    fail(f"{word} '{name_or_id}'", f"Packages: {names}.")
+    full_names = sorted({row["fully_qualified_name"] for row in found})
+    if len(full_names) > 1:
+        fail(f"Several packages are called '{name_or_id}'", f"Packages: {', '.join(full_names)}.")
+    # A project's own package stands before a public one of its version.
+    found.sort(key=lambda row: (Version.parse(row["version"]), not row["is_public"]), reverse=True)
+    if version is None or not found:
+        return found
+    try:
+        exact = Version.parse(version)
+    except ValueError as error:
+        fail(str(error), exit_code=2)
+    fitting = [row for row in found if Version.parse(row["version"]) == exact]
+    if not fitting:
+        known = ", ".join(str(row["version"]) for row in found)
+        fail(f"There is no version {version} of {full_names[0]}", f"Versions: {known}.")
+    return fitting
+
+
+def find_package(
+    connection: Connection,
+    name_or_id: str,
+    version: str | None = None,
+    *,
+    include_disabled: bool = False,
+) -> dict[str, Any]:
+    """The package with this id, or the newest version (or this one) of that name."""
+    more = {"include_disabled": "true"} if include_disabled else {}
+    rows = all_packages(connection, **more)
+    found = versions_of(rows, name_or_id, version)
+    return found[0] if found else no_package(rows, name_or_id)
+
+
+def choose_package(connection: Connection, name_or_id: str, version: str | None) -> dict[str, Any]:
+    """The package to change or delete: asks which when several versions have the name."""
+    own = all_packages(connection, include_disabled="true", owned="true")
+    rows = own
+    found = versions_of(own, name_or_id, version)
+    if not found:
+        # An administrator may change those of others; whoever may not is told so by the service.
+        rows = all_packages(connection, include_disabled="true")
+        found = versions_of(rows, name_or_id, version)
+    if not found:
+        no_package(rows, name_or_id)
+
+    def label(row: dict[str, Any]) -> str:
+        return f"{row['version']} (id {row['id']}{', public' if row['is_public'] else ''})"
+
+    return choose(found, found[0]["fully_qualified_name"], label, "Say --version, or name its id.")
+
+
+def no_package(rows: Sequence[dict[str, Any]], name_or_id: str) -> NoReturn:
+    """End the command: nothing is called so."""
+    names = ", ".join(sorted({row["fully_qualified_name"] for row in rows})) or "none"
+    fail(f"There is no package '{name_or_id}'", f"Packages: {names}.")
 
 
 @package.command("show")
 @click.argument("name_or_id", type=PACKAGE)
+@VERSION
 @json_option
-def show(name_or_id: str) -> None:
-    """Show one package, by id or name."""
+def show(name_or_id: str, version: str | None) -> None:
+    """Show one package, by id or name: its newest version unless one is named."""
     with Connection() as connection:
-        row = find_package(connection, name_or_id, include_disabled=True)
+        row = find_package(connection, name_or_id, version, include_disabled=True)
         emit_object(connection.get(f"/v1/catalog/packages/{row['id']}"))
 
 
 @package.command("download")
 @click.argument("name_or_id", type=PACKAGE)
 @click.argument("file", type=click.Path(path_type=Path))
+@VERSION
 @json_option
-def download(name_or_id: str, file: Path) -> None:
+def download(name_or_id: str, file: Path, version: str | None) -> None:
     """Write a package's archive, as it was uploaded, to FILE."""
     with Connection() as connection:
-        row = find_package(connection, name_or_id, include_disabled=True)
+        row = find_package(connection, name_or_id, version, include_disabled=True)
         response = connection.request("GET", f"/v1/catalog/packages/{row['id']}/download")
     file.write_bytes(response.content)
     emit_object({"package": row["fully_qualified_name"], "file": str(file)})
 
 
-@package.command("delete")
+@package.command("delete", short_help="Delete packages that no environment uses.")
 @click.argument("names_or_ids", nargs=-1, required=True, type=PACKAGE)
+@VERSION
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Also one that environments use: it leaves the catalog, they go on with it.",
+)
 @json_option
-def delete(names_or_ids: tuple[str, ...]) -> None:
-    """Delete packages; environments that use them keep running."""
+def delete(names_or_ids: tuple[str, ...], version: str | None, force: bool) -> None:
+    """Delete packages that no environment uses.
+
+    A name with several versions is asked about; --version or an id says which.
+    """
     gone: list[str] = []
     with Connection() as connection:
         for name in names_or_ids:
-            row = find_package(connection, name, include_disabled=True)
-            connection.request("DELETE", f"/v1/catalog/packages/{segment(row['id'])}")
-            gone.append(str(row["fully_qualified_name"]))
+            row = choose_package(connection, name, version)
+            path = f"/v1/catalog/packages/{segment(row['id'])}"
+            answer = connection.answer("DELETE", path, params={"force": str(force).lower()})
+            if answer.status >= 400:
+                fail(error_text(answer), USED if answer.status == 409 else hint_for(answer))
+            gone.append(f"{row['fully_qualified_name']} {row['version']}")
     done(f"Deleted package {', '.join(gone)}", deleted=gone)

@@ -5,18 +5,20 @@ from __future__ import annotations
 import hashlib
 import uuid as uuids
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from sqlalchemy import Row, delete, insert, select, update
 
 from vetro.compute.fabric import text
 from vetro.compute.faults import conflict, invalid_parameters, not_found
 from vetro.compute.records import api_time
-from vetro.compute.tables import images
+from vetro.compute.tables import images, vms
 from vetro.http import Fault
 from vetro.storage import Database
 
 Body = dict[str, Any]
+#: Instances that an error names; the others it counts.
+NAMED_USERS = 5
 
 
 class ImageStore:
@@ -128,9 +130,40 @@ class ImageStore:
             )
         return self.view(await self.get(row.uuid))
 
-    async def remove(self, uuid: str) -> None:
-        """Delete an image; instances made of it keep running. Errors: 404."""
+    async def remove(self, uuid: str, *, force: bool = False) -> list[str]:
+        """Delete an image; returns the instances made of it (none without ``force``).
+
+        Those keep running, but can be made again nowhere. Errors: 404, 409 (in use).
+        """
         row = await self.get(uuid)
         async with self.database.transaction() as tx:
+            query = select(vms.c.uuid, vms.c.alias, vms.c.vm, vms.c.payload).order_by(vms.c.uuid)
+            users = [
+                one
+                for one in await tx.execute(query)
+                if row.uuid in images_in(one.payload) | images_in(one.vm)
+            ]
+            if users and not force:
+                raise _in_use(row, users)
             await tx.execute(delete(images).where(images.c.uuid == row.uuid))
         self.path(row.uuid).unlink(missing_ok=True)
+        return [one.uuid for one in users]
+
+
+def images_in(vm: Any) -> set[str]:
+    """The images that a VM (its payload, or the object a node reports) is made of."""
+    given = cast("Body", vm) if isinstance(vm, dict) else {}
+    disks = cast("list[Any]", given.get("disks")) if isinstance(given.get("disks"), list) else []
+    parts = [given, *(cast("Body", disk) for disk in disks if isinstance(disk, dict))]
+    return {str(part["image_uuid"]) for part in parts if part.get("image_uuid")}
+
+
+def _in_use(image: Row[Any], users: list[Row[Any]]) -> Fault:
+    named = [f"{one.alias} ({one.uuid})" if one.alias else str(one.uuid) for one in users]
+    if len(named) > NAMED_USERS:
+        named = [*named[:NAMED_USERS], f"{len(users) - NAMED_USERS} more"]
+    return conflict(
+        f"image {image.name} ({image.uuid}) is used by instances: {', '.join(named)}."
+        " Destroy them first; with force=true it is deleted, and they can be made again nowhere"
+        " (no evacuation, no second start from the image)"
+    )

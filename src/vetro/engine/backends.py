@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,19 +53,26 @@ class CatalogResolver:
     """Finds packages: installed directories first, then the catalog (packages-and-forms.md A7).
 
     ``project_id``: whose packages may be used, whoever it is that acts; ``None``: the session's.
+    ``pinned``: the packages and versions of the environment's last run, found although deleted since.
     """
 
     def __init__(
-        self, catalog: Catalog, installed: list[Package], project_id: str | None = None
+        self,
+        catalog: Catalog,
+        installed: list[Package],
+        project_id: str | None = None,
+        pinned: Mapping[str, Collection[str]] | None = None,
     ) -> None:
         self.catalog = catalog
         self.installed = installed
         self.project_id = project_id
+        self.pinned = pinned or {}
 
     def find_package(self, name: str, spec: str, project_id: str | None) -> PackageSource | None:
         """A package by name."""
         found = self._best_installed(spec, lambda package: package.full_name == name)
-        return found or wait(self.catalog.find_package(name, spec, self.project_id or project_id))
+        whose = self.project_id or project_id
+        return found or wait(self.catalog.find_package(name, spec, whose, self.pinned))
 
     def find_class(
         self, class_name: str, spec: str, project_id: str | None
@@ -73,7 +80,9 @@ class CatalogResolver:
         """A package by one of its classes."""
         found = self._best_installed(spec, lambda package: class_name in package.classes)
         whose = self.project_id or project_id
-        return found or wait(self.catalog.find_package_for_class(class_name, spec, whose))
+        return found or wait(
+            self.catalog.find_package_for_class(class_name, spec, whose, self.pinned)
+        )
 
     def _best_installed(self, spec: str, fits: Callable[[Package], bool]) -> Package | None:
         wanted = VersionSpec(spec)
@@ -118,10 +127,12 @@ async def back_ends(
     environment_id: str,
     reports: Reports,
     database: Database | None = None,
+    pinned: Mapping[str, Collection[str]] | None = None,
 ) -> AsyncGenerator[World, None]:
     """Everything a run needs, with the runtime set up for it; closed at the end.
 
-    ``database``: one that is open already, and stays open.
+    ``database``: one that is open already, and stays open. ``pinned``: the packages and versions that
+    the environment's last run used.
     """
     opened = database or await Database.open(settings.database_url, data_dir=settings.data_dir)
     # A program may name any uuid: the compute service lets it have what is its project's.
@@ -149,6 +160,7 @@ async def back_ends(
             Catalog(opened, settings.package_dir),
             installed_packages(settings.packages_directories),
             project_id,
+            pinned,
         )
         yield World(opened, services)
     finally:

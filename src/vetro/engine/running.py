@@ -17,7 +17,7 @@ from vetro.engine.services import library_path
 from vetro.engine.settings import EngineSettings
 from vetro.engine.system import register
 from vetro.engine.zygote import receive_message
-from vetro.environments import EngineTask, Environments, TaskResult
+from vetro.environments import EngineTask, Environments, TaskResult, pinned_packages
 from vetro.muranopl import Runtime, Session, SessionInfo, TaskReply
 from vetro.packages import open_package
 from vetro.storage import Database, StorageError
@@ -128,6 +128,7 @@ async def run_task(
             environment_id=task.environment_id,
             reports=reports,
             database=database,
+            pinned=pinned_packages(task.model),
         ) as world:
             services = world.services
             info = SessionInfo(

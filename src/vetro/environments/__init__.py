@@ -12,6 +12,7 @@ from vetro.environments.calls import CallAnswer, CallStore, EngineCall
 from vetro.environments.face import face
 from vetro.environments.store import EnvironmentSettings, EnvironmentStore
 from vetro.environments.tasks import EngineTask, TaskResult, TaskStore, task_channel
+from vetro.environments.uses import EnvironmentUses, pinned_packages
 from vetro.storage import Database, MigrationSet
 
 MIGRATIONS = MigrationSet("environments", Path(__file__).parent / "migrations")
@@ -33,9 +34,11 @@ __all__ = [
     "EngineCall",
     "EngineTask",
     "EnvironmentSettings",
+    "EnvironmentUses",
     "Environments",
     "TaskResult",
     "TaskStore",
     "face",
+    "pinned_packages",
     "task_channel",
 ]

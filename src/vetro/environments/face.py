@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import Any
 
-from litestar import Request, Response, get
+from litestar import Litestar, Request, Response, get
 
 from vetro.catalog import PACKAGE_SIZE_LIMIT, Catalog, catalog_handlers
 from vetro.environments.call_handlers import call_handlers
@@ -15,6 +17,7 @@ from vetro.environments.handlers import (
     service_handlers,
 )
 from vetro.environments.tasks import TaskStore
+from vetro.environments.uses import EnvironmentUses
 from vetro.http import Authenticator, Face, make_face
 
 AnyRequest = Request[Any, Any, Any]
@@ -41,6 +44,13 @@ def face(
 ) -> Face:
     """Discovery, environments and packages behind one prefix (none)."""
     calls = CallStore(work.database, timeout_seconds=static_call_timeout)
+    uses = EnvironmentUses(work.database)
+
+    @asynccontextmanager
+    async def forgotten(_app: Litestar) -> AsyncGenerator[None, None]:
+        # Archives of deleted packages whose last environment went since.
+        await catalog.drop_unused_packages(uses)
+        yield
 
     @get("/")
     async def versions(request: AnyRequest) -> Response[Any]:
@@ -59,7 +69,7 @@ def face(
         handlers=[
             versions,
             version,
-            *catalog_handlers(catalog, package_size_limit=package_size_limit),
+            *catalog_handlers(catalog, uses, package_size_limit=package_size_limit),
             *environment_handlers(work.store, work),
             *service_handlers(work.database, work.store),
             *deployment_handlers(work.database, work.store, work),
@@ -69,4 +79,5 @@ def face(
         public=lambda method, path: method in ("GET", "HEAD") and path in ("/", "/v1"),
         www_authenticate=f'Keystone uri="{identity_url}"',
         debug=debug,
+        lifespan=[forgotten],
     )

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import structlog
 from litestar.response import File
 from sqlalchemy import select
 
 from vetro.compute.calls import Access, Call, Endpoint
 from vetro.compute.faults import conflict, not_allowed, not_found
-from vetro.compute.parameters import ANYTHING, STRING, Param, query
+from vetro.compute.parameters import ANYTHING, BOOLEAN_TEXT, STRING, Param, query
 from vetro.compute.records import Json, Record, mapping
 from vetro.compute.tables import tasks
 from vetro.http import receive_upload
 
 IMAGE_LIMIT = 32 * 2**30
+
+log = structlog.get_logger(__name__)
 
 
 async def _asked_of(call: Call, uuid: str) -> Record:
@@ -82,8 +85,17 @@ async def download(call: Call) -> Json:
 
 
 async def delete_image(call: Call) -> Json:
-    """Delete an image; instances made of it keep running."""
-    await call.service.images.remove(str(call.get("uuid")))
+    """Delete an image that no instance uses; with ``force=true`` one that some use, which run on."""
+    uuid = str(call.get("uuid"))
+    users = await call.service.images.remove(uuid, force=call.flag("force"))
+    if users:
+        log.warning(
+            "an image in use was deleted by force",
+            image=uuid,
+            user=call.principal.user_id,
+            project=call.principal.project_id,
+            instances=users,
+        )
 
 
 ENDPOINTS = [
@@ -95,5 +107,6 @@ ENDPOINTS = [
              nodes=True, upload=True),
     Endpoint("ImageDownload", "GET", "/images/{uuid}/file", download, access=Access.USER,
              any_accept=True, nodes=True),
-    Endpoint("ImageDelete", "DELETE", "/images/{uuid}", delete_image, status=204),
+    Endpoint("ImageDelete", "DELETE", "/images/{uuid}", delete_image,
+             query(BOOLEAN_TEXT, "force"), status=204, errors=(409,)),
 ]  # fmt: skip

@@ -1,0 +1,10 @@
+"""Ids of what the API makes (catalog-api.md §3)."""
+
+from __future__ import annotations
+
+import uuid
+
+
+def new_id() -> str:
+    """A random id: 32 lower-case hex digits."""
+    return uuid.uuid4().hex

@@ -1,0 +1,14 @@
+"""Packages that were deleted while environments still use them."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "catalog_0002"
+down_revision = "catalog_0001"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    """Add the time of a package's deletion."""
+    op.add_column("catalog_packages", sa.Column("deleted", sa.BigInteger))
