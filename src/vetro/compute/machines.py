@@ -10,6 +10,7 @@ from typing import Any, cast
 import structlog
 from sqlalchemy import Row, delete, insert, select, update
 
+from vetro.compute.counters import next_number
 from vetro.compute.faults import (
     internal_error,
     invalid_argument,
@@ -21,7 +22,7 @@ from vetro.compute.netstate import NetworkReconciler
 from vetro.compute.nodetasks import NodeTaskError, NodeTasks, TaskEnd
 from vetro.compute.parameters import UUID
 from vetro.compute.records import mapping, text_of, whole
-from vetro.compute.servers import CHANNEL, Agent, ServerStore
+from vetro.compute.servers import CHANNEL, STRAYS, Agent, ServerStore
 from vetro.compute.tables import networks, ports, servers, subnets, tasks, vms
 from vetro.storage import Database, Transaction
 
@@ -126,7 +127,8 @@ class Machines:
                 params = {**payload, "imgapiPeers": peers} if peers else payload
                 await self.work.store(
                     tx, id_, agent, "machine_create", params, vm_uuid=uuid,
-                    request_id=request_id, fence=fence, job_uuid=job_uuid,
+                    request_id=request_id, fence=fence or await _life_fence(tx, uuid),
+                    job_uuid=job_uuid,
                 )  # fmt: skip
         await self.work.launch(id_)
         return {"vm_uuid": uuid, "id": id_}
@@ -324,10 +326,21 @@ class Machines:
         self, tx: Transaction, server_uuid: str, uuid: str, made: Body | None
     ) -> None:
         """A VM we did not make: what its node reported of it is renewed."""
-        query = select(servers.c.sample).where(servers.c.uuid == server_uuid).with_for_update()
+        query = (
+            select(servers.c.sample, servers.c.extra)
+            .where(servers.c.uuid == server_uuid)
+            .with_for_update()
+        )
         row = (await tx.execute(query)).first()
         if row is None:
             return
+        if made is None and uuid in mapping(row.extra.get(STRAYS)):
+            left = {one: since for one, since in row.extra[STRAYS].items() if one != uuid}
+            extra: Body = {name: value for name, value in row.extra.items() if name != STRAYS}
+            extra |= {STRAYS: left} if left else {}
+            await tx.execute(
+                update(servers).where(servers.c.uuid == server_uuid).values(extra=extra)
+            )
         sample = mapping(row.sample)
         reported = mapping(sample.get("vms"))
         if made is None:
@@ -352,22 +365,46 @@ class Machines:
         self, agent: Agent, uuid: str, params: Body, *, request_id: str = "",
         fence: Body | None = None, job_uuid: str | None = None,
     ) -> Body:  # fmt: skip
-        """Destroy a VM, part its ports and forget it; repeating it is harmless."""
-        row = await self.find(uuid, agent.server_uuid)
-        if row is not None and row.state == "allocated":
-            await self.forget(uuid)
-            return {"vm_uuid": uuid, "id": None}
-        return await self.act(
-            agent, uuid, "machine_destroy", params, request_id=request_id, fence=fence,
-            job_uuid=job_uuid,
-        )  # fmt: skip
+        """Destroy a VM, part its ports and forget it; repeating it is harmless.
+
+        A creation of the VM that has not ended is withdrawn: whoever takes it up finds that it is not
+        wanted any more, and the node refuses one that arrives after its destruction.
+        """
+        id_ = str(uuids.uuid4())
+        async with self.database.transaction() as tx:
+            await tx.exclude(f"vm {uuid}")
+            query = select(vms.c.state).where(
+                vms.c.uuid == uuid, vms.c.server_uuid == agent.server_uuid
+            )
+            row = (await tx.execute(query)).first()
+            if row is not None and row.state == "allocated":
+                await self._forget(tx, uuid)
+                return {"vm_uuid": uuid, "id": None}
+            reason = f"VM {uuid} was destroyed before it was made"
+            await self.work.withdraw(tx, uuid, "machine_create", reason)
+            await self.work.store(
+                tx, id_, agent, "machine_destroy",
+                {**params, "uuid": uuid, "server_uuid": agent.server_uuid}, vm_uuid=uuid,
+                request_id=request_id, fence=fence or await _life_fence(tx, uuid),
+                job_uuid=job_uuid,
+            )  # fmt: skip
+        await self.work.launch(id_)
+        return {"vm_uuid": uuid, "id": id_}
 
     async def _destroyed(self, end: TaskEnd) -> None:
-        if not end.good or not end.vm_uuid:
+        if not end.vm_uuid:
             return
-        row = await self.find(end.vm_uuid)
-        if row is not None and row.server_uuid == end.server_uuid:
-            await self.forget(end.vm_uuid)
+        if not end.good:
+            await self._not_destroyed(end)
+            return
+        async with self.database.transaction() as tx:
+            await tx.exclude(f"vm {end.vm_uuid}")
+            query = select(vms.c.server_uuid).where(vms.c.uuid == end.vm_uuid)
+            row = (await tx.execute(query)).first()
+            # One that was asked for meanwhile is made again: it is not forgotten.
+            again = await self._created_since(tx, end)
+            if row is not None and row.server_uuid == end.server_uuid and not again:
+                await self._forget(tx, end.vm_uuid)
         async with self.database.transaction() as tx:
             await self._change_reported(tx, end.server_uuid, end.vm_uuid, None)
             tx.notify(CHANNEL, end.server_uuid)
@@ -377,15 +414,45 @@ class Machines:
             # The instance is gone; its network state is told again at the next change.
             log.warning("a node's networks were not told", server=end.server_uuid, error=str(error))
 
+    async def _created_since(self, tx: Transaction, end: TaskEnd) -> bool:
+        """Whether a VM was asked for again after a task on it."""
+        asked = select(tasks.c.created).where(tasks.c.id == end.id).scalar_subquery()
+        query = select(tasks.c.id).where(
+            tasks.c.vm_uuid == end.vm_uuid,
+            tasks.c.task == "machine_create",
+            tasks.c.status.in_(("active", "complete")),
+            tasks.c.created > asked,
+        )
+        return (await tx.execute(query.limit(1))).first() is not None
+
+    async def _not_destroyed(self, end: TaskEnd) -> None:
+        """A VM whose creation was withdrawn and that is there all the same is a failed one."""
+        async with self.database.transaction() as tx:
+            await tx.exclude(f"vm {end.vm_uuid}")
+            if await self._creation(tx, str(end.vm_uuid)) is None:
+                await tx.execute(
+                    update(vms)
+                    .where(
+                        vms.c.uuid == end.vm_uuid,
+                        vms.c.server_uuid == end.server_uuid,
+                        vms.c.state == "creating",
+                    )
+                    .values(state="failed")
+                )
+            tx.notify(CHANNEL, end.server_uuid)
+
     async def forget(self, uuid: str) -> None:
         """Forget a VM and part its ports."""
         async with self.database.transaction() as tx:
-            await tx.execute(
-                update(ports)
-                .where(ports.c.device_uuid == uuid)
-                .values(device_uuid=None, device_owner="")
-            )
-            await tx.execute(delete(vms).where(vms.c.uuid == uuid))
+            await self._forget(tx, uuid)
+
+    async def _forget(self, tx: Transaction, uuid: str) -> None:
+        await tx.execute(
+            update(ports)
+            .where(ports.c.device_uuid == uuid)
+            .values(device_uuid=None, device_owner="")
+        )
+        await tx.execute(delete(vms).where(vms.c.uuid == uuid))
 
     async def ask(
         self,
@@ -436,6 +503,11 @@ class Machines:
         )  # fmt: skip
         shown: Body = record["vms"]
         return [{name: one.get(name) for name in fields} for _, one in sorted(shown.items())]
+
+
+async def _life_fence(tx: Transaction, uuid: str) -> Body:
+    """Orders a VM's creations and destructions: its node does none that a later one has overtaken."""
+    return {"scope": "vm-life", "id": uuid, "number": await next_number(tx, "vm-life")}
 
 
 def _listed(value: Any) -> list[Any]:

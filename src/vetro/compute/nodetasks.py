@@ -36,6 +36,20 @@ KEPT = timedelta(days=30)
 #: ``instance`` of tasks that wait for an agent in pull mode, and of those it has taken.
 PULL, PULLED = "(pull)", "(pulled)"
 _PATIENCE_SECONDS = 3600.0
+#: What of a VM's tasks a later one of the same group decides anew: sent again afterwards, the older one
+#: would undo what was asked since. Updates that still run each change what they name.
+_DECIDING = (
+    ("machine_boot", "machine_shutdown", "machine_reboot", "machine_kill"),
+    ("machine_reprovision", "machine_rollback_snapshot"),
+    ("machine_update",),
+    ("machine_create",),
+)
+
+
+def _overtaking(task: str) -> tuple[str, ...]:
+    """The tasks that, asked of the same VM later, make it wrong to send ``task`` again."""
+    group = next((one for one in _DECIDING if task in one), None)
+    return (*group, "machine_destroy") if group is not None else ()
 
 
 @dataclass(frozen=True)
@@ -215,6 +229,8 @@ class NodeTasks:
             before = self._before.get(row.task)
             if before is not None:
                 await before(row.server_uuid, row.params)
+                if not await self._is_active(id_):
+                    return  # withdrawn meanwhile
             if agent.pull:
                 await self._leave_for_pull(id_, row.server_uuid)
                 return
@@ -253,11 +269,32 @@ class NodeTasks:
             await self._end(row, False, {"error": reason, "details": {"restCode": "GivenUp"}})
         return len(rows)
 
-    async def _end(self, row: Row[Any], good: bool, result: Record) -> None:
+    async def _is_active(self, id_: str) -> bool:
         async with self.database.read() as tx:
-            query = select(tasks.c.status).where(tasks.c.id == row.id)
-            now = (await tx.execute(query)).first()
-        if now is None or now.status != "active":
+            query = select(tasks.c.status).where(tasks.c.id == id_)
+            row = (await tx.execute(query)).first()
+        return row is not None and row.status == "active"
+
+    async def withdraw(self, tx: Transaction, vm_uuid: str, task: str, reason: str) -> list[str]:
+        """End a VM's active tasks of a kind because of what is asked with the caller's changes.
+
+        One that was sent may still run on its node; what is sent after it comes after it there too.
+        Returns their ids.
+        """
+        query = (
+            select(tasks)
+            .where(tasks.c.vm_uuid == vm_uuid, tasks.c.task == task, tasks.c.status == "active")
+            .with_for_update()
+        )
+        rows = (await tx.execute(query)).all()
+        for row in rows:
+            await self._keep_end(
+                tx, row.id, False, {"error": reason, "details": {"restCode": "Withdrawn"}}
+            )
+        return [row.id for row in rows]
+
+    async def _end(self, row: Row[Any], good: bool, result: Record) -> None:
+        if not await self._is_active(row.id):
             log.info("a node task has ended already", id=row.id, task=row.task)
             return
         end = TaskEnd(
@@ -273,33 +310,38 @@ class NodeTasks:
                 server=row.server_uuid,
                 error=end.result.get("error"),
             )
-        stamp = api_time(self.database.clock.now())
-        if end.good:
-            history: list[Record] = [{"name": "finish", "timestamp": stamp, "event": end.result}]
+        async with self.database.transaction() as tx:
+            await self._keep_end(tx, row.id, end.good, end.result)
+        await self._note(row, {"name": "finish" if end.good else "error", "task": row.task,
+                               "event": end.result})  # fmt: skip
+
+    async def _keep_end(self, tx: Transaction, id_: str, good: bool, result: Record) -> None:
+        """Write how an active task ended, and tell those who wait."""
+        now = self.database.clock.now()
+        stamp = api_time(now)
+        if good:
+            history: list[Record] = [{"name": "finish", "timestamp": stamp, "event": result}]
         else:
-            event: Record = {"error": {"message": end.result.get("error") or "no error given"}}
-            if end.result.get("details"):
-                event["error"]["details"] = event["details"] = end.result["details"]
+            event: Record = {"error": {"message": result.get("error") or "no error given"}}
+            if result.get("details"):
+                event["error"]["details"] = event["details"] = result["details"]
             history = [
                 {"name": "error", "timestamp": stamp, "event": event},
                 {"name": "finish", "timestamp": stamp, "event": {}},
             ]
-        async with self.database.transaction() as tx:
-            await tx.execute(
-                update(tasks)
-                .where(tasks.c.id == row.id, tasks.c.status == "active")
-                .values(
-                    status="complete" if end.good else "failure",
-                    result=end.result,
-                    history=history,
-                    finished=self.database.clock.now(),
-                    # Parameters may hold secrets: they are kept only for sending again.
-                    params=None,
-                )
+        await tx.execute(
+            update(tasks)
+            .where(tasks.c.id == id_, tasks.c.status == "active")
+            .values(
+                status="complete" if good else "failure",
+                result=result,
+                history=history,
+                finished=now,
+                # Parameters may hold secrets: they are kept only for sending again.
+                params=None,
             )
-            tx.notify(channel(row.id))
-        await self._note(row, {"name": "finish" if end.good else "error", "task": row.task,
-                               "event": end.result})  # fmt: skip
+        )
+        tx.notify(channel(id_))
 
     async def _note(self, row: Row[Any], entry: Record) -> None:
         """Tell the job the request named; that it is unknown never fails the task."""
@@ -393,7 +435,9 @@ class NodeTasks:
             orphaned = [
                 row.id
                 for row in await tx.execute(
-                    select(tasks.c.id, tasks.c.instance).where(tasks.c.status == "active")
+                    select(tasks.c.id, tasks.c.instance)
+                    .where(tasks.c.status == "active")
+                    .order_by(tasks.c.created, tasks.c.id)
                 )
                 if row.instance not in (PULL, PULLED)
                 and (row.instance not in alive or row.instance == self.instance)
@@ -410,6 +454,17 @@ class NodeTasks:
                     continue  # another was faster
                 if id_ in self._running:
                     continue
+                newer = await self._overtaken_by(tx, row)
+                if newer is not None:
+                    text = (
+                        f"{newer} was asked of VM {row.vm_uuid} since: {row.task} is not repeated"
+                    )
+                    log.info("an overtaken node task is not repeated", task=row.task, id=id_)
+                    await self._keep_end(
+                        tx, id_, False, {"error": text, "details": {"restCode": "Withdrawn"}}
+                    )
+                    taken.append(id_)
+                    continue
                 await tx.execute(
                     update(tasks).where(tasks.c.id == id_).values(instance=self.instance)
                 )
@@ -422,6 +477,27 @@ class NodeTasks:
                 await self.launch(id_)
             taken.append(id_)
         return taken
+
+    async def _overtaken_by(self, tx: Transaction, row: Row[Any]) -> str | None:
+        """The task asked of a VM since that an older one, sent again now, would undo."""
+        kinds = _overtaking(row.task)
+        if not row.vm_uuid or not kinds:
+            return None
+        standing = ("complete",) if row.task == "machine_update" else ("active", "complete")
+        query = (
+            select(tasks.c.task)
+            .where(
+                tasks.c.vm_uuid == row.vm_uuid,
+                tasks.c.server_uuid == row.server_uuid,
+                tasks.c.task.in_(kinds),
+                tasks.c.created > row.created,
+                tasks.c.status.in_(standing),
+            )
+            .order_by(tasks.c.created.desc())
+            .limit(1)
+        )
+        newer = (await tx.execute(query)).first()
+        return newer.task if newer is not None else None
 
     async def recover(self) -> None:
         """At start: take up what an earlier life of this instance left."""

@@ -17,6 +17,7 @@ from sqlalchemy import Row, delete, insert, select, update
 
 from vetro.compute.faults import invalid_argument, not_found, not_running
 from vetro.compute.heartbeats import Heartbeats
+from vetro.compute.parameters import UUID
 from vetro.compute.records import (
     Json,
     Record,
@@ -39,6 +40,9 @@ CHANNEL = "compute/servers"
 BOOT_DEFAULT = "boot-default"
 #: In ``extra``: VMs that were made again elsewhere when the server was dead (evacuation.py).
 MOVED = "moved_vms"
+#: In ``extra``: machines the node reports that no record knows, with when it did first (strays.py).
+STRAYS = "unknown_vms"
+STRAYS_CHANNEL = "compute/unknown-vms"
 #: In ``extra``: the node's time of its newest sample, and of the newest that told of all.
 _SAMPLE_TIMES = ("sample_time", "whole_sample_time")
 #: The state of a VM its server had and has no more.
@@ -236,10 +240,16 @@ class ServerStore:
             for name in ("meminfo", "diskinfo"):
                 given = mapping(sample.get(name))
                 merged[name] = {**mapping(before.get(name)), **given}
+        strays = await self._strays(tx, uuid, reported, mapping(extra.get(STRAYS)))
+        if strays != mapping(extra.get(STRAYS)):
+            extra = {**extra, STRAYS: strays}
+            if not strays:
+                del extra[STRAYS]
+            tx.notify(STRAYS_CHANNEL, uuid)
         if stamp:
             extra = {**extra, **({} if only_vms else {"whole_sample_time": stamp})}
             extra |= {} if overtaken else {"sample_time": stamp}
-        if merged != before or stamp:
+        if merged != before or extra != row.extra:
             await tx.execute(
                 update(servers).where(servers.c.uuid == uuid).values(sample=merged, extra=extra)
             )
@@ -247,6 +257,16 @@ class ServerStore:
         if merged.get("vms") != before.get("vms"):
             tx.notify(CHANNEL, uuid)
         return True
+
+    async def _strays(self, tx: Transaction, uuid: str, reported: Record, before: Record) -> Record:
+        """The machines among those reported that no record knows, with when each was first reported."""
+        named = sorted({one.lower() for one in reported if UUID.match(one)})
+        known = await known_of(tx, named)
+        now = api_time(self.database.clock.now())
+        strays = {one: before.get(one, now) for one in named if one not in known}
+        for one in sorted(set(strays) - set(before)):
+            log.info("a server has a machine that no record knows", server=uuid, vm=one)
+        return strays
 
     async def _follow(self, tx: Transaction, uuid: str, reported: Record, before: Record) -> None:
         """VMs the service made are in the state their node says; one it said and says no more is missing."""
@@ -398,6 +418,14 @@ class ServerStore:
                 tx.notify(f"ticket/{ticket.uuid}", "deleted")
             tx.notify(CHANNEL, uuid)
         self.heartbeats.forget(uuid)
+
+
+async def known_of(tx: Transaction, uuids: list[str]) -> set[str]:
+    """Which of these machines have a record, on whatever server."""
+    if not uuids:
+        return set()
+    query = select(vms.c.uuid).where(vms.c.uuid.in_(uuids))
+    return {row.uuid for row in await tx.execute(query)}
 
 
 def check_changes(values: Record) -> None:

@@ -34,6 +34,7 @@ from vetro.compute.placement import Placement, PlacementSettings
 from vetro.compute.records import Record
 from vetro.compute.samples import Samples
 from vetro.compute.servers import ServerStore
+from vetro.compute.strays import Strays
 from vetro.compute.tickets import TicketStore
 from vetro.compute.wire import node_key
 from vetro.compute.workflows import FACTORY_RESET, REBOOT, SETUP, UPDATE_NICS
@@ -53,6 +54,7 @@ class ComputeSettings:
     what the process left, so it must be unique ('' makes one). ``profile`` ``seed`` or ``upstream`` and
     ``validation_status``, ``expired_wait_status``: compute-node-api.md §13. ``trusted_network``: calls
     without a token are an operator's, as in the seed. ``agent_tls``: how agents are reached (mutual TLS).
+    ``unknown_vm_seconds``: after that time a machine that no record knows is removed (0: never).
     """
 
     image_dir: Path
@@ -68,6 +70,7 @@ class ComputeSettings:
     remote_execution: bool = True
     setup_reboot: bool = False
     smt_enabled_default: bool = True
+    unknown_vm_seconds: float = 3600.0
     images_url: str = ""
     platforms: dict[str, str] = field(default_factory=dict[str, str])
     metadata: Record = field(default_factory=dict[str, Any])
@@ -104,6 +107,7 @@ class ComputeService:
         )
         self.networks = NetworkReconciler(database, self.fabric, self.servers, self.work)
         self.machines = Machines(database, self.servers, self.work, self.networks)
+        self.strays = Strays(database, self.servers, self.machines, settings.unknown_vm_seconds)
         self.images = ImageStore(database, settings.image_dir)
         self.nics = NicRegistry(database)
         self.metadata = Metadata(database, settings.metadata)
@@ -155,6 +159,7 @@ class ComputeService:
                 ("node tasks", self.work.watch()),
                 ("jobs", self.jobs.watch()),
                 ("evacuated servers", watch_returning(self)),
+                ("unknown machines", self.strays.watch()),
                 ("cleaning", self._clean()),
             )
         ]

@@ -57,10 +57,12 @@ def server_of_key(key: str) -> str | None:
 
 
 class Fence(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The ticket a task is done under. ``number`` rises with every ticket of the service.
+    """The turn a task is done in. ``number`` rises with every ticket of the service.
 
-    An agent remembers the highest number it has seen for each (scope, id) and refuses a task with a
-    lower one (409, code and restCode ``FenceOvertaken``): its holder's turn is over.
+    A VM's creations and destructions have a turn of their own (scope ``vm-life``) when the caller names
+    no ticket: none is done after one that was asked for later. An agent remembers the highest number it
+    has seen for each (scope, id) and refuses a task with a lower one (409, code and restCode
+    ``FenceOvertaken``): its holder's turn is over.
     """
 
     scope: str

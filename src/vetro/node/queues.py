@@ -144,8 +144,9 @@ class TaskRunner:
         """Run a task to its end; ``(HTTP status, body)``.
 
         A request that repeats ``key`` (or ``request_id`` with the same task and parameters) gets the
-        first run's result. A caller that goes away does not stop the task. ``fence``: the ticket the
-        task is done under; one that was overtaken is refused (409) before anything begins.
+        first run's result. A caller that goes away does not stop the task. ``fence``: the turn the
+        task is done in (a ticket, or a VM's creations and destructions); one that was overtaken is
+        refused (409) before anything begins.
         """
         kind = self._kinds[task]
         if not key and request_id and not kind.query:
@@ -156,7 +157,7 @@ class TaskRunner:
                 newer = self._fences.overtaken_by(fence)
                 if newer is not None:
                     text = (
-                        f"The ticket {fence.number} of {fence.scope} {fence.id} is over:"
+                        f"{task} {fence.number} of {fence.scope} {fence.id} is over:"
                         f" {newer} has come since"
                     )
                     details = {"restCode": "FenceOvertaken", "fence": newer}

@@ -121,6 +121,8 @@ class ComputeSection:
     expired_wait_status: int = 500
     remote_execution: bool = True
     setup_reboot: bool = False
+    unknown_vm_seconds: float = 3600.0
+    """Seconds until a machine that a node has and no record knows is removed; 0: it is only reported."""
 
 
 @dataclass(frozen=True)

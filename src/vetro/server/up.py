@@ -273,6 +273,7 @@ class _Up:
                     expired_wait_status=settings.compute.expired_wait_status,
                     remote_execution=settings.compute.remote_execution,
                     setup_reboot=settings.compute.setup_reboot,
+                    unknown_vm_seconds=settings.compute.unknown_vm_seconds,
                     placement=placement_settings(settings),
                     agent_tls=tls.client_context() if tls is not None else None,
                 ),
