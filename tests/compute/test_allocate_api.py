@@ -76,3 +76,22 @@ async def test_a_reservation_of_an_odd_name_is_refused(world: Any) -> None:
     assert (await world.refused("POST", "/allocate", body))[:2] == (500, "InvalidParameters")
     forever = await world.refused("POST", "/allocate", asked(reserve_seconds=1e300))
     assert forever[:2] == (500, "InvalidParameters")
+
+
+@pytest.mark.parametrize("named", [{}, {"uuid": str(uuid.uuid4())}, {"vm_uuid": None}])
+@pytest.mark.parametrize("reserve", [False, True])
+async def test_a_vm_without_its_uuid_is_refused(world: Any, named: Any, reserve: bool) -> None:
+    """The service needs it: 500 with the documented words, whatever else names the VM."""
+    await ready(world)
+    body = asked(reserve=reserve)
+    del body["vm"]["vm_uuid"]
+    body["vm"].update(named)
+    answer = await world.call("POST", "/allocate", body)
+    assert answer.status == 500
+    assert answer.json() == {
+        "code": "InvalidParameters",
+        "message": "Request parameters failed validation",
+        "errors": [
+            {"field": "vm", "code": "Invalid", "message": '"vm.vm_uuid" is an invalid UUID'}
+        ],
+    }

@@ -251,7 +251,13 @@ async def test_a_network_on_the_wire_is_where_its_tag_is(any_world: World) -> No
     await world.ok("POST", "/subnets", body)
     port = await world.ok("POST", "/ports", {"network_uuid": made["uuid"]})
     asked = {
-        "vm": {"ram": 128, "quota": 1, "owner_uuid": str(uuid.uuid4()), "brand": "lx"},
+        "vm": {
+            "vm_uuid": str(uuid.uuid4()),
+            "ram": 128,
+            "quota": 1,
+            "owner_uuid": str(uuid.uuid4()),
+            "brand": "lx",
+        },
         "image": {"type": "lxd"},
         "package": {"max_physical_memory": 128},
         "nic_tags": [],

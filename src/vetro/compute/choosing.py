@@ -234,6 +234,7 @@ def checked(body: Body, *, reserve: bool) -> Json:
             servers=body.get("servers"),
             nic_tags=body.get("nic_tags"),
             nic_tag_requirements=body.get("nic_tag_requirements"),
+            named=True,
         )
     except InvalidRequest as error:
         raise invalid_parameters({error.field: str(error)}) from error

@@ -343,7 +343,7 @@ class ServicePort:
         if spec.locality:
             wanted["locality"] = dict(spec.locality)
         body: dict[str, Json] = {
-            "vm": {**wanted, "ram": spec.memory},
+            "vm": {**wanted, "vm_uuid": spec.uuid, "ram": spec.memory},
             "image": {"uuid": spec.image.uuid, "type": spec.image.manifest.get("type")},
             "nic_tags": [],
             "ports": list(spec.ports),

@@ -141,9 +141,40 @@ TABLE: list[tuple[str, list[dict[str, Any]], dict[str, Any], str, dict[str, str]
         {"nic_tags": ["internal"]},
         "",
         {
-            "a": 'NIC IF for tag "internal" is down',
+            "a": 'NIC eth1 for tag "internal" is down',
             "b": "Server missing interfaces in sysinfo",
         },
+    ),
+    (
+        "hard-filter-vlans",
+        [
+            {"sysinfo": {"Network Interfaces": {
+                "net7": {"Link Status": "unknown", "NIC Names": ["internal"]}}}},
+            {"sysinfo": {"Virtual Network Interfaces": {
+                "vx0": {"Link Status": "down", "Overlay Nic Tags": ["far"]}}}},
+            {"sysinfo": {"Network Interfaces": {
+                "net8": {"Link Status": "down", "NIC Names": ["internal"]},
+                "net9": {"Link Status": "up", "NIC Names": ["internal"]}}}},
+        ],
+        {"nic_tag_requirements": [["internal", "far"]]},
+        "c",
+        {
+            "a": 'NIC net7 for tag "internal" is unknown',
+            "b": 'NIC vx0 for tag "far" is down',
+        },
+    ),
+    # Empty lists require nothing: they are not "no requirements" (which is a skip).
+    *(
+        ("hard-filter-vlans", [{}], given, "a", {})
+        for given in (
+            {"nic_tags": []},
+            {"nic_tag_requirements": []},
+            {"nic_tag_requirements": [[]]},
+            {"nic_tag_requirements": [], "nic_tags": ["nowhere"]},
+            {"vm": {"nic_tags": []}},
+            {"vm": {"nic_tag_requirements": [], "nic_tags": ["nowhere"]}},
+            {"vm": {"nic_tags": ["nowhere"]}, "nic_tags": []},
+        )
     ),
     (
         "hard-filter-vlans",
@@ -323,6 +354,21 @@ TABLE: list[tuple[str, list[dict[str, Any]], dict[str, Any], str, dict[str, str]
         {"vm": {"traits": {"x": True}}},
         "a",
         {"b": "x comparison failed: boolean did not match"},
+    ),
+    # Every kind of request against every other kind on the server.
+    *(
+        ("hard-filter-traits", [{"traits": {"x": held}}], {"vm": {"traits": {"x": wanted}}}, "",
+         {"a": f"x comparison failed: {text}"})
+        for wanted, held, text in (
+            (True, "true", "boolean did not match"),
+            (True, ["true"], "boolean did not match"),
+            (False, 0, "boolean did not match"),
+            (True, None, "undefined property"),
+            ("1", True, "unsupported combination of property types"),
+            (["1"], True, "unsupported combination of property types"),
+            (1, 1, "unsupported combination of property types"),
+            ({"y": 1}, "1", "unsupported combination of property types"),
+        )
     ),
 ]  # fmt: skip
 

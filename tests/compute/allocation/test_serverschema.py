@@ -88,7 +88,13 @@ TABLE: list[tuple[dict[str, Any], dict[str, Any], str, str]] = [
     ),
     ({}, {"Admin NIC Tag": 1}, "sysinfo.Admin NIC Tag",
      "1 - number value found, but a string is required"),
-    ({}, {"Admin IP": "x"}, "sysinfo.Admin IP", "is not a valid ip address"),
+    *(
+        ({}, {"Admin IP": given}, "sysinfo.Admin IP",
+         r"does not match the regex pattern"
+         r" ^(?:(?:\d|[1-9]\d|1\d\d|2[0-4]\d|25[0-5])\.){3}(?:\d|[1-9]\d|1\d\d|2[0-4]\d|25[0-5])$")
+        for given in ("x", "", "10.0.0.256", "10.0.0", "fd00::1", "10.0.0.1\n", "01.0.0.1")
+    ),
+    ({}, {"Admin IP": 1}, "sysinfo.Admin IP", "1 - number value found, but a string is required"),
     ({}, {"SDC Version": ""}, "sysinfo.SDC Version", "must be at least 1 characters long"),
     ({"overprovision_ratios": {"x": 1}}, {}, "overprovision_ratios.x", "unsupported property"),
     ({"overprovision_ratios": {"cpu": -1}}, {}, "overprovision_ratios.cpu",

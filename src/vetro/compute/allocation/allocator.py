@@ -152,5 +152,5 @@ def named(fleet: Fleet, servers: Iterable[str]) -> Mask:
 def seeded(seed: Any) -> np.random.Generator:
     """The source of chance for a seed: an integer of any size and sign, or any text."""
     if isinstance(seed, bool) or not isinstance(seed, int):
-        seed = int.from_bytes(str(seed).encode(), "big")
+        seed = int.from_bytes(str(seed).encode("utf-8", "surrogatepass"), "big")
     return np.random.Generator(np.random.PCG64([int(seed < 0), abs(seed)]))

@@ -141,24 +141,30 @@ def min_free_disk(run: Run) -> Reasons | None:
 
 
 def nic_tags(run: Run) -> Reasons | None:
-    """Keep servers with an interface that is up for every requirement."""
-    groups: Sequence[Sequence[str]] = run.vm.get("nic_tag_requirements") or [
-        [tag] for tag in run.vm.get("nic_tags") or ()
-    ]
-    if not groups:
+    """Keep servers with an interface that is up for every requirement.
+
+    An empty list of requirements requires nothing, and then ``nic_tags`` are not looked at.
+    """
+    required: Sequence[Sequence[str]] | None = run.vm.get("nic_tag_requirements")
+    tags: Sequence[str] | None = run.vm.get("nic_tags")
+    if required is None and tags is None:
         return skip("No NIC Tag requirements to filter on")
+    groups = [[tag] for tag in tags or ()] if required is None else required
+    if not any(groups):
+        return None
 
     def verdict(facet: Any) -> str | None:
         if facet is None:
             return "Server missing interfaces in sysinfo"
-        online = {tag for tag, status in facet if status == "up"}
-        offline = {tag: status for tag, status in facet if status != "up"}
+        online = {tag for tag, _, status in facet if status == "up"}
+        offline = {tag: (name, status) for tag, name, status in facet if status != "up"}
         for group in groups:
-            if any(tag in online for tag in group):
+            if not group or any(tag in online for tag in group):
                 continue
             found = [tag for tag in group if tag in offline]
             if found:
-                return f'NIC IF for tag "{found[-1]}" is {offline[found[-1]]}'
+                name, status = offline[found[-1]]
+                return f'NIC {name} for tag "{found[-1]}" is {status}'
             return f"Server must have one of the NIC Tags: {', '.join(group)}"
         return None
 
@@ -298,7 +304,7 @@ def traits(run: Run) -> Reasons | None:
 def _trait_mismatch(wanted: Any, held: Any) -> str | None:
     if held is None:
         return "undefined property"
-    if isinstance(wanted, bool) and isinstance(held, bool):
+    if isinstance(wanted, bool):
         return None if wanted is held else "boolean did not match"
     if isinstance(wanted, str) and isinstance(held, str):
         return None if wanted == held else "strings did not match"

@@ -189,20 +189,25 @@ def _system(_server: Mapping[str, Any], sysinfo: Mapping[str, Any]) -> Hashable:
 
 
 def _nics(_server: Mapping[str, Any], sysinfo: Mapping[str, Any]) -> Hashable:
-    """NIC tags with the status of their interfaces; None without interfaces."""
+    """NIC tags with the names (of those that are not up) and the status of their interfaces.
+
+    None without interfaces. Names of interfaces that are up decide nothing: without them servers of one
+    kind have equal facets.
+    """
     if not isinstance(sysinfo.get("Network Interfaces"), dict):
         return None
-    tags: dict[tuple[str, str], None] = {}
+    tags: dict[tuple[str, str, str], None] = {}
     for group, names in (
         ("Network Interfaces", "NIC Names"),
         ("Virtual Network Interfaces", "Overlay Nic Tags"),
     ):
-        for value in mapping(sysinfo.get(group)).values():
+        for name, value in mapping(sysinfo.get(group)).items():
             nic = mapping(value)
             listed = nic.get(names)
             status = str(nic.get("Link Status"))
+            shown = "" if status == "up" else name
             for tag in cast("list[Any]", listed) if isinstance(listed, list) else ():
-                tags[(str(tag), status)] = None
+                tags[(str(tag), shown, status)] = None
     return tuple(tags)
 
 

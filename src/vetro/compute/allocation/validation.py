@@ -56,14 +56,16 @@ def check_request(
     servers: Any = None,
     nic_tags: Any = None,
     nic_tag_requirements: Any = None,
+    named: bool = False,
 ) -> AllocationRequest:
     """A request from the parameters of POST /allocate. Errors: ``InvalidRequest``.
 
-    ``nic_tags`` and ``nic_tag_requirements`` replace those in ``vm`` when they are given.
+    ``nic_tags`` and ``nic_tag_requirements`` replace those in ``vm`` when they are given. ``named``: the
+    VM must have its ``vm_uuid``, as the service needs it; a case of the pure function need not.
     """
     good_image = _image(image)
     good_package = None if package is None else _package(package)
-    good_vm = _vm(vm, good_image)
+    good_vm = _vm(vm, good_image, named=named)
     good_servers = None if servers is None else _servers(servers)
     if nic_tag_requirements is not None:
         good_vm["nic_tag_requirements"] = _nic_tag_requirements(nic_tag_requirements)
@@ -185,7 +187,7 @@ def _normalised(package: Object) -> Object:
 # --- vm ------------------------------------------------------------------------------------
 
 
-def _vm(value: Any, image: Object) -> Object:
+def _vm(value: Any, image: Object, *, named: bool) -> Object:
     def wrong(message: str) -> InvalidRequest:
         return InvalidRequest("vm", message)
 
@@ -215,7 +217,7 @@ def _vm(value: Any, image: Object) -> Object:
             raise wrong('VM "nic_tags" contains invalid type in array')
     if vm.get("nic_tag_requirements") is not None:
         vm["nic_tag_requirements"] = _nic_tag_requirements(vm["nic_tag_requirements"], "vm")
-    if vm.get("vm_uuid") is not None and not is_uuid(vm["vm_uuid"]):
+    if (named or vm.get("vm_uuid") is not None) and not is_uuid(vm.get("vm_uuid")):
         raise wrong('"vm.vm_uuid" is an invalid UUID')
     if vm.get("internal_metadata") is not None:
         vm["internal_metadata"] = _internal_metadata(vm["internal_metadata"])
