@@ -1,4 +1,4 @@
-"""`make docs`: writes the command line reference from the commands' own help."""
+"""`make docs`: writes the command line reference from the commands' own help, and docs/settings.md."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import click
+import settings_page
 
 from vetro.cli import COMMANDS, cli
 
@@ -33,7 +34,9 @@ def main() -> int:
         if command is not None:
             parts += sections(command, name, root)
     (target / "cli.md").write_text("\n".join(parts), encoding="utf-8")
-    print(target / "cli.md")
+    settings = Path(__file__).parent.parent / "docs/settings.md"
+    settings.write_text(settings_page.page(), encoding="utf-8")
+    print(target / "cli.md", settings, sep="\n")
     return 0
 
 

@@ -36,22 +36,34 @@ def default_data_dir() -> Path:
 
 @dataclass(frozen=True)
 class ServerSection:
-    """How the process listens and where it keeps its state.
-
-    ``allowed_origins``: web origins whose pages may use the API (``*``: any). ``trust_proxy``: believe
-    ``Forwarded`` and ``X-Forwarded-*``; only for a service that is reached through its proxy alone.
-    """
+    """How the process listens and where it keeps its state."""
 
     host: str = "127.0.0.1"
+    """Address to listen on."""
     port: int = 8082
+    """Port to listen on; 0: a free one."""
     data_dir: str = ""
+    """Directory for everything this installation keeps; empty: `/var/lib/vetro` for root, else
+    `~/.local/share/vetro`.
+    """
     database_url: str = ""
+    """`postgresql://USER:PASSWORD@HOST/NAME`, or `sqlite:////PATH`; empty: `vetro.db` in the data
+    directory.
+    """
     log_level: str = "info"
+    """`debug`, `info`, `warning` or `error`."""
     log_format: str = "console"
+    """`console` for people, `json` for programs: one object a line."""
     drain_seconds: float = 20.0
+    """Seconds that requests in flight get to finish when the service is told to stop."""
     debug: bool = False
+    """Error answers carry the traceback. Not for services that others reach."""
     allowed_origins: list[str] = field(default_factory=list[str])
+    """Web origins whose pages may use the API; `*`: any."""
     trust_proxy: bool = False
+    """Believe `Forwarded` and `X-Forwarded-*`; only for a service that is reached through its
+    proxy alone.
+    """
 
 
 @dataclass(frozen=True)
@@ -59,77 +71,116 @@ class IdentitySection:
     """The built-in identity service."""
 
     admin_password: str = ""
+    """The administrator's password, set at the first start; empty: one is made and written to
+    `admin-openrc`.
+    """
     token_hours: float = 12.0
+    """Hours that a token is valid."""
 
 
 @dataclass(frozen=True)
 class NodeSection:
-    """The node agent: the local one of ``vetro up``, or ``vetro node`` on a machine of its own.
-
-    ``enabled`` is for ``vetro up`` only; ``compute_url``, ``key`` and ``mailbox_url`` for ``vetro node``.
-    What the others mean is said in docs/compute/node.md.
+    """The node agent: the local one of `vetro up`, or `vetro node` on a machine of its own
+    (docs/compute/node.md).
     """
 
     driver: str = ""
+    """`lxc`, `qemu`, `process` or `simulated`; empty: the best that this machine can run."""
     prefix: str = "vt"
+    """Begins the name of every interface, table and group that the agent makes; sets it apart from
+    another agent on the machine.
+    """
     enabled: bool = True
+    """Whether `vetro up` runs a node agent of its own."""
     compute_url: str = "http://127.0.0.1:8082/compute"
+    """For `vetro node`: the address of the compute service."""
     key: str = ""
+    """For `vetro node`: the secret that the service knows this node by (`vetro server key NAME`,
+    or the shared one).
+    """
     listen_host: str = "127.0.0.1"
+    """Address of the task API: one of the network between the nodes."""
     port: int = 0
+    """Port of the task API; 0: a free one."""
     admin_ip: str = ""
+    """Address that others reach this node at, when it is not `listen_host`; tunnels end there too.
+    """
     mailbox_url: str = ""
+    """For `vetro node`: where guests find their mailboxes; empty: through their node."""
     server_uuid: str = ""
+    """The node's uuid; empty: the machine's own, else one that is made once and kept."""
     pull: bool = False
+    """Ask the service for tasks instead of being called, for a node behind NAT. Such a node shares
+    no network with others.
+    """
     allow_privileged: bool = False
+    """Run instances that ask to be privileged: root in them is root on the node."""
     pool: str = "auto"
+    """What instances lie on: `auto`, `directory`, `btrfs`, `zfs` or `lvm`."""
     pool_source: str = ""
+    """The data set of `zfs`, or the volume group and thin pool of `lvm` (`group/pool`)."""
     image_keep_days: float = 14.0
+    """Days after which an image that no instance uses is removed from the node; 0: never."""
     task_log_dir: str = ""
+    """Directory for a log file of each task that ended; empty: none."""
 
 
 @dataclass(frozen=True)
 class NetworkSection:
-    """Floating addresses: ``external_cidr``; environments' networks: ``env_ip_template``."""
+    """Floating addresses, and the networks of environments."""
 
     external_cidr: str = "172.24.4.0/24"
+    """Addresses that floating addresses are taken from."""
     external_network: str = "ext-net"
+    """Name of the network that carries them."""
     env_ip_template: str = "10.0.0.0"
+    """First address of the environments' networks."""
     max_environments: int = 250
+    """How many networks are cut from there; with `max_hosts` it settles their size."""
     max_hosts: int = 250
+    """How many instances a network has room for."""
     default_dns: list[str] = field(default_factory=list[str])
+    """Name servers that instances are told; empty: this machine's own."""
     router_name: str = "murano-default-router"
+    """Name of the router between the environments' networks and the external one."""
 
 
 @dataclass(frozen=True)
 class ComputeSection:
-    """The compute node service; the rest of its settings is said in docs/compute/service.md.
-
-    ``overprovision_…``: how full nodes get; instances may ask for this many times what a node has.
-    Processor time is shared, so much of it may be promised; memory and disk that are not there cannot
-    be given (docs/decisions/0012).
-    """
+    """The compute node service (docs/compute/service.md)."""
 
     overprovision_cpu: float = 16.0
+    """How many times its processors a node may promise (docs/decisions/0012)."""
     overprovision_ram: float = 1.0
+    """How many times its memory a node may promise."""
     overprovision_disk: float = 1.0
+    """How many times its disk a node may promise."""
     datacenter_name: str = "local"
+    """Data center of records that do not name one."""
     profile: str = "seed"
+    """`seed`, or `upstream`: the answers of the later service where it differs."""
     trusted_network: bool = False
+    """Take calls without a token as the operator's. Only where nobody else reaches the port."""
     shared_node_key: bool = True
+    """Accept the one shared key of all nodes beside their own."""
     validation_status: int = 500
+    """Status of `InvalidParameters`: 500, 422 or 400."""
     expired_wait_status: int = 500
+    """Status of waiting for an expired ticket: 500, or 204 as if it were active."""
     remote_execution: bool = True
+    """Whether operators may run commands on nodes (`POST /servers/UUID/execute`)."""
     setup_reboot: bool = False
+    """Whether ServerSetup reboots the node."""
     unknown_vm_seconds: float = 3600.0
     """Seconds until a machine that a node has and no record knows is removed; 0: it is only reported."""
 
 
 @dataclass(frozen=True)
 class DapiSection:
-    """The allocator: ``dapi.changeDefaults`` and the like (docs/compute/allocation.md)."""
+    """The allocator (docs/compute/allocation.md)."""
 
     change_defaults: dict[str, Any] = field(default_factory=dict[str, Any])
+    """Weights, filters and ratios that differ from the built-in ones."""
     allocation_description: list[Any] = field(default_factory=list[Any])
     """The pipeline as a nested list; empty: the built-in one."""
     batch_size: int = 0
@@ -143,12 +194,17 @@ class EngineSection:
     """The engine pool and what programs may use."""
 
     workers: int = 4
+    """Deployments and actions that run at a time."""
     agent_timeout: float = 3600.0
+    """Seconds that a call of a guest agent may take unless the program names a time."""
     disable_murano_agent: bool = False
+    """Refuse every call of a guest agent; for installations without guests."""
     packages_directories: list[str] = field(default_factory=list[str])
+    """Directories with packages that every project sees, beside the catalog."""
     code_cache: str = ""
     """Where compiled classes are kept; empty: `code-cache` in the data directory."""
     home_region: str = ""
+    """Name of the region that environments without one are in."""
     static_call_timeout: float = 60.0
     """Seconds that the caller of a static action, or of a class's schema, waits."""
     action_result_limit: int = 16 * 2**20
@@ -157,33 +213,42 @@ class EngineSection:
 
 @dataclass(frozen=True)
 class RabbitmqSection:
-    """A broker that guests are reached over; without ``host`` they fetch from their mailboxes.
-
-    ``ca_certs`` is a file; ``quorum_queues`` are replicated queues, for a broker of several nodes.
-    """
+    """A broker that guests are reached over; without `host` they fetch from their mailboxes."""
 
     host: str = ""
+    """Name or address of the broker; empty: no broker."""
     port: int = 5672
+    """Port of the broker."""
     login: str = "guest"
+    """User of the service."""
     password: str = "guest"  # noqa: S105 the broker's own default
+    """That user's password."""
     virtual_host: str = "/"
+    """Virtual host of all queues."""
     ssl: bool = False
+    """Use TLS."""
     ssl_version: str = ""
+    """Lowest TLS version: `TLSv1_2` or `TLSv1_3`; empty: the library's default."""
     ca_certs: str = ""
+    """File with the authorities that sign the broker's certificate; empty: the system's."""
     insecure: bool = False
+    """Do not check the broker's certificate."""
     quorum_queues: bool = False
+    """Declare replicated queues, for a broker of several nodes."""
 
 
 @dataclass(frozen=True)
 class TlsSection:
-    """Mutual TLS between the compute service and node agents (docs/compute/node.md): PEM files.
-
-    All three or none. ``vetro up`` and every ``vetro node`` have a certificate of one authority.
+    """Mutual TLS between the compute service and node agents: PEM files, all three or none
+    (docs/compute/node.md).
     """
 
     certificate: str = ""
+    """Certificate of this process."""
     key: str = ""
+    """Its private key."""
     authority: str = ""
+    """Certificate of the authority that signed those of all parts."""
 
 
 @dataclass(frozen=True)
