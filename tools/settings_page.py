@@ -14,12 +14,12 @@ HEAD = """# Settings
 
 Written by `make docs` from `src/vetro/server/settings.py`.
 
-A setting is given as a flag where its command has one (`vetro up --help`), else as an environment variable, else in
-the file: `VETRO_CONFIG`, else `vetro.toml` in the data directory, else `/etc/vetro/vetro.toml`. The variable is
-`VETRO_`, the section and the name in capitals: `VETRO_SERVER_PORT`. A list is given as `a,b` or as JSON, a table as
-JSON. These have a short form as well: {short}.
+A setting is given as a flag where its command has one (`vetro up --help`), else as an environment variable,
+else in the file: `VETRO_CONFIG`, else `vetro.toml` in the data directory, else `/etc/vetro/vetro.toml`. The
+variable is `VETRO_`, the section and the name in capitals: `VETRO_SERVER_PORT`. A list is given as `a,b` or
+as JSON, a table as JSON. These have a short form as well: {short}.
 
-An unknown name, or a value of another type, keeps the service from starting and is named with the place it stands in.
+A process does not start with an unknown name or a value of another type; it names the place.
 
 ```toml
 [server]
