@@ -76,7 +76,7 @@ class Reader:
             self.server = subprocess.Popen(
                 [str(BIN / "vetro"), "up"], env=self.environ, stdout=log, stderr=subprocess.STDOUT
             )
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 240
         while (
             "200"
             not in subprocess.run(
@@ -107,7 +107,7 @@ class Reader:
         """Ctrl-C in the server's terminal."""
         if self.server is not None:
             self.server.send_signal(signal.SIGINT)
-            assert self.server.wait(60) == 0, self.log()
+            assert self.server.wait(240) == 0, self.log()
 
 
 def test_the_tutorial_works_as_it_stands(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ class Installation:
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
-        until(self._ready, "vetro up is ready", seconds=60)
+        until(self._ready, "vetro up is ready", seconds=240)
 
     def _ready(self) -> bool:
         assert self.process is not None
@@ -104,7 +104,7 @@ class Installation:
         """Stop gracefully."""
         assert self.process is not None
         self.process.send_signal(signal.SIGTERM)
-        assert self.process.wait(60) == 0, self.log()
+        assert self.process.wait(240) == 0, self.log()
 
     def end(self) -> None:
         """Stop, if it still runs."""
@@ -155,7 +155,7 @@ class Installation:
         rows = self.json("deployment", "show", environment, newest["id"])
         return "\n".join(row["text"] for row in rows)
 
-    def until(self, condition: Any, what: str, *, seconds: float = 120) -> None:
+    def until(self, condition: Any, what: str, *, seconds: float = 240) -> None:
         """Wait for a condition; only its absence for long fails."""
         until(condition, what, seconds=seconds)
 
@@ -193,7 +193,7 @@ class Installation:
         return found
 
 
-def until(condition: Any, what: str, *, seconds: float = 120) -> None:
+def until(condition: Any, what: str, *, seconds: float = 240) -> None:
     """Wait for a condition; only its absence for long fails."""
     deadline = time.monotonic() + seconds
     while not condition():

@@ -476,7 +476,7 @@ async def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
         assembly = assemble([*faces, agents])
         async with (
             assembly.running(),
-            HttpClient(app=assembly, base_url="http://vetro", timeout_seconds=60) as http,
+            HttpClient(app=assembly, base_url="http://vetro", timeout_seconds=240) as http,
         ):
             one = Place(http, [*faces, agents], database, tmp_path / "vetro.db")
             await people(one, (tmp_path / "node-key").read_text().strip())

@@ -118,7 +118,7 @@ def test_a_node_killed_in_the_middle_of_a_create_loses_nothing(
         assert vetro.leftovers() == []
     finally:
         node.terminate()
-        node.wait(60)
+        node.wait(240)
 
 
 @pytest.fixture

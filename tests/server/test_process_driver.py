@@ -12,7 +12,7 @@ import pytest
 
 Installation = Any  # the fixtures of conftest.py
 ROOT = Path(__file__).resolve().parents[2]
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
 
 def free_port() -> int:
@@ -44,7 +44,7 @@ def test_a_page_is_served_by_a_plain_process(
     assert "200" in vetro.run("action", "call", "web", "status")
     assert vetro.open_to_others() == []
     vetro.run("env", "destroy", "web")
-    vetro.until(lambda: not listening(port), "the page is gone", seconds=30)
+    vetro.until(lambda: not listening(port), "the page is gone", seconds=240)
     processes = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
     own = [line for line in processes.splitlines() if f"{vetro.directory}/node/vms" in line]
     assert own == []

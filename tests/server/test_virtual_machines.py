@@ -133,7 +133,7 @@ def life_of_an_application(vetro: Any) -> None:
 
     vetro.run("env", "destroy", "hello")
     vetro.until(
-        lambda: not vetro.leftovers(), f"everything is gone: {vetro.leftovers()}", seconds=60
+        lambda: not vetro.leftovers(), f"everything is gone: {vetro.leftovers()}", seconds=240
     )
     assert processes_of(row["uuid"]) == []
 

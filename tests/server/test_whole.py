@@ -28,7 +28,7 @@ def test_a_page_is_deployed_changed_and_removed(vetro: Installation) -> None:
     vetro.run("env", "destroy", "web")
     assert vetro.json("env", "list") == []
     vetro.until(
-        lambda: not vetro.leftovers(), f"everything is gone: {vetro.leftovers()}", seconds=30
+        lambda: not vetro.leftovers(), f"everything is gone: {vetro.leftovers()}", seconds=240
     )
 
 
@@ -98,7 +98,7 @@ def test_a_killed_worker_ends_as_a_failed_deployment(vetro: Installation) -> Non
     assert "was killed while deploying" in vetro.reports("killed")
     vetro.run("env", "destroy", "killed")
     vetro.until(
-        lambda: not vetro.leftovers(), f"everything is gone: {vetro.leftovers()}", seconds=60
+        lambda: not vetro.leftovers(), f"everything is gone: {vetro.leftovers()}", seconds=240
     )
 
 
@@ -117,7 +117,7 @@ def test_a_killed_service_recovers(vetro: Installation) -> None:
     assert "was killed while this ran" in vetro.reports("crash")
     vetro.run("env", "destroy", "crash")
     vetro.until(
-        lambda: not vetro.leftovers(), f"everything is gone: {vetro.leftovers()}", seconds=60
+        lambda: not vetro.leftovers(), f"everything is gone: {vetro.leftovers()}", seconds=240
     )
 
 
