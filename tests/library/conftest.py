@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from vetro.engine.memory import MemoryCloud
-from vetro.engine.running import bare_runtime, keep_what_is_left, stored_model
+from vetro.engine.running import keep_what_is_left, stored_model
 from vetro.engine.services import library_path
+from vetro.engine.system import system_runtime
 from vetro.muranopl import DirectEffects, MemoryPackage, Runtime, Session, SessionInfo, TaskReply
 from vetro.packages import open_package
 
@@ -240,7 +241,7 @@ def lab(tmp_path: Path) -> Laboratory:
     """The core library on an empty cloud."""
 
     def make() -> Runtime:
-        runtime = bare_runtime()
+        runtime = system_runtime()
         runtime.add_package(open_package(library_path() / "io.murano"))
         return runtime
 

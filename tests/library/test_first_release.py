@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from vetro.engine.running import bare_runtime
+from vetro.engine.system import system_runtime
 from vetro.muranopl import MemoryPackage, Runtime
 
 HERE = Path(__file__).parent / "first_release"
@@ -67,7 +67,7 @@ def old(lab: Any) -> Any:
     """The laboratory with the printed classes, and an application of their time."""
 
     def make() -> Runtime:
-        runtime = bare_runtime()
+        runtime = system_runtime()
         runtime.add_package(
             MemoryPackage(
                 "io.murano",

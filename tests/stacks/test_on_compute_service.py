@@ -24,6 +24,7 @@ from vetro.stacks import (
     RouterWithoutGateway,
     StackStatus,
 )
+from vetro.stacks.compute_adapter import port_of
 from vetro.storage import Database, ManualClock, migrate
 
 PROJECT = "9f7c1b3a4a0e4c0d8a3cf4f4b7c1f111"
@@ -311,7 +312,7 @@ async def test_the_service_may_be_away_for_a_moment(
 
 async def test_the_network_directory(world: World, application_template: Any) -> None:
     """The default router is made once, and networks know their way out."""
-    directory = ComputeNetworkDirectory(world.client)
+    directory = ComputeNetworkDirectory(port_of(world.client))
     with pytest.raises(KeyError, match="was not found"):
         await directory.default_router(PROJECT, name="r", create=False, external_network="ext-net")
     with pytest.raises(KeyError, match="no external network found"):
@@ -349,7 +350,7 @@ async def test_a_router_without_gateway_is_waited_for(world: World) -> None:
         pauses.append(seconds)
 
     await world.client.call("POST", "/routers", {"name": "bare", "project_id": PROJECT})
-    directory = ComputeNetworkDirectory(world.client, pause=pause, monotonic=lambda: now)
+    directory = ComputeNetworkDirectory(port_of(world.client), pause=pause, monotonic=lambda: now)
     with pytest.raises(RouterWithoutGateway, match="Please set external gateway for the router"):
         await directory.default_router(
             PROJECT, name="bare", create=True, external_network="ext-net"

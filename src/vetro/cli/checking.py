@@ -198,12 +198,12 @@ def find(
     ``catalog``: where required packages are that are in no directory.
     """
     from vetro.cli.local import SearchPath, library_directory
-    from vetro.engine.running import bare_runtime
+    from vetro.engine.system import system_runtime
     from vetro.muranopl.testing import enable_testing
     from vetro.packages import check as check_package
     from vetro.packages import open_package
 
-    runtime = bare_runtime()
+    runtime = system_runtime()
     directories = SearchPath([*libraries, path.resolve().parent, library_directory()])
     runtime.resolver = FirstOf([directories, *([catalog] if catalog else [])])
     enable_testing(runtime)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from vetro.cli.output import fail
 
 if TYPE_CHECKING:
-    from vetro.engine.memory import MemoryCloud
+    from vetro.engine.system import MemoryCloud
     from vetro.muranopl import (
         EffectsPort,
         Limits,
@@ -135,9 +135,9 @@ class World:
         """A session; with the class library it has a cloud in memory of its own."""
         services: Any = None
         if self.has_library:
-            from vetro.cli.local_cloud import memory_cloud
+            from vetro.engine.system import trial_cloud
 
-            cloud = memory_cloud()
+            cloud = trial_cloud()
             self.clouds.append(cloud)
             services = cloud.services()
         return self.runtime.session(effects=effects, limits=limits, services=services)
@@ -179,9 +179,9 @@ def open_world(
     runtime = Runtime(resolver=resolver, code_cache=code_cache_directory())
     runtime.coverage = coverage
     if needed:
-        from vetro.engine.running import bare_runtime
+        from vetro.engine.system import system_runtime
 
-        runtime = bare_runtime(code_cache_directory())
+        runtime = system_runtime(code_cache_directory())
         runtime.resolver = resolver
         runtime.coverage = coverage
     if testing:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import tempfile
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vetro.engine.services import (
     EngineServices,
@@ -23,10 +25,13 @@ from vetro.engine.services import (
     WorkflowService,
 )
 from vetro.engine.settings import EngineSettings
-from vetro.engine.signing import PlanSigner
 from vetro.messaging import BrokerSettings
 from vetro.stacks import ComputeNetworkDirectory
+from vetro.stacks.compute_port import ImageInfo
 from vetro.stacks.memory import MemoryCompute, MemoryStacks
+
+if TYPE_CHECKING:
+    from vetro.engine.signing import PlanSigner
 
 Json = Any
 Guest = Callable[[str, dict[str, Json]], Json]
@@ -221,3 +226,21 @@ class MemoryCloud:
     async def _pause(self, seconds: float) -> None:
         self.pauses.append(seconds)
         await asyncio.sleep(0)
+
+
+class WillingCompute(MemoryCompute):
+    """Has every image."""
+
+    async def image(self, project_id: str, name: str) -> ImageInfo:
+        """The image of the name, made when it is asked for."""
+        for known in self.images.values():
+            if name in (known.uuid, known.name):
+                return known
+        made = ImageInfo(uuid=str(uuid.uuid5(uuid.NAMESPACE_OID, name)), name=name, brand="lxc")
+        self.images[name] = made
+        return made
+
+
+def trial_cloud() -> MemoryCloud:
+    """A cloud for one session that packages are tried on: whatever image they name is there."""
+    return MemoryCloud(Path(tempfile.gettempdir()), compute=WillingCompute())

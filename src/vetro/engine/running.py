@@ -13,9 +13,8 @@ import structlog
 
 from vetro.engine.backends import back_ends
 from vetro.engine.journal import JournalEffects
-from vetro.engine.services import library_path
 from vetro.engine.settings import EngineSettings
-from vetro.engine.system import register
+from vetro.engine.system import library_path, system_runtime
 from vetro.engine.zygote import receive_message
 from vetro.environments import EngineTask, Environments, TaskResult, pinned_packages
 from vetro.muranopl import Runtime, Session, SessionInfo, TaskReply
@@ -28,16 +27,9 @@ UNTOUCHED = ("<validate>", "<load>", "<GC>")
 """Stages whose failure leaves the model as it was: nothing ran."""
 
 
-def bare_runtime(code_cache: Path | None = None) -> Runtime:
-    """A runtime that knows the system classes, and no package."""
-    runtime = Runtime(code_cache=code_cache)
-    register(runtime)
-    return runtime
-
-
 def preload(code_cache: Path | None = None) -> Runtime:
     """A runtime with the core library compiled: what a worker starts from."""
-    runtime = bare_runtime(code_cache)
+    runtime = system_runtime(code_cache)
     runtime.add_package(open_package(library_path() / "io.murano"))
     runtime.compile_all()
     return runtime

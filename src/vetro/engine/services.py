@@ -7,14 +7,17 @@ import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from vetro.engine.plans import Stamps
-from vetro.engine.settings import EngineSettings
-from vetro.engine.signing import PlanSigner
-from vetro.messaging import BrokerSettings, MessageTransport
+from vetro.messaging import MessageTransport
 from vetro.muranopl import CallContext
-from vetro.stacks import NetworkDirectory, Stacks
+
+if TYPE_CHECKING:
+    from vetro.engine.settings import EngineSettings
+    from vetro.engine.signing import PlanSigner
+    from vetro.messaging import BrokerSettings
+    from vetro.stacks import NetworkDirectory, Stacks
 
 
 class Reports(Protocol):
@@ -164,6 +167,13 @@ class EngineServices:
 def services_of(ctx: CallContext) -> EngineServices:
     """The services of the session a call belongs to."""
     return cast("EngineServices", ctx.session.services)
+
+
+def logger(name: str) -> Any:
+    """The log of a module: its library is loaded by whoever has something to say."""
+    import structlog
+
+    return structlog.get_logger(name)
 
 
 def library_path() -> Path:

@@ -14,16 +14,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ssl
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from vetro.messaging.broker import BrokerSettings
 from vetro.messaging.credentials import Guest
 from vetro.messaging.errors import BrokerUnreachable
 from vetro.messaging.mailboxes import Mailboxes, PlanMessage
@@ -38,64 +36,6 @@ _LONGEST_PAUSE = 15.0
 _PREFETCH = 16
 _SHORT = 10.0
 """How long a broker is tried for what may be left undone."""
-_TLS_VERSIONS = {"1_2": ssl.TLSVersion.TLSv1_2, "1_3": ssl.TLSVersion.TLSv1_3}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerSettings:
-    """A broker and how to get in. Times in seconds, ``ca_certs`` is a file.
-
-    ``queue_expires``: how long the broker keeps a queue that nobody uses (0: for ever).
-    ``quorum_queues``: replicated queues, for a broker of several nodes. ``patience``: how long a
-    broker that is not reached is tried before that is an error.
-    """
-
-    host: str
-    port: int = 5672
-    login: str = "guest"
-    password: str = "guest"  # noqa: S105 the broker's own default
-    virtual_host: str = "/"
-    ssl: bool = False
-    ssl_version: str = ""
-    insecure: bool = False
-    ca_certs: str = ""
-    queue_expires: float = 86_400.0
-    quorum_queues: bool = False
-    patience: float = 60.0
-
-    def __repr__(self) -> str:
-        """Without the password."""
-        scheme = "amqps" if self.ssl else "amqp"
-        return f"{scheme}://{self.login}@{self.host}:{self.port}/{self.virtual_host.lstrip('/')}"
-
-    def tls(self) -> ssl.SSLContext | None:
-        """How the broker's certificate is checked; ``None`` without TLS. Errors: ``ValueError``."""
-        if not self.ssl:
-            return None
-        if self.ca_certs and not Path(self.ca_certs).is_file():
-            raise ValueError(f"[rabbitmq] ca_certs: there is no file {self.ca_certs}")
-        context = ssl.create_default_context(cafile=self.ca_certs or None)
-        if self.ssl_version:
-            known = [key for key in _TLS_VERSIONS if self.ssl_version.endswith(key)]
-            if not known:
-                raise ValueError(
-                    f"[rabbitmq] ssl_version is {self.ssl_version!r};"
-                    " write TLSv1_2, TLSv1_3 or nothing"
-                )
-            context.minimum_version = _TLS_VERSIONS[known[0]]
-        if self.insecure:
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_OPTIONAL if self.ca_certs else ssl.CERT_NONE
-        return context
-
-    def queue_arguments(self) -> dict[str, Any]:
-        """What queues are declared with."""
-        arguments: dict[str, Any] = {}
-        if self.queue_expires:
-            arguments["x-expires"] = int(self.queue_expires * 1000)
-        if self.quorum_queues:
-            arguments["x-queue-type"] = "quorum"
-        return arguments
 
 
 class BrokerDoor:

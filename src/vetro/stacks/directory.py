@@ -12,8 +12,6 @@ from asyncio import sleep
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
-from vetro.compute.client import ComputeClient
-from vetro.stacks.compute_adapter import port_of
 from vetro.stacks.compute_port import ComputePort, RouterInfo
 from vetro.stacks.resources.ports import describe_port
 
@@ -68,16 +66,16 @@ _GATEWAY_PATIENCE = 30.0
 
 
 class ComputeNetworkDirectory:
-    """`NetworkDirectory` on the compute service."""
+    """`NetworkDirectory` on the compute service (`compute_adapter.port_of(client)`)."""
 
     def __init__(
         self,
-        compute: ComputeClient | ComputePort,
+        compute: ComputePort,
         *,
         pause: Callable[[float], Awaitable[None]] = sleep,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._compute = port_of(compute)
+        self._compute = compute
         self._pause = pause
         self._monotonic = monotonic
 

@@ -7,10 +7,8 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from vetro.compute.client import ComputeClient
-from vetro.stacks.compute_adapter import port_of
 from vetro.stacks.compute_port import ComputePort
 from vetro.stacks.errors import StackExists, StackNotFound
 from vetro.stacks.flavors import DEFAULT_FLAVORS, Flavor
@@ -20,10 +18,12 @@ from vetro.stacks.owner import process_owner
 from vetro.stacks.planning import Planner
 from vetro.stacks.records import Hold, StackRow, StackStore
 from vetro.stacks.resources import resource_type
-from vetro.stacks.store import DatabaseStore
 from vetro.stacks.templates import Template, parse
 from vetro.stacks.work import Work, within
-from vetro.storage import Database
+
+if TYPE_CHECKING:
+    from vetro.compute.client import ComputeClient
+    from vetro.storage import Database
 
 Json = Any
 _GIVEN = ("parameters", "files", "environment")
@@ -322,4 +322,8 @@ class NativeStacks(StackEngine):
         *,
         settings: NativeSettings | None = None,
     ) -> None:
+        # Only here: the twin in memory needs neither a database nor a client.
+        from vetro.stacks.compute_adapter import port_of
+        from vetro.stacks.store import DatabaseStore
+
         super().__init__(DatabaseStore(db), port_of(compute), settings=settings, now=db.clock.now)

@@ -1,7 +1,22 @@
-"""The native classes of ``io.murano.system`` (core-library.md §4)."""
+"""The native classes of ``io.murano.system`` (core-library.md §4), and a cloud in memory for them.
+
+A face of its own, for whoever runs programs of the class library without services: nothing here
+imports a database, a web server or the compute service.
+
+    runtime = system_runtime()
+    runtime.add_package(open_package(library_path() / "io.murano"))
+    runtime.add_package(open_package(Path("MyApplication")))
+    cloud = trial_cloud()
+    with runtime.session(services=cloud.services()) as session: ...
+    cloud.transport.plans, cloud.reports.reports, cloud.stacks
+"""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vetro.engine.services import library_path
 from vetro.engine.system.agents import Agent, AgentListener
 from vetro.engine.system.explorer import NetworkExplorer
 from vetro.engine.system.heatstack import HeatStack
@@ -11,6 +26,9 @@ from vetro.engine.system.people import Project, User
 from vetro.engine.system.resources import Resources
 from vetro.engine.system.volumes import VolumeExplorer
 from vetro.muranopl import CallContext, Runtime
+
+if TYPE_CHECKING:
+    from vetro.engine.memory import MemoryCloud, trial_cloud
 
 CLASSES = {
     "Agent": Agent,
@@ -26,6 +44,13 @@ CLASSES = {
 }
 
 
+def system_runtime(code_cache: Path | None = None) -> Runtime:
+    """A runtime that knows the system classes, and no package. ``code_cache``: see ``Runtime``."""
+    runtime = Runtime(code_cache=code_cache)
+    register(runtime)
+    return runtime
+
+
 def register(runtime: Runtime) -> None:
     """Make the system classes and ``config`` known to a runtime."""
     for name, python_class in CLASSES.items():
@@ -39,8 +64,6 @@ def config(
     ctx: CallContext, group: str, key: str | None = None, read_as_file: bool = False
 ) -> object:
     """``config(group, key, readAsFile)`` or ``config(key)``; only the core library sees it."""
-    from pathlib import Path
-
     from vetro.engine.services import services_of
 
     if key is None:
@@ -49,3 +72,16 @@ def config(
     if read_as_file and value:
         return Path(str(value)).expanduser().read_text(encoding="utf-8")
     return value
+
+
+def __getattr__(name: str) -> Any:
+    """The cloud is loaded when it is asked for: a check needs none."""
+    if name not in ("MemoryCloud", "trial_cloud"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import vetro.engine.memory
+
+    return getattr(vetro.engine.memory, name)
+
+
+__all__ = ["CLASSES", "MemoryCloud", "config", "library_path", "register", "system_runtime"]
+__all__ += ["trial_cloud"]

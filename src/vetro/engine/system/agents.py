@@ -6,11 +6,9 @@ import asyncio
 import json
 from typing import Any
 
-import structlog
-
 from vetro.engine.errors import AgentTimeout, PolicyViolation
 from vetro.engine.plans import PlanBuilder, decode_result
-from vetro.engine.services import EngineServices, RegionDoor, plain, services_of
+from vetro.engine.services import EngineServices, RegionDoor, logger, plain, services_of
 from vetro.engine.system.resources import Resources
 from vetro.messaging import MessageTransport
 from vetro.muranopl import CallContext, MuranoObject
@@ -18,8 +16,6 @@ from vetro.muranopl import CallContext, MuranoObject
 Json = Any
 RESULTS = "-execution-results-"
 WITHDRAW_SECONDS = 5.0
-
-log = structlog.get_logger(__name__)
 
 
 def door_of(
@@ -253,7 +249,9 @@ class Agent:
                 await transport.discard(id_)
                 await transport.send(self._queue, f"{id_}-cancel", body, signature)
         except Exception as error:  # noqa: BLE001 - the deployment ends whatever comes of this
-            log.warning("a plan could not be withdrawn", queue=self._queue, error=str(error))
+            logger(__name__).warning(
+                "a plan could not be withdrawn", queue=self._queue, error=str(error)
+            )
 
 
 class AgentListener:

@@ -5,14 +5,9 @@ from __future__ import annotations
 import ipaddress
 from typing import Any
 
-import structlog
-
 from vetro.engine.errors import RouterInfoError
-from vetro.engine.services import services_of
+from vetro.engine.services import logger, services_of
 from vetro.muranopl import CallContext
-from vetro.stacks import RouterWithoutGateway, choose_cidr
-
-log = structlog.get_logger(__name__)
 
 
 class NetworkExplorer:
@@ -25,6 +20,8 @@ class NetworkExplorer:
         """Id of the project's router, made when absent."""
         services = services_of(ctx)
         settings = services.settings
+
+        from vetro.stacks import RouterWithoutGateway
 
         async def find() -> str:
             try:
@@ -57,6 +54,8 @@ class NetworkExplorer:
         async def find() -> str | None:
             used = await services.directory.router_cidrs(services.project_id, router_id or "")
             others = [cidr for net, cidr in services.chosen_ranges.items() if net != net_id]
+            from vetro.stacks import choose_cidr
+
             return choose_cidr(
                 net_id,
                 [*used, *others, *(exclude or [])],
@@ -80,7 +79,7 @@ class NetworkExplorer:
                 if ipaddress.ip_address(text).version == ip_version:
                     found.append(text)
             except ValueError:
-                log.warning("a default name server is no address", address=text)
+                logger(__name__).warning("a default name server is no address", address=text)
         package = ctx.caller_package
         if package is not None and package.legacy:
             return found[0] if found else None

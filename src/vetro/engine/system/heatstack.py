@@ -9,11 +9,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
-import structlog
-
 from vetro.engine.errors import HeatStackError, StackFailed
 from vetro.engine.merging import merge
-from vetro.engine.services import EngineServices, services_of
+from vetro.engine.services import EngineServices, logger, services_of
 from vetro.engine.spelling import is_cfn, respell, section
 from vetro.muranopl import CallContext, native
 from vetro.stacks import PlacementFailure, Stack, StackBusy
@@ -24,8 +22,6 @@ VERSION = "2013-05-23"
 BUSY_SECONDS = 3.0
 SETTLING_SECONDS = 2.0
 RETRY_SECONDS = (2.0, 4.0, 8.0)
-
-log = structlog.get_logger(__name__)
 
 
 @dataclass
@@ -225,6 +221,7 @@ class HeatStack:
         try:
             await ctx.session.in_green_thread_async(lambda: self._push(ctx))
         except Exception as error:
+            log = logger(__name__)
             log.warning("a stack update that was put off failed", stack=self._name, exc_info=True)
             text = f"Updating the stack {self._name} failed: {error}"
             await services_of(ctx).reports.report(None, "error", text)
@@ -321,7 +318,9 @@ class HeatStack:
                 delay = next(delays, None)
                 if delay is None:
                     raise
-                log.warning("a stack could not be read", stack=self._name, error=str(error))
+                logger(__name__).warning(
+                    "a stack could not be read", stack=self._name, error=str(error)
+                )
                 await services.pause(delay)
                 continue
             if stack is None or not stack.status.in_progress:

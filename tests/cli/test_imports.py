@@ -1,0 +1,85 @@
+"""What local commands load: the language and the system classes, never the services.
+
+The time that a command takes follows from it; a bound on time would depend on the machine.
+"""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+SERVICES = (
+    *("sqlalchemy", "alembic", "aiosqlite", "psycopg", "litestar", "uvicorn", "httpx2", "aio_pika"),
+    *("cryptography", "argon2", "numpy", "pyroute2", "vetro.server", "vetro.compute", "vetro.http"),
+    *("vetro.catalog", "vetro.environments", "vetro.identity", "vetro.storage", "vetro.node"),
+    *("vetro.engine.pool", "vetro.engine.running", "vetro.engine.backends", "vetro.messaging.amqp"),
+)
+APPLICATION = """\
+    Namespaces: {=: p, std: io.murano, sys: io.murano.system, t: io.murano.test}
+    Name: App
+    Extends: std:Application
+    Methods:
+      deploy:
+        Body:
+          - $this.find(std:Environment).reporter.report($this, hello)
+      value:
+        Usage: Static
+        Body: {Return: sys:Resources.string('a.txt')}
+    ---
+    Name: AppTest
+    Extends: t:TestFixture
+    Methods:
+      testValue:
+        Body:
+          - $this.assertEqual(hello, :App.value())
+    """
+RUN = """
+import json, sys
+from vetro.cli import main
+sys.argv = ["vetro", *json.loads(sys.argv[1])]
+try:
+    main()
+except SystemExit as end:
+    print("EXIT", end.code or 0)
+print("MODULES", json.dumps(sorted(sys.modules)))
+"""
+
+
+@pytest.fixture
+def application(make_package):
+    return make_package(
+        "p", {"Classes/App.yaml": APPLICATION, "Resources/a.txt": "hello", "LICENSE": ""}
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["check"], "No errors found!"),
+        (["run", "--class", "p.App", "--method", "value"], "hello"),
+        (["test"], "1 passed"),
+        (["doc"], "p.App"),
+        (["repl"], "hello"),
+    ],
+    ids=lambda item: item[0] if isinstance(item, list) else None,
+)
+def test_local_commands_load_no_services(application, tmp_path, arguments, text):
+    """`check`, `run`, `test`, `doc`, `repl` of a package on the class library, in a fresh process."""
+    command, *options = arguments
+    found = subprocess.run(
+        [sys.executable, "-c", RUN, json.dumps([command, str(application), *options])],
+        input="type('p.App').value()\n",
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "HOME": str(tmp_path)},
+    )
+    said = found.stdout.partition("EXIT")[0]
+    assert text in said, said + found.stderr
+    assert "EXIT 0" in found.stdout
+    (line,) = [line for line in found.stdout.splitlines() if line.startswith("MODULES ")]
+    loaded = set(json.loads(line.removeprefix("MODULES ")))
+    assert "vetro.engine.system" in loaded
+    assert [name for name in SERVICES if name in loaded] == []
