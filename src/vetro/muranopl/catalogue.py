@@ -9,31 +9,28 @@ from __future__ import annotations
 import functools
 from collections.abc import Collection, Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from vetro.yaql.grammar import MURANOPL
 from vetro.yaql.parser import parse
 
 from . import declarations
-from .builtin import CORE, BuiltinCore
+from .builtin import CORE
 from .collector import collector_paused
 from .declarations import ClassDeclaration, Finding
 from .errors import (
     DslSyntaxError,
     InvalidInheritanceError,
-    MuranoError,
     NoClassFound,
     NoPackageForClassFound,
-    NoPackageFound,
-    PackageFormatError,
     Position,
 )
 from .limits import YamlLimits
-from .manifest import parse_format
 from .names import Namespaces
 from .native import NativeClass, inspect_class
 from .reconciling import reconcile
 from .scheduler import current_thread, in_green_thread
+from .shelf import PackageShelf
 from .sources import PackageResolver, PackageSource
 from .types import MuranoPackage, MuranoType
 from .versions import Version, VersionSpec, version_spec
@@ -41,12 +38,11 @@ from .yamltree import load_documents
 
 if TYPE_CHECKING:
     from .codecache import CodeCache
-    from .runtime import Runtime
 
 _EXTENSIONS = "io.murano.extensions."
 
 
-class ClassCatalogue:
+class ClassCatalogue(PackageShelf):
     """The packages that a runtime knows, and their classes. Used as part of a `Runtime`."""
 
     def __init__(
@@ -57,53 +53,24 @@ class ClassCatalogue:
         code_cache: CodeCache | None,
         formats: Collection[str] | None,
     ) -> None:
-        self.formats = None if formats is None else {parse_format(item) for item in formats}
-        self.resolver = resolver
         self.yaml_limits = yaml_limits or YamlLimits()
         self.code_cache = code_cache
         self.findings: list[Finding] = []
+        """What a linter would say about the classes compiled so far."""
         self.load_errors: list[DslSyntaxError] | None = None
         """Mistakes in members of classes, while they are collected (a package is being checked)."""
-        """What a linter would say about the classes compiled so far."""
-        self.fixed_packages: dict[str, set[Version]] = {}
-        """Versions this environment already uses (section 5); they are preferred."""
-        self._packages: dict[str, dict[Version, MuranoPackage]] = {}
-        self._used: set[MuranoPackage] = set()
         self._natives: dict[str, _NativeRegistration] = {}
-        self._builtin = BuiltinCore()
-        self._index = 0
         self._parse_expression = functools.lru_cache(4096)(parse_expression)
         """Half of the expressions of a package stand in it, or in another, more than once."""
+        super().__init__(resolver, formats)
+
+    def forget_classes(self) -> None:
+        super().forget_classes()
+        self._index = 0
         self._building: dict[object, list[tuple[MuranoPackage, str]]] = {}
         """Classes being linked, by green thread: one may wait for a package meanwhile."""
 
     # -- registration --------------------------------------------------------------------------
-
-    def add_package(self, source: PackageSource) -> MuranoPackage:
-        """Make a package known. Classes compile when first used. Raises PackageFormatError."""
-        try:
-            version = Version.parse(source.version)
-            requirements = {name: version_spec(spec) for name, spec in source.requirements.items()}
-        except ValueError as error:
-            raise PackageFormatError(f"package {source.full_name}: {error}") from error
-        format_ = parse_format(source.format)
-        is_core = source.full_name == CORE
-        if self.formats is not None and format_ not in self.formats and not is_core:
-            accepted = ", ".join(f"{major}.{minor}" for major, minor in sorted(self.formats))
-            raise PackageFormatError(
-                f"package {source.full_name} has format {format_[0]}.{format_[1]}",
-                hint=f"accepted here: {accepted}",
-            )
-        package = MuranoPackage(cast("Runtime", self), source, version, format_, requirements)
-        versions = self._packages.setdefault(source.full_name, {})
-        old = versions.get(version)
-        if old is not None and old.types:
-            raise MuranoError(
-                f"package {source.full_name}/{version} is in use and cannot be replaced",
-                names=("ValueError",),
-            )
-        versions[version] = package
-        return package
 
     def add_native_class(
         self,
@@ -120,73 +87,6 @@ class ClassCatalogue:
         """
         parents = [extends] if isinstance(extends, str) else list(extends)
         self._natives[name] = _NativeRegistration(inspect_class(python_class), package, parents)
-
-    # -- packages ------------------------------------------------------------------------------
-
-    @property
-    def packages(self) -> list[MuranoPackage]:
-        """Every known package, in the order they were added, versions of one name together."""
-        return [item for versions in self._packages.values() for item in versions.values()]
-
-    @property
-    def core(self) -> MuranoPackage:
-        """The package `io.murano`."""
-        return self.find_package(CORE, version_spec(None))
-
-    def find_package(
-        self, name: str, spec: VersionSpec, project_id: str | None = None
-    ) -> MuranoPackage:
-        """A package by name: a fixed version, one in use, the best known, or the resolver's.
-
-        Raises NoPackageFound.
-        """
-        if name == CORE and CORE not in self._packages:
-            self.add_package(self._builtin)
-        known = [
-            package for version, package in self._packages.get(name, {}).items() if version in spec
-        ]
-        best = self._preferred(known)
-        if best is not None:
-            return best
-        if self.resolver is not None:
-            source = self.resolver.find_package(name, str(spec), project_id)
-            if source is not None:
-                return self._added(source)
-        raise NoPackageFound(
-            f'Package "{name}" ({spec}) is not found', hint=self._package_versions(name, project_id)
-        )
-
-    def _package_versions(self, name: str, project_id: str | None) -> str | None:
-        """A hint for a package that is there, but in no version that was asked for."""
-        versions = [str(version) for version in self._packages.get(name, {})]
-        if not versions and self.resolver is not None:
-            source = self.resolver.find_package(name, "*", project_id)
-            if source is not None:
-                versions.append(source.version)
-        return f"it is there in version {', '.join(versions)}" if versions else None
-
-    def _added(self, source: PackageSource) -> MuranoPackage:
-        known = self._packages.get(source.full_name, {}).get(Version.parse(source.version))
-        return known if known is not None else self.add_package(source)
-
-    def _preferred(self, candidates: Sequence[MuranoPackage]) -> MuranoPackage | None:
-        if not candidates:
-            return None
-        return max(
-            candidates,
-            key=lambda package: (
-                package.semantic_version in self.fixed_packages.get(package.name, ()),
-                package in self._used,
-                package.semantic_version,
-            ),
-        )
-
-    def used_packages(self) -> dict[str, list[str]]:
-        """The packages whose classes were built, for the fixation table (section 5)."""
-        table: dict[str, list[str]] = {}
-        for package in sorted(self._used, key=lambda item: (item.name, item.semantic_version)):
-            table.setdefault(package.name, []).append(package.version)
-        return table
 
     # -- types ---------------------------------------------------------------------------------
 
@@ -258,6 +158,7 @@ class ClassCatalogue:
 
     def own_type(self, package: MuranoPackage, name: str) -> MuranoType | None:
         """A class that the package itself declares; built now if it is not."""
+        self._used.add(package)
         known = package.types.get(name)
         if known is not None:
             return known
@@ -364,38 +265,32 @@ class ClassCatalogue:
         if native is not None:
             made.add_native(native.inspected)
         package.types[name] = made
-        self._used.add(package)
         return made
 
     def _type_in_any_package(
         self, name: str, spec: VersionSpec, project_id: str | None
     ) -> MuranoType | None:
-        candidates = [
-            package
+        core = self.core
+        query = ("class", name, spec.text, project_id)
+        if not self._is_added(name, spec):
+            if core.semantic_version in spec:
+                found = self.own_type(core, name)
+                if found is not None:
+                    return found
+            native = self._natives.get(name)
+            if native is not None and native.package in self._packages:
+                package = self.find_package(native.package, VersionSpec("*"))
+                return self.own_type(package, name)
+        home = self._decided(query)
+        return None if home is None else self.own_type(home, name)
+
+    def _is_added(self, name: str, spec: VersionSpec) -> bool:
+        """Whether a known package declares the class, in a version that the spec admits."""
+        return any(
+            version in spec and self._declares(package, name)
             for versions in self._packages.values()
             for version, package in versions.items()
-            if version in spec and self._declares(package, name)
-        ]
-        best = self._preferred(candidates)
-        if best is not None:
-            return self.own_type(best, name)
-        core = self.core
-        if core.semantic_version in spec:
-            found = self.own_type(core, name)
-            if found is not None:
-                return found
-        native = self._natives.get(name)
-        if native is not None and native.package in self._packages:
-            package = self.find_package(native.package, VersionSpec("*"))
-            return self.own_type(package, name)
-        if self.resolver is not None:
-            source = self.resolver.find_class(name, str(spec), project_id)
-            if source is not None:
-                return self.own_type(self._added(source), name)
-        return None
-
-    def _declares(self, package: MuranoPackage, name: str) -> bool:
-        return name in package.class_files or name in package.declared
+        )
 
     def type_from_model(
         self,

@@ -101,6 +101,7 @@ class Collector:
         batch = [item for item in doomed if not item.destroyed]
         if not batch:
             return 0
+        run.session.note_types(item.type for item in batch)
         before = run.batch
         run.batch = before | frozenset(batch)
         try:

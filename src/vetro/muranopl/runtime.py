@@ -31,9 +31,11 @@ from .names import Namespaces
 from .native import inspect_function
 from .nativecalls import NativeCall
 from .objects import CastView
+from .shelf import PackageShelf
 from .sources import PackageResolver
 from .types import Method, MuranoPackage, MuranoType
 from .values import FINAL_TYPES
+from .worlds import Worlds
 from .yamltree import load_documents
 
 if TYPE_CHECKING:
@@ -81,12 +83,24 @@ class Runtime(ClassCatalogue):
         self._libraries: dict[str, Library] = {}
         self._package_functions: dict[str, list[tuple[str, Callable[..., Any], str]]] = {}
         self._package_libraries: dict[tuple[str, str], Library] = {}
+        self.main = self
+        """The runtime that the host made; this is it, or another world of it (`worlds`)."""
+        self.worlds = Worlds()
         from .system import GarbageCollector, SystemLogger, Trace, TracedException
 
         self.add_native_class("io.murano.system.GC", GarbageCollector)
         self.add_native_class("io.murano.system.Logger", SystemLogger)
         self.add_native_class("io.murano.Exception", TracedException)
         self.add_native_class("io.murano.StackTrace", Trace)
+
+    def forget_classes(self) -> None:
+        super().forget_classes()
+        self.__dict__.pop("exception_class", None)
+
+    def catch_up(self, main: PackageShelf) -> None:
+        super().catch_up(main)
+        assert isinstance(main, Runtime)
+        self.class_configs, self.coverage = main.class_configs, main.coverage
 
     # -- registration --------------------------------------------------------------------------
 

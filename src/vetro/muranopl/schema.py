@@ -271,6 +271,7 @@ def _static_values(node: ast.Node, owner: MuranoType) -> list[Json] | None:
         if method is None or not method.is_static:
             return None
         with owner.runtime.session() as session:
+            session.stay()
             found: Any = session.to_plain(session.call(type_, node.name, *values))
     except MuranoError:
         return None  # a schema says less rather than nothing

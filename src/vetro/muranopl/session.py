@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -28,7 +28,8 @@ from .scheduler import in_green_thread
 from .serializing import Serializer
 from .types import MuranoType
 from .values import freeze, thaw
-from .versions import Version
+from .versions import Version, version_spec
+from .worlds import packages_of
 
 if TYPE_CHECKING:
     import asyncio
@@ -101,6 +102,12 @@ class Session:
         secrets: Callable[[Any], Any] | None = None,
     ) -> None:
         self.runtime = runtime
+        """The classes the session runs on: the host's runtime, or another world of it."""
+        self.fixed: dict[str, frozenset[Version]] = {}
+        """Versions of packages that the environment already uses (section 5)."""
+        self._entered = False
+        self._types: set[MuranoType] = set()
+        """Classes that are not among those of the objects: called ones, and those of the gone."""
         self.effects = effects
         self.limits = limits
         self.info = info
@@ -144,13 +151,24 @@ class Session:
             failure.position = failure.stack_trace[-1].position
         return failure
 
+    def _in_world(self, function: Callable[[], T]) -> Callable[[], T]:
+        """The function, after the classes to run on were chosen."""
+        if self._entered:
+            return function
+
+        def entering() -> T:
+            self._enter()
+            return function()
+
+        return entering
+
     def _run(self, function: Callable[[], T]) -> T:
         """Run a function in a green thread, without the caller's event loop."""
         if in_green_thread() and self.run.scheduler.current is not None:
             return function()
         self._begin()
         try:
-            return self.run.scheduler.run(function)
+            return self.run.scheduler.run(self._in_world(function))
         except MuranoError as error:
             raise self._translate(error) from error.__cause__
         except Exception as error:
@@ -167,7 +185,7 @@ class Session:
         async with self._turn:
             self._begin()
             try:
-                return await self.run.scheduler.run_async(function)
+                return await self.run.scheduler.run_async(self._in_world(function))
             except MuranoError as error:
                 raise self._translate(error) from error.__cause__
             except Exception as error:
@@ -203,10 +221,12 @@ class Session:
         Objects in `ObjectsCopy` that are not in `Objects` become candidates for `collect`.
         Raises MuranoError.
         """
+        self._entered = True  # loading chooses the classes, by what the model says
         return self._run(lambda: self._load(model))
 
     async def load_async(self, model: Json) -> MuranoObject | None:
         """`load` from a running event loop."""
+        self._entered = True
         return await self._run_async(lambda: self._load(model))
 
     def _load(self, model: Json) -> MuranoObject | None:
@@ -215,11 +235,7 @@ class Session:
         top = cast("Mapping[str, Json]", model)
         system = cast("dict[str, Any]", top.get("SystemData") or {})
         self.system_attributes.update(system)
-        fixed = cast("dict[str, list[str] | str]", system.get("Packages") or {})
-        for name, versions in fixed.items():
-            listed = [versions] if isinstance(versions, str) else versions
-            known = self.runtime.fixed_packages.setdefault(name, set())
-            known.update(Version.parse(text) for text in listed)
+        self.fix_packages(top)
         run = self.run
         run.attributes.load(top.get("Attributes") or ())
         self._root = None
@@ -238,6 +254,53 @@ class Session:
             transaction.finish()
         return self._root
 
+    def fix_packages(self, model: Mapping[str, Json]) -> None:
+        """Prefer the versions that a model's fixation table names (section 5)."""
+        system: Any = model.get("SystemData") or {}
+        fixed: dict[str, list[str] | str] = system.get("Packages") or {}
+        for name, versions in fixed.items():
+            listed = [versions] if isinstance(versions, str) else versions
+            found = {Version.parse(text) for text in listed}
+            self.fixed[name] = self.fixed.get(name, frozenset()) | found
+        if not self.run.objects:
+            self._enter()
+        else:  # the classes of its objects stay
+            self.runtime.fixed_packages = dict(self.fixed)
+
+    def _enter(self) -> None:
+        """Choose the classes to run on; in a green thread, because a resolver may be asked."""
+        self._entered = True
+        main = self.runtime.main
+        self.runtime = main.worlds.enter(main, self, dict(self.fixed))
+
+    def stay(self) -> None:
+        """Run on the classes of the very runtime that was given."""
+        self._entered = True
+
+    def own_type(self, type_: MuranoType) -> MuranoType:
+        """The session's form of a class that the host looked up in its runtime."""
+        if type_.runtime is self.runtime:
+            return type_
+        package = self.runtime.find_package(
+            type_.package.name, version_spec(f"=={type_.package.version}")
+        )
+        return self.runtime.own_type(package, type_.name) or type_
+
+    @property
+    def closed(self) -> bool:
+        """True once the session has ended."""
+        return self._closed
+
+    def note_types(self, types: Iterable[MuranoType]) -> None:
+        """Remember classes that the session uses, for its fixation table."""
+        self._types.update(types)
+
+    def _used_packages(self) -> dict[str, list[str]]:
+        run = self.run
+        statics = (item.declaring_type for item in run.statics)
+        objects = (item.type for item in run.objects.values())
+        return packages_of({*self._types, *statics, *objects})
+
     def dump(self) -> dict[str, Json]:
         """The model as it is now: `Objects`, `ObjectsCopy`, `Attributes`, `SystemData`."""
         serializer = Serializer(self.run, keep_references=False)
@@ -247,7 +310,7 @@ class Session:
             "Objects": objects,
             "ObjectsCopy": copied,
             "Attributes": self.run.attributes.dump(serializer.written.keys()),
-            "SystemData": {**self.system_attributes, "Packages": self.runtime.used_packages()},
+            "SystemData": {**self.system_attributes, "Packages": self._used_packages()},
         }
 
     def copy_objects(self) -> Json:
@@ -309,6 +372,9 @@ class Session:
         self, target: Any, method: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> Any:
         receiver = self.runtime.type(target) if isinstance(target, str) else target
+        if isinstance(receiver, MuranoType):
+            receiver = self.own_type(receiver)
+            self._types.add(receiver)
         if receiver is None:
             raise NoObjectFoundError("there is no object to call a method of")
         result = self.run.invoke(
@@ -328,7 +394,8 @@ class Session:
     ) -> GreenThread:
         """A call that the host steps through itself (`stepping.Steps`)."""
         self._begin()
-        return self.run.scheduler.spawn(lambda: self._call(target, method, args, kwargs))
+        call = self._in_world(lambda: self._call(target, method, args, kwargs))
+        return self.run.scheduler.spawn(call)
 
     def end_call(self, thread: GreenThread) -> Any:
         """The value of such a call once it has ended. Raises MuranoError."""
@@ -348,8 +415,12 @@ class Session:
         """
         from . import evaluating
 
-        scope = evaluating.scope_of(self.runtime, this)
-        return thaw(self._run(lambda: evaluating.evaluate(self.run, text, this, variables, scope)))
+        def evaluate() -> Any:
+            subject = self._subject(this)
+            scope = evaluating.scope_of(self.runtime, subject)
+            return evaluating.evaluate(self.run, text, subject, variables, scope)
+
+        return thaw(self._run(evaluate))
 
     def execute(
         self,
@@ -367,10 +438,19 @@ class Session:
         from . import evaluating
 
         kept: MutableMapping[str, Any] = {} if variables is None else variables
-        seen_from = scope or evaluating.scope_of(self.runtime, this)
-        return thaw(
-            self._run(lambda: evaluating.execute(self.run, statements, this, kept, seen_from))
-        )
+
+        def execute() -> Any:
+            subject = self._subject(this)
+            if scope is None:
+                seen_from = evaluating.scope_of(self.runtime, subject)
+            else:
+                seen_from = self.own_type(scope)
+            return evaluating.execute(self.run, statements, subject, kept, seen_from)
+
+        return thaw(self._run(execute))
+
+    def _subject(self, this: MuranoObject | MuranoType | None) -> MuranoObject | MuranoType | None:
+        return self.own_type(this) if isinstance(this, MuranoType) else this
 
     def act(self, object_id: str, method: str, args: Mapping[str, Json] | None = None) -> Any:
         """Call an action by object id, as from outside: it must be Public (section 23)."""

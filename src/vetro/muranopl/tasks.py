@@ -28,7 +28,7 @@ async def run_task(session: Session, task: Mapping[str, Json]) -> TaskReply:
     try:
         try:
             settled = await session.in_green_thread_async(
-                lambda: settle_edits(session, given, reply.warnings)
+                lambda: _settled(session, given, reply.warnings)
             )
         except MuranoError as error:
             return _failed(reply, "<validate>", error)
@@ -58,6 +58,12 @@ async def run_task(session: Session, task: Mapping[str, Json]) -> TaskReply:
                 _failed(reply, "<destroy>", error)
         reply.warnings.extend(session.warnings)
     return reply
+
+
+def _settled(session: Session, given: Mapping[str, Json], warnings: list[str]) -> Any:
+    """The model after edits were judged, by the classes that the environment is fixed to."""
+    session.fix_packages(given)
+    return settle_edits(session, given, warnings)
 
 
 async def _act(session: Session, action: Mapping[str, Json], reply: TaskReply) -> None:

@@ -220,8 +220,9 @@ def _captured_log(lines: list[str]) -> Generator[None]:
 
 def _steps(session: Session, test: MuranoTest, result: MuranoTestResult) -> None:
     try:
-        type_ = session.runtime.type(test.class_name)
-        item = session.in_green_thread(lambda: session.run.create(type_, {}, None))
+        item = session.in_green_thread(
+            lambda: session.run.create(session.runtime.type(test.class_name), {}, None)
+        )
     except MuranoError as error:
         _record(result, "initialize", error)
         return
