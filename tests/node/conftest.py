@@ -37,6 +37,7 @@ from vetro.node.queues import TaskRunner
 from vetro.node.storage import open_pool
 from vetro.node.streams import Streams
 from vetro.node.tasks import NodeParts, register_all
+from vetro.node.tasks.host import RealHost
 
 IMAGE = "11111111-1111-4111-8111-111111111111"
 OTHER_IMAGE = "22222222-2222-4222-8222-222222222222"
@@ -364,7 +365,9 @@ class Node:
 
 
 @contextlib.asynccontextmanager
-async def node_over(driver: Any, images: ImageStore, directory: Path) -> AsyncIterator[Node]:
+async def node_over(
+    driver: Any, images: ImageStore, directory: Path, host: Any = None
+) -> AsyncIterator[Node]:
     """All tasks over a driver, with the key ``secret``; what is published stays in memory."""
     history = History(directory / "tasks")
     history.open()
@@ -400,7 +403,7 @@ async def node_over(driver: Any, images: ImageStore, directory: Path) -> AsyncIt
         publish=publish,
         data_dir=directory,
         server_uuid=SERVER,
-        reboot_command=["touch", str(directory / "rebooted")],
+        host=host or RealHost(["touch", str(directory / "rebooted")]),
     )
     register_all(runner, parts)
     api = TaskApi(runner, SERVER, "secret", "1.0", images)

@@ -46,6 +46,7 @@ from vetro.node.sysinfo import (
 )
 from vetro.node.tasks import NodeParts, register_all
 from vetro.node.tasks.agents import installed
+from vetro.node.tasks.host import RealHost, SimulatedHost
 from vetro.node.tasks.images import ImageTasks
 
 log = structlog.get_logger(__name__)
@@ -186,7 +187,9 @@ class NodeAgent:
                 publish=client.publish_image,
                 data_dir=settings.data_dir,
                 server_uuid=self.server_uuid,
-                reboot_command=settings.reboot_command,
+                host=SimulatedHost()
+                if driver.name == "simulated"
+                else RealHost(settings.reboot_command),
             ),
         )
         driver.watch(reporter.mark_dirty)

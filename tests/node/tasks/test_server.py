@@ -6,12 +6,15 @@ import asyncio
 import hashlib
 import io
 import json
+import sys
 import tarfile
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
+from vetro.node.tasks.host import SimulatedHost
 
 AGENT = "eeeeeeee-0000-4000-8000-000000000001"
 
@@ -198,7 +201,9 @@ def offered(node: Any, monkeypatch: pytest.MonkeyPatch, kit: SimpleNamespace) ->
 
     from vetro.node.tasks.agents import AgentTasks
 
-    tasks = AgentTasks(node.parts.data_dir / "agents", describe, fetch, node.parts.refresh_agents)
+    tasks = AgentTasks(
+        node.parts.data_dir / "agents", describe, fetch, node.parts.refresh_agents, node.parts.host
+    )
     for kind in tasks.kinds():
         node.runner.register(kind)
     return offer
@@ -250,3 +255,33 @@ async def test_what_agent_installs_refuse(
         assert body["error"].startswith("AgentInstall error: ")
     assert not (tmp_path / "escape").exists()
     assert list((tmp_path / "agents").iterdir()) == []
+
+
+async def test_a_simulated_node_leaves_the_machine_it_runs_on_alone(
+    simulation: Any, kit: SimpleNamespace, tmp_path: Path
+) -> None:
+    """Scripts, agents' hooks, image builds and reboots succeed or are refused, and nothing is run."""
+    started: list[str] = []
+    watching = True
+
+    def heard(event: str, arguments: tuple[Any, ...]) -> None:
+        if watching and event in ("subprocess.Popen", "os.exec", "os.posix_spawn", "os.system"):
+            started.append(str(arguments[:2]))
+
+    sys.addaudithook(heard)
+    try:
+        async with kit.node_over(
+            simulation.driver, simulation.images, tmp_path, SimulatedHost()
+        ) as node:
+            result = await node.good("command_execute", script=f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+            assert (result["exitCode"], "was not run" in result["stderr"]) == (0, True)
+            assert await node.good("server_reboot") == {}
+            status, body = await node.task("docker_build", payload={"t": "x"})
+            assert (status, body["details"]["restCode"]) == (500, "NotImplemented")
+            host = node.parts.host
+            (tmp_path / "postinstall").write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+            await host.hook(tmp_path, "postinstall")
+    finally:
+        watching = False
+    assert started == []
+    assert not (tmp_path / "ran").exists()

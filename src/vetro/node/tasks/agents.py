@@ -17,12 +17,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from vetro.node.commands import run
-from vetro.node.errors import CommandFailed, NodeError, TaskFailure
+from vetro.node.errors import NodeError, TaskFailure
 from vetro.node.files import read_json, remove_tree, write_json
 from vetro.node.image_store import Describe, Fetch, sha256_of
 from vetro.node.machines import check_uuid
 from vetro.node.queues import TaskContext, TaskKind
+from vetro.node.tasks.host import Host
 from vetro.node.tasks.parameters import array, flag
 from vetro.node.unpacking import unpack_tar
 
@@ -39,11 +39,13 @@ class AgentTasks:
         describe: Describe,
         fetch: Fetch,
         report: Callable[[], Awaitable[None]],
+        host: Host,
     ) -> None:
         self._directory = directory
         self._describe = describe
         self._fetch = fetch
         self._report = report
+        self._host = host
 
     def kinds(self) -> list[TaskKind]:
         """The tasks."""
@@ -109,7 +111,7 @@ class AgentTasks:
             os.rename(target, backup)
         try:
             os.rename(tree, target)
-            await _script(target, "postinstall")
+            await self._host.hook(target, "postinstall")
         except BaseException:
             await asyncio.to_thread(remove_tree, target)
             with contextlib.suppress(FileNotFoundError):
@@ -132,7 +134,7 @@ class AgentTasks:
                 try:
                     target = self._directory / name
                     if target.is_dir():
-                        await _script(target, "preuninstall")
+                        await self._host.hook(target, "preuninstall")
                         await asyncio.to_thread(remove_tree, target)
                 except (NodeError, OSError) as error:
                     errors.append(f"{name}: {error}")
@@ -176,15 +178,3 @@ def _extract(archive: Path, tree: Path) -> None:
     tree.mkdir(mode=0o755)
     with tarfile.open(archive) as tar:
         unpack_tar(tar, tree)
-
-
-async def _script(directory: Path, name: str) -> None:
-    script = directory / name
-    if script.is_file():
-        script.chmod(0o755)
-        try:
-            await run(str(script), cwd=directory, timeout=600)
-        except CommandFailed as error:
-            raise TaskFailure(
-                f"{name} ended with {error.status}: {error.output[-2000:]}"
-            ) from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from vetro.node.tasks.agents import AgentTasks
 from vetro.node.tasks.builds import Builder
 from vetro.node.tasks.datasets import DatasetTasks
 from vetro.node.tasks.docker import DockerTasks
+from vetro.node.tasks.host import Host
 from vetro.node.tasks.images import ImageTasks
 from vetro.node.tasks.machines import MachineTasks
 from vetro.node.tasks.media import MediaTasks, Publish
@@ -47,7 +48,7 @@ class NodeParts:
     publish: Publish
     data_dir: Path
     server_uuid: str
-    reboot_command: Sequence[str]
+    host: Host
 
 
 def register_all(runner: TaskRunner, parts: NodeParts) -> ImageTasks:
@@ -58,7 +59,10 @@ def register_all(runner: TaskRunner, parts: NodeParts) -> ImageTasks:
         MachineTasks(parts.driver),
         MediaTasks(parts.driver, parts.publish, scratch),
         DockerTasks(
-            parts.driver, parts.streams, parts.data_dir / "vms", Builder(scratch, parts.publish)
+            parts.driver,
+            parts.streams,
+            parts.data_dir / "vms",
+            Builder(scratch, parts.publish) if parts.host.real else None,
         ),
         MigrationTasks(parts.driver, parts.migrations),
         images,
@@ -72,9 +76,11 @@ def register_all(runner: TaskRunner, parts: NodeParts) -> ImageTasks:
             changed=parts.changed,
             data_dir=parts.data_dir,
             server_uuid=parts.server_uuid,
-            reboot_command=parts.reboot_command,
+            host=parts.host,
         ),
-        AgentTasks(parts.data_dir / "agents", parts.describe, parts.fetch, parts.refresh_agents),
+        AgentTasks(
+            parts.data_dir / "agents", parts.describe, parts.fetch, parts.refresh_agents, parts.host
+        ),
         DatasetTasks(
             Datasets(
                 parts.pool_name, parts.data_dir / "datasets", parts.pool, parts.driver, parts.images

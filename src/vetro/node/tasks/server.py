@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import subprocess
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import unquote
@@ -21,8 +20,8 @@ from vetro.node.machines import as_object, timestamp
 from vetro.node.networking import NicTags
 from vetro.node.queues import TaskContext, TaskKind, TaskRunner
 from vetro.node.storage import Pool
+from vetro.node.tasks.host import Host
 from vetro.node.tasks.parameters import array, flag, invalid, objects, seconds, text
-from vetro.node.tasks.scripts import run_script
 
 log = structlog.get_logger(__name__)
 
@@ -35,7 +34,7 @@ _LAYOUTS = ("single", "mirror", "raidz1", "raidz2", "raidz3")
 
 
 class ServerTasks:
-    """Handlers of one node. ``reboot_command``: run detached, so that it survives the agent."""
+    """Handlers of one node; ``host`` is the machine it is on."""
 
     def __init__(
         self,
@@ -49,7 +48,7 @@ class ServerTasks:
         changed: Callable[[], None],
         data_dir: Path,
         server_uuid: str,
-        reboot_command: Sequence[str],
+        host: Host,
     ) -> None:
         self._driver = driver
         self._images = images
@@ -60,7 +59,7 @@ class ServerTasks:
         self._changed = changed
         self._data_dir = data_dir
         self._server_uuid = server_uuid
-        self._reboot_command = reboot_command
+        self._host = host
 
     def kinds(self) -> list[TaskKind]:
         """The tasks."""
@@ -118,7 +117,7 @@ class ServerTasks:
             name: str(value) for name, value in as_object(context.params.get("env"), "env").items()
         }
         limit = seconds(context.params.get("timeout"), 0, "timeout") / 1000
-        result = await run_script(script, arguments, environment, limit)
+        result = await self._host.execute(script, arguments, environment, limit)
         if result["exitCode"] == REBOOT_STATUS:
             await self._start_reboot("a script asked for it")
         return result
@@ -141,19 +140,7 @@ class ServerTasks:
 
     async def _start_reboot(self, reason: str) -> None:
         log.warning("Rebooting this machine", reason=reason)
-        try:
-            await asyncio.wait_for(self._fork_reboot(), 10)
-        except (OSError, TimeoutError) as error:
-            raise TaskFailure(f"The reboot could not be started: {error}") from error
-
-    async def _fork_reboot(self) -> None:
-        # Nobody's child, so that it survives the agent; and the answer to the request goes out before
-        # the machine goes down.
-        starting = await asyncio.create_subprocess_exec(
-            "setsid", "--fork", "/bin/sh", "-c", 'sleep 2; exec "$0" "$@"', *self._reboot_command,
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/",
-        )  # fmt: skip
-        await starting.wait()
+        await self._host.reboot()
 
     async def setup(self, context: TaskContext) -> Mapping[str, Any]:
         """Make the node ready for VMs; ``{sysinfo}``. Repeating it is harmless.

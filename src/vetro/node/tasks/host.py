@@ -1,0 +1,118 @@
+"""The machine an agent runs on, as operators' tasks change it: scripts, agents' hooks, reboots.
+
+Every task that runs something on the node itself does so through a `Host`. A node whose instances are
+simulated stands for a machine that is not there: its tasks must not run on the one that it runs on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import structlog
+
+from vetro.node.commands import run
+from vetro.node.errors import CommandFailed, TaskFailure
+from vetro.node.tasks.scripts import run_script
+
+log = structlog.get_logger(__name__)
+
+
+class Host(Protocol):
+    """What tasks may do to the machine."""
+
+    real: bool
+    """Whether anything is run at all."""
+
+    async def execute(
+        self,
+        script: str,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        limit_seconds: float,
+    ) -> dict[str, Any]:
+        """Run an operator's script: `{exitCode, signal, stdout, stderr, err?}`."""
+        ...
+
+    async def hook(self, directory: Path, name: str) -> None:
+        """Run an agent's script, if it has one of that name. Errors: `TaskFailure`."""
+        ...
+
+    async def reboot(self) -> None:
+        """Start the machine again, soon. Errors: `TaskFailure`."""
+        ...
+
+
+class RealHost:
+    """This machine. `reboot_command` runs detached, so that it survives the agent."""
+
+    real = True
+
+    def __init__(self, reboot_command: Sequence[str]) -> None:
+        self._reboot_command = reboot_command
+
+    async def execute(
+        self,
+        script: str,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        limit_seconds: float,
+    ) -> dict[str, Any]:
+        """See `Host`."""
+        return await run_script(script, arguments, environment, limit_seconds)
+
+    async def hook(self, directory: Path, name: str) -> None:
+        """See `Host`."""
+        script = directory / name
+        if script.is_file():
+            script.chmod(0o755)
+            try:
+                await run(str(script), cwd=directory, timeout=600)
+            except CommandFailed as error:
+                raise TaskFailure(
+                    f"{name} ended with {error.status}: {error.output[-2000:]}"
+                ) from error
+
+    async def reboot(self) -> None:
+        """See `Host`."""
+        try:
+            await asyncio.wait_for(self._fork_reboot(), 10)
+        except (OSError, TimeoutError) as error:
+            raise TaskFailure(f"The reboot could not be started: {error}") from error
+
+    async def _fork_reboot(self) -> None:
+        # Nobody's child, so that it survives the agent; and the answer to the request goes out before
+        # the machine goes down.
+        starting = await asyncio.create_subprocess_exec(
+            "setsid", "--fork", "/bin/sh", "-c", 'sleep 2; exec "$0" "$@"', *self._reboot_command,
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/",
+        )  # fmt: skip
+        await starting.wait()
+
+
+class SimulatedHost:
+    """A machine on paper: scripts succeed and print nothing, a reboot is only logged."""
+
+    real = False
+
+    async def execute(
+        self,
+        script: str,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        limit_seconds: float,
+    ) -> dict[str, Any]:
+        """Succeed without running anything."""
+        log.info("A script was not run: this node is simulated", bytes=len(script))
+        said = "this node is simulated: the script was not run\n"
+        return {"exitCode": 0, "signal": None, "stdout": "", "stderr": said}
+
+    async def hook(self, directory: Path, name: str) -> None:
+        """Run nothing."""
+
+    async def reboot(self) -> None:
+        """Leave the machine alone."""
+        log.info("Nothing is rebooted: this node is simulated")
