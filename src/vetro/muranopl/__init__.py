@@ -51,6 +51,7 @@ from .versions import Version, VersionSpec, version_spec
 if TYPE_CHECKING:
     from .coverage import FileCoverage, LineCoverage
     from .describing import ClassDescription, describe_class
+    from .documents import MappingNode, ScalarNode, SequenceNode, read_documents
     from .loose import loose_package
     from .replay import RecordingEffects, ReplayingEffects, ReplayMismatch
     from .session import Session, SessionInfo, TaskReply
@@ -66,6 +67,10 @@ if TYPE_CHECKING:
     )
 
 _LATER = {
+    "MappingNode": "documents",
+    "ScalarNode": "documents",
+    "SequenceNode": "documents",
+    "read_documents": "documents",
     "ClassDescription": "describing",
     "FileCoverage": "coverage",
     "LineCoverage": "coverage",
@@ -115,6 +120,7 @@ __all__ = [
     "LimitExceeded",
     "Limits",
     "LineCoverage",
+    "MappingNode",
     "MemoryPackage",
     "MuranoError",
     "MuranoObject",
@@ -134,6 +140,8 @@ __all__ = [
     "ReplayingEffects",
     "RunAborted",
     "Runtime",
+    "ScalarNode",
+    "SequenceNode",
     "Session",
     "SessionInfo",
     "StackFrame",
@@ -151,6 +159,7 @@ __all__ = [
     "loose_package",
     "meta",
     "native",
+    "read_documents",
     "run_test",
     "run_tests",
     "select_tests",

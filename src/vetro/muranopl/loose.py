@@ -19,18 +19,19 @@ def loose_package(
     requirements: Mapping[str, str | None] | None = None,
     resources: Mapping[str, bytes] | None = None,
     meta: Any = None,
+    files: Mapping[str, str] | None = None,
 ) -> MemoryPackage:
     """A package of the classes that the texts declare, each with a `Name`.
 
     A bare name without a `=` namespace is one of the package's: `Name: Main` in `loose_package("my.app", …)`
-    is `my.app.Main`. Raises DslSyntaxError with the place `text N`.
+    is `my.app.Main`. `files`: further texts by the names that places in errors and traces give them;
+    `texts` are called `text N`. Raises DslSyntaxError with the place.
     """
     from .catalogue import parse_expression
 
-    files: dict[str, str] = {}
+    named = {f"text {number}": text for number, text in enumerate(texts, 1)} | dict(files or {})
     classes: dict[str, str] = {}
-    for number, text in enumerate(texts, 1):
-        file = f"text {number}"
+    for file, text in named.items():
         documents = load_documents(text, file, parse_expression=parse_expression)
         for declaration in declarations.declare(documents, ""):
             name = declaration.name
@@ -42,10 +43,9 @@ def loose_package(
             if "." not in name:
                 name = f"{full_name}.{name}"
             classes[name] = file
-        files[file] = text
     return MemoryPackage(
         full_name,
-        files,
+        named,
         classes,
         version=version,
         format=format,

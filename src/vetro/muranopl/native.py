@@ -108,12 +108,15 @@ class CallContext:
     """What a native method may know of the call that reached it.
 
     `this` is None in static calls on a type. `caller_type` is the class whose code made the call (None when
-    the host did), `caller_package` its package.
+    the host did), `caller_package` its package. `called_type` is the class that the method was
+    called on: for a static method perhaps one that derives from the one that has it, for a method of
+    an object the object's class.
     """
 
     session: Session
     this: MuranoObject | None
     caller_type: MuranoType | None
+    called_type: MuranoType | None = None
 
     @property
     def caller_package(self) -> MuranoPackage | None:

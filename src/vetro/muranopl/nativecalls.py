@@ -85,11 +85,16 @@ class NativeCall:
         holder: Any,
         args: Sequence[Any],
         named: Mapping[str, Any],
+        called: MuranoType | None = None,
     ) -> Any:
-        """`holder` is the Python instance or class; absent (None) for static functions."""
+        """`holder` is the Python instance or class; absent (None) for static functions.
+
+        `called`: the class that a static method was called on.
+        """
         context: CallContext | None = None
         if None in self._names or self._keyword_context is not None:
-            context = CallContext(run.session, this, calling_type(2))
+            called = this.type if this is not None else called
+            context = CallContext(run.session, this, calling_type(2), called)
         values = self._bind(args, named, run, context)
         positional, keywords = values
         if self._method.kind != "static":
@@ -103,7 +108,7 @@ class NativeCall:
         self, run: Run, this: MuranoObject, holder: Any, named: Mapping[str, Any]
     ) -> None:
         """Run a constructor with values picked by name."""
-        context = CallContext(run.session, this, calling_type(2))
+        context = CallContext(run.session, this, calling_type(2), this.type)
         positional, keywords = self._bind((), named, run, context)
         result = self._function(holder, *positional, **keywords)
         if inspect.isawaitable(result):
@@ -213,8 +218,14 @@ def static_function(
 ) -> Callable[..., Any]:
     """The `m_NAME` of a native static or class method."""
 
-    def static(run: Run, *args: Any, this: MuranoObject | None = None, **named: Any) -> Any:
-        return call(run, this, python_class, args, _names(named))
+    def static(
+        run: Run,
+        *args: Any,
+        this: MuranoObject | None = None,
+        called: MuranoType = owner,
+        **named: Any,
+    ) -> Any:
+        return call(run, this, python_class, args, _names(named), called)
 
     static.__name__ = f"m_{name}"
     static.__qualname__ = f"{owner.name}.{name}"
@@ -222,7 +233,7 @@ def static_function(
 
 
 class StaticAttribute:
-    """A native static method as an attribute: called through an object, it may know which."""
+    """A native static method as an attribute: it may know the object or class it is called on."""
 
     __slots__ = ("function",)
 
@@ -231,7 +242,10 @@ class StaticAttribute:
 
     def __get__(self, holder: MuranoObject | None, owner: type | None = None) -> Callable[..., Any]:
         if holder is None:
-            return self.function
+            called = getattr(owner, "type", None)
+            return (
+                self.function if called is None else functools.partial(self.function, called=called)
+            )
         return functools.partial(self.function, this=holder)
 
 

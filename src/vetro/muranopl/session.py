@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Iterable,
+    Mapping,
+    MutableMapping,
+    Sequence,
+)
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -13,9 +20,7 @@ from .destruction import Collector
 from .effects import EffectsPort, Json
 from .errors import (
     Cancelled,
-    MethodNotExposed,
     MuranoError,
-    NoMethodFound,
     NoObjectFoundError,
     ObjectModelError,
 )
@@ -319,9 +324,13 @@ class Session:
         self._copied = serializer.model(self._root)
         return self._copied
 
-    def serialize(self, value: Any) -> Json:
-        """A value as an action result (section 15.2)."""
-        serializer = Serializer(self.run, keep_references=True, honour_reference_meta=True)
+    def serialize(self, value: Any, *, references: bool = True) -> Json:
+        """A value as an action result (section 15.2).
+
+        Objects outside the value stay as their ids; without `references` they are left out, as in a
+        saved model.
+        """
+        serializer = Serializer(self.run, keep_references=references, honour_reference_meta=True)
         return serializer.value(freeze(value))
 
     def to_plain(self, value: Any) -> Json:
@@ -452,14 +461,25 @@ class Session:
     def _subject(self, this: MuranoObject | MuranoType | None) -> MuranoObject | MuranoType | None:
         return self.own_type(this) if isinstance(this, MuranoType) else this
 
-    def act(self, object_id: str, method: str, args: Mapping[str, Json] | None = None) -> Any:
-        """Call an action by object id, as from outside: it must be Public (section 23)."""
+    def act(
+        self,
+        object_id: str,
+        method: str,
+        args: Mapping[str, Json] | Sequence[Json] | None = None,
+    ) -> Any:
+        """Call an action by object id, as from outside: it must be Public (section 23).
+
+        `args`: by name, or a list by position.
+        """
         from .tasks import action_call
 
         return thaw(self._run(action_call(self, object_id, method, args or {})))
 
     async def act_async(
-        self, object_id: str, method: str, args: Mapping[str, Json] | None = None
+        self,
+        object_id: str,
+        method: str,
+        args: Mapping[str, Json] | Sequence[Json] | None = None,
     ) -> Any:
         """`act` from a running event loop."""
         from .tasks import action_call
@@ -476,35 +496,50 @@ class Session:
 
         return await run_task(self, task)
 
+    def act_static(
+        self,
+        class_name: str,
+        method: str,
+        args: Mapping[str, Json] | Sequence[Json] = (),
+        *,
+        package: str | None = None,
+        class_version: str | None = None,
+    ) -> Any:
+        """Call a Public Static method without a model; its value, as `call` gives it (section 23)."""
+        from .tasks import static_action
+
+        called = static_action(self, class_name, method, args, package, class_version)
+        return self._run(lambda: thaw(called()))
+
+    async def act_static_async(
+        self,
+        class_name: str,
+        method: str,
+        args: Mapping[str, Json] | Sequence[Json] = (),
+        *,
+        package: str | None = None,
+        class_version: str | None = None,
+    ) -> Any:
+        """`act_static` from a running event loop."""
+        from .tasks import static_action
+
+        called = static_action(self, class_name, method, args, package, class_version)
+        return await self._run_async(lambda: thaw(called()))
+
     async def call_static_action_async(
         self,
         class_name: str,
         method: str,
-        args: Mapping[str, Json],
+        args: Mapping[str, Json] | Sequence[Json],
         *,
         package: str | None = None,
         class_version: str | None = None,
     ) -> Json:
-        """Call a Public Static method without a model; its result as JSON (section 23)."""
+        """The value of `act_static` as JSON, as the service answers it."""
+        from .tasks import static_action
 
-        def act() -> Json:
-            type_ = self.runtime.type_from_model(
-                class_name, class_version, package, None, self.info.project_id
-            )
-            found = type_.find_method(method)
-            if found is None:
-                raise NoMethodFound(
-                    f"class {class_name} has no method {method!r}",
-                    hint=self.run.close_names(method, type_.method_names()),
-                )
-            if not found.is_action or found.usage != "Static":
-                raise MethodNotExposed(
-                    f"{class_name}.{method} is not a static action",
-                    hint="a static action has `Usage: Static` and `Scope: Public`",
-                )
-            return self.serialize(self._call(type_, method, (), args))
-
-        return await self._run_async(act)
+        called = static_action(self, class_name, method, args, package, class_version)
+        return await self._run_async(lambda: self.serialize(called()))
 
     def new(
         self, type_name: str, owner: MuranoObject | None = None, /, **properties: Any

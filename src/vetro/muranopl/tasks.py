@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from .edits import settle_edits
@@ -85,9 +85,9 @@ async def _act(session: Session, action: Mapping[str, Json], reply: TaskReply) -
 
 
 def action_call(
-    session: Session, object_id: str, name: str, args: Mapping[str, Json]
+    session: Session, object_id: str, name: str, args: Mapping[str, Json] | Sequence[Json]
 ) -> Callable[[], Any]:
-    """The call of an action by object id and name; arguments are given by name only."""
+    """The call of an action by object id and name; arguments by name, or a list by position."""
 
     def call() -> Any:
         target = session.find(object_id)
@@ -107,11 +107,45 @@ def action_call(
                 f"{target.type.name}.{name} is not an action",
                 hint="an action has `Scope: Public`",
             )
-        return session.run.invoke(
-            target, name, (), {key: freeze(value) for key, value in args.items()}
-        )
+        return session.run.invoke(target, name, *_given(args))
 
     return call
+
+
+def static_action(
+    session: Session,
+    class_name: str,
+    name: str,
+    args: Mapping[str, Json] | Sequence[Json],
+    package: str | None,
+    class_version: str | None,
+) -> Callable[[], Any]:
+    """The call of a static action of a class that a version or package is named for."""
+
+    def call() -> Any:
+        type_ = session.runtime.type_from_model(
+            class_name, class_version, package, None, session.info.project_id
+        )
+        found = type_.find_method(name)
+        if found is None:
+            raise NoMethodFound(
+                f"class {class_name} has no method {name!r}",
+                hint=session.run.close_names(name, type_.method_names()),
+            )
+        if not found.is_action or found.usage != "Static":
+            raise MethodNotExposed(
+                f"{class_name}.{name} is not a static action",
+                hint="a static action has `Usage: Static` and `Scope: Public`",
+            )
+        return session.run.invoke(type_, name, *_given(args))
+
+    return call
+
+
+def _given(args: Mapping[str, Json] | Sequence[Json]) -> tuple[list[Any], dict[str, Any]]:
+    if isinstance(args, Mapping):
+        return [], {key: freeze(value) for key, value in args.items()}
+    return [freeze(value) for value in args], {}
 
 
 def _failed(reply: TaskReply, stage: str, error: MuranoError) -> TaskReply:

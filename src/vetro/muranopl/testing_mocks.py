@@ -443,7 +443,7 @@ class MockTable:
 
         made = _Dispatcher(self._run, method, original)
 
-        def mocked(run: Run, *args: Any, this: Any = None, **named: Any) -> Any:
+        def mocked(run: Run, *args: Any, this: Any = None, called: Any = None, **named: Any) -> Any:
             return made(method.declaring_type if this is None else this, run, args, named)
 
         setattr(python_class, attribute, StaticAttribute(mocked))
