@@ -97,7 +97,7 @@ async def test_failures_have_the_status_of_their_sort(
         ({**HELLO, "classVersion": 1}, "classVersion must be text"),
         ({**HELLO, "classVersion": "seven"}, "'seven' is not a version spec"),
         ({**HELLO, "className": "a b"}, "className must be a name"),
-        ({**HELLO, "methodName": "m\0"}, "methodName must be a name"),
+        ({**HELLO, "methodName": "m\0"}, "NUL character in methodName"),
         ({**HELLO, "packageName": "x" * 300}, "packageName must be a name"),
     ],
 )

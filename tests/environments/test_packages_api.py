@@ -173,6 +173,9 @@ async def test_categories(api: Api, package_zip: Any) -> None:
         await api.call("POST", "/catalog/categories", {"name": "Web"}, user="root")
     ).status == 409
     assert (await api.call("POST", "/catalog/categories", {}, user="root")).status == 400
+    long = await api.call("POST", "/catalog/categories", {"name": "x" * 81}, user="root")
+    assert long.status == 400
+    assert long.json()["error"]["message"] == "Category name should be 80 characters maximum"
     await api.upload(package_zip(), json.dumps({"categories": ["Web"]}))
     path = f"/catalog/categories/{made.json()['id']}"
     shown = (await api.call("GET", path)).json()
@@ -180,6 +183,31 @@ async def test_categories(api: Api, package_zip: Any) -> None:
     assert (await api.call("GET", path, user="eve")).json()["packages"] == []
     assert (await api.call("DELETE", path, user="root")).status == 403
     assert (await api.call("GET", "/catalog/categories?nonsense=1")).status == 400
+
+
+@pytest.mark.parametrize("path", ["/nope", "/nope/a/b", "/v2/environments", "/environments/"])
+async def test_what_begins_with_no_version_is_told_the_versions(api: Api, path: str) -> None:
+    """300 without a token, whatever the method (§1); what begins with a version needs a token."""
+    for method in ("GET", "POST", "DELETE"):
+        answer = await api.http.request(method, path)
+        assert answer.status == 300
+        assert [one["id"] for one in answer.json()["versions"]] == ["v1.0"]
+    assert (await api.http.request("GET", f"/v1{path}")).status == 401
+    assert (await api.call("GET", "/nope")).json()["error"]["type"] == "NoSuchPath"
+
+
+async def test_parts_of_a_package_are_not_sent_twice(api: Api, package_zip: Any) -> None:
+    """Archive, form and logo: 304 for who has them; of the archive also a part."""
+    content = package_zip()
+    path = f"/v1/catalog/packages/{(await api.upload(content)).json()['id']}"
+    token = {"X-Auth-Token": "ann"}
+    for part in ("download", "ui", "logo"):
+        first = await api.http.request("GET", f"{path}/{part}", headers=token)
+        again = {**token, "If-None-Match": first.headers["etag"], "Accept": "image/png"}
+        assert (await api.http.request("GET", f"{path}/{part}", headers=again)).status == 304
+    lost = {**token, "Range": "bytes=10-"}
+    rest = await api.http.request("GET", f"{path}/download", headers=lost)
+    assert (rest.status, rest.content) == (206, content[10:])
 
 
 async def test_discovery_is_open(api: Api) -> None:

@@ -4,8 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from litestar import Request, get, post, put
 
-from vetro.http import Assembly, assemble
+from vetro.http import Assembly, assemble, make_face, receive_multipart
 from vetro.http.accept import prefers_html
 from vetro.http.bodies import SpooledWriter
 from vetro.http.client import HttpClient
@@ -224,3 +225,72 @@ async def test_the_openapi_document_is_public(client: HttpClient) -> None:
     answer = await client.request("GET", "/t/schema/openapi.json", headers=ANONYMOUS)
     assert answer.status == 200
     assert "/who" in answer.json()["paths"]
+
+
+async def test_options_names_every_method_of_a_path(tmp_path: Path) -> None:
+    """Whichever handler came first, with HEAD where GET is; operations pages and ``*`` have theirs."""
+
+    @get("/both")
+    async def first() -> str:
+        return ""
+
+    @put("/both")
+    async def second() -> str:
+        return ""
+
+    assembly = assemble([make_face(name="o", prefix="/o", handlers=[first, second], title="O")])
+    async with assembly.running(), HttpClient(app=assembly, base_url="http://test") as client:
+        for path, allow in (
+            ("/o/both", "GET, HEAD, OPTIONS, PUT"),
+            ("/healthz", "GET, HEAD, OPTIONS"),
+        ):
+            answer = await client.request("OPTIONS", path)
+            assert (answer.status, answer.headers["allow"], answer.content) == (204, allow, b"")
+        assert (await client.request("OPTIONS", "/o/none")).status == 404
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "said"),
+    [
+        ("/t/things/a%00b", None, "address"),
+        ("/t/who?name=%00", None, "address"),
+        ("/t/echo", rb'{"name": "a\u0000b"}', "in name;"),
+        ("/t/echo", rb'{"list": [{"x": 1}, {"y": "\u0000"}]}', "in list[1].y;"),
+        ("/t/echo", rb'{"a\u0000": 1}', "in a name"),
+        ("/t/echo", rb'"\u0000"', "in the body;"),
+    ],
+)
+async def test_no_text_has_a_nul(
+    client: HttpClient, path: str, content: bytes | None, said: str
+) -> None:
+    """In the address and in a body: 400 that says where; an escaped backslash is no NUL."""
+    headers = {"Content-Type": "application/json"}
+    method = "POST" if content else "GET"
+    answer = await client.request(method, path, content=content, headers=headers)
+    assert answer.status == 400
+    assert "NUL" in answer.json()["error"]["message"]
+    assert said in answer.json()["error"]["message"]
+    fine = await client.request("POST", "/t/echo", content=rb'"\\u0000"', headers=headers)
+    assert fine.json() == {"body": r"\u0000"}
+
+
+async def test_a_form_is_limited_as_a_whole(tmp_path: Path) -> None:
+    """Beyond the whole body's limit it is 413, also when the length was not said."""
+
+    @post("/form", status_code=200)
+    async def form(request: Request[Any, Any, Any]) -> int:
+        parts = await receive_multipart(request, tmp_path, 5000, total_bytes=6000)
+        return len(parts)
+
+    async def chunks(size: int) -> Any:
+        yield b'--x\r\nContent-Disposition: form-data; name="f"; filename="f"\r\n\r\n'
+        yield b"a" * size
+        yield b"\r\n--x--\r\n"
+
+    assembly = assemble([make_face(name="f", prefix="", handlers=[form], title="F")])
+    headers = {"Content-Type": "multipart/form-data; boundary=x"}
+    async with assembly.running(), HttpClient(app=assembly, base_url="http://test") as client:
+        for size, type_ in ((5500, "PartTooLarge"), (7000, "PayloadTooLarge")):
+            answer = await client.request("POST", "/form", content=chunks(size), headers=headers)
+            assert (answer.status, answer.json()["error"]["type"]) == (413, type_)
+    assert list(tmp_path.iterdir()) == []

@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 from litestar import Request, Response, delete, get, patch, post
 from litestar.params import FromPath
-from litestar.response import File
 
 from vetro.catalog import bodies
 from vetro.catalog.search import parse_query
@@ -19,13 +18,14 @@ from vetro.http import (
     BadRequest,
     NotFound,
     Part,
-    PayloadTooLarge,
+    PartTooLarge,
     UnsupportedMediaType,
     content_type,
+    download,
+    known_content,
     principal_of,
     read_json,
     receive_multipart,
-    refuse_larger,
 )
 
 AnyRequest = Request[Any, Any, Any]
@@ -44,12 +44,13 @@ async def receive_package(
     """The file and the metadata of an upload. Errors: 400, 413, 507."""
     if content_type(request) != "multipart/form-data":
         raise BadRequest("A package is uploaded as multipart/form-data")
-    refuse_larger(request, limit_bytes + MEBIBYTE)
     try:
-        parts = await receive_multipart(request, directory, limit_bytes, max_parts=8)
+        parts = await receive_multipart(
+            request, directory, limit_bytes, max_parts=8, total_bytes=limit_bytes + MEBIBYTE
+        )
     except UnsupportedMediaType as error:
         raise BadRequest(error.message) from error
-    except PayloadTooLarge as error:
+    except PartTooLarge as error:
         # A body within its own limit (§11) with a file beyond the package's (§6.2).
         raise BadRequest(
             f"Uploaded file is too large. The limit is {limit_bytes / MEBIBYTE:g} MiB"
@@ -119,13 +120,11 @@ def package_handlers(catalog: Catalog, uses: PackageUses, *, package_size_limit:
         await catalog.delete(principal_of(request), package_id, uses, force=force)
         return empty()
 
-    @get("/v1/catalog/packages/{package_id:str}/download")
-    async def download(request: AnyRequest, package_id: FromPath[str]) -> File:
-        """The archive as it was uploaded."""
-        package, path = await catalog.open_for(principal_of(request), package_id)
-        return File(
-            path, filename=f"{package.full_name}.zip", media_type="application/octet-stream"
-        )
+    @get("/v1/catalog/packages/{package_id:str}/download", opt=ANY_ACCEPT)
+    async def archive(request: AnyRequest, package_id: FromPath[str]) -> Response[Any]:
+        """The archive as it was uploaded; 304 for who has it, and parts of it."""
+        name, path = await catalog.archive_for(principal_of(request), package_id)
+        return await download(request, path, digest=path.stem, filename=f"{name}.zip")
 
     @get("/v1/catalog/packages/{package_id:str}/{part:str}", opt=ANY_ACCEPT)
     async def part_of(
@@ -134,13 +133,13 @@ def package_handlers(catalog: Catalog, uses: PackageUses, *, package_size_limit:
         """``ui``, ``logo`` or ``supplier_logo``; empty when the package has none."""
         if part not in ("ui", "logo", "supplier_logo"):
             raise NotFound("There is nothing at this path")
-        package, _ = await catalog.open_for(principal_of(request), package_id)
+        package = await catalog.open_for(principal_of(request), package_id)
         if part == "ui":
-            return Response(package.ui or "", media_type="text/plain")
+            return known_content(request, (package.ui or "").encode(), "text/plain")
         content = package.logo if part == "logo" else package.supplier_logo
-        return Response(content or b"", media_type="application/octet-stream")
+        return known_content(request, content or b"")
 
-    return [search, upload, show, change, remove, download, part_of]
+    return [search, upload, show, change, remove, archive, part_of]
 
 
 def category_handlers(catalog: Catalog) -> list[Any]:

@@ -272,13 +272,17 @@ class Catalog:
             self._readable(principal, row)
             return (await self._view(tx, [row]))[0]
 
-    async def open_for(self, principal: Principal, id_: str) -> tuple[Package, Path]:
-        """A readable package and its archive. Errors: 403, 404."""
+    async def archive_for(self, principal: Principal, id_: str) -> tuple[str, Path]:
+        """A readable package's full name, and its archive: a file named by its digest. Errors: 403, 404."""
         async with self.database.read() as tx:
             row = await self._row(tx, id_)
         self._readable(principal, row)
-        path = self.blobs.path(row.archive)
-        return open_package(path), path
+        return row.fully_qualified_name, self.blobs.path(row.archive)
+
+    async def open_for(self, principal: Principal, id_: str) -> Package:
+        """A readable package. Errors: 403, 404."""
+        _, path = await self.archive_for(principal, id_)
+        return await asyncio.to_thread(open_package, path)
 
     async def delete(
         self, principal: Principal, id_: str, uses: PackageUses, *, force: bool = False

@@ -28,11 +28,11 @@ _NOT_FOUND = {
     "NoClassFound",
     "NoMethodFound",
     "MethodNotExposed",
-    "NoMatchingMethodException",
-    "NoMatchingFunctionException",
     "NoFunctionRegisteredException",
     "NoMethodRegisteredException",
 }
+#: What the call itself gave: wrong, missing or unknown arguments.
+_UNFIT = {"NoMatchingMethodException", "NoMatchingFunctionException"}
 _INVALID = {"ContractViolationException", "ValueError"}
 
 
@@ -128,7 +128,7 @@ def failed(error: MuranoError) -> CallAnswer:
         # What the program itself misses in its course is its own fault, not the caller's.
         if not error.stack_trace and not _NOT_FOUND.isdisjoint(short):
             sort = "not found"
-        elif not _INVALID.isdisjoint(short):
+        elif not (_INVALID if error.stack_trace else _INVALID | _UNFIT).isdisjoint(short):
             sort = "invalid"
     message = f"{error.message}; {error.hint}" if error.hint else error.message
     kind = short[0] if short else "MuranoError"

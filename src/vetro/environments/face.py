@@ -7,6 +7,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from litestar import Litestar, Request, Response, get
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import FromPath
+from litestar.types import Method
 
 from vetro.catalog import PACKAGE_SIZE_LIMIT, Catalog, catalog_handlers
 from vetro.environments.call_handlers import call_handlers
@@ -18,9 +21,10 @@ from vetro.environments.handlers import (
 )
 from vetro.environments.tasks import TaskStore
 from vetro.environments.uses import EnvironmentUses
-from vetro.http import Authenticator, Face, make_face
+from vetro.http import Authenticator, Face, NoSuchPath, make_face
 
 AnyRequest = Request[Any, Any, Any]
+METHODS: list[Method] = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 
 def _version(request: AnyRequest) -> dict[str, Any]:
@@ -30,6 +34,11 @@ def _version(request: AnyRequest) -> dict[str, Any]:
         "status": "CURRENT",
         "links": [{"rel": "self", "href": f"{base}/v1/"}],
     }
+
+
+def _is_versioned(path: str) -> bool:
+    """Whether a path is one of the API's, or the description of it."""
+    return path.split("/", 2)[1] in ("v1", "schema")
 
 
 def face(
@@ -62,6 +71,13 @@ def face(
         """Version 1."""
         return {"version": _version(request)}
 
+    @HTTPRouteHandler("/{anything:path}", http_method=METHODS, include_in_schema=False)
+    async def discovery(request: AnyRequest, anything: FromPath[str]) -> Response[Any]:
+        """The versions again, for whatever begins with none of them (§1)."""
+        if _is_versioned(request.url.path):
+            raise NoSuchPath(f"{request.url.path} does not exist")
+        return Response({"versions": [_version(request)]}, status_code=300)
+
     return make_face(
         name="catalog",
         prefix="",
@@ -69,6 +85,7 @@ def face(
         handlers=[
             versions,
             version,
+            discovery,
             *catalog_handlers(catalog, uses, package_size_limit=package_size_limit),
             *environment_handlers(work.store, work),
             *service_handlers(work.database, work.store),
@@ -76,7 +93,9 @@ def face(
             *call_handlers(calls),
         ],
         authenticator=authenticator,
-        public=lambda method, path: method in ("GET", "HEAD") and path in ("/", "/v1"),
+        public=lambda method, path: (
+            not _is_versioned(path) or (path == "/v1" and method in ("GET", "HEAD"))
+        ),
         www_authenticate=f'Keystone uri="{identity_url}"',
         debug=debug,
         lifespan=[forgotten],

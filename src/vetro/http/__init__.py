@@ -21,9 +21,11 @@ if TYPE_CHECKING:
         receive_upload,
         refuse_larger,
     )
+    from vetro.http.connections import ConnectionLimits
     from vetro.http.context import RequestContext, base_url, context_of, principal_of
     from vetro.http.conventions import CATALOG_CONVENTIONS, COMPUTE_CONVENTIONS, Conventions
     from vetro.http.description import an_object, describes
+    from vetro.http.downloads import download, known_content
     from vetro.http.events import ServerEvent, event_stream, unless_closing
     from vetro.http.face import Face, make_face
     from vetro.http.faults import (
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
         NoSuchPath,
         NotAcceptable,
         NotFound,
+        PartTooLarge,
         PayloadTooLarge,
         PreconditionFailed,
         ServiceUnavailable,
@@ -63,16 +66,18 @@ _WHERE = {
         "Part content_type discard_abandoned_uploads read_body read_json receive_multipart"
         " receive_upload refuse_larger"
     ),
+    "vetro.http.connections": "ConnectionLimits",
     "vetro.http.context": "RequestContext base_url context_of principal_of",
     "vetro.http.conventions": "CATALOG_CONVENTIONS COMPUTE_CONVENTIONS Conventions",
     "vetro.http.description": "an_object describes",
+    "vetro.http.downloads": "download known_content",
     "vetro.http.events": "ServerEvent event_stream unless_closing",
     "vetro.http.face": "Face make_face",
     "vetro.http.faults": (
         "CATALOG_FAULTS COMPUTE_FAULTS BadRequest Conflict Fault FaultStyle Forbidden"
         " GatewayTimeout InsufficientStorage InternalError MalformedBody MethodNotAllowed"
-        " NoSuchPath NotAcceptable NotFound PayloadTooLarge PreconditionFailed ServiceUnavailable"
-        " TooManyRequests Unauthorized UnsupportedMediaType"
+        " NoSuchPath NotAcceptable NotFound PartTooLarge PayloadTooLarge PreconditionFailed"
+        " ServiceUnavailable TooManyRequests Unauthorized UnsupportedMediaType"
     ),
     "vetro.http.logs": "configure_logging",
     "vetro.http.origins": "Cors",
@@ -106,6 +111,7 @@ __all__ = [
     "Authenticator",
     "BadRequest",
     "Conflict",
+    "ConnectionLimits",
     "Conventions",
     "Cors",
     "Face",
@@ -123,6 +129,7 @@ __all__ = [
     "NotFound",
     "PageRequest",
     "Part",
+    "PartTooLarge",
     "PayloadTooLarge",
     "PreconditionFailed",
     "Principal",
@@ -141,7 +148,9 @@ __all__ = [
     "context_of",
     "describes",
     "discard_abandoned_uploads",
+    "download",
     "event_stream",
+    "known_content",
     "make_face",
     "paginate",
     "principal_of",

@@ -13,10 +13,21 @@ from typing import Any, cast
 import msgspec
 from litestar.types import Message, Receive, Scope, Send
 
+from vetro.http.connections import LIMITED
+from vetro.http.conventions import MAX_HEADER_BYTES, MAX_HEADER_LINE
 from vetro.http.face import Face
-from vetro.http.faults import CATALOG_FAULTS, Fault, MethodNotAllowed, NoSuchPath
-from vetro.http.metrics import exposition
+from vetro.http.faults import (
+    CATALOG_FAULTS,
+    Fault,
+    MethodNotAllowed,
+    NoSuchPath,
+    ServiceUnavailable,
+)
+from vetro.http.metrics import METHODS, exposition
 from vetro.http.origins import Cors, Headers, behind_proxy
+from vetro.http.unread import Unread
+
+RETRY_SECONDS = "5"
 
 Operation = Callable[[], Awaitable[tuple[int, bytes, str]]]
 Readiness = Callable[[], Awaitable[Mapping[str, str]]]
@@ -92,17 +103,34 @@ class Assembly:
             given = behind_proxy(given)
         headers: Headers = given["headers"]
         method: str = given["method"]
+        body = Unread(receive, send, headers)
+        receive, send = body.receive, body.send
+        limited: str = given.get("state", {}).get(LIMITED, "")
+        if limited:
+            send = _closing(send)
+        refusal = _too_long(given)
+        if refusal is None and limited and given["path"] not in self._operations:
+            refusal = ServiceUnavailable(
+                f"{limited}; try again later", headers={"Retry-After": RETRY_SECONDS}
+            )
+        if refusal is not None:
+            await _refuse(send, refusal)
+            return
         if self.cors is not None and (origin := self.cors.allowed(headers)):
             if self.cors.is_preflight(method, headers):
                 await _respond(send, 204, b"", "", self.cors.preflight_headers(origin))
                 return
             send = self.cors.opened(send, origin)
         path: str = given["path"]
+        if method == "OPTIONS" and (path == "*" or path in self._operations):
+            allow = METHODS if path == "*" else ("GET", "HEAD", "OPTIONS")
+            await _respond(send, 204, b"", "", [(b"allow", ", ".join(sorted(allow)).encode())])
+            return
         operation = self._operations.get(path)
         if operation is not None:
             if method not in ("GET", "HEAD"):
                 refusal = MethodNotAllowed(
-                    f"{path} does not have this method", headers={"Allow": "GET, HEAD"}
+                    f"{path} does not have this method", headers={"Allow": "GET, HEAD, OPTIONS"}
                 )
                 await _refuse(send, refusal)
                 return
@@ -178,6 +206,41 @@ async def _respond(
 
 def _new_request_id() -> str:
     return f"req-{uuid.uuid4()}"
+
+
+def _too_long(scope: dict[str, Any]) -> Fault | None:
+    """414 or 431 for a target or a header that is too long, or too many of them (catalog-api.md §11)."""
+    target = len(scope.get("raw_path") or b"") + len(scope.get("query_string") or b"")
+    if target > MAX_HEADER_LINE:
+        return Fault(f"The target of a request has at most {MAX_HEADER_LINE} bytes", status=414)
+    together = 0
+    for name, value in scope["headers"]:
+        size = len(name) + len(value)
+        together += size
+        if size > MAX_HEADER_LINE:
+            shown = name[:64].decode("latin-1")
+            text = f"The header {shown} is longer than {MAX_HEADER_LINE} bytes"
+            return Fault(text, status=431)
+    if together > MAX_HEADER_BYTES:
+        return Fault(too_many_headers(), status=431)
+    return None
+
+
+def too_many_headers() -> str:
+    """What a client is told whose headers are too long together."""
+    return f"The headers of a request have at most {MAX_HEADER_BYTES} bytes together"
+
+
+def _closing(send: Send) -> Send:
+    """``send``, with an answer that ends its connection."""
+
+    async def answer(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            close = (b"connection", b"close")
+            message = cast("Message", {**message, "headers": [*message.get("headers", []), close]})
+        await send(message)
+
+    return answer
 
 
 def _dated(send: Send) -> Send:

@@ -24,6 +24,7 @@ from vetro.http.faults import (
     BadRequest,
     InsufficientStorage,
     MalformedBody,
+    PartTooLarge,
     PayloadTooLarge,
     UnsupportedMediaType,
 )
@@ -90,9 +91,35 @@ async def read_json(
     if given not in types:
         raise UnsupportedMediaType(f"Content type {given} is not one of {', '.join(types)}")
     try:
-        return msgspec.json.decode(body)
+        value = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedBody("Malformed request body") from error
+    if rb"\u0000" in body:
+        refuse_nul(value)
+    return value
+
+
+def refuse_nul(value: Any, where: str = "") -> None:
+    """400 for a NUL character in any text of a JSON value: no name has one, and no database takes it.
+
+    The message says where it stands.
+    """
+    waiting: list[tuple[Any, str]] = [(value, where)]
+    while waiting:
+        one, place = waiting.pop()
+        if isinstance(one, str):
+            if "\0" in one:
+                raise BadRequest(
+                    f"There is a NUL character in {place or 'the body'}; texts have none"
+                )
+        elif isinstance(one, list):
+            items = cast("list[Any]", one)
+            waiting.extend((item, f"{place}[{number}]") for number, item in enumerate(items))
+        elif isinstance(one, dict):
+            for key, member in cast("dict[str, Any]", one).items():
+                if "\0" in key:
+                    raise BadRequest(f"There is a NUL character in a name in {place or 'the body'}")
+                waiting.append((member, f"{place}.{key}" if place else key))
 
 
 class SpooledWriter:
@@ -202,12 +229,18 @@ class Part:
 
 
 async def receive_multipart(
-    request: Request[Any, Any, Any], directory: Path, limit_bytes: int, *, max_parts: int = 16
+    request: Request[Any, Any, Any],
+    directory: Path,
+    limit_bytes: int,
+    *,
+    max_parts: int = 16,
+    total_bytes: int | None = None,
 ) -> list[Part]:
     """Stream a multipart form: files below ``directory``, texts in memory (at most 1 MiB each).
 
-    The caller moves or removes the files; on any error none stays. Errors: 400 for a malformed form
-    or too many parts, 413, 415 for another content type, 507.
+    ``limit_bytes``: of one file; ``total_bytes``: of the whole body, by default all parts at their
+    limit. The caller moves or removes the files; on any error none stays. Errors: 400 for a malformed
+    form or too many parts, 413 (``PartTooLarge`` for one part), 415 for another content type, 507.
     """
     parsed: Any = cast("Any", multipart).parse_options_header(
         request.headers.get("content-type", "")
@@ -219,11 +252,12 @@ async def receive_multipart(
     if not boundary:
         raise BadRequest("The multipart form has no boundary")
     # The boundaries and headers of parts come on top of the files.
-    refuse_larger(request, limit_bytes * max_parts + TEXT_LIMIT)
+    total = total_bytes or limit_bytes * max_parts + TEXT_LIMIT
+    refuse_larger(request, total)
     form = _Form(directory, limit_bytes, max_parts)
     try:
         with PushMultipartParser(boundary, max_segment_count=max_parts + 1) as parser:
-            await form.feed(parser, request.stream())
+            await form.feed(parser, _limited(request.stream(), total))
     except MultipartError as error:
         form.discard()
         raise BadRequest(f"Malformed multipart form: {error}") from error
@@ -231,6 +265,16 @@ async def receive_multipart(
         form.discard()
         raise
     return form.parts
+
+
+async def _limited(stream: AsyncIterator[bytes], limit_bytes: int) -> AsyncIterator[bytes]:
+    """``stream``; 413 when more comes than the client said, or than it may send unsaid."""
+    size = 0
+    async for chunk in stream:
+        size += len(chunk)
+        if size > limit_bytes:
+            raise too_large("request body", limit_bytes)
+        yield chunk
 
 
 class _Form:
@@ -274,11 +318,15 @@ class _Form:
         part = self.parts[-1]
         part.size += len(chunk)
         if self._writer is not None:
-            await self._writer.write(chunk)
+            try:
+                await self._writer.write(chunk)
+            except PayloadTooLarge as error:
+                raise PartTooLarge(error.message) from error
             return
         part.text.extend(chunk)
         if len(part.text) > TEXT_LIMIT:
-            raise too_large(f"form field {part.name!r}", TEXT_LIMIT)
+            fault = too_large(f"form field {part.name!r}", TEXT_LIMIT)
+            raise PartTooLarge(fault.message)
 
     async def _end(self) -> None:
         if self._writer is not None:
@@ -289,6 +337,7 @@ class _Form:
             part.value = part.text.decode("utf-8")
         except UnicodeDecodeError as error:
             raise BadRequest(f"The form field {part.name!r} is not UTF-8 text") from error
+        refuse_nul(part.value, f"the form field {part.name!r}")
 
     def discard(self) -> None:
         for writer in self.writers:

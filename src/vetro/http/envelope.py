@@ -24,7 +24,7 @@ from litestar.types import Message, Receive, Scope, Send
 
 from vetro.http.context import PREFIX_KEY, SCOPE_KEY, RequestContext
 from vetro.http.conventions import Conventions
-from vetro.http.faults import FaultStyle, Unauthorized
+from vetro.http.faults import BadRequest, FaultStyle, Unauthorized
 from vetro.http.metrics import IN_PROGRESS, observe_request
 from vetro.http.origins import Headers, header
 from vetro.http.principal import Authenticator
@@ -96,6 +96,8 @@ class Envelope:
         ):
             try:
                 await self._authenticate(method, path, headers, context, given)
+                if "\0" in path or b"%00" in given.get("query_string", b""):
+                    raise BadRequest("There is a NUL character in the address; names have none")
                 await self.app(cast("Scope", inner), exchange.receive, exchange.send)
             except Exception as error:  # noqa: BLE001 - the outermost place: every error is answered
                 await self._failed(error, exchange, path, headers, context)

@@ -19,7 +19,7 @@ HEARTBEAT_SECONDS = 15.0
 T = TypeVar("T")
 
 
-class _Streamed(Stream):
+class Streamed(Stream):
     """A stream whose own media type counts: Litestar's is labelled as its handler would be (JSON)."""
 
     def to_asgi_response(self, *args: Any, **options: Any) -> ASGIResponse:
@@ -51,7 +51,7 @@ def event_stream(
     heartbeat_seconds: float = HEARTBEAT_SECONDS,
 ) -> Stream:
     """A response that sends what ``source`` yields, and a comment when it is quiet for a while."""
-    return _Streamed(
+    return Streamed(
         _bytes(source, context_of(request).closing, heartbeat_seconds),
         media_type="text/event-stream",
         headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},

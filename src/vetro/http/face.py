@@ -7,10 +7,11 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from litestar import Litestar, Request
+from litestar import Litestar, Request, Response
 from litestar.di import Provide
 from litestar.openapi import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
+from litestar.routes import HTTPRoute
 from litestar.types import ControllerRouterHandler
 
 from vetro.http.accept import check_accept
@@ -64,7 +65,7 @@ def make_face(
         dependencies=dict(dependencies or {}),
         # Faults leave Litestar as exceptions: the envelope writes their bodies, for every path alike.
         exception_handlers={Exception: _reraise},
-        before_request=check_accept,
+        before_request=_before,
         openapi_config=OpenAPIConfig(
             title=title,
             version=version,
@@ -87,6 +88,21 @@ def make_face(
         debug=debug,
     )
     return Face(name, prefix.rstrip("/"), envelope)
+
+
+async def _before(request: Request[Any, Any, Any]) -> Response[None] | None:
+    """What is looked at before a call: ``OPTIONS`` has its answer here, others may be not acceptable."""
+    if request.method == "OPTIONS":
+        # Litestar's own answer knows one of a path's handlers only.
+        template = request.scope["path_template"]
+        methods = {"HEAD"}
+        for route in request.app.routes:
+            if isinstance(route, HTTPRoute) and route.path_format == template:
+                methods |= route.methods
+        allow = methods if "GET" in methods else methods - {"HEAD"}
+        return Response(None, status_code=204, headers={"Allow": ", ".join(sorted(allow))})
+    await check_accept(request)
+    return None
 
 
 def _reraise(_request: Request[Any, Any, Any], error: Exception) -> Any:

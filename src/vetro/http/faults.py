@@ -14,6 +14,7 @@
     ├── Conflict          409
     ├── PreconditionFailed 412
     ├── PayloadTooLarge   413
+    │   └── PartTooLarge   413  one part of a form
     ├── UnsupportedMediaType 415
     ├── TooManyRequests   429
     ├── InternalError     500
@@ -118,6 +119,10 @@ class PayloadTooLarge(Fault):
     """413: the body is larger than allowed."""
 
     status = 413
+
+
+class PartTooLarge(PayloadTooLarge):
+    """413: one part of a form is larger than allowed, whatever the whole has."""
 
 
 class UnsupportedMediaType(Fault):

@@ -5,53 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-import uuid
 from collections.abc import Callable, Generator, Sequence
-from typing import Any, cast
 
-import h11
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from vetro.http.assembly import Assembly
-from vetro.http.faults import CATALOG_FAULTS, MalformedBody
+from vetro.http.connections import ConnectionLimits, admission, raise_descriptor_limit
+from vetro.http.conventions import MAX_HEADER_BYTES
+from vetro.http.protocol import guarded
 
 #: catalog-api.md §11.
-MAX_HEADER_BYTES = 16_384
 BACKLOG = 4096
 KEEP_ALIVE_SECONDS = 75
-
-
-class _Protocol(H11Protocol):
-    """The connection: what is not HTTP gets an error body like any other; who says nothing is cut off."""
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Begin to wait for a request, but not for ever."""
-        super().connection_made(transport)
-        self.timeout_keep_alive_task = self.loop.call_later(
-            self.timeout_keep_alive, self.timeout_keep_alive_handler
-        )
-
-    def send_400_response(self, msg: str) -> None:
-        """Answer what could not be read as a request."""
-        request_id = f"req-{uuid.uuid4()}"
-        body, content_type = CATALOG_FAULTS.render(MalformedBody(msg), request_id, "")
-        headers = [
-            (b"content-type", content_type.encode()),
-            (b"content-length", str(len(body)).encode()),
-            (b"connection", b"close"),
-            (b"x-openstack-request-id", request_id.encode()),
-        ]
-        events: list[Any] = [
-            h11.Response(status_code=400, headers=headers, reason=b"Bad Request"),
-            h11.Data(data=body),
-            h11.EndOfMessage(),
-        ]
-        # When the garbage comes in the middle of an answer there is no room for another.
-        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            for event in events:
-                self.transport.write(cast("bytes", self.conn.send(event)))
-        self.transport.close()
 
 
 class _Server(uvicorn.Server):
@@ -95,15 +60,22 @@ async def serve(
     *,
     drain_seconds: float = 20.0,
     on_ready: Callable[[], None] | None = None,
+    limits: ConnectionLimits | None = None,
+    alive: bool = False,
 ) -> None:
     """Serve until ``stop`` is set (or the task is cancelled); then finish gracefully.
 
     New connections are refused at once, long polls and event streams end, and requests in flight
-    have ``drain_seconds`` to finish. The life spans of the faces surround the serving.
+    have ``drain_seconds`` to finish. The life spans of the faces surround the serving, unless they
+    are ``alive`` already: served elsewhere in this process. The process's limit of descriptors is
+    raised; ``limits`` says how they are shared out and how long a client may take.
     """
+    limits = limits or ConnectionLimits()
+    raise_descriptor_limit()
+    entrance = admission(limits, each_address=not assembly.trust_proxy)
     config = uvicorn.Config(
         assembly,
-        http=_Protocol,
+        http=guarded(entrance, limits),
         ws="none",
         lifespan="off",
         log_config=None,
@@ -117,7 +89,7 @@ async def serve(
         backlog=BACKLOG,
     )
     server = _Server(config, assembly, stop, on_ready)
-    async with assembly.running():
+    async with contextlib.nullcontext() if alive else assembly.running():
         serving = asyncio.create_task(server.serve(sockets=list(listeners)), name="http")
         try:
             await asyncio.shield(serving)

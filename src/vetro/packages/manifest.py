@@ -158,6 +158,8 @@ class _Reader:
             raise self.error(
                 key, f"{key} must be text, not {type(cast('object', value)).__name__}", "E010"
             )
+        if "\0" in str(value):
+            raise self.error(key, f"{key} has a NUL character", "E010")
         return str(value)
 
     def map(self, key: str) -> dict[str, Any]:
@@ -193,6 +195,8 @@ def parse_manifest(content: bytes) -> Manifest:
     tags: Any = values.get("Tags") or []
     if not isinstance(tags, list) or not all(isinstance(t, str) for t in cast("list[Any]", tags)):
         raise read.error("Tags", "Tags must be a list of texts", "E022")
+    if any("\0" in tag for tag in cast("list[str]", tags)):
+        raise read.error("Tags", "a tag has a NUL character", "E022")
     return Manifest(
         full_name=full_name,
         type=type_,

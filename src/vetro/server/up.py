@@ -376,27 +376,6 @@ class _Door:
 
     async def serve(self, listener: socket.socket, stop: asyncio.Event) -> None:
         """Serve until ``stop``."""
-        import uvicorn
+        from vetro.http import serve
 
-        class Server(uvicorn.Server):
-            @contextlib.contextmanager
-            def capture_signals(self) -> Any:
-                yield
-
-        server = Server(
-            uvicorn.Config(
-                self.assembly,
-                lifespan="off",
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                timeout_graceful_shutdown=1,
-            )
-        )
-        serving = asyncio.create_task(server.serve(sockets=[listener]), name="guests' door")
-        try:
-            await stop.wait()
-        finally:
-            server.should_exit = True
-            with contextlib.suppress(asyncio.CancelledError):
-                await serving
+        await serve(self.assembly, [listener], stop, drain_seconds=1, alive=True)

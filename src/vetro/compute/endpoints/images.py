@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import structlog
-from litestar.response import File
 from sqlalchemy import select
 
 from vetro.compute.calls import Access, Call, Endpoint
@@ -11,7 +10,7 @@ from vetro.compute.faults import conflict, not_allowed, not_found
 from vetro.compute.parameters import ANYTHING, BOOLEAN_TEXT, STRING, Param, query
 from vetro.compute.records import Json, Record, mapping
 from vetro.compute.tables import tasks
-from vetro.http import receive_upload
+from vetro.http import download, receive_upload
 
 IMAGE_LIMIT = 32 * 2**30
 
@@ -76,12 +75,13 @@ async def show_image(call: Call) -> Json:
     return call.service.images.view(row)
 
 
-async def download(call: Call) -> Json:
-    """The image's file."""
+async def download_image(call: Call) -> Json:
+    """The image's file, or the part of it that was asked for; 304 for who has it."""
     row = await call.service.images.get(str(call.get("uuid")), call.project)
     if row.state != "active":
         raise not_found(f"image {row.uuid} has no file yet")
-    return File(call.service.images.path(row.uuid), media_type="application/octet-stream")
+    path = call.service.images.path(row.uuid)
+    return await download(call.request, path, digest=str(row.sha256))
 
 
 async def delete_image(call: Call) -> Json:
@@ -105,7 +105,7 @@ ENDPOINTS = [
     Endpoint("ImageShow", "GET", "/images/{uuid}", show_image, access=Access.USER, nodes=True),
     Endpoint("ImageUpload", "PUT", "/images/{uuid}/file", upload, query(STRING, "sha256"),
              nodes=True, upload=True),
-    Endpoint("ImageDownload", "GET", "/images/{uuid}/file", download, access=Access.USER,
+    Endpoint("ImageDownload", "GET", "/images/{uuid}/file", download_image, access=Access.USER,
              any_accept=True, nodes=True),
     Endpoint("ImageDelete", "DELETE", "/images/{uuid}", delete_image,
              query(BOOLEAN_TEXT, "force"), status=204, errors=(409,)),

@@ -1,0 +1,195 @@
+"""One connection: HTTP/1.1 by h11 in uvicorn, with the patience of a service that many use.
+
+What is not HTTP gets an error body like any other. A client has a time for its headers, must keep its
+body coming and must take its answer: a connection that does not is closed (408 where an answer still fits).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import uuid
+from http import HTTPStatus
+from typing import Any, cast
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from vetro.http.assembly import too_many_headers
+from vetro.http.connections import LIMITED, Admission, ConnectionLimits
+from vetro.http.faults import CATALOG_FAULTS, Fault, MalformedBody
+
+
+class GuardedProtocol(H11Protocol):
+    """uvicorn's protocol with time limits and admission; ``serve`` makes a subclass with their values."""
+
+    admission: Admission
+    limits: ConnectionLimits
+
+    address = ""
+    _timer: asyncio.TimerHandle | None = None
+    _phase: object = None
+    _received = 0
+    _expected = 0
+    _write_timer: asyncio.TimerHandle | None = None
+    _unwritten = 0
+
+    # -- the connection ------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Take it in, and begin to wait for a request, but not for ever."""
+        super().connection_made(transport)
+        self.address = self.client[0] if self.client else ""
+        why = self.admission.enter(self)
+        if why:
+            self.app_state = {**self.app_state, LIMITED: why}
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It is over."""
+        self.admission.leave(self)
+        self._stop_timer()
+        self._stop_write_timer()
+        super().connection_lost(exc)
+
+    def cut_off(self) -> None:
+        """Close without a word: others need the descriptor."""
+        self._stop_timer()
+        self.transport.abort()
+
+    # -- what comes in -------------------------------------------------------------------------
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes of a request."""
+        self._received += len(data)
+        super().data_received(data)
+        self._watch()
+
+    def on_response_complete(self) -> None:
+        """The answer is out; the connection stays for more."""
+        super().on_response_complete()
+        self._watch()
+
+    def _watch(self) -> None:
+        """Start the clock that fits to what is being waited for."""
+        if self.transport.is_closing():
+            self._stop_timer()
+            return
+        phase = self.conn.their_state
+        if phase is h11.IDLE:
+            self.admission.wait(self)
+        else:
+            self.admission.serve(self)
+        if self.timeout_keep_alive_task is not None:
+            self._stop_timer()  # between two requests uvicorn's own clock runs
+        elif self._timer is None or self._phase is not phase:
+            self._stop_timer()
+            if phase is h11.IDLE:
+                self._timer = self.loop.call_later(self.limits.header_seconds, self._no_headers)
+            elif phase is h11.SEND_BODY:
+                self._expected = self._received + self.limits.body_bytes
+                self._timer = self.loop.call_later(self.limits.body_seconds, self._no_body)
+        self._phase = phase
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _no_headers(self) -> None:
+        self._timer = None
+        if self._received:
+            self._refuse(
+                Fault(
+                    f"No whole request came in {self.limits.header_seconds:g} seconds", status=408
+                )
+            )
+        else:
+            self.transport.close()
+
+    def _no_body(self) -> None:
+        self._timer = None
+        if self.flow.read_paused or self._received >= self._expected:
+            # It is us who are slow, or it goes on.
+            self._watch()
+            return
+        began = self.cycle.response_started
+        self.cycle.disconnected = True
+        self.cycle.message_event.set()
+        if began:
+            self.transport.abort()
+        else:
+            self._refuse(
+                Fault(
+                    "The body did not go on: less than"
+                    f" {self.limits.body_bytes} bytes came in {self.limits.body_seconds:g} seconds",
+                    status=408,
+                )
+            )
+
+    # -- what goes out -------------------------------------------------------------------------
+
+    def pause_writing(self) -> None:
+        """The client takes its answer more slowly than it is made."""
+        super().pause_writing()
+        self._unwritten = self.transport.get_write_buffer_size()
+        self._write_timer = self.loop.call_later(self.limits.write_seconds, self._not_taken)
+
+    def resume_writing(self) -> None:
+        """It has taken most of it."""
+        self._stop_write_timer()
+        super().resume_writing()
+
+    def _stop_write_timer(self) -> None:
+        if self._write_timer is not None:
+            self._write_timer.cancel()
+            self._write_timer = None
+
+    def _not_taken(self) -> None:
+        before, self._unwritten = self._unwritten, self.transport.get_write_buffer_size()
+        if self._unwritten >= before:
+            self._write_timer = None
+            self.transport.abort()
+        else:
+            self._write_timer = self.loop.call_later(self.limits.write_seconds, self._not_taken)
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what could not be read as a request; called while its error is being handled."""
+        error = sys.exc_info()[1]
+        if isinstance(error, h11.RemoteProtocolError) and error.error_status_hint == 431:
+            self._refuse(Fault(too_many_headers(), status=431))
+        else:
+            self._refuse(MalformedBody(msg))
+
+    def _refuse(self, fault: Fault) -> None:
+        request_id = f"req-{uuid.uuid4()}"
+        body, content_type = CATALOG_FAULTS.render(fault, request_id, "")
+        headers = [
+            (b"content-type", content_type.encode()),
+            (b"content-length", str(len(body)).encode()),
+            (b"connection", b"close"),
+            (b"x-openstack-request-id", request_id.encode()),
+        ]
+        reason = HTTPStatus(fault.status).phrase.encode()
+        events: list[Any] = [
+            h11.Response(status_code=fault.status, headers=headers, reason=reason),
+            h11.Data(data=body),
+            h11.EndOfMessage(),
+        ]
+        # When the garbage comes in the middle of an answer there is no room for another.
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            for event in events:
+                self.transport.write(cast("bytes", self.conn.send(event)))
+        self._stop_timer()
+        self.transport.close()
+
+
+def guarded(admission: Admission, limits: ConnectionLimits) -> type[GuardedProtocol]:
+    """The protocol class of one server."""
+
+    class Guarded(GuardedProtocol):
+        pass
+
+    Guarded.admission = admission
+    Guarded.limits = limits
+    return Guarded

@@ -1,0 +1,73 @@
+"""What a client still sends when its answer is ready.
+
+A request that is refused early (401, 404, 413 …) has a body that nobody has read. Closing the connection
+on it would reset it, and the client, still writing, would see a broken connection instead of the answer. So
+the answer goes out at once, and the rest of the body is read away before the exchange ends: up to a limit,
+beyond which the connection closes (the answer says so).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Any, cast
+
+from litestar.types import Message, Receive, Send
+
+from vetro.http.origins import Headers, header
+
+DRAIN_BYTES = 16 * 2**20
+DRAIN_SECONDS = 30.0
+
+
+class Unread:
+    """The two directions of a request, ended only when its body has come."""
+
+    def __init__(self, receive: Receive, send: Send, headers: Headers) -> None:
+        self._receive = receive
+        self._send = send
+        length = header(headers, b"content-length")
+        self._announced = int(length) if length.isdecimal() else None
+        self._left = bool(self._announced or header(headers, b"transfer-encoding"))
+        # Such a client sends nothing before somebody reads, and then what is left is its affair.
+        self._invited = header(headers, b"expect").lower() != "100-continue"
+        self._read = 0
+
+    async def receive(self) -> Any:
+        """The next message of the request."""
+        self._invited = True
+        message = cast("dict[str, Any]", await self._receive())
+        if message["type"] == "http.request":
+            self._read += len(message.get("body", b""))
+            self._left = bool(message.get("more_body", False))
+        else:
+            self._left = False
+        return message
+
+    async def send(self, message: Message) -> None:
+        """Pass a message of the answer on; its last one when the request has ended as well."""
+        given = cast("dict[str, Any]", message)
+        if self._left and given["type"] == "http.response.start" and not self._will_end:
+            kept = [pair for pair in given.get("headers", []) if pair[0].lower() != b"connection"]
+            given = {**given, "headers": [*kept, (b"connection", b"close")]}
+        elif self._left and given["type"] == "http.response.body" and not given.get("more_body"):
+            if self._invited:
+                await self._send(cast("Message", {**given, "more_body": True}))
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(DRAIN_SECONDS):
+                        await self._drain()
+                given = {**given, "body": b""}
+            given["more_body"] = False
+        await self._send(cast("Message", given))
+
+    @property
+    def _will_end(self) -> bool:
+        """Whether the rest of the body is surely read."""
+        if not self._invited or self._announced is None:
+            return False
+        return self._announced - self._read <= DRAIN_BYTES
+
+    async def _drain(self) -> None:
+        until = self._read + DRAIN_BYTES
+        while self._left and self._read <= until:
+            await self.receive()
