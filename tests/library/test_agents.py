@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import re
+from datetime import UTC, datetime
 from email import message_from_string
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from vetro.engine.memory import MemoryTransport
 from vetro.engine.signing import PlanSigner, SigningKeyError
+from vetro.messaging import Unfinished
 
 PLAN = "{FormatVersion => '2.0.0', Name => n, Body => b, Scripts => {}}"
 
@@ -73,11 +75,100 @@ async def test_a_guest_that_never_answers_is_named(lab: Any) -> None:
 """
     message, extra = await ask(lab, text)
     assert message == "The murano-agent did not respond within 7 seconds"
-    assert extra == {"instance": "web", "queue": "eenv-hvm", "plan": "n", "lastContact": None}
+    assert extra == {
+        "instance": "web", "queue": "eenv-hvm", "plan": "n", "lastContact": None, "blockedBy": [],
+    }  # fmt: skip
     (report,) = lab.texts("warning")
-    for part in ("web", "eenv-hvm", "plan n", "7 seconds", "never called"):
+    for part in ("web", "eenv-hvm", "plan n", "7 seconds", "never called", "itself takes longer"):
         assert part in report
     assert lab.cloud.transport.discarded
+
+
+BLOCKERS = [
+    Unfinished("1", "Install", datetime(2026, 1, 1, 9, tzinfo=UTC), awaited=False),
+    Unfinished("2", "Tune", datetime(2026, 1, 1, 10, tzinfo=UTC), awaited=True),
+]
+
+
+async def test_the_report_says_which_plan_is_in_the_way(lab: Any) -> None:
+    """A guest runs one plan at a time: who waits for a later one is told what it waits behind."""
+    lab.cloud.transport.guest = lambda queue, plan: None
+    lab.cloud.transport.before = BLOCKERS
+    await ask(lab, f"- $agent.callRaw({PLAN}, 7)", fails=True)
+    (report,) = lab.texts("warning")
+    assert "Install (sent 2026-01-01 09:00:00 UTC, nobody waits for it)" in report
+    assert "1 more: Tune" in report
+    assert "told to end it" in report
+
+
+async def test_a_call_that_timed_out_is_cancelled(lab: Any, tmp_path: Path) -> None:
+    """The guest is told, signed; an agent that knows no such order finds a plan that does nothing."""
+    signer = lab.cloud.signer = PlanSigner.load_or_create(tmp_path / "k.pem")
+    lab.cloud.transport.guest = lambda queue, plan: None
+    transport = lab.cloud.transport
+    built = "{FormatVersion => '2.0.0', Name => n, Body => b, Scripts => {}}"
+    await ask(lab, f"- $agent.call({built}, new(sys:Resources), 7)", fails=True)
+    (_, plan), (queue, order) = transport.plans
+    assert (plan["Timeout"], plan["Lifetime"]) == (7, 7)
+    assert transport.lifetimes[plan["ID"]] == 7.0
+    assert (order["Action"], order["ID"]) == ("Cancel", plan["ID"])
+    assert (order["FormatVersion"], order["Body"], order["Scripts"], order["Files"]) == (
+        "2.0.0", "return", {}, {},
+    )  # fmt: skip
+    message = f"{plan['ID']}-cancel"
+    assert transport.signatures[message] == signer.sign(queue, transport.bodies[message])
+    assert transport.orders == {message}
+
+
+@pytest.mark.parametrize(
+    ("said", "sent"), [("60", 60), ("3600", 90), ("'a while'", "a while"), ("null", 90)]
+)
+async def test_a_plan_may_have_a_time_of_its_own(lab: Any, said: str, sent: Any) -> None:
+    """The shorter one holds; what is no time is the agent's to refuse."""
+    built = f"{{FormatVersion => '2.0.0', Body => b, Scripts => {{}}, Timeout => {said}}}"
+    await ask(lab, f"- $agent.call({built}, new(sys:Resources), 90)")
+    ((_, plan),) = lab.cloud.transport.plans
+    assert (plan["Timeout"], plan["Lifetime"]) == (sent, 90)
+
+
+async def test_what_is_not_waited_for_has_no_end(lab: Any) -> None:
+    """`send` bounds nothing; plans of format 1, and such as are given as they are, stay as they are."""
+    first = "{Scripts => [], Commands => []}"
+    built = "{FormatVersion => '2.0.0', Body => b, Scripts => {}}"
+    lab.cloud.transport.guest = lambda queue, plan: None
+    await ask(lab, f"- $agent.send({built}, new(sys:Resources))")
+    await ask(lab, f"- $agent.call({first}, new(sys:Resources), 9)", fails=True)
+    assert lab.cloud.transport.lifetimes[lab.cloud.transport.plans[0][1]["ID"]] is None
+    assert len(lab.cloud.transport.plans) == 2  # an agent of format 1 knows no order to end it
+    await ask(lab, f"- $agent.callRaw({PLAN}, 9)", fails=True)
+    plans = [plan for _, plan in lab.cloud.transport.plans]
+    assert [set(plan) & {"Timeout", "Lifetime"} for plan in plans[:3]] == [set(), set(), set()]
+    assert plans[3]["Action"] == "Cancel"
+
+
+async def test_a_plan_withdrawn_in_time_needs_no_order(lab: Any) -> None:
+    """What no guest has fetched is taken back; the report says that it will not run."""
+
+    class Unfetched(MemoryTransport):
+        async def discard(self, message_id: str) -> bool:
+            await super().discard(message_id)
+            return True
+
+    lab.cloud.transport = Unfetched(lambda queue, plan: None)
+    await ask(lab, f"- $agent.callRaw({PLAN}, 7)", fails=True)
+    assert len(lab.cloud.transport.plans) == 1
+    assert "will not run" in lab.texts("warning")[0]
+
+
+async def test_a_result_that_cannot_be_read_is_an_error(lab: Any) -> None:
+    """However it came to be stored; the plan's failure says so."""
+
+    class Broken(MemoryTransport):
+        async def wait_result(self, message_id: str, timeout: float) -> bytes | None:
+            return b"[" * 100_000
+
+    lab.cloud.transport = Broken()
+    assert "cannot be read" in await ask(lab, f"- $agent.callRaw({PLAN})", fails=True)
 
 
 async def test_readiness_is_asked_without_failing(lab: Any) -> None:
@@ -339,7 +430,7 @@ async def test_a_cancelled_deployment_cancels_its_plan(lab: Any, tmp_path: Path)
     assert (reply.is_exception, reply.message) == (True, "Cancelled by ann")
     assert waits.text == ""
     (_, plan), (queue, order) = transport.plans
-    assert (queue, order) == ("eenv-hvm", {"Action": "Cancel", "ID": plan["ID"]})
+    assert (queue, order["Action"], order["ID"]) == ("eenv-hvm", "Cancel", plan["ID"])
     assert transport.discarded == [plan["ID"]]
     message = f"{plan['ID']}-cancel"
     assert transport.signatures[message] == signer.sign(queue, transport.bodies[message])

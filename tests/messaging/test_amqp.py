@@ -401,3 +401,50 @@ def test_queue_arguments() -> None:
     assert settings.queue_arguments() == {"x-expires": 86_400_000}
     other = replace(settings, queue_expires=0, quorum_queues=True)
     assert other.queue_arguments() == {"x-queue-type": "quorum"}
+
+
+async def test_a_plan_expires_with_its_call(
+    make: Callable[..., BrokerDoor], channel: Any, queue: str
+) -> None:
+    """The broker drops it when nobody waits any more; one that is only sent stays."""
+    door = make()
+    await door.declare(queue)
+    await door.send(queue, "short", b"{}", lifetime=0.01)
+    await door.send(queue, "for-ever", b"{}")
+    messages = await channel.get_queue(queue)
+
+    async def next_one() -> Any:
+        return await messages.get(no_ack=True, fail=False)
+
+    first = await until(next_one)
+    if first.message_id == "short":  # fetched within its time
+        assert first.expiration == 0.01
+        first = await until(next_one)
+    assert first.message_id == "for-ever"
+    assert first.expiration is None
+    assert first.headers["result-limit"] == 10_000
+    assert (await door.progress("for-ever")).place == "broker"
+
+
+async def test_the_real_guest_agent_and_large_results(
+    make: Callable[..., BrokerDoor], tmp_path: Path, queue: str
+) -> None:
+    """Outputs are cut to what the door takes; data that is too large is an error at once."""
+    door = make()
+    await door.declare(queue)
+    script = "#!/bin/sh\nyes | head -c 100000\necho the end\nexit 3\n"
+    files = {"file": {"Name": "f.sh", "BodyType": "Text", "Body": script}}
+    scripts = {"f": {"Type": "Application", "EntryPoint": "file"}}
+    async with _agent(tmp_path, queue, door, ""):
+        for name, body in (("cut", "return f()"), ("data", "return 'x' * 20000")):
+            plan = {
+                "FormatVersion": "2.0.0", "ID": name, "Body": body, "Files": files,
+                "Scripts": scripts,
+            }  # fmt: skip
+            await door.send(queue, name, json.dumps(plan).encode(), lifetime=600)
+        cut = json.loads(await door.wait_result("cut", 120) or b"{}")
+        assert cut["ErrorCode"] == 100
+        assert cut["Body"]["AdditionalInfo"]["exitCode"] == 3
+        assert cut["Body"]["AdditionalInfo"]["stdout"].endswith("the end")
+        data = json.loads(await door.wait_result("data", 120) or b"{}")
+        assert (data["ErrorCode"], "limit of 10000" in data["Body"]["Message"]) == (1, True)

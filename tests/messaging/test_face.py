@@ -200,3 +200,19 @@ async def test_contacts_are_stored_when_the_face_ends(database: Database) -> Non
         await client.request("GET", "/agents/v1/plans?wait=0", headers=headers)
         assert await mailboxes.last_contact("q") == first
     assert await mailboxes.last_contact("q") == database.clock.now()
+
+
+async def test_guests_are_told_how_large_a_result_may_be(door: Door) -> None:
+    """With every plan, and when one was too large: whether it announced its length or not."""
+    token = await door.mailboxes.issue_credential("q")
+    await door.mailboxes.send("q", "m", b"{}")
+    plan = await door.call("GET", "/plans?wait=0", token)
+    assert plan.headers["x-result-limit"] == "1000"
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for _ in range(3):
+            yield b"x" * 1000
+
+    for content in (b"x" * 1001, pieces()):
+        refused = await door.call("POST", "/results", token, content=content)
+        assert (refused.status, refused.headers["x-result-limit"]) == (413, "1000")

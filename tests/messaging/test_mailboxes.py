@@ -16,7 +16,7 @@ from vetro.messaging import (
     MessageTooLarge,
     UnknownMailbox,
 )
-from vetro.messaging.mailboxes import MalformedResult
+from vetro.messaging.results import MalformedResult
 from vetro.storage import ManualClock
 
 GUEST = Guest("e1-h1")

@@ -18,7 +18,7 @@ from vetro.engine.services import EngineServices, Reports
 from vetro.engine.settings import EngineSettings
 from vetro.engine.signing import PlanSigner
 from vetro.identity import Identity
-from vetro.messaging import BrokerDoors, Mailboxes
+from vetro.messaging import BrokerDoors, Mailboxes, MailboxSettings
 from vetro.muranopl import PackageSource, Runtime, Version, VersionSpec, wait
 from vetro.packages import Package, PackageError, open_package
 from vetro.stacks import ComputeNetworkDirectory, NativeStacks
@@ -137,7 +137,12 @@ async def back_ends(
     opened = database or await Database.open(settings.database_url, data_dir=settings.data_dir)
     # A program may name any uuid: the compute service lets it have what is its project's.
     client = ComputeClient(settings.compute_url, settings.service_key, project_id=project_id)
-    mailboxes = Mailboxes(opened)
+    mailboxes = Mailboxes(
+        opened,
+        settings=MailboxSettings(
+            result_limit=settings.mailbox_result_limit, plan_limit=settings.mailbox_plan_limit
+        ),
+    )
     doors = BrokerDoors(mailboxes)
     try:
         compute = port_of(client)

@@ -25,7 +25,7 @@ from vetro.engine.services import (
     WorkflowService,
 )
 from vetro.engine.settings import EngineSettings
-from vetro.messaging import BrokerSettings
+from vetro.messaging import BrokerSettings, Progress, Unfinished
 from vetro.stacks import ComputeNetworkDirectory
 from vetro.stacks.compute_port import ImageInfo
 from vetro.stacks.memory import MemoryCompute, MemoryStacks
@@ -54,10 +54,15 @@ class MemoryTransport:
     )
     bodies: dict[str, bytes] = field(default_factory=dict[str, bytes])
     signatures: dict[str, bytes | None] = field(default_factory=dict[str, bytes | None])
+    lifetimes: dict[str, float | None] = field(default_factory=dict[str, float | None])
+    orders: set[str] = field(default_factory=set[str])
+    """The messages that are for agents themselves."""
     queues: set[str] = field(default_factory=set[str])
     credentials: dict[str, str] = field(default_factory=dict[str, str])
     waited: list[tuple[str, float]] = field(default_factory=list[tuple[str, float]])
     discarded: list[str] = field(default_factory=list[str])
+    before: list[Unfinished] = field(default_factory=list[Unfinished])
+    """What guests are said to have to finish first."""
     results_forgotten: bool = False
     _results: dict[str, bytes] = field(default_factory=dict[str, bytes])
     _issued: int = 0
@@ -89,7 +94,15 @@ class MemoryTransport:
         self.queues.discard(queue)
 
     async def send(
-        self, queue: str, message_id: str, body: bytes, signature: bytes | None = None
+        self,
+        queue: str,
+        message_id: str,
+        body: bytes,
+        signature: bytes | None = None,
+        *,
+        name: str = "",
+        lifetime: float | None = None,
+        order: bool = False,
     ) -> None:
         """Have the guest answer."""
         if message_id in self.bodies:
@@ -97,6 +110,9 @@ class MemoryTransport:
         plan: dict[str, Json] = json.loads(body)
         self.plans.append((queue, plan))
         self.bodies[message_id] = body
+        self.lifetimes[message_id] = lifetime
+        if order:
+            self.orders.add(message_id)
         self.signatures[message_id] = signature
         answer = self.guest(queue, plan)
         if answer is not None:
@@ -107,10 +123,15 @@ class MemoryTransport:
         self.waited.append((message_id, timeout))
         return self._results.get(message_id)
 
-    async def discard(self, message_id: str) -> None:
-        """Forget a message's result."""
+    async def discard(self, message_id: str) -> bool:
+        """Forget a message's result; a guest has fetched it at once."""
         self.discarded.append(message_id)
         self._results.pop(message_id, None)
+        return False
+
+    async def progress(self, message_id: str) -> Progress:
+        """The guest has it, behind what the test says."""
+        return Progress("guest", tuple(self.before))
 
     async def forget_results(self) -> None:
         """As the door of a broker: its result queue goes."""

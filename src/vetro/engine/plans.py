@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import copy
+import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -102,6 +103,40 @@ class PlanBuilder:
         files[id_] = body
         known[name] = id_
         return id_
+
+
+def is_second_format(plan: Json) -> bool:
+    """Whether an agent of format 2 is meant to run a plan."""
+    if not isinstance(plan, dict):
+        return False
+    version = cast("dict[str, Json]", plan).get("FormatVersion")
+    return not str(version or "1.0.0").startswith("1.")
+
+
+def bounded(plan: dict[str, Json], seconds: float) -> dict[str, Json]:
+    """The plan of a call that waits for ``seconds``; agents of format 1 know nothing of it.
+
+    ``Timeout`` is how long the plan may run: what its author said, but not longer than the call
+    waits. ``Lifetime`` is how long after its arrival anybody waits: it is not begun later.
+    """
+    if not is_second_format(plan) or seconds <= 0:
+        return plan
+    whole = int(seconds) if seconds == int(seconds) else seconds
+    own = plan.get("Timeout")
+    number = isinstance(own, (int, float)) and not isinstance(own, bool)
+    if own is None or (number and own > seconds):
+        plan["Timeout"] = whole
+    plan.setdefault("Lifetime", whole)
+    return plan
+
+
+def read_result(body: bytes) -> Json:
+    """A result's document. One that cannot be read is an error result."""
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError) as error:
+        message = f"The agent's result cannot be read: {error}"
+        return {"FormatVersion": "2.0.0", "ErrorCode": 1, "Body": {"Message": message}}
 
 
 def decode_result(result: Json) -> Json:

@@ -22,7 +22,8 @@ class EngineSettings:
     of classes (muranopl.md §6). Timeouts in seconds: ``agent_timeout`` for a plan,
     ``stack_timeout`` for one operation on a stack, ``stack_busy_timeout`` for waiting until others
     have done theirs; ``task_seconds`` bounds a whole deployment (0: without bound).
-    ``action_result_limit``: bytes of JSON that an action may return.
+    ``action_result_limit``: bytes of JSON that an action may return; ``mailbox_result_limit`` and
+    ``mailbox_plan_limit``: bytes of what guests return and are sent.
     """
 
     database_url: str
@@ -38,6 +39,8 @@ class EngineSettings:
     stack_tags: list[str] = field(default_factory=lambda: ["murano"])
     task_seconds: float = 0.0
     action_result_limit: int = 16 * 2**20
+    mailbox_result_limit: int = 2**20
+    mailbox_plan_limit: int = 16 * 2**20
     signing_key: Path | None = None
     class_configs: Path = Path("/etc/murano/class-configs")
     code_cache: Path | None = None

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         UnknownMailbox,
     )
     from vetro.messaging.mailboxes import DeadLetter, Mailboxes, MailboxSettings, PlanMessage
-    from vetro.messaging.transport import MessageTransport
+    from vetro.messaging.transport import MessageTransport, Progress, Unfinished
     from vetro.storage import MigrationSet
 
     MIGRATIONS: MigrationSet
@@ -34,7 +34,7 @@ _WHERE = {
     "credentials": "Guest",
     "errors": "BrokerUnreachable DuplicateMessage MessageTooLarge MessagingError UnknownMailbox",
     "mailboxes": "DeadLetter Mailboxes MailboxSettings PlanMessage",
-    "transport": "MessageTransport",
+    "transport": "MessageTransport Progress Unfinished",
 }
 _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names.split()}
 
@@ -70,5 +70,7 @@ __all__ = [
     "MessageTransport",
     "MessagingError",
     "PlanMessage",
+    "Progress",
+    "Unfinished",
     "UnknownMailbox",
 ]

@@ -16,6 +16,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ from vetro.messaging.broker import BrokerSettings
 from vetro.messaging.credentials import Guest
 from vetro.messaging.errors import BrokerUnreachable
 from vetro.messaging.mailboxes import Mailboxes, PlanMessage
+from vetro.messaging.transport import Progress
 from vetro.storage import StorageError
 
 if TYPE_CHECKING:
@@ -36,6 +38,8 @@ _LONGEST_PAUSE = 15.0
 _PREFETCH = 16
 _SHORT = 10.0
 """How long a broker is tried for what may be left undone."""
+RESULT_LIMIT_HEADER = "result-limit"
+"""How many bytes a result may have: guests cut outputs of scripts to that."""
 
 
 class BrokerDoor:
@@ -83,17 +87,28 @@ class BrokerDoor:
             await self._insist(lambda connection: _remove(connection, queue), attempts=2)
 
     async def send(
-        self, queue: str, message_id: str, body: bytes, signature: bytes | None = None
+        self,
+        queue: str,
+        message_id: str,
+        body: bytes,
+        signature: bytes | None = None,
+        *,
+        name: str = "",
+        lifetime: float | None = None,
+        order: bool = False,
     ) -> None:
         """Write a plan to the mailbox and hand it to the broker; see `MessageTransport.send`.
 
-        Errors beside those: ``BrokerUnreachable``.
+        The broker drops it when the guest has not fetched it after ``lifetime`` seconds. Errors
+        beside those: ``BrokerUnreachable``.
         """
-        await self.mailboxes.send(queue, message_id, body, signature)
+        await self.mailboxes.send(
+            queue, message_id, body, signature, name=name, lifetime=lifetime, order=order
+        )
         if not await self.mailboxes.is_unsent(message_id):
             return  # an effect that is done again: the broker has it, or the guest
         plan = PlanMessage(message_id, body, signature)
-        await self._insist(lambda connection: self._publish(connection, queue, plan))
+        await self._insist(lambda connection: self._publish(connection, queue, plan, lifetime))
         await self.mailboxes.acknowledge(Guest(queue), message_id)
 
     async def wait_result(self, message_id: str, timeout: float) -> bytes | None:
@@ -101,9 +116,14 @@ class BrokerDoor:
         self._serve()
         return await self.mailboxes.wait_result(message_id, timeout)
 
-    async def discard(self, message_id: str) -> None:
-        """Nobody waits any more."""
-        await self.mailboxes.discard(message_id)
+    async def discard(self, message_id: str) -> bool:
+        """Nobody waits any more. What the broker has may reach the guest: it has to be told."""
+        return await self.mailboxes.discard(message_id)
+
+    async def progress(self, message_id: str) -> Progress:
+        """As far as can be seen from here: whether a guest has fetched a plan the broker knows."""
+        seen = await self.mailboxes.progress(message_id)
+        return replace(seen, place="broker") if seen.place == "guest" else seen
 
     async def last_contact(self, queue: str) -> datetime | None:
         """When a result last came; over a broker a guest says nothing in between."""
@@ -234,12 +254,18 @@ class BrokerDoor:
             # It exists with other arguments, of another version or by an operator: it will do.
             _log.info("queue_declared_otherwise", queue=queue)
 
-    async def _publish(self, connection: AbstractConnection, queue: str, plan: PlanMessage) -> None:
+    async def _publish(
+        self,
+        connection: AbstractConnection,
+        queue: str,
+        plan: PlanMessage,
+        lifetime: float | None,
+    ) -> None:
         import aio_pika
 
         # Again: the broker forgets a queue that was not used for long.
         await self._declare(connection, queue)
-        headers: dict[str, Any] = {}
+        headers: dict[str, Any] = {RESULT_LIMIT_HEADER: self.mailboxes.settings.result_limit}
         if plan.signature is not None:
             headers["signature"] = bytearray(plan.signature)
         async with connection.channel(on_return_raises=True) as channel:
@@ -252,6 +278,7 @@ class BrokerDoor:
                     content_type="application/json",
                     content_encoding="utf-8",
                     delivery_mode=aio_pika.DeliveryMode.PERSISTENT,
+                    expiration=lifetime,
                 ),
                 routing_key=queue,
             )

@@ -27,11 +27,8 @@ class UnknownMailbox(MessagingError):
 class MessageTooLarge(MessagingError):
     """A plan or a result exceeds the limit."""
 
-    def __init__(self, subject: str, size: int, limit: int) -> None:
-        super().__init__(
-            f"{subject} is {size} bytes, more than the limit of {limit}; "
-            "send large files as downloadable files instead of inline bodies"
-        )
+    def __init__(self, subject: str, size: int, limit: int, advice: str) -> None:
+        super().__init__(f"{subject} is {size} bytes, more than the limit of {limit}: {advice}")
         self.size = size
         self.limit = limit
 

@@ -29,7 +29,8 @@ from vetro.http import (
 from vetro.messaging.budget import RequestBudget
 from vetro.messaging.credentials import Guest
 from vetro.messaging.errors import MessageTooLarge
-from vetro.messaging.mailboxes import Mailboxes, MalformedResult
+from vetro.messaging.mailboxes import Mailboxes
+from vetro.messaging.results import MalformedResult
 from vetro.messaging.waiting import PollGate, WaitingRoom
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 _log = structlog.get_logger(__name__)
 
 AnyRequest = Request[Any, Any, Any]
+RESULT_LIMIT_HEADER = "X-Result-Limit"
 _CONTACT_SECONDS = 5.0
 _PRUNE_SECONDS = 3600.0
 
@@ -176,6 +178,7 @@ async def next_plan(
 
     Waits up to `wait` seconds (default 30, at most 60) for one; 204 when none came. The plan is
     leased to the asking agent and handed out again when it is not acknowledged in time.
+    `X-Result-Limit` says how many bytes its result may have.
     """
     settings = door.mailboxes.settings
     seconds = settings.default_wait if wait is None else wait
@@ -186,7 +189,10 @@ async def next_plan(
     plan = await door.mailboxes.next_plan(guest, session and session[:64], 0)
     if plan is None:
         return Response(b"", status_code=204)
-    headers = {"X-Message-Id": plan.message_id}
+    headers = {
+        "X-Message-Id": plan.message_id,
+        RESULT_LIMIT_HEADER: str(settings.result_limit),
+    }
     if plan.signature is not None:
         headers["X-Signature"] = base64.b64encode(plan.signature).decode()
     return Response(plan.body, headers=headers)
@@ -208,15 +214,15 @@ async def accept_result(
 ) -> None:
     """The result of a plan. A repeated one is accepted and ignored.
 
-    413 over the limit (1 MiB unless configured); 400 for what is no result document, which is
-    kept aside as a dead letter.
+    413 over the limit (1 MiB unless configured; `X-Result-Limit` says it); 400 for what is no
+    result document, which is kept aside as a dead letter.
     """
     limit = door.mailboxes.settings.result_limit
     try:
         body = await read_body(request, limit)
         await door.mailboxes.accept_result(guest, body, request.headers.get("x-message-id"))
-    except MessageTooLarge as error:
-        raise PayloadTooLarge(str(error)) from error
+    except (MessageTooLarge, PayloadTooLarge) as error:
+        raise PayloadTooLarge(str(error), headers={RESULT_LIMIT_HEADER: str(limit)}) from error
     except MalformedResult as error:
         raise BadRequest(f"This is no result: {error}") from error
 

@@ -17,14 +17,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-import structlog
 from sqlalchemy import delete, func, insert, or_, select, update
 
 from vetro.messaging import tables
 from vetro.messaging.credentials import Credentials, Guest
 from vetro.messaging.errors import DuplicateMessage, MessageTooLarge, UnknownMailbox
+from vetro.messaging.progress import progress_of
+from vetro.messaging.results import MalformedResult, Results, results_channel, source_of
 from vetro.messaging.statements import insert_if_new
+from vetro.messaging.transport import Progress
 from vetro.storage import Database, Transaction
 
 if TYPE_CHECKING:
@@ -32,12 +33,15 @@ if TYPE_CHECKING:
 
 PLANS_CHANNEL = "mailbox/plans"
 
-_log = structlog.get_logger(__name__)
+_PLAN_ADVICE = "send large files as downloadable files instead of inline bodies"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MailboxSettings:
-    """Limits of the mailboxes. Sizes are in bytes, times in seconds."""
+    """Limits of the mailboxes. Sizes are in bytes, times in seconds.
+
+    Guests are told ``result_limit`` with every plan, and cut outputs of scripts to fit it.
+    """
 
     plan_limit: int = 16 << 20
     result_limit: int = 1 << 20
@@ -73,10 +77,6 @@ class DeadLetter:
     received_at: datetime
 
 
-class MalformedResult(ValueError):
-    """A result that is no JSON map or does not say which plan it belongs to."""
-
-
 class Mailboxes:
     """Durable queues between the engine and the guests (guest-agent.md §2a).
 
@@ -94,6 +94,7 @@ class Mailboxes:
         self.db = db
         self.settings = settings or MailboxSettings()
         self.credentials = Credentials(db, secret)
+        self._results = Results(db, self.settings.result_limit)
 
     def face(self) -> Face:
         """The guests' HTTP door, at `/agents`. Make it once, in a running event loop."""
@@ -129,19 +130,35 @@ class Mailboxes:
             _announce(tx, queue)
 
     async def send(
-        self, queue: str, message_id: str, body: bytes, signature: bytes | None = None
+        self,
+        queue: str,
+        message_id: str,
+        body: bytes,
+        signature: bytes | None = None,
+        *,
+        name: str = "",
+        lifetime: float | None = None,
+        order: bool = False,
     ) -> None:
         """Append a plan to the guest's queue; see `MessageTransport.send`."""
         if len(body) > self.settings.plan_limit:
-            raise MessageTooLarge(f"The plan {message_id}", len(body), self.settings.plan_limit)
+            raise MessageTooLarge(
+                f"The plan {message_id}", len(body), self.settings.plan_limit, _PLAN_ADVICE
+            )
         digest = hashlib.sha256(body).hexdigest()
+        now = self.db.clock.now()
+        expires = None if lifetime is None else now + timedelta(seconds=lifetime)
         async with self.db.transaction() as tx:
             await self._require(tx, queue)
             call = {
                 "message_id": message_id,
                 "queue": queue,
+                "name": name[:255] or None,
                 "body_hash": digest,
-                "sent_at": self.db.clock.now(),
+                "sent_at": now,
+                "expires_at": expires,
+                # An order has no answer to wait for.
+                "result_at": now if order else None,
             }
             if not await insert_if_new(tx, tables.calls, call):
                 former = await tx.execute(
@@ -155,7 +172,11 @@ class Mailboxes:
                 return  # the same effect again: it was sent
             await tx.execute(
                 insert(tables.plans).values(
-                    queue=queue, message_id=message_id, body=body, signature=signature
+                    queue=queue,
+                    message_id=message_id,
+                    body=body,
+                    signature=signature,
+                    expires_at=expires,
                 )
             )
             _announce(tx, queue)
@@ -163,7 +184,7 @@ class Mailboxes:
     async def wait_result(self, message_id: str, timeout: float) -> bytes | None:
         """The result of a sent plan; None when it has not come after `timeout` seconds."""
         deadline = time.monotonic() + timeout
-        async with self.db.listen(_results_channel(message_id)) as subscription:
+        async with self.db.listen(results_channel(message_id)) as subscription:
             while True:
                 result = await self._result(message_id)
                 if result is not None:
@@ -173,15 +194,33 @@ class Mailboxes:
                     return None
                 await subscription.wait(left)
 
-    async def discard(self, message_id: str) -> None:
-        """Nobody waits any more: withdraw the plan, forget the result, note later ones."""
+    async def discard(self, message_id: str) -> bool:
+        """Nobody waits any more: withdraw the plan, forget the result, note later ones.
+
+        True when no guest has seen the plan, nor will.
+        """
+        plans, calls = tables.plans, tables.calls
         async with self.db.transaction() as tx:
-            await tx.execute(delete(tables.plans).where(tables.plans.c.message_id == message_id))
+            found = await tx.execute(
+                select(plans.c.queue, plans.c.lease_until)
+                .where(plans.c.message_id == message_id)
+                .with_for_update()
+            )
+            row = found.first()
+            await tx.execute(delete(plans).where(plans.c.message_id == message_id))
             await tx.execute(
-                update(tables.calls)
-                .where(tables.calls.c.message_id == message_id)
+                update(calls)
+                .where(calls.c.message_id == message_id)
                 .values(discarded_at=self.db.clock.now(), result=None)
             )
+            if row is not None:
+                _announce(tx, row.queue)
+        return row is not None and row.lease_until is None
+
+    async def progress(self, message_id: str) -> Progress:
+        """How far a sent plan has come, and what its guest has to finish before it."""
+        async with self.db.read() as tx:
+            return await progress_of(tx, message_id, self.db.clock.now())
 
     async def last_contact(self, queue: str) -> datetime | None:
         """When the guest was last heard of; None if never (or if there is no such mailbox)."""
@@ -228,11 +267,11 @@ class Mailboxes:
 
     async def ready_at(self, guest: Guest, session: str | None) -> float | None:
         """Seconds until a plan may be handed to the guest (0: now); None while there is none."""
+        now = self.db.clock.now()
         async with self.db.read() as tx:
-            row = (await tx.execute(_oldest(guest.queue))).first()
+            row = (await tx.execute(_oldest(guest.queue, now))).first()
         if row is None:
             return None
-        now = self.db.clock.now()
         return (row.lease_until - now).total_seconds() if _is_held(row, session, now) else 0.0
 
     async def acknowledge(self, guest: Guest, message_id: str) -> None:
@@ -256,58 +295,18 @@ class Mailboxes:
         dead letter.
 
         `message_id` correlates results without a `SourceID` (format v1). Raises
-        `MalformedResult` and `MessageTooLarge`.
+        `MalformedResult` and `MessageTooLarge`; who waits for a malformed one is told so.
         """
-        if len(body) > self.settings.result_limit:
-            raise MessageTooLarge("The result", len(body), self.settings.result_limit)
-        try:
-            source = _source_of(body) or message_id
-            if not source:
-                raise MalformedResult("the result has no SourceID")
-        except MalformedResult as error:
-            await self._bury(guest.queue, message_id, "malformed", body)
-            _log.warning("result_malformed", queue=guest.queue, error=str(error))
-            raise
-        table = tables.calls
-        async with self.db.transaction() as tx:
-            found = await tx.execute(
-                select(table.c.queue, table.c.result_at, table.c.discarded_at)
-                .where(table.c.message_id == source)
-                .with_for_update()
-            )
-            row = found.first()
-            if row is not None and row.queue == guest.queue and row.discarded_at is None:
-                if row.result_at is None:
-                    await tx.execute(
-                        update(table)
-                        .where(table.c.message_id == source)
-                        .values(result=body, result_at=self.db.clock.now())
-                    )
-                    # A result proves that the plan arrived, also when its acknowledgement was lost.
-                    await tx.execute(
-                        delete(tables.plans).where(tables.plans.c.message_id == source)
-                    )
-                    tx.notify(_results_channel(source))
-                return
-        if row is None:
-            reason = "unknown"
-        elif row.queue != guest.queue:
-            reason = "foreign"
-        else:
-            reason = "late"
-        await self._bury(guest.queue, source, reason, body)
-        _log.warning("result_unused", queue=guest.queue, message_id=source, reason=reason)
+        await self._results.take(guest.queue, body, message_id)
 
     async def accept_brokered(self, results: str, body: bytes, message_id: str | None) -> None:
         """Take a result that came over a broker, which does not say from whom.
 
         It is counted to the guest its plan was sent to. What nobody can use is a dead letter of
-        that guest, or of the result queue `results` when even the plan is unknown.
+        that guest, or of the result queue `results` when even the plan is unknown. Who waits for a
+        result that is refused (too large, malformed) gets an error result in its place.
         """
-        try:
-            source = _source_of(body) or message_id
-        except MalformedResult:
-            source = message_id
+        source = source_of(body, message_id)
         async with self.db.read() as tx:
             found = await tx.execute(
                 select(tables.calls.c.queue).where(tables.calls.c.message_id == (source or ""))
@@ -316,12 +315,11 @@ class Mailboxes:
         if queue is not None:
             await self.record_contacts({queue: self.db.clock.now()})
         try:
-            await self.accept_result(Guest(queue or results), body, message_id)
-        except MessageTooLarge as error:
-            await self._bury(queue or results, source, "too large", body)
-            _log.warning("result_too_large", queue=queue, message_id=source, error=str(error))
+            await self._results.take(queue or results, body, message_id)
+        except MessageTooLarge:
+            await self._results.take_large(queue or results, body, message_id)
         except MalformedResult:
-            pass  # it is buried and in the log
+            pass  # it is buried, in the log, and answered
 
     async def is_unsent(self, message_id: str) -> bool:
         """Whether a plan still waits in its mailbox to be handed out."""
@@ -355,15 +353,20 @@ class Mailboxes:
             )
 
     async def prune(self) -> None:
-        """Drop results nobody fetched and old dead letters."""
+        """Drop plans and results nobody waits for any more, and old dead letters."""
         now = self.db.clock.now()
         old_call = now - timedelta(seconds=self.settings.keep_results)
         old_letter = now - timedelta(seconds=self.settings.keep_dead_letters)
-        calls, letters = tables.calls, tables.dead_letters
+        plans, calls, letters = tables.plans, tables.calls, tables.dead_letters
         async with self.db.transaction() as tx:
+            await tx.execute(delete(plans).where(plans.c.expires_at <= now))
             await tx.execute(
                 delete(calls).where(
-                    or_(calls.c.result_at < old_call, calls.c.discarded_at < old_call)
+                    or_(
+                        calls.c.result_at < old_call,
+                        calls.c.discarded_at < old_call,
+                        calls.c.expires_at < old_call,
+                    )
                 )
             )
             await tx.execute(delete(letters).where(letters.c.received_at < old_letter))
@@ -396,14 +399,14 @@ class Mailboxes:
     ) -> tuple[PlanMessage | None, datetime | None]:
         """Lease the oldest plan; else say until when another lease holds it."""
         async with self.db.read() as tx:
-            row = (await tx.execute(_oldest(queue))).first()
+            row = (await tx.execute(_oldest(queue, self.db.clock.now()))).first()
             if row is None:
                 return None, None  # the usual answer takes no write transaction
             if _is_held(row, session, self.db.clock.now()):
                 return None, row.lease_until
         async with self.db.transaction() as tx:
             now = self.db.clock.now()
-            row = (await tx.execute(_oldest(queue).with_for_update())).first()
+            row = (await tx.execute(_oldest(queue, now).with_for_update())).first()
             if row is None:
                 return None, None
             if _is_held(row, session, now):
@@ -419,18 +422,6 @@ class Mailboxes:
         signature = None if row.signature is None else bytes(row.signature)
         return PlanMessage(row.message_id, bytes(row.body), signature), None
 
-    async def _bury(self, queue: str, message_id: str | None, reason: str, body: bytes) -> None:
-        async with self.db.transaction() as tx:
-            await tx.execute(
-                insert(tables.dead_letters).values(
-                    queue=queue,
-                    message_id=message_id[:255] if message_id else None,
-                    reason=reason,
-                    body=body[:65_536],
-                    received_at=self.db.clock.now(),
-                )
-            )
-
 
 def _announce(tx: Transaction, queue: str) -> None:
     tx.notify(_plans_channel(queue))
@@ -441,15 +432,13 @@ def _plans_channel(queue: str) -> str:
     return f"mailbox/plans/{queue}"
 
 
-def _results_channel(message_id: str) -> str:
-    return f"mailbox/results/{message_id}"
-
-
-def _oldest(queue: str) -> Any:
+def _oldest(queue: str, now: datetime) -> Any:
+    """The next plan of a queue that anybody still waits for."""
+    plans = tables.plans
     return (
-        select(tables.plans)
-        .where(tables.plans.c.queue == queue)
-        .order_by(tables.plans.c.id)
+        select(plans)
+        .where(plans.c.queue == queue, or_(plans.c.expires_at.is_(None), plans.c.expires_at > now))
+        .order_by(plans.c.id)
         .limit(1)
     )
 
@@ -460,16 +449,3 @@ def _is_held(row: Any, session: str | None, now: datetime) -> bool:
         return False
     known = session is not None and row.lease_session != ""
     return not (known and row.lease_session != session)
-
-
-def _source_of(body: bytes) -> str | None:
-    try:
-        document = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise MalformedResult(f"the result is not JSON: {error}") from error
-    if not isinstance(document, dict):
-        raise MalformedResult("the result is not a JSON map")
-    source: Any = document.get("SourceID")  # pyright: ignore[reportUnknownVariableType]
-    if source is not None and not isinstance(source, str):
-        raise MalformedResult("SourceID is not a string")
-    return source

@@ -53,6 +53,7 @@ plans = Table(
     Column("signature", LargeBinary),
     Column("lease_session", String(64)),
     Column("lease_until", UtcDateTime),
+    Column("expires_at", UtcDateTime),  # nobody waits any more: it is not handed out
     Index("messaging_plans_queue", "queue", "id"),
     sqlite_autoincrement=True,
 )
@@ -67,12 +68,14 @@ calls = Table(
         ForeignKey("messaging_mailboxes.queue", ondelete="CASCADE"),
         nullable=False,
     ),
+    Column("name", String(255)),  # the plan's, for people
     Column("body_hash", String(64), nullable=False),
     Column("sent_at", UtcDateTime, nullable=False),
     Column("acknowledged_at", UtcDateTime),
     Column("result", LargeBinary),
     Column("result_at", UtcDateTime),
     Column("discarded_at", UtcDateTime),
+    Column("expires_at", UtcDateTime),  # until when its sender waits; null: it does not
     Index("messaging_calls_queue", "queue"),
 )
 

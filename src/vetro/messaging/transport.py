@@ -6,8 +6,31 @@ an AMQP broker can stand behind the same protocol (guest-agent.md §2, §2a).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Literal, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """A plan that a guest has not answered."""
+
+    message_id: str
+    name: str
+    """The plan's name; its message id when it has none."""
+    sent_at: datetime
+    awaited: bool
+    """Whether somebody still waits for its result."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a sent plan has come."""
+
+    place: Literal["mailbox", "broker", "guest"]
+    """Who has it: nobody has fetched it, a broker has taken it, the guest has it."""
+    before: tuple[Unfinished, ...] = ()
+    """What the guest has to finish first, oldest first: it runs one plan at a time."""
 
 
 class MessageTransport(Protocol):
@@ -38,9 +61,21 @@ class MessageTransport(Protocol):
         ...
 
     async def send(
-        self, queue: str, message_id: str, body: bytes, signature: bytes | None = None
+        self,
+        queue: str,
+        message_id: str,
+        body: bytes,
+        signature: bytes | None = None,
+        *,
+        name: str = "",
+        lifetime: float | None = None,
+        order: bool = False,
     ) -> None:
         """Append one plan to the guest's queue.
+
+        `name` is the plan's, for people. `lifetime`: after so many seconds nobody waits any
+        more, and a plan that was not fetched until then is not handed out (None: it waits
+        without end). `order`: it is for the agent itself, which does not answer it.
 
         Sending the same message id with the same body again does nothing, so a replayed
         effect is safe. Raises `DuplicateMessage`, `MessageTooLarge`, `UnknownMailbox`.
@@ -54,11 +89,16 @@ class MessageTransport(Protocol):
         """
         ...
 
-    async def discard(self, message_id: str) -> None:
+    async def discard(self, message_id: str) -> bool:
         """Nobody waits for this message any more: withdraw an unsent plan, forget the result.
 
-        A result that comes later is kept as a dead letter with the reason "late".
+        True when it was withdrawn in time: no guest has seen it, nor will. A result that comes
+        later is kept as a dead letter with the reason "late".
         """
+        ...
+
+    async def progress(self, message_id: str) -> Progress:
+        """How far a sent plan has come, and what its guest has to finish before it."""
         ...
 
     async def last_contact(self, queue: str) -> datetime | None:

@@ -212,6 +212,16 @@ class EngineSection:
 
 
 @dataclass(frozen=True)
+class MailboxSection:
+    """What the guests' mailboxes take ([guest.md](guest.md#large-results))."""
+
+    result_limit: int = 2**20
+    """Bytes that the result of a plan may have; agents cut outputs of scripts to fit."""
+    plan_limit: int = 16 * 2**20
+    """Bytes that a plan may have, with the files in it."""
+
+
+@dataclass(frozen=True)
 class RabbitmqSection:
     """A broker that guests are reached over; without `host` they fetch from their mailboxes."""
 
@@ -262,6 +272,7 @@ class Settings:
     compute: ComputeSection = field(default_factory=ComputeSection)
     dapi: DapiSection = field(default_factory=DapiSection)
     engine: EngineSection = field(default_factory=EngineSection)
+    mailbox: MailboxSection = field(default_factory=MailboxSection)
     rabbitmq: RabbitmqSection = field(default_factory=RabbitmqSection)
     tls: TlsSection = field(default_factory=TlsSection)
 
@@ -293,6 +304,7 @@ _SECTIONS: dict[str, type] = {
     "compute": ComputeSection,
     "dapi": DapiSection,
     "engine": EngineSection,
+    "mailbox": MailboxSection,
     "rabbitmq": RabbitmqSection,
     "tls": TlsSection,
 }

@@ -91,6 +91,8 @@ def run_up(settings: Settings) -> int:
             code_cache=Path(settings.engine.code_cache) if settings.engine.code_cache else None,
             home_region=settings.engine.home_region,
             action_result_limit=settings.engine.action_result_limit,
+            mailbox_result_limit=settings.mailbox.result_limit,
+            mailbox_plan_limit=settings.mailbox.plan_limit,
             env_ip_template=settings.network.env_ip_template,
             max_environments=settings.network.max_environments,
             max_hosts=settings.network.max_hosts,
@@ -281,7 +283,13 @@ class _Up:
             for uploads in (directory / "packages", directory / "images"):
                 discard_abandoned_uploads(uploads)
             rooms = environments.Environments(database)
-            mailboxes = messaging.Mailboxes(database)
+            mailboxes = messaging.Mailboxes(
+                database,
+                settings=messaging.MailboxSettings(
+                    result_limit=settings.mailbox.result_limit,
+                    plan_limit=settings.mailbox.plan_limit,
+                ),
+            )
             faces = [
                 environments.face(
                     catalog.Catalog(database, directory / "packages"),

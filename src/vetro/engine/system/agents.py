@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from vetro.engine.errors import AgentTimeout, PolicyViolation
-from vetro.engine.plans import PlanBuilder, decode_result
-from vetro.engine.services import EngineServices, RegionDoor, logger, plain, services_of
+from vetro.engine.plans import (
+    PlanBuilder,
+    bounded,
+    decode_result,
+    is_second_format,
+    read_result,
+)
+from vetro.engine.services import EngineServices, RegionDoor, logger, services_of
 from vetro.engine.system.resources import Resources
-from vetro.messaging import MessageTransport
+from vetro.messaging import MessageTransport, Progress, Unfinished
 from vetro.muranopl import CallContext, MuranoObject
 
 Json = Any
 RESULTS = "-execution-results-"
 WITHDRAW_SECONDS = 5.0
+ORDER_SECONDS = 86_400.0
+"""How long the order to end a plan waits for a guest that is away: as long as queues live (§2)."""
 
 
 def door_of(
@@ -132,7 +141,8 @@ class Agent:
     ) -> Json:
         """Run a plan in the guest and return its value. Errors: time-out, the plan's error."""
         self._need()
-        return self._call(ctx, self.build_execution_plan(ctx, template, resources), timeout)
+        plan = self.build_execution_plan(ctx, template, resources)
+        return self._call(ctx, bounded(plan, self._seconds(ctx, timeout)), timeout)
 
     def send(self, ctx: CallContext, template: Json, resources: MuranoObject | None) -> None:
         """Send a plan without waiting."""
@@ -161,7 +171,8 @@ class Agent:
             "Scripts": {},
             "Files": {},
         }
-        self._call(ctx, self.build_execution_plan(ctx, template, None), timeout, tell=tell)
+        plan = self.build_execution_plan(ctx, template, None)
+        self._call(ctx, bounded(plan, self._seconds(ctx, timeout)), timeout, tell=tell)
 
     def is_ready(self, ctx: CallContext, timeout: float | None = 100) -> bool:
         """Whether the guest answers in time."""
@@ -181,13 +192,18 @@ class Agent:
         signature = self._signer.sign(self._queue, body) if self._signer is not None else None
         return id_, body, signature
 
-    def _send(self, ctx: CallContext, plan: Json) -> str:
+    def _seconds(self, ctx: CallContext, timeout: float | None) -> float:
+        settings = services_of(ctx).settings
+        return float(settings.agent_timeout if timeout is None else timeout)
+
+    def _send(self, ctx: CallContext, plan: Json, lifetime: float | None = None) -> str:
         transport = self._reached(services_of(ctx))
         id_, body, signature = self._message(ctx, plan)
+        name = str(plan.get("Name") or "")
 
         async def deliver() -> None:
             await transport.declare(self._queue)
-            await transport.send(self._queue, id_, body, signature)
+            await transport.send(self._queue, id_, body, signature, name=name, lifetime=lifetime)
 
         request = {"queue": self._queue, "id": id_, "name": plan.get("Name")}
         ctx.effect("agent.send", request, deliver)
@@ -197,61 +213,114 @@ class Agent:
         self, ctx: CallContext, plan: Json, timeout: float | None, *, tell: bool = True
     ) -> Json:
         services = services_of(ctx)
-        seconds = float(services.settings.agent_timeout if timeout is None else timeout)
-        id_ = self._send(ctx, plan)
+        seconds = self._seconds(ctx, timeout)
+        id_ = self._send(ctx, plan, max(0.0, seconds))
 
         async def collect() -> Json:
-            name = str(plan.get("Name") or id_)
-            return await self._result(services, id_, name, seconds, tell)
+            return await self._result(services, id_, plan, seconds, tell)
 
         request = {"queue": self._queue, "id": id_, "timeout": seconds}
         return decode_result(ctx.effect("agent.result", request, collect))
 
     async def _result(
-        self, services: EngineServices, id_: str, plan: str, seconds: float, tell: bool
+        self, services: EngineServices, id_: str, plan: Json, seconds: float, tell: bool
     ) -> Json:
-        services.waiting.say(id_, f"the agent of {self._name}, which runs the plan {plan}")
+        name = str(plan.get("Name") or id_)
         transport = self._transport or services.transport
         try:
+            before = (await transport.progress(id_)).before
+            text = f"the agent of {self._name}, which runs the plan {name}"
+            if before:
+                text = f"the agent of {self._name}: the plan {name} waits behind {_list(before)}"
+            services.waiting.say(id_, text)
             body = await transport.wait_result(id_, seconds)
-        except asyncio.CancelledError:
-            await self._withdraw(transport, id_)
+        except BaseException:
+            # The deployment is cancelled, or waiting is not possible: nobody waits any more.
+            await self._withdraw(transport, id_, plan)
             raise
         finally:
             services.waiting.say(id_, "")
-        await transport.discard(id_)
         if body is not None:
-            return plain(json.loads(body))
+            await transport.discard(id_)
+            return read_result(body)
         last = await transport.last_contact(self._queue)
-        heard = f"was last heard of at {last:%Y-%m-%d %H:%M:%S} UTC" if last else "never called"
-        text = (
-            f"The agent of {self._name} (queue {self._queue}) did not answer the plan {plan}"
-            f" within {seconds:g} seconds; it {heard}"
-        )
+        progress = await transport.progress(id_)
+        withdrawn = await self._withdraw(transport, id_, plan)
         if tell:
-            await services.reports.report(self._host_id, "warning", text)
+            heard = f"was last heard of at {last:%Y-%m-%d %H:%M:%S} UTC" if last else "never called"
+            await services.reports.report(
+                self._host_id,
+                "warning",
+                f"The agent of {self._name} (queue {self._queue}) did not answer the plan {name}"
+                f" within {seconds:g} seconds; it {heard}. {_why(progress, name)} {withdrawn}",
+            )
         raise AgentTimeout(
             seconds,
             {
                 "instance": self._name,
                 "queue": self._queue,
-                "plan": plan,
+                "plan": name,
                 "lastContact": last.isoformat() if last else None,
+                "blockedBy": [one.name for one in progress.before],
             },
         )
 
-    async def _withdraw(self, transport: MessageTransport, id_: str) -> None:
-        """The deployment is cancelled: so is its plan, whether the guest has it already or not."""
-        body = json.dumps({"Action": "Cancel", "ID": id_}).encode()
+    async def _withdraw(self, transport: MessageTransport, id_: str, plan: Json) -> str:
+        """Nobody waits for a plan any more: have it not begun, or ended. What was done, in words."""
+        # For an agent that knows no such order it is an empty plan (agents of format 1 know not
+        # even those).
+        order: dict[str, Json] = {
+            "FormatVersion": "2.0.0",
+            "ID": id_,
+            "Action": "Cancel",
+            "Name": f"Cancel {id_}",
+            "Body": "return",
+            "Scripts": {},
+            "Files": {},
+        }
+        body = json.dumps(order).encode()
         signature = self._signer.sign(self._queue, body) if self._signer is not None else None
         try:
             async with asyncio.timeout(WITHDRAW_SECONDS):
-                await transport.discard(id_)
-                await transport.send(self._queue, f"{id_}-cancel", body, signature)
-        except Exception as error:  # noqa: BLE001 - the deployment ends whatever comes of this
+                if await transport.discard(id_):
+                    return "It was withdrawn: it will not run."
+                if not is_second_format(plan):
+                    return "Agents of its format cannot be told to end it."
+                await transport.send(
+                    self._queue,
+                    f"{id_}-cancel",
+                    body,
+                    signature,
+                    lifetime=ORDER_SECONDS,
+                    order=True,
+                )
+                return "The agent is told to end it, or not to begin it."
+        except Exception as error:  # noqa: BLE001 - the call ends whatever comes of this
             logger(__name__).warning(
                 "a plan could not be withdrawn", queue=self._queue, error=str(error)
             )
+            return f"It could not be withdrawn: {error}"
+
+
+def _list(plans: Sequence[Unfinished]) -> str:
+    """The plans that a guest has to finish first, the one that it runs at the head."""
+    first, *others = plans
+    text = f"{first.name} (sent {first.sent_at:%Y-%m-%d %H:%M:%S} UTC"
+    text += ")" if first.awaited else ", nobody waits for it)"
+    if others:
+        text += f" and {len(others)} more: {', '.join(one.name for one in others)}"
+    return text
+
+
+def _why(progress: Progress, name: str) -> str:
+    """What held a plan up, as far as it is known."""
+    if progress.before:
+        return f"It waits behind {_list(progress.before)}: the guest runs one plan at a time."
+    return {
+        "guest": f"The guest has it: {name} itself takes longer.",
+        "broker": "The broker has taken it, and nothing is before it.",
+        "mailbox": "The guest has not fetched it.",
+    }[progress.place]
 
 
 class AgentListener:

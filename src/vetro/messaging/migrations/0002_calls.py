@@ -1,0 +1,16 @@
+"""What a call is named, and until when anybody waits for its result."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "messaging_0002"
+down_revision = "messaging_0001"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    """Add the columns; calls of before have no name and wait without end."""
+    op.add_column("messaging_calls", sa.Column("name", sa.String(255)))
+    op.add_column("messaging_calls", sa.Column("expires_at", sa.BigInteger))
+    op.add_column("messaging_plans", sa.Column("expires_at", sa.BigInteger))

@@ -1,0 +1,199 @@
+"""What becomes of results: taken, kept aside as dead letters, or refused and answered.
+
+Whoever waits for a result that cannot be taken is answered at once, with an error that says why:
+the guest will not send a better one, and waiting for it would only end with the time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from typing import Any, cast
+
+import msgspec
+import structlog
+from sqlalchemy import delete, insert, select, update
+
+from vetro.messaging import tables
+from vetro.messaging.errors import MessageTooLarge
+from vetro.storage import Database
+
+_log = structlog.get_logger(__name__)
+_LETTER_BYTES = 65_536
+_KEPT_CHARACTERS = 8_192
+_READ_BYTES = 64 << 20
+"""A larger result is not even read to tell what of it matters."""
+
+ADVICE = "have the plan return less, or raise the setting mailbox.result_limit"
+
+
+class MalformedResult(ValueError):
+    """A result that is no JSON map or does not say which plan it belongs to."""
+
+
+class _Envelope(msgspec.Struct):
+    """What has to be known of a result; its body stays as it came."""
+
+    SourceID: str | None = None
+    Body: msgspec.Raw = msgspec.Raw(b"null")
+    ErrorCode: Any = 0
+
+
+class Results:
+    """Takes results of at most ``limit`` bytes for the calls in the database."""
+
+    def __init__(self, db: Database, limit: int) -> None:
+        self._db = db
+        self._limit = limit
+
+    async def take(self, queue: str, body: bytes, message_id: str | None) -> None:
+        """Take a guest's result; see `Mailboxes.accept_result`."""
+        if len(body) > self._limit:
+            raise MessageTooLarge("The result", len(body), self._limit, ADVICE)
+        try:
+            source = _read(body).SourceID or message_id
+            if not source:
+                raise MalformedResult("the result has no SourceID")
+        except MalformedResult as error:
+            _log.warning("result_malformed", queue=queue, error=str(error))
+            text = f"The agent sent a result that cannot be read: {error}"
+            await self._refuse(queue, message_id, "malformed", body, _failure(message_id, text))
+            raise
+        reason = await self._store(queue, source, body)
+        if reason is not None:
+            await self._bury(queue, source, reason, body)
+            _log.warning("result_unused", queue=queue, message_id=source, reason=reason)
+
+    async def take_large(self, queue: str, body: bytes, message_id: str | None) -> None:
+        """Refuse a result that is over the limit: who waits is told what can be told of it."""
+        source, failure = await asyncio.to_thread(_too_large, body, message_id, self._limit)
+        _log.warning("result_too_large", queue=queue, message_id=source, size=len(body))
+        await self._refuse(queue, source, "too large", body, failure)
+
+    async def _refuse(
+        self, queue: str, source: str | None, reason: str, body: bytes, failure: dict[str, Any]
+    ) -> None:
+        await self._bury(queue, source, reason, body)
+        if source:
+            await self._store(queue, source, msgspec.json.encode(failure))
+
+    async def _store(self, queue: str, source: str, body: bytes) -> str | None:
+        """Give a call its result (a second one is ignored); else why nobody can use it."""
+        table = tables.calls
+        async with self._db.transaction() as tx:
+            found = await tx.execute(
+                select(table.c.queue, table.c.result_at, table.c.discarded_at)
+                .where(table.c.message_id == source)
+                .with_for_update()
+            )
+            row = found.first()
+            if row is None:
+                return "unknown"
+            if row.queue != queue:
+                return "foreign"
+            if row.result_at is None:
+                await tx.execute(
+                    update(table)
+                    .where(table.c.message_id == source)
+                    .values(
+                        # Also of one that is too late it is known that the plan has ended.
+                        result=body if row.discarded_at is None else None,
+                        result_at=self._db.clock.now(),
+                    )
+                )
+                # A result proves that the plan arrived, also when its acknowledgement was lost.
+                await tx.execute(delete(tables.plans).where(tables.plans.c.message_id == source))
+                tx.notify(results_channel(source))
+            return None if row.discarded_at is None else "late"
+
+    async def _bury(self, queue: str, message_id: str | None, reason: str, body: bytes) -> None:
+        async with self._db.transaction() as tx:
+            await tx.execute(
+                insert(tables.dead_letters).values(
+                    queue=queue,
+                    message_id=message_id[:255] if message_id else None,
+                    reason=reason,
+                    body=body[:_LETTER_BYTES],
+                    received_at=self._db.clock.now(),
+                )
+            )
+
+
+def results_channel(message_id: str) -> str:
+    """Where it is said that a call has its result."""
+    return f"mailbox/results/{message_id}"
+
+
+def source_of(body: bytes, message_id: str | None) -> str | None:
+    """The plan that a result says it is of; what the message is named if it does not say."""
+    try:
+        return _read(body).SourceID or message_id
+    except MalformedResult:
+        return message_id
+
+
+def _read(body: bytes) -> _Envelope:
+    try:
+        return msgspec.json.decode(body, type=_Envelope)
+    except msgspec.ValidationError as error:
+        raise MalformedResult(f"the result is no JSON map with a SourceID: {error}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise MalformedResult(f"the result is not JSON: {error}") from error
+
+
+def _failure(
+    source: str | None, message: str, code: int = 1, additional: object = None
+) -> dict[str, Any]:
+    """An error result as an agent would have sent it."""
+    return {
+        "FormatVersion": "2.0.0",
+        "ID": uuid.uuid4().hex,
+        "SourceID": source,
+        "Action": "Execution:Result",
+        "ErrorCode": code,
+        "Body": {"Message": message, "AdditionalInfo": additional},
+    }
+
+
+def _too_large(
+    body: bytes, message_id: str | None, limit: int
+) -> tuple[str | None, dict[str, Any]]:
+    """The plan a large result is of, and the error result in its place.
+
+    It keeps the error code, the message, the exit code and the ends of the outputs.
+    """
+    text = f"The result has {len(body)} bytes, more than the limit of {limit}: {ADVICE}"
+    if len(body) > _READ_BYTES:
+        return message_id, _failure(message_id, text)
+    try:
+        envelope = _read(body)
+    except MalformedResult:
+        return message_id, _failure(message_id, text)
+    source = envelope.SourceID or message_id
+    code = envelope.ErrorCode if isinstance(envelope.ErrorCode, int) else 1
+    content: Any = msgspec.json.decode(envelope.Body)
+    if not isinstance(content, dict):
+        return source, _failure(source, text, code or 1)
+    values = cast("dict[str, Any]", content)
+    if code and values.get("Message"):
+        text = f"{_end(str(values['Message']))} ({text})"
+    outcome: Any = values.get("AdditionalInfo") if code else values
+    return source, _failure(source, text, code or 1, _ends(outcome))
+
+
+def _ends(outcome: Any) -> dict[str, Any] | None:
+    """Exit code and ends of the outputs of a script's outcome; None for anything else."""
+    if not isinstance(outcome, dict) or "exitCode" not in outcome:
+        return None
+    values = cast("dict[str, Any]", outcome)
+    kept = {key: values.get(key) for key in ("exitCode", "stdout", "stderr")}
+    return {key: _end(value) if isinstance(value, str) else value for key, value in kept.items()}
+
+
+def _end(text: str) -> str:
+    left_out = len(text) - _KEPT_CHARACTERS
+    return (
+        text
+        if left_out <= 0
+        else f"[the first {left_out} characters are left out]\n" + text[left_out:]
+    )

@@ -1,0 +1,116 @@
+"""How far sent plans have come, and plans nobody waits for any more (guest-agent.md, beyond upstream)."""
+
+from __future__ import annotations
+
+import json
+
+from vetro.messaging import Guest, Mailboxes
+from vetro.messaging.tables import calls, plans
+from vetro.storage import Database, ManualClock
+
+QUEUE = "e1-h1"
+GUEST = Guest(QUEUE)
+
+
+def result(message_id: str) -> bytes:
+    """A good result."""
+    return json.dumps({"SourceID": message_id, "Body": None}).encode()
+
+
+async def fetch(mailboxes: Mailboxes) -> str | None:
+    """The guest fetches its next plan and acknowledges it; the message's id."""
+    plan = await mailboxes.next_plan(GUEST, "s", 0)
+    if plan is not None:
+        await mailboxes.acknowledge(GUEST, plan.message_id)
+    return plan and plan.message_id
+
+
+async def rows(database: Database, table: object) -> int:
+    """How many rows a table has."""
+    async with database.read() as tx:
+        return len((await tx.execute(table.select())).all())  # type: ignore[attr-defined]
+
+
+async def test_a_plan_that_nobody_waits_for_is_not_handed_out(
+    mailboxes: Mailboxes, database: Database, clock: ManualClock
+) -> None:
+    """When the call's time is over a plan that was not fetched is passed over, and then removed."""
+    await mailboxes.declare(QUEUE)
+    await mailboxes.send(QUEUE, "short", b"{}", lifetime=10)
+    await mailboxes.send(QUEUE, "for-ever", b"{}")
+    clock.advance(9)
+    assert await mailboxes.ready_at(GUEST, "s") == 0.0
+    clock.advance(2)
+    assert await fetch(mailboxes) == "for-ever"
+    await mailboxes.send(QUEUE, "short too", b"{}", lifetime=10)
+    clock.advance(11)
+    assert await mailboxes.ready_at(GUEST, "s") is None
+    assert await fetch(mailboxes) is None
+    await mailboxes.prune()
+    assert await rows(database, plans) == 0
+
+
+async def test_discarding_says_whether_a_guest_may_have_the_plan(mailboxes: Mailboxes) -> None:
+    """Only of a plan that was never handed out it is certain that it does not run."""
+    await mailboxes.declare(QUEUE)
+    for number in range(3):
+        await mailboxes.send(QUEUE, f"m{number}", b"{}")
+    await mailboxes.next_plan(GUEST, "s", 0)
+    assert await mailboxes.discard("m0") is False  # handed out, not acknowledged
+    assert await fetch(mailboxes) == "m1"
+    assert await mailboxes.discard("m1") is False
+    assert await mailboxes.discard("m2") is True
+    assert await fetch(mailboxes) is None
+    assert await mailboxes.discard("nothing") is False
+
+
+async def test_what_is_before_a_plan_is_named(mailboxes: Mailboxes, clock: ManualClock) -> None:
+    """In order, with who still waits, until it is answered, also too late; what no guest got is not."""
+    await mailboxes.declare(QUEUE)
+    sent = (("a", "Install"), ("b", ""), ("c", "withdrawn"), ("d", "mine"), ("e", "behind"))
+    for name, title in sent:
+        clock.advance(1)
+        await mailboxes.send(QUEUE, name, b"{}", name=title, lifetime=60)
+    assert await fetch(mailboxes) == "a"
+    assert await mailboxes.discard("c") is True
+    progress = await mailboxes.progress("d")
+    assert progress.place == "mailbox"
+    assert [(one.message_id, one.name, one.awaited) for one in progress.before] == [
+        ("a", "Install", True), ("b", "b", True),
+    ]  # fmt: skip
+    assert await fetch(mailboxes) == "b"
+    assert await fetch(mailboxes) == "d"
+    await mailboxes.discard("a")
+    progress = await mailboxes.progress("d")
+    assert progress.place == "guest"
+    assert [(one.name, one.awaited) for one in progress.before] == [("Install", False), ("b", True)]
+    await mailboxes.accept_result(GUEST, result("a"))
+    await mailboxes.accept_result(GUEST, result("b"))
+    assert (await mailboxes.progress("d")).before == ()
+    assert [one.reason for one in await mailboxes.dead_letters(QUEUE)] == ["late"]
+    assert (await mailboxes.progress("unheard of")).before == ()
+
+
+async def test_other_guests_are_before_nothing(mailboxes: Mailboxes, clock: ManualClock) -> None:
+    """Every guest runs its own plans."""
+    for queue in ("one", "two"):
+        await mailboxes.declare(queue)
+        await mailboxes.send(queue, f"to {queue}", b"{}")
+        clock.advance(1)
+    assert (await mailboxes.progress("to two")).before == ()
+
+
+async def test_orders_to_the_agent_are_not_waited_for(
+    mailboxes: Mailboxes, database: Database, clock: ManualClock
+) -> None:
+    """They are handed out like plans, hold nothing up, and are forgotten in time."""
+    await mailboxes.declare(QUEUE)
+    await mailboxes.send(QUEUE, "stop", b"{}", order=True, lifetime=3600)
+    clock.advance(1)
+    await mailboxes.send(QUEUE, "m", b"{}")
+    assert await fetch(mailboxes) == "stop"
+    assert (await mailboxes.progress("m")).before == ()
+    assert await mailboxes.wait_result("stop", 0) is None
+    clock.advance(3 * 86_400)
+    await mailboxes.prune()
+    assert await rows(database, calls) == 1
