@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from cryptography.hazmat.primitives import hashes, serialization
@@ -50,6 +51,10 @@ class Mailbox:
     refuse: Callable[[str, str], tuple[int, dict[str, str]] | None] = lambda method, path: None
     before_ack: Callable[[], None] = lambda: None
     largest_result: int = 1 << 20
+    result_limit: int | None = None
+    """What guests are told with a plan."""
+    limit_when_refused: int | None = None
+    """What guests are told with a 413."""
     changed: threading.Condition = field(default_factory=threading.Condition)
     url: str = ""
 
@@ -115,7 +120,8 @@ def _handler(mailbox: Mailbox) -> type[BaseHTTPRequestHandler]:
             if not self._admitted():
                 return
             session = self.headers.get("X-Agent-Session")
-            deadline = time.monotonic() + 5
+            wait = float(parse_qs(urlsplit(self.path).query)["wait"][0])
+            deadline = time.monotonic() + min(5.0, wait)
             with mailbox.changed:
                 while True:
                     if mailbox.plans and mailbox.plans[0].leased != session:
@@ -130,6 +136,8 @@ def _handler(mailbox: Mailbox) -> type[BaseHTTPRequestHandler]:
                 self._answer(204)
                 return
             headers = {"X-Message-Id": plan.message_id}
+            if mailbox.result_limit is not None:
+                headers["X-Result-Limit"] = str(mailbox.result_limit)
             if plan.signature is not None:
                 headers["X-Signature"] = base64.b64encode(plan.signature).decode()
             self._answer(200, plan.body, headers)
@@ -149,7 +157,9 @@ def _handler(mailbox: Mailbox) -> type[BaseHTTPRequestHandler]:
                 self._answer(204)
             elif self.path.endswith("/results"):
                 if len(body) > mailbox.largest_result:
-                    self._answer(413, b'{"message": "too large"}')
+                    said = mailbox.limit_when_refused
+                    headers = {} if said is None else {"X-Result-Limit": str(said)}
+                    self._answer(413, b'{"message": "too large"}', headers)
                     return
                 mailbox.results.put(json.loads(body))
                 self._answer(202)
@@ -199,6 +209,8 @@ class GuestProcess:
     process: subprocess.Popen[bytes] | None = None
     environment: dict[str, str] = field(default_factory=dict)
     python_options: list[str] = field(default_factory=list)
+    tampering: str = ""
+    """Python statements that run in the agent's process before it."""
 
     @property
     def storage(self) -> Path:
@@ -223,6 +235,10 @@ class GuestProcess:
 
     def start(self, *arguments: str) -> None:
         agent = [str(self.archive), "--config-file", str(self.configure())]
+        if self.tampering:
+            # The archive with something of Python replaced before it begins.
+            begin = f"import runpy, sys; sys.argv = sys.argv[1:]\n{self.tampering}\n"
+            agent = ["-c", begin + "runpy.run_path(sys.argv[0], run_name='__main__')", *agent]
         command = [sys.executable, *self.python_options, *agent]
         with (self.directory / "agent.log").open("ab") as log:
             self.process = subprocess.Popen(
@@ -231,6 +247,13 @@ class GuestProcess:
                 stdout=log,
                 env={**os.environ, **self.environment},
             )
+
+    def until(self, condition: Callable[[], Any]) -> None:
+        """Wait for something outside the mailbox (a file, a process) to be true."""
+        deadline = time.monotonic() + PATIENCE
+        while not condition():
+            assert time.monotonic() < deadline, "it did not happen in time"
+            time.sleep(0.01)
 
     def kill(self, number: int = signal.SIGKILL) -> int:
         """End the agent; returns its exit code."""

@@ -44,6 +44,10 @@ def _agent_conf(guest: Any) -> str:
     )
 
 
+def _agent_file(guest: Any) -> dict[str, Any]:
+    return {"path": "/etc/murano/agent.conf", "content": _agent_conf(guest), "permissions": "0600"}
+
+
 def _start(guest: Any, root: Path, user_data: bytes) -> None:
     path = root / "user-data"
     path.write_bytes(user_data)
@@ -158,3 +162,79 @@ def test_a_broken_part_does_not_stop_the_next(
     assert mailbox.result()["Body"] == 1
     log = (root / "var/log/vetro-guest.log").read_text()
     assert "ERROR" in log or "WARNING" in log
+
+
+def test_folders_of_written_files_are_for_everybody(
+    guest: Any, mailbox: Any, make_plan: Any, root: Path
+) -> None:
+    """Parents that have to be made are as cloud-init makes them; a file's mode is what is said."""
+    entries = [
+        {"path": "/srv/www/site/index.html", "content": "hello", "permissions": "0644"},
+        {"path": "/srv/secret", "content": "s", "permissions": "0600"},
+        {"path": "/srv/plain", "content": "p"},
+        {"path": "/srv/run", "content": "r", "permissions": 0o755, "append": True},
+    ]
+    config = {"write_files": [*entries, _agent_file(guest)]}
+    _start(guest, root, _cloud_config(config).encode())
+    mailbox.until(lambda: mailbox.polls > 0)
+    modes = {
+        str(path.relative_to(root)): oct(path.stat().st_mode & 0o777)
+        for path in [*(root / "srv").rglob("*"), root / "srv", root / "var/log"]
+    }
+    assert modes == {
+        "srv": "0o755", "srv/www": "0o755", "srv/www/site": "0o755",
+        "srv/www/site/index.html": "0o644", "srv/secret": "0o600", "srv/plain": "0o644",
+        "srv/run": "0o755", "var/log": "0o755",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"\x1f\x8bbroken", b"\xff\xfe\x00", b"{" + b"[" * 100_000],
+    ids=["gzip", "text", "deep"],
+)
+def test_user_data_that_cannot_be_read_does_not_keep_the_agent(
+    guest: Any, mailbox: Any, root: Path, data: bytes
+) -> None:
+    """It is said in the log; a configuration that is there is used."""
+    conf = root / "etc/murano/agent.conf"
+    conf.parent.mkdir(parents=True)
+    conf.write_text(_agent_conf(guest))
+    _start(guest, root, data)
+    mailbox.until(lambda: mailbox.polls > 0)
+    said = (root / "var/log/vetro-guest.log").read_text()
+    assert "user data cannot be read" in said or "User data part 1" in said
+
+
+def test_a_stopped_agent_takes_its_user_data_script_along(
+    guest: Any, mailbox: Any, root: Path
+) -> None:
+    """The next agent runs that part again, and must not meet the former run of it."""
+    trace = root / "trace"
+    script = (
+        f"#!/bin/sh\necho $$ >> {trace}\n[ $(wc -l < {trace}) -gt 1 ] || sleep 300 & wait\n"
+        f"mkdir -p {root}/etc/murano\ncat > {root}/etc/murano/agent.conf <<'E'\n"
+        f"{_agent_conf(guest)}E\n"
+    )
+    _start(guest, root, script.encode())
+    guest.until(lambda: trace.exists() and trace.read_text().endswith("\n"))
+    guest.kill(signal.SIGTERM)
+    (first,) = trace.read_text().split()
+    guest.until(lambda: not Path(f"/proc/{first}").exists())
+    _start(guest, root, script.encode())
+    mailbox.until(lambda: mailbox.polls > 0)
+    assert len(trace.read_text().split()) == 2
+
+
+def test_two_agents_do_not_apply_user_data_side_by_side(guest: Any, root: Path) -> None:
+    """The second one refuses, with code 2, and says who is at it."""
+    started = root / "started"
+    _start(guest, root, f"#!/bin/sh\ntouch {started}\nsleep 300\n".encode())
+    guest.until(started.exists)
+    first = guest.process
+    _start(guest, root, b"#!/bin/sh\n")
+    second = guest.process
+    assert second.wait(30) == 2
+    guest.process = first
+    assert f"process {first.pid}" in (root / "var/log/vetro-guest.log").read_text()
+    guest.kill(signal.SIGTERM)

@@ -158,12 +158,27 @@ def write_init(root: GuestRoot, init: Init, *, with_agent: bool) -> None:
 def start_script(before: str = "") -> str:
     """What starts the guest agent, after the shell lines ``before``."""
     command = " ".join(agent_command())
-    # The pause keeps init from giving up on an agent that fails at once.
-    return (
-        f"#!/bin/sh\nexport PATH={PATH} HOME=/root\n{before}"
-        f"python3 {command}\nstatus=$?\n"
-        'echo "vetro guest agent ended with status $status"\nsleep 2\n'
-    )
+    # The pause keeps init from giving up on an agent that fails at once. Told to stop, the script
+    # tells the agent: an init may end this process only, and leave a running plan alone.
+    return f"""\
+#!/bin/sh
+export PATH={PATH} HOME=/root
+{before}stopped=
+trap 'stopped=1; kill -TERM "$agent" 2> /dev/null' TERM
+run_agent() {{
+  exec python3 {command}
+}}
+run_agent &
+agent=$!
+wait "$agent"
+status=$?
+while kill -0 "$agent" 2> /dev/null; do
+  wait "$agent"
+  status=$?
+done
+echo "vetro guest agent ended with status $status"
+[ -n "$stopped" ] || sleep 2
+"""
 
 
 def write_unit(root: GuestRoot) -> None:
@@ -232,7 +247,8 @@ After=network.target multi-user.target
 ExecStart={START}
 Restart=always
 RestartSec=1
-KillMode=mixed
+# A plan that runs outlives the agent: the next one finds it and sends its result.
+KillMode=process
 
 [Install]
 WantedBy=multi-user.target

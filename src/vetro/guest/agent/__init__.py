@@ -11,4 +11,4 @@ runs the body and leaves `result.json` in the spool → `loop` sends that and re
 Each arrow may be cut by a crash; the spool alone says where to go on.
 """
 
-VERSION = "1.0.0"
+VERSION = "1.1.0"

@@ -13,12 +13,13 @@ import binascii
 import gzip
 import json
 import os
+import signal
 import subprocess
 import zlib
 
 from . import log
-from .documents import is_list, is_map
-from .spool import write_file
+from .documents import is_list, is_map, read_json
+from .spool import hold, write_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,10 +30,11 @@ _SERVED = ("write_files", "runcmd", "hostname", "ssh_authorized_keys")
 
 
 def apply(path: str, root: str = "") -> None:
-    """Apply the user data in the file `path`. Never raises for what a part does.
+    """Apply the user data in the file `path`. Never raises for what is in it.
 
-    `root` is put before every absolute path of ours and of `write_files`, and scripts see
-    it as `VETRO_GUEST_ROOT` (empty in an instance with a file system of its own).
+    Raises `StorageInUse` while another agent does the same. `root` is put before every absolute
+    path of ours and of `write_files`, and scripts see it as `VETRO_GUEST_ROOT` (empty in an
+    instance with a file system of its own).
     """
     try:
         with open(path, "rb") as stream:
@@ -41,11 +43,21 @@ def apply(path: str, root: str = "") -> None:
         log.info("There is no user data at %s" % path)
         return
     state_path = root + _STATE
+    os.makedirs(os.path.dirname(state_path), exist_ok=True)
+    with hold(state_path + ".lock", "The state %s" % state_path):
+        _apply(data, root, state_path)
+
+
+def _apply(data: bytes, root: str, state_path: str) -> None:
     done = _parts_done(state_path)
     if done is None:
         log.info("The user data was applied before")
         return
-    parts = _split(data)
+    try:
+        parts = _split(data)
+    except Exception as error:  # noqa: BLE001 see the module: the agent is needed all the more
+        log.error("The user data cannot be read: %s: %s" % (type(error).__name__, error))
+        return
     for number, (name, part) in enumerate(parts):
         if number < done:
             continue
@@ -64,17 +76,16 @@ def _parts_done(state_path: str) -> "int | None":
     """How many parts were applied; None if all of them."""
     try:
         with open(state_path, "rb") as stream:
-            state = json.loads(stream.read().decode("utf-8"))
+            state = read_json(stream.read())
+        return None if state.get("complete") else int(state.get("parts", 0))
     except FileNotFoundError:
         return 0
-    except ValueError as error:
+    except (ValueError, TypeError, AttributeError) as error:
         log.error("%s is damaged (%s); applying the user data again" % (state_path, error))
         return 0
-    return None if state.get("complete") else int(state.get("parts", 0))
 
 
 def _remember(state_path: str, state: "dict[str, Any]") -> None:
-    os.makedirs(os.path.dirname(state_path), exist_ok=True)
     write_file(state_path, json.dumps(state).encode("utf-8"))
 
 
@@ -127,7 +138,7 @@ def _run_script(text: bytes, root: str, work_folder: str) -> None:
 
 def _apply_cloud_config(text: bytes, root: str) -> None:
     try:
-        value: "Any" = json.loads(text.decode("utf-8"))
+        value = read_json(text)
     except ValueError as error:
         raise ValueError("the #cloud-config is not JSON: %s" % error) from error
     if not is_map(value):
@@ -181,7 +192,7 @@ def _write_entry(entry: "dict[str, Any]", root: str) -> None:
     data = _decode(entry.get("content", ""), str(entry.get("encoding") or ""))
     mode = entry.get("permissions", "0644")
     mode = int(mode, 8) if isinstance(mode, str) else int(mode)
-    os.makedirs(os.path.dirname(path) or "/", mode=0o755, exist_ok=True)
+    log.make_folder(os.path.dirname(path) or "/")
     if entry.get("append"):
         with open(path, "ab") as stream:
             stream.write(data)
@@ -213,19 +224,35 @@ def _decode(content: str, encoding: str) -> bytes:
 
 
 def _run(command: "list[str]", root: str) -> None:
+    """Run a program to its end. An agent that is stopped meanwhile takes it along: the next one
+    runs it again, and must not find it still running."""
     environment = dict(os.environ, VETRO_GUEST_ROOT=root)
-    done = subprocess.run(
-        command,
-        cwd="/",
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=log.descriptor(),
-        stderr=log.descriptor(),
-        check=False,
-        preexec_fn=_usual_umask,  # safe: there are no threads here
-    )
-    if done.returncode != 0:
-        log.error("%s exited with code %d" % (command[0], done.returncode))
+    former = signal.signal(signal.SIGTERM, _stop)
+    try:
+        running = subprocess.Popen(
+            command,
+            cwd="/",
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log.descriptor(),
+            stderr=log.descriptor(),
+            preexec_fn=_usual_umask,  # safe: there are no threads here
+            start_new_session=True,
+        )
+        try:
+            code = running.wait()
+        except SystemExit:
+            os.killpg(running.pid, signal.SIGKILL)
+            running.wait()
+            raise
+    finally:
+        signal.signal(signal.SIGTERM, former)
+    if code != 0:
+        log.error("%s exited with code %d" % (command[0], code))
+
+
+def _stop(_number: int, _frame: object) -> None:
+    raise SystemExit(0)
 
 
 def _usual_umask() -> None:

@@ -13,12 +13,12 @@ import sys
 import time
 
 from . import log
-from .spool import write_file
+from .documents import read_json
+from .spool import sync_directory, write_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
 _GRACE_SECONDS = 5.0
 
@@ -35,7 +35,7 @@ class Child:
         self._pid = pid
         self._lock = lock
         self.deadline: "float | None" = None
-        """`time.time()` at which the plan has run too long."""
+        """`time.monotonic()` at which the plan has run too long."""
         self.status = 0
 
     @property
@@ -76,22 +76,39 @@ class Child:
         log.error("The process group %d does not die" % self.group)
 
 
+def claim(folder: str) -> int:
+    """Note in `folder` that the plan is begun, also for after a power cut; the lock on the note."""
+    path = os.path.join(folder, "running")
+    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.fsync(lock)
+        sync_directory(folder)
+    except OSError:
+        os.close(lock)
+        raise
+    return lock
+
+
+def disclaim(folder: str, lock: int) -> None:
+    """The plan could not be begun after all; it will be tried again."""
+    os.close(lock)
+    os.unlink(os.path.join(folder, "running"))
+
+
 def start(
     folder: str,
+    lock: int,
     plan_id: "str | None",
-    timeout: "float | None",
-    work: "Callable[[], dict[str, Any]]",
+    seconds: "float | None",
+    work: "Callable[[], bytes]",
     before: "Callable[[], None]",
 ) -> Child:
-    """Fork a child that writes `work()` as `result.json` into `folder`.
+    """Fork a child that writes `work()` as `result.json` into the `claim`ed `folder`.
 
     `before` runs first in the child (it closes the agent's connections).
     """
-    lock = os.open(os.path.join(folder, "running"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    sys.stdout.flush()
-    sys.stderr.flush()
-    deadline = time.time() + timeout if timeout else None
+    deadline = time.monotonic() + seconds if seconds is not None else None
     pid = os.fork()
     if pid == 0:
         _run(folder, plan_id, deadline, lock, work, before)
@@ -115,13 +132,16 @@ def adopt(folder: str) -> "Child | None":
     if _try_lock(lock):
         os.close(lock)
         return None
-    with open(path, encoding="utf-8") as stream:
-        text = stream.read()
+    with open(path, "rb") as stream:
+        data = stream.read()
     try:
-        note = json.loads(text)
+        note = read_json(data)
         child = Child(folder, note["id"], note["group"], None, lock)
-        child.deadline = note["deadline"]
-    except (ValueError, KeyError):
+        # It lives, so the machine was not restarted, and the clock is the one it was started by.
+        child.deadline = note.get("ends")
+        if note.get("deadline") is not None:  # an agent before 1.1 went by the other clock
+            child.deadline = note["deadline"] - time.time() + time.monotonic()
+    except (ValueError, KeyError, TypeError):
         # Killed between the fork and the child's first line; it will write it in a moment.
         os.close(lock)
         time.sleep(0.1)
@@ -134,14 +154,14 @@ def _run(
     plan_id: "str | None",
     deadline: "float | None",
     lock: int,
-    work: "Callable[[], dict[str, Any]]",
+    work: "Callable[[], bytes]",
     before: "Callable[[], None]",
 ) -> None:
     """The child's whole life; never returns."""
     code = 1
     try:
         os.setpgid(0, 0)
-        note = {"id": plan_id, "group": os.getpid(), "deadline": deadline}
+        note = {"id": plan_id, "group": os.getpid(), "ends": deadline}
         os.pwrite(lock, json.dumps(note).encode("utf-8"), 0)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
             signal.signal(number, signal.SIG_DFL)
@@ -149,18 +169,14 @@ def _run(
         before()
         os.dup2(log.descriptor(), 1)  # a body that prints does so into the log
         os.dup2(log.descriptor(), 2)
-        result = work()
-        data = json.dumps(result, allow_nan=False).encode("utf-8")
-        write_file(os.path.join(folder, "result.json"), data)
+        sys.stdout = sys.stderr = log.stream()  # and does not fail because that is full
+        write_file(os.path.join(folder, "result.json"), work())
+        sys.stdout.flush()
         code = 0
     except BaseException as error:  # noqa: BLE001 nothing may return into the agent's loop
         log.error("The plan's process broke: %s: %s" % (type(error).__name__, error))
     finally:
-        try:
-            sys.stdout.flush()
-            sys.stderr.flush()
-        finally:
-            os._exit(code)
+        os._exit(code)
 
 
 def _try_lock(descriptor: int) -> bool:

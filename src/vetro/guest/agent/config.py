@@ -3,6 +3,7 @@
 import configparser
 import os
 
+from . import log
 from .errors import ConfigurationError
 
 _TRUE = ("1", "yes", "true", "on")
@@ -20,6 +21,10 @@ class Settings:
         self.log_file = self._text("DEFAULT", "log_file", "")
         self.plan_timeout = self._number("DEFAULT", "plan_timeout", 0.0)
         """Seconds a plan without its own `Timeout` may run; 0: no limit."""
+        self.result_limit = int(self._number("DEFAULT", "result_limit", 0))
+        """Bytes that a result may have; 0: what the other side says with the plan, else 1 MiB."""
+        self.log_limit = int(self._number("DEFAULT", "log_limit", log.LIMIT))
+        """Bytes the log file may have before it begins anew; 0: any number."""
 
         self.mailbox_url = self._text("mailbox", "url", "").rstrip("/")
         self.mailbox_token = self._text("mailbox", "token", "")
@@ -63,8 +68,10 @@ class Settings:
     def _number(self, section: str, option: str, default: float) -> float:
         value = self._text(section, option, str(default)) or str(default)
         try:
-            return float(value)
-        except ValueError as error:
+            number = float(value)
+            int(number)
+            return number
+        except (ValueError, OverflowError) as error:
             raise ConfigurationError(
                 "[%s] %s is %r; write a number" % (section, option, value)
             ) from error

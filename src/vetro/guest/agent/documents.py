@@ -1,4 +1,10 @@
-"""What kind of JSON value something is, without claiming to know what is in it."""
+"""Reading JSON that came from elsewhere, without claiming to know what is in it."""
+
+import json
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 def is_map(value: object) -> bool:
@@ -9,3 +15,22 @@ def is_map(value: object) -> bool:
 def is_list(value: object) -> bool:
     """True for a JSON array."""
     return isinstance(value, list)
+
+
+def becomes_list(value: object) -> bool:
+    """True for what JSON makes an array of."""
+    return isinstance(value, (list, tuple))
+
+
+def read_json(data: bytes) -> "Any":
+    """The value of a JSON text. Raises ValueError for whatever it cannot make a value of.
+
+    That is more than bad syntax: nesting that exhausts the interpreter's stack, numbers that it
+    will not convert.
+    """
+    try:
+        return json.loads(data.decode("utf-8"))
+    except ValueError:
+        raise
+    except (RecursionError, OverflowError, MemoryError) as error:
+        raise ValueError("it cannot be read: %s" % (str(error) or type(error).__name__)) from error

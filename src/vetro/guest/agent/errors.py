@@ -10,6 +10,7 @@
     │   └── Unauthorized        the credential is unknown or revoked
     ├── ResultRefused           this result will never be accepted as it is
     └── ConfigurationError      the configuration file cannot be used
+        └── StorageInUse        another agent works on the storage
 """
 
 
@@ -59,6 +60,15 @@ class Unauthorized(CommunicationError):
 class ResultRefused(AgentError):
     """The receiver will never take this result as it is (for example: too large)."""
 
+    def __init__(self, message: str, limit: "int | None" = None) -> None:
+        super().__init__(message)
+        self.limit = limit
+        """How many bytes it takes, if that is why and it says so."""
+
 
 class ConfigurationError(AgentError):
     """The configuration file is missing or says something impossible."""
+
+
+class StorageInUse(ConfigurationError):
+    """Another agent process works on the same storage."""

@@ -1,26 +1,61 @@
 """The agent's log: one line an event, to standard error or to a file.
 
+Logging never raises. A disk that is full, or a terminal that is gone, must not take the agent with
+it: lines that cannot be written are counted, and the next one that can be says how many are missing.
+
+A file that has grown to `limit` bytes becomes `<path>.1`, replacing the one before. It is copied
+and emptied, not renamed: plans and user data scripts write to the same open file.
+
 Not the `logging` package: importing it costs more than the whole first poll.
 """
 
+import io
 import os
-import sys
 import time
 
-_stream = sys.stderr
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+LIMIT = 4 << 20
+
+_descriptor = 2
+_path = ""
+_limit = LIMIT
+_lost = 0
 
 
-def to_file(path: str) -> None:
-    """Append to `path` from now on (made with its directory, readable by the owner only)."""
-    global _stream
-    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    _stream = os.fdopen(descriptor, "a", 1, encoding="utf-8", errors="backslashreplace")
+def to_file(path: str) -> bool:
+    """Append to `path` from now on; False (and a line where the log went) if that cannot be.
+
+    The file is readable by the owner only; its directory, if it has to be made, by everybody.
+    """
+    global _descriptor, _path
+    try:
+        make_folder(os.path.dirname(path) or ".")
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+        _descriptor = os.open(path, flags, 0o600)
+    except OSError as problem:
+        error("The log goes to standard error: %s cannot be written: %s" % (path, problem))
+        return False
+    _path = path
+    return True
+
+
+def keep(limit: int) -> None:
+    """The file may have so many bytes (0: any number), and as many again in `<path>.1`."""
+    global _limit
+    _limit = limit
+
+
+def is_file() -> bool:
+    """True if the log goes to a file, so that a person at the terminal would not see it."""
+    return bool(_path)
 
 
 def descriptor() -> int:
     """The file descriptor of the log, for the output of programs the agent starts."""
-    return _stream.fileno()
+    return _descriptor
 
 
 def info(message: str) -> None:
@@ -38,8 +73,87 @@ def error(message: str) -> None:
     _write("ERROR", message)
 
 
+def rotate() -> None:
+    """Begin the file anew if it is too long. The agent asks now and then: others write to it too."""
+    if not _path or not _limit:
+        return
+    try:
+        if os.fstat(_descriptor).st_size >= _limit:
+            _keep_former()
+            os.truncate(_path, 0)
+    except OSError:
+        pass  # no log is worth the agent; the next line tries again
+
+
+class _Raw(io.RawIOBase):
+    """The log as a file whose writing never fails."""
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return _descriptor
+
+    def write(self, data: "Any") -> int:
+        _put(bytes(data))
+        return len(data)
+
+
+def stream() -> io.TextIOWrapper:
+    """What a plan's body prints to: the log, which never raises."""
+    buffered = io.BufferedWriter(_Raw())
+    return io.TextIOWrapper(buffered, "utf-8", "backslashreplace", line_buffering=True)
+
+
+def _put(data: bytes) -> bool:
+    """Write bytes as they are; False if they could not be written."""
+    try:
+        while data:
+            data = data[os.write(_descriptor, data) :]
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def make_folder(path: str) -> None:
+    """Make a folder that is for every user, as those beside it are. The agent's umask is tighter."""
+    former = os.umask(0o022)
+    try:
+        os.makedirs(path, exist_ok=True)
+    finally:
+        os.umask(former)
+
+
 def _write(level: str, message: str) -> None:
+    global _lost
+    rotate()
     now = time.time()
     stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now))
-    _stream.write("%s.%03dZ %s %s\n" % (stamp, int(now * 1000) % 1000, level, message))
-    _stream.flush()
+    line = "%s.%03dZ %s %s\n" % (stamp, int(now * 1000) % 1000, level, message)
+    if _lost:
+        line = "[%d lines are missing: they could not be written]\n" % _lost + line
+    if _put(line.encode("utf-8", "backslashreplace")):
+        _lost = 0
+    else:
+        _lost += 1
+
+
+def _keep_former() -> None:
+    """Copy the file to `<path>.1`. On a full disk there is none: what is there makes room."""
+    former = _path + ".1"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+    try:
+        target = os.open(former + ".new", flags, 0o600)  # whatever the umask: a plan's is another
+        with open(_path, "rb") as source, os.fdopen(target, "wb") as stream:
+            while True:
+                block = source.read(1 << 20)
+                if not block:
+                    break
+                stream.write(block)
+        os.rename(former + ".new", former)
+    except OSError:
+        for name in (former + ".new", former):
+            try:
+                os.unlink(name)
+            except OSError:
+                pass  # it is not there, or cannot be helped

@@ -5,21 +5,22 @@ then sleeps until the transport has something, the running plan ends, or a deadl
 Plans that come while one is running are kept and acknowledged; they run in order.
 """
 
-import json
 import os
 import select
 import signal
 import time
 
 from . import child, log, plan
+from .backoff import Backoff
 from .errors import (
     AgentError,
     CommunicationError,
     ConfigurationError,
+    InvalidPlan,
     ResultRefused,
     Unauthorized,
 )
-from .spool import Message, Spool
+from .spool import Message, Spool, seconds_since
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,34 +32,8 @@ if TYPE_CHECKING:
 
 _PAUSE_AFTER_ERROR = 5.0
 _ADOPTED_CHECK_SECONDS = 0.5
-
-
-class Backoff:
-    """How long to wait after failures of the transport.
-
-    A guest boots faster than its network settles, so the first failures are answered within
-    fractions of a second; after that 5 s, growing by 1.2 to 60 s, as guest-agent.md §2 says.
-    """
-
-    _QUICK = (0.1, 0.2, 0.4, 0.8, 1.6)
-
-    def __init__(self) -> None:
-        self._failures = 0
-        self._delay = 5.0
-
-    def reset(self) -> None:
-        """A poll succeeded."""
-        self._failures = 0
-        self._delay = 5.0
-
-    def next(self) -> float:
-        """Seconds to wait after one more failure."""
-        self._failures += 1
-        if self._failures <= len(self._QUICK):
-            return self._QUICK[self._failures - 1]
-        delay = self._delay
-        self._delay = min(60.0, delay * 1.2)
-        return delay
+_HEAR_SECONDS = 2.0
+DEFAULT_RESULT_LIMIT = 1 << 20
 
 
 class Agent:
@@ -82,6 +57,12 @@ class Agent:
         self._connect_at = 0.0
         self._send_backoff = Backoff()
         self._send_at = 0.0
+        # Plans of before this start may have been withdrawn meanwhile: the other side is heard
+        # before they are begun, if it says anything soon.
+        self._hear_until = 0.0
+        if self._spool.waiting():
+            self._hear_until = time.monotonic() + _HEAR_SECONDS
+            transport.hurry = True
         self._stopping = False
         self._wakeup, write_end = os.pipe()
         for descriptor in (self._wakeup, write_end):
@@ -106,6 +87,7 @@ class Agent:
         log.info("Stopped")
 
     def _turn(self) -> None:
+        log.rotate()  # a plan may have written much to it
         now = time.monotonic()
         if now >= self._connect_at:
             self._transport.prepare()
@@ -130,11 +112,13 @@ class Agent:
             limits.append(self._connect_at)
         if self._send_at > now:
             limits.append(self._send_at)
+        if self._hear_until > now:
+            limits.append(self._hear_until)
         if self._child is not None:
             if self._child.adopted:
                 limits.append(now + _ADOPTED_CHECK_SECONDS)
             if self._child.deadline is not None:
-                limits.append(now + self._child.deadline - time.time())
+                limits.append(self._child.deadline)
         sockets = self._transport.waits_on() if connected else []
         readable, _, _ = select.select(
             [self._wakeup, *sockets], [], [], max(0.0, min(limits) - now)
@@ -147,6 +131,13 @@ class Agent:
             self._send_at = 0.0 if self._send_at > now + 5 else self._send_at
             if message is not None:
                 self._accept(message)
+            else:
+                self._has_heard()
+
+    def _has_heard(self) -> None:
+        """There is no more to hear before plans are begun."""
+        self._hear_until = 0.0
+        self._transport.hurry = False
 
     def _sleep(self, seconds: float) -> None:
         """Wait without listening to the transport; a stop signal still wakes it."""
@@ -157,6 +148,7 @@ class Agent:
         if error.retry_after is not None:
             delay = min(60.0, max(delay, error.retry_after))
         log.warning("%s; trying again in %.1f s" % (error, delay))
+        self._has_heard()
         self._transport.disconnect()
         self._connect_at = time.monotonic() + delay
 
@@ -167,10 +159,16 @@ class Agent:
 
     def _accept(self, message: Message) -> None:
         """Keep a message on disk, then acknowledge it."""
-        if not self._cancelled_by(message):
-            name = self._spool.put(message)
-            if name is None:
-                log.info("The plan %s came again; it is here already" % message.message_id)
+        try:
+            if not self._cancelled_by(message):
+                name = self._spool.put(message)
+                if name is None:
+                    log.info("The plan %s came again; it is here already" % message.message_id)
+        except OSError as error:
+            # A broker hands nothing else out before this one is settled: it has to come again.
+            raise CommunicationError(
+                "The plan %s cannot be kept: %s" % (message.message_id, error)
+            ) from error
         try:
             self._transport.acknowledge(message)
         except CommunicationError as error:
@@ -199,8 +197,9 @@ class Agent:
         for name in self._spool.waiting():
             waiting = self._parse(name)
             if waiting is not None and waiting.get("ID") == target:
-                log.info("Cancelling the waiting plan %s" % target)
-                self._spool.write_result(name, plan.failure(target, error))
+                log.info("Withdrawing the waiting plan %s" % target)
+                self._spool.cancel(name)
+                self._finish(name, plan.failure(target, error))
                 return True
         log.info("There is no plan %s to cancel" % target)
         return True
@@ -220,6 +219,18 @@ class Agent:
         name = self._spool.oldest_plan()
         if name is None:
             return False
+        if time.monotonic() < self._hear_until and not self._spool.was_running(name):
+            return False
+        try:
+            self._begin(name)
+        except (OSError, MemoryError):
+            raise  # the machine's trouble and not the plan's: it is tried again
+        except Exception as error:  # noqa: BLE001 a plan must not hold up those behind it
+            log.error("The plan %s is given up: %s: %s" % (name, type(error).__name__, error))
+            self._give_up(name, error)
+        return True
+
+    def _begin(self, name: str) -> None:
         folder = os.path.join(self._spool.plans, name)
         if self._spool.was_running(name):
             self._child = child.adopt(folder)
@@ -227,34 +238,51 @@ class Agent:
                 self._report_interrupted(name)
             else:
                 log.info("The plan %s is still running" % self._child.plan_id)
-            return True
-        document = self._admit(name)
-        if document is None:
+            return
+        message = self._read(name)
+        document = self._admit(message)
+        if message is None or document is None:
             self._spool.remove(name)
-            return True
+            return
         plan_id = document.get("ID")
         try:
+            stamp = plan.stamp_of(document)
+            if stamp is not None and self._is_replay(plan_id, stamp):
+                self._spool.remove(name)
+                return
+            self._must_be_awaited(name, document, message)
             checked = plan.validate(document)
         except AgentError as error:
             log.warning("The plan %s is refused: %s" % (plan_id, error))
-            self._finish(name, plan.failure(plan_id, error))
-            return True
-        timeout = checked.timeout or self._settings.plan_timeout or None
+            self._refuse(name, document, error)
+            return
+        lock = child.claim(folder)
+        try:
+            if stamp is not None:
+                self._spool.store_stamp(stamp)
+        except OSError:
+            child.disclaim(folder, lock)
+            raise
+        limit = self._result_limit(message)
         self._child = child.start(
             folder,
+            lock,
             plan_id,
-            timeout,
-            lambda: _run_plan(checked, self._spool.files, plan_id or name),
+            self._seconds_for(checked, message),
+            lambda: _run_plan(checked, self._spool.files, plan_id or name, limit),
             self._transport.disconnect,
         )
-        return True
 
-    def _admit(self, name: str) -> "dict[str, Any] | None":
-        """The document of a plan that may run now; None if it has to be dropped silently."""
+    def _read(self, name: str) -> "Message | None":
         try:
-            message = self._spool.read_plan(name)
-        except (OSError, ValueError, KeyError) as error:
+            return self._spool.read_plan(name)
+        except (OSError, ValueError) as error:
             log.error("Dropping the plan %s: it cannot be read: %s" % (name, error))
+            return None
+
+    def _admit(self, message: "Message | None") -> "dict[str, Any] | None":
+        """The document of a plan from the engine; None if it has to be dropped silently."""
+        if message is None:
             return None
         if not self._authentic(message):
             log.warning(
@@ -263,32 +291,69 @@ class Agent:
             )
             return None
         try:
-            document = plan.parse(message.body, message.message_id, message.reply_to)
+            return plan.parse(message.body, message.message_id, message.reply_to)
         except ValueError as error:
             log.warning("Dropping the plan %s: %s" % (message.message_id, error))
             return None
-        stamp = document.get("Stamp")
-        if stamp is not None:
-            if isinstance(stamp, bool) or not isinstance(stamp, int):
-                log.warning(
-                    "Dropping the plan %s: Stamp %r is no integer" % (message.message_id, stamp)
-                )
-                return None
-            stored = self._spool.stamp()
-            if stamp <= stored:
-                log.warning(
-                    "Dropping the plan %s: its stamp %d is not above %d (a replay)"
-                    % (message.message_id, stamp, stored)
-                )
-                return None
+
+    def _is_replay(self, plan_id: "str | None", stamp: int) -> bool:
+        stored = self._spool.stamp()
+        if stamp <= stored:
+            log.warning(
+                "Dropping the plan %s: its stamp %d is not above %d (a replay)"
+                % (plan_id, stamp, stored)
+            )
+            return True
+        return False
+
+    def _must_be_awaited(self, name: str, document: "dict[str, Any]", message: Message) -> None:
+        """Raise `AgentError` for a plan whose result nobody waits for any more."""
+        if self._spool.was_cancelled(name):
+            raise AgentError("The plan was cancelled")
+        lifetime = plan.seconds_of(document, "Lifetime")
+        if lifetime is not None and seconds_since(message.received) >= lifetime:
+            raise AgentError(
+                "The plan is not begun: nobody waits for its result after %g seconds, and it came "
+                "longer ago" % lifetime
+            )
+
+    def _refuse(self, name: str, document: "dict[str, Any]", error: AgentError) -> None:
+        """Answer a plan that is not begun. Its stamp counts all the same, once it is answered."""
+        if self._spool.was_answered(name):
+            self._spool.remove(name)
+        else:
+            self._finish(name, plan.failure(document.get("ID"), error))
+        try:
+            stamp = plan.stamp_of(document)
+        except InvalidPlan:
+            return  # it is what the plan is refused for
+        if stamp is not None and stamp > self._spool.stamp():
             self._spool.store_stamp(stamp)
-        return document
+
+    def _give_up(self, name: str, error: Exception) -> None:
+        message = self._read(name)
+        plan_id = message.message_id if message is not None else None
+        self._finish(name, plan.failure(plan_id, error))
+
+    def _seconds_for(self, checked: plan.Plan, message: Message) -> "float | None":
+        """How long the plan may run: its own time, and not longer than anybody waits for it."""
+        seconds = checked.timeout or self._settings.plan_timeout or None
+        if checked.lifetime is None:
+            return seconds
+        left = max(0.0, checked.lifetime - seconds_since(message.received))
+        return left if seconds is None else min(seconds, left)
+
+    def _result_limit(self, message: "Message | None") -> int:
+        said = message.result_limit if message is not None else None
+        if self._settings.result_limit:
+            return self._settings.result_limit
+        return said if isinstance(said, int) and said > 0 else DEFAULT_RESULT_LIMIT
 
     def _parse(self, name: str) -> "dict[str, Any] | None":
         try:
             message = self._spool.read_plan(name)
             return plan.parse(message.body, message.message_id, message.reply_to)
-        except (OSError, ValueError, KeyError):
+        except (OSError, ValueError):
             return None
 
     def _look_after_child(self) -> None:
@@ -302,7 +367,7 @@ class Agent:
                 self._report_interrupted(name)
             elif running.plan_id is None:
                 self._spool.remove(name)
-        elif running.deadline is not None and time.time() >= running.deadline:
+        elif running.deadline is not None and time.monotonic() >= running.deadline:
             log.warning("The plan %s has run too long; ending it" % running.plan_id)
             self._end_child(running, AgentError("The plan did not finish in its time"))
 
@@ -336,10 +401,13 @@ class Agent:
         self._finish(name, plan.failure(plan_id, error))
 
     def _finish(self, name: str, result: "dict[str, Any]") -> None:
-        if result["SourceID"]:
-            self._spool.write_result(name, result)
-        else:
+        if not result["SourceID"]:
             self._spool.remove(name)
+            return
+        from . import results
+
+        limit = self._result_limit(self._read(name))
+        self._spool.write_result(name, results.fit(result, limit))
 
     # --- sending -----------------------------------------------------------------------
 
@@ -350,20 +418,23 @@ class Agent:
             return False
         if self._child is not None and os.path.basename(self._child.folder) == name:
             return False  # its process is about to end
-        result = self._spool.read_result(name)
-        plan_id = result["SourceID"]
-        if plan_id is None:
-            self._spool.remove(name)
+        try:
+            result = self._spool.read_result(name)
+        except ValueError as error:
+            log.error("The result of %s cannot be sent: %s" % (name, error))
+            self._replace_result(name, error)
             return True
+        plan_id: str = result["SourceID"]
         reply_to = None
         if self._settings.dynamic_result_queue:
             document = self._parse(name)
             reply_to = document.get("ReplyTo") if document else None
+        from . import results
+
         try:
-            body = json.dumps(result).encode("utf-8")
-            self._transport.send_result(plan_id, body, reply_to)
+            self._transport.send_result(plan_id, results.dump(result), reply_to)
         except ResultRefused as error:
-            self._refused(name, plan_id, error)
+            self._refused(name, result, error)
             return True
         except CommunicationError as error:
             delay = self._send_backoff.next()
@@ -371,29 +442,40 @@ class Agent:
             log.warning("The result of %s is not sent yet: %s" % (plan_id, error))
             return False
         self._send_backoff.reset()
-        self._spool.remove(name)
+        self._spool.sent(name)
         return True
 
-    def _refused(self, name: str, plan_id: str, error: ResultRefused) -> None:
-        marker = os.path.join(self._spool.plans, name, "refused")
-        if os.path.exists(marker):
-            log.error("Dropping the result of %s: %s" % (plan_id, error))
-            self._spool.remove(name)
-            return
-        with open(marker, "wb"):
-            pass
+    def _replace_result(self, name: str, error: Exception) -> None:
+        """A result that cannot even be read: an error in its place, or nothing."""
+        document = self._parse(name)
+        plan_id = document.get("ID") if document else None
+        message = AgentError("The result was damaged on the guest's disk: %s" % error)
+        self._finish(name, plan.failure(plan_id, message))
+
+    def _refused(self, name: str, result: "dict[str, Any]", error: ResultRefused) -> None:
+        """The other side will not take a result: make it fit, then an error of it, then drop it."""
+        from . import results
+
+        plan_id: str = result["SourceID"]
+        refusals = self._spool.count_refusal(name)
         log.error("The result of %s is refused: %s" % (plan_id, error))
-        self._spool.write_result(
-            name, plan.failure(plan_id, AgentError("The result cannot be delivered: %s" % error))
-        )
+        if refusals > 2:
+            log.error("Dropping the result of %s" % plan_id)
+            self._spool.remove(name)
+        elif error.limit is not None and refusals == 1:
+            # The limit was lowered after the plan had come.
+            self._spool.write_result(name, results.fit(result, error.limit))
+        else:
+            why = "The result cannot be delivered: %s" % error
+            self._spool.write_result(name, results.dump(results.undeliverable(result, why)))
 
 
-def _run_plan(checked: "plan.Plan", files: str, folder_id: str) -> "dict[str, Any]":
+def _run_plan(checked: "plan.Plan", files: str, folder_id: str, limit: int) -> bytes:
     from . import runner  # read in the child, while the agent already polls again
 
     os.umask(0o022)  # what scripts install is for every user of the guest
 
-    return runner.run(checked, files, folder_id)
+    return runner.run(checked, files, folder_id, limit)
 
 
 def _ignore(_number: int, _frame: object) -> None:

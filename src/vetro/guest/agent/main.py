@@ -69,21 +69,16 @@ def main(arguments: "list[str] | None" = None) -> int:
     try:
         options = _parse(given)
         if options.bootstrap:
-            log.to_file(options.root + "/var/log/vetro-guest.log")
+            log.to_file(options.root + "/var/log/vetro-guest.log")  # else it goes on without
             from . import bootstrap
 
             bootstrap.apply(options.bootstrap, options.root)
         return _run_agent(options)
     except ConfigurationError as error:
         log.error(str(error))
-        if options_log_is_file():
+        if log.is_file():
             sys.stderr.write("%s\n" % error)
         return 2
-
-
-def options_log_is_file() -> bool:
-    """True if the log goes to a file, so that a person at the terminal would not see it."""
-    return log.descriptor() != sys.stderr.fileno()
 
 
 def _run_agent(options: _Options) -> int:
@@ -96,6 +91,7 @@ def _run_agent(options: _Options) -> int:
     settings = config.load(options.files, options.directories, options.root)
     if options.dynamic_result_queue:
         settings.dynamic_result_queue = True
+    log.keep(settings.log_limit)
     if settings.log_file and not options.bootstrap:
         log.to_file(settings.log_file)
     log.info("vetro-guest %s for the queue %r" % (VERSION, settings.input_queue))

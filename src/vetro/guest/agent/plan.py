@@ -4,11 +4,12 @@ The rules are those of guest-agent.md §7.3, in the order of its table; the firs
 broken decides. Results are described in §5.5.
 """
 
-import json
+import math
 import os
+import re
 import time
 
-from .documents import is_list, is_map
+from .documents import is_list, is_map, read_json
 from .errors import AgentError, InvalidPlan, UnsupportedFormat
 
 TYPE_CHECKING = False
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 NEWEST_FORMAT = (2, 2, 0)
+_NUMBER = re.compile(r"[0-9]{1,9}\Z")
+_LARGEST_STAMP = 1 << 63
 _SCRIPT_TYPES = ("Application", "Chef", "Puppet")
 
 
@@ -29,26 +32,54 @@ class Plan:
         self.parameters: "dict[str, Any]" = document.get("Parameters") or {}
         self.scripts: "dict[str, dict[str, Any]]" = document["Scripts"]
         self.files: "dict[str, dict[str, Any]]" = document.get("Files") or {}
-        timeout = document.get("Timeout")
-        self.timeout = float(timeout) if timeout else None
+        self.timeout = seconds_of(document, "Timeout")
         """Seconds the whole plan may run; None: the configured default."""
+        self.lifetime = seconds_of(document, "Lifetime")
+        """Seconds after its arrival in which anybody waits for the result; None: no limit."""
 
 
 def parse(body: bytes, message_id: "str | None", reply_to: "str | None") -> "dict[str, Any]":
-    """The plan document of a message. Raises ValueError when it is not a JSON map."""
-    value: "Any" = json.loads(body.decode("utf-8"))
+    """The plan document of a message. Raises ValueError when it is not a JSON map.
+
+    `ID` and `ReplyTo` are texts that a transport can carry, or absent: what else a plan says there
+    counts as if it said nothing.
+    """
+    value = read_json(body)
     if not is_map(value):
         raise ValueError("the plan is not a map but %s" % type(value).__name__)
     document: "dict[str, Any]" = value
-    if not document.get("ID") and message_id:
-        document["ID"] = message_id
-    if not document.get("ReplyTo") and reply_to:
-        document["ReplyTo"] = reply_to
+    for key, said in (("ID", message_id), ("ReplyTo", reply_to)):
+        if not _can_travel(document.get(key)):
+            document.pop(key, None)
+            if said and _can_travel(said):
+                document[key] = said
     return document
 
 
+def _can_travel(name: object) -> bool:
+    """True for a text that can be a message's id or a queue's name."""
+    if not isinstance(name, str):
+        return False
+    try:
+        return 0 < len(name.encode("utf-8")) <= 255
+    except UnicodeEncodeError:
+        return False
+
+
 def validate(document: "dict[str, Any]") -> Plan:
-    """Check a plan document. Raises `InvalidPlan` or `UnsupportedFormat`."""
+    """Check a plan document. Raises `InvalidPlan` or `UnsupportedFormat`, and nothing else."""
+    try:
+        return _validate(document)
+    except AgentError:
+        raise
+    except Exception as error:
+        # No rule says it, but what cannot even be looked at is no plan.
+        raise InvalidPlan(
+            "The plan cannot be read: %s: %s" % (type(error).__name__, error)
+        ) from error
+
+
+def _validate(document: "dict[str, Any]") -> Plan:
     version = _version(document.get("FormatVersion", "1.0.0"))
     if version > NEWEST_FORMAT:
         raise UnsupportedFormat(
@@ -68,19 +99,39 @@ def validate(document: "dict[str, Any]") -> Plan:
     if not isinstance(document.get("Body"), str):
         raise InvalidPlan("Body is missing or not a string")
     _map_or_empty(document.get("Parameters"), "Parameters")
-    timeout = document.get("Timeout")
-    if timeout is not None and (
-        isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or timeout <= 0
-    ):
-        raise InvalidPlan("Timeout is %r; it must be a number of seconds above 0" % (timeout,))
     return Plan(document)
+
+
+def stamp_of(document: "dict[str, Any]") -> "int | None":
+    """The plan's `Stamp`; None without one. Raises `InvalidPlan` for what is no stamp."""
+    stamp = document.get("Stamp")
+    if stamp is None:
+        return None
+    if isinstance(stamp, bool) or not isinstance(stamp, int) or abs(stamp) >= _LARGEST_STAMP:
+        raise InvalidPlan("Stamp is not an integer of at most 63 bits")
+    return stamp
+
+
+def seconds_of(document: "dict[str, Any]", key: str) -> "float | None":
+    """A time in seconds that a plan gives; None if it does not. Raises `InvalidPlan`."""
+    value = document.get(key)
+    if value is None:
+        return None
+    try:
+        if not isinstance(value, bool) and isinstance(value, (int, float)) and value > 0:
+            seconds = float(value)
+            if not math.isinf(seconds):
+                return seconds
+    except OverflowError:
+        pass  # an integer that is no float: refused with the others
+    raise InvalidPlan("%s is not a number of seconds above 0" % key)
 
 
 def _version(text: object) -> "tuple[int, int, int]":
     """Major, minor and patch; a pre-release counts as its release (2.2.0-rc1 is served)."""
     parts = str(text).split("+")[0].split("-")[0].split(".")
-    if not 1 <= len(parts) <= 3 or not all(part.isdigit() for part in parts):
-        raise InvalidPlan("FormatVersion %r is not a version number" % (text,))
+    if not 1 <= len(parts) <= 3 or not all(_NUMBER.match(part) for part in parts):
+        raise InvalidPlan("FormatVersion %.50r is not a version number" % str(text))
     numbers = [int(part) for part in parts] + [0, 0]
     return (numbers[0], numbers[1], numbers[2])
 

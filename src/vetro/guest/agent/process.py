@@ -16,8 +16,12 @@ if TYPE_CHECKING:
 else:
     _Map = dict
 
-_LARGEST_OUTPUT = 8 << 20
+LARGEST_OUTPUT = 8 << 20
 OUTPUT_FOLDER = ".output"
+
+
+class Output(str):
+    """What a script has printed: in a result that is too large it may be cut, keeping its end."""
 
 
 class Outcome(_Map):
@@ -82,10 +86,10 @@ def last_output(output_folder: str) -> "dict[str, str | None]":
     return result
 
 
-def _text(stream: "Any") -> "str | None":
+def _text(stream: "Any") -> "Output | None":
     size = stream.seek(0, os.SEEK_END)
-    stream.seek(max(0, size - _LARGEST_OUTPUT))
+    stream.seek(max(0, size - LARGEST_OUTPUT))
     text = stream.read().decode("utf-8", "replace").strip()
-    if size > _LARGEST_OUTPUT:
-        text = "[the first %d bytes are left out]\n%s" % (size - _LARGEST_OUTPUT, text)
-    return text or None
+    if size > LARGEST_OUTPUT:
+        text = "[the first %d bytes are left out]\n%s" % (size - LARGEST_OUTPUT, text)
+    return Output(text) if text else None

@@ -2,7 +2,7 @@
 
 import json
 
-from . import body, log, plan
+from . import body, log, plan, results
 from .errors import AgentError
 from .executors import ScriptCallable, executor_for
 from .files import FileManager
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def run(checked: plan.Plan, files_directory: str, folder_id: str) -> "dict[str, Any]":
-    """Run a validated plan; returns its result document, whatever happened."""
+def run(checked: plan.Plan, files_directory: str, folder_id: str, limit: int) -> bytes:
+    """Run a validated plan; returns its result, whatever happened, in at most `limit` bytes."""
     log.info("Running the plan %s (%s)" % (checked.id, checked.name))
     try:
         with FileManager(files_directory, folder_id, checked.files) as files:
@@ -30,7 +30,7 @@ def run(checked: plan.Plan, files_directory: str, folder_id: str) -> "dict[str, 
         # A body that calls sys.exit means to end itself, not the agent.
         result = plan.failure(checked.id, AgentError("The body called exit(%s)" % error))
     log.info("The plan %s ended with code %d" % (checked.id, result["ErrorCode"]))
-    return result
+    return results.fit(result, limit)
 
 
 def _serialisable(value: object) -> object:

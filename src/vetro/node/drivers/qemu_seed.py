@@ -284,7 +284,7 @@ ip address add "$ip/${mask:-24}" dev "$interface"
 [ -z "$dns" ] || for server in $dns; do echo "nameserver $server"; done > /root/etc/resolv.conf
 """
 
-_AGENT_UNIT = f"""\
+AGENT_UNIT = f"""\
 [Unit]
 Description=Vetro guest agent
 After=network.target
@@ -295,6 +295,8 @@ ExecStart=/usr/bin/env python3 {instance_files.ARCHIVE} --config-file {instance_
 TimeoutStartSec=infinity
 Restart=always
 RestartSec=2
+# A plan that runs outlives the agent: the next one finds it and sends its result.
+KillMode=process
 
 [Install]
 WantedBy=multi-user.target
@@ -311,7 +313,7 @@ install -D -m 755 "$seed/vetro/vetro-guest.pyz" {instance_files.ARCHIVE}
 umount "$seed"
 rmdir "$seed"
 cat > /etc/systemd/system/vetro-guest.service <<'UNIT'
-{_AGENT_UNIT}UNIT
+{AGENT_UNIT}UNIT
 systemctl daemon-reload
 systemctl enable vetro-guest.service
 systemctl start --no-block vetro-guest.service

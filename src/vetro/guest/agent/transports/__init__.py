@@ -23,6 +23,8 @@ class Transport:
 
     confirms_acknowledgements = True
     """True if `acknowledge` returns only when the other side has taken note."""
+    hurry = False
+    """True while the other side should say at once that there is nothing, if it can."""
 
     def prepare(self) -> None:
         raise NotImplementedError

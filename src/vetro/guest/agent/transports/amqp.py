@@ -317,12 +317,14 @@ class _Arriving:
     def message(self) -> Message:
         headers: "dict[str, Any]" = self._properties.get("headers") or {}
         signature = headers.get("signature")
+        limit = headers.get("result-limit")
         return Message(
             bytes(self.body),
             signature if isinstance(signature, bytes) else None,
             self._properties.get("message_id"),
             self._properties.get("reply_to"),
             self._redelivered,
+            limit if isinstance(limit, int) else None,
         )
 
 

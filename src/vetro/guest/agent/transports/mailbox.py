@@ -115,7 +115,9 @@ class MailboxTransport(Transport):
             raw = base64.b64decode(signature, validate=True) if signature else None
         except (binascii.Error, ValueError):
             raw = b"?"  # no valid signature has this length, so the plan will be dropped
-        return Message(body, raw, response.getheader("X-Message-Id"))
+        return Message(
+            body, raw, response.getheader("X-Message-Id"), result_limit=_result_limit(response)
+        )
 
     def acknowledge(self, message: "Message") -> None:
         if message.message_id:
@@ -135,9 +137,10 @@ class MailboxTransport(Transport):
         self._request("POST", "/alive", _alive())
 
     def _start_poll(self, connection: http.client.HTTPConnection) -> None:
+        wait = 0 if self.hurry else self._wait
         try:
             connection.request(
-                "GET", "%s/plans?wait=%d" % (self._base, self._wait), headers=self._headers
+                "GET", "%s/plans?wait=%d" % (self._base, wait), headers=self._headers
             )
         except (OSError, http.client.HTTPException) as error:
             self._drop_poll()
@@ -173,7 +176,8 @@ class MailboxTransport(Transport):
             return
         error = _refusal("%s %s" % (method, path), response, text)
         if path == "/results" and response.status in (400, 413, 422):
-            raise ResultRefused(str(error), {"status": response.status})
+            limit = _result_limit(response) if response.status == 413 else None
+            raise ResultRefused(str(error), limit)
         raise error
 
     def _connect(self, timeout: float = _REQUEST_SECONDS) -> http.client.HTTPConnection:
@@ -223,6 +227,14 @@ def _refusal(what: str, response: http.client.HTTPResponse, body: bytes) -> Comm
     if response.status in (401, 403):
         return Unauthorized(message, 60.0)
     return CommunicationError(message, retry_after)
+
+
+def _result_limit(response: http.client.HTTPResponse) -> "int | None":
+    """How many bytes a result may have; None if the service does not say."""
+    try:
+        return int(response.getheader("X-Result-Limit") or 0) or None
+    except ValueError:
+        return None
 
 
 def _tls_context(settings: "Settings") -> "ssl.SSLContext":
