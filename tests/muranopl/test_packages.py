@@ -317,3 +317,35 @@ def test_a_class_with_a_mistake_cannot_be_used_after_it_was_checked(package):
     assert (finding.code, finding.position.line) == ("E-member", 5)
     with pytest.raises(MuranoError):
         added.find_type("t.A")
+
+
+@pytest.mark.parametrize("text", ["Name: [\n", "Name: a\nName: b\n", "Name: lib.A\nMethods: 5\n"])
+def test_every_look_up_of_a_broken_file_says_what_is_wrong(text):
+    """A class file that cannot be read does not count as read: the second error is the first."""
+    from vetro.muranopl import MemoryPackage
+
+    runtime = Runtime()
+    runtime.add_package(MemoryPackage("lib", {"f": text}, {"lib.A": "f", "lib.B": "f"}))
+    said = []
+    for name in ("lib.A", "lib.A", "lib.B"):
+        with pytest.raises(MuranoError) as failure:
+            runtime.type(name)
+        said.append((failure.value.names, failure.value.message, failure.value.position))
+    assert said[0] == said[1] == said[2]
+    assert "does not declare" not in said[0][1]
+
+
+def test_a_cause_in_python_is_told_in_the_languages_words():
+    """Circular defaults: neither message nor trace shows how Python spells a property."""
+    from vetro.muranopl import loose_package
+
+    runtime = Runtime()
+    text = (
+        "Name: M\nProperties:\n  a: {Contract: $, Default: $.b}\n  b: {Contract: $, Default: $.a}\n"
+    )
+    runtime.add_package(loose_package("t", text))
+    with pytest.raises(MuranoError) as failure:
+        runtime.session().load({"Objects": {"?": {"type": "t.M"}}})
+    assert "p_" not in failure.value.format()
+    assert "AttributeError" not in failure.value.format()
+    assert 'uninitialized property "a"' in failure.value.format()

@@ -21,6 +21,7 @@ from .declarations import ClassDeclaration, Finding
 from .errors import (
     DslSyntaxError,
     InvalidInheritanceError,
+    MuranoError,
     NoClassFound,
     NoPackageForClassFound,
     Position,
@@ -196,9 +197,21 @@ class ClassCatalogue(PackageShelf):
     def _load_file(
         self, package: MuranoPackage, source: PackageSource, file: str, name: str
     ) -> None:
+        failed = package.failed_files.get(file)
+        if failed is not None:
+            raise failed.with_traceback(None)
         if file in package.loaded_files:
             return
         package.loaded_files.add(file)
+        try:
+            self._read_file(package, source, file, name)
+        except MuranoError as error:
+            package.failed_files[file] = error
+            raise
+
+    def _read_file(
+        self, package: MuranoPackage, source: PackageSource, file: str, name: str
+    ) -> None:
         shown = f"{package.name}/Classes/{file}"
         try:
             text = source.read_class(file)

@@ -160,10 +160,7 @@ class OfClass(Step):
         else:
             raise Violation(f"Value {preview(value)} cannot be represented as class {wanted.name}")
         if not self._fits(found.type, wanted):
-            wished = wanted.name if self.spec is None else f"{wanted.name}/{self.spec}"
-            raise Violation(
-                f"Object of class {found.type.name} is not compatible with class {wished}"
-            )
+            raise Violation(f"Object of {not_compatible(found.type, wanted, self.spec)}")
         if not found.destroyed:
             self.accepted.add(found.__class__)
         return found
@@ -176,6 +173,32 @@ class OfClass(Step):
         if self.package is None:
             return False
         return _is_of(type_, wanted, self.package.requirement_for(wanted.package))
+
+
+def not_compatible(type_: MuranoType, wanted: MuranoType, spec: VersionSpec | None = None) -> str:
+    """What is wrong with a class; where another version of the wanted one is meant, with both."""
+    wished = wanted.name if spec is None else f"{wanted.name}/{spec}"
+    others = [item for item in type_.ancestors if item.name == wanted.name]
+    if not others:
+        return f"class {type_.name} is not compatible with class {wished}"
+    wished = f"{wanted.name}/{wanted.version}" if spec is None else wished
+    found = f"class {type_.name}/{type_.version}"
+    if type_ not in others:
+        found += f", which is a {', '.join(f'{item.name}/{item.version}' for item in others)},"
+    return f"{found} is not compatible with class {wished}"
+
+
+def _class_of_template(value: Any) -> MuranoType | None:
+    """The class of an object, or of what `template()` has returned."""
+    from .types import MuranoType
+
+    if isinstance(value, MuranoObject):
+        return value.type
+    header = cast("Mapping[Any, Any]", value).get("?")
+    if isinstance(header, Mapping):
+        found = cast("Mapping[Any, Any]", header).get("type")
+        return found if isinstance(found, MuranoType) else None
+    return None
 
 
 def _is_of(type_: MuranoType, wanted: MuranoType, spec: VersionSpec) -> bool:
@@ -204,16 +227,21 @@ class AsTemplate(Step):
             value = value.target
         if setting.mode is not Mode.TRANSFORM and not isinstance(value, (MuranoObject, Mapping)):
             raise Violation(f"Value {preview(value)} is not a template of class {wanted.name}")
+        made = None if setting.mode is Mode.TRANSFORM else _class_of_template(value)
+        if made is not None:
+            # A derived declaration has made the template: this one only looks at its class.
+            if not (
+                made.is_compatible(wanted) if self.spec is None else _is_of(made, wanted, self.spec)
+            ):
+                raise Violation(f"Template of {not_compatible(made, wanted, self.spec)}")
+            return cast(Any, value)
         if isinstance(value, (MuranoObject, Mapping)):
             template = setting.run.template_of(
                 cast(Any, value), wanted, default or wanted, self.excluded, setting
             )
             found: MuranoType = template["?"]["type"]
             if self.spec is not None and not _is_of(found, wanted, self.spec):
-                raise Violation(
-                    f"Template of class {found.name} is not compatible with class "
-                    f"{wanted.name}/{self.spec}"
-                )
+                raise Violation(f"Template of {not_compatible(found, wanted, self.spec)}")
             return template
         raise Violation(f"Value {preview(value)} cannot be represented as class {wanted.name}")
 

@@ -207,9 +207,16 @@ class MuranoError(Exception):
             lines.append(f'  File "{place.file}", line {place.line}:{place.column}')
         if self.cause is not None:
             cause = self.cause
-            text = cause.format() if isinstance(cause, MuranoError) else repr(cause)
+            text = cause.format() if isinstance(cause, MuranoError) else _brief(cause)
             lines.append(f"Caused by {text}")
         return "\n".join(lines)
+
+
+def _brief(cause: BaseException) -> str:
+    """A Python error behind one of the language: its name and text as programs see them."""
+    from .throwing import message_of, names_of
+
+    return f"{names_of(cause)[0]}: {message_of(cause)}"
 
 
 class NoPackageFound(MuranoError):

@@ -270,11 +270,20 @@ class MuranoCodegen(ExpressionCodegen):
         slot = self.slot("method", (name, arguments.shape, arguments.lazy), node)
         outer = self.outer_dollar(scope) if arguments.lazy else "None"
         unlikely = target.literal or not target.kinds & HOST
+        checked = ""
+        if not self.library.has(name, True) and any(
+            not (code.simple or code.literal) for code in arguments.codes
+        ):
+            # Nobody but objects has such a method: look for it before the arguments are computed.
+            checked = self.class_scope.constant(sites.existing_method(self.type, name))
         if unlikely or arguments.lazy or "-" in arguments.shape or not name.isascii():
-            return Code(f"{slot}(S, {target.text}, {outer}{arguments.joined()})")
+            receiver = f"{checked}(S, {target.text})" if checked else target.text
+            return Code(f"{slot}(S, {receiver}, {outer}{arguments.joined()})")
         known = self.class_scope.constant(sites.direct_classes(self.class_scope, name))
         read, test = self.twice(target)
         tests = [f"(type({test}) in {known})"]
+        if checked:
+            tests = [f"(type({test}) in {known} or {checked}(S, {read}) is None)"]
         passed = given = ""
         for word, code in zip(arguments.shape, arguments.codes, strict=True):
             value = self.settle(code)

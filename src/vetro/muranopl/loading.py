@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from .contracts import ForwardReference
 from .errors import (
     CircularExpressionDependenciesError,
+    MuranoError,
     NoObjectFoundError,
     ObjectModelError,
     UninitializedPropertyAccessError,
@@ -135,6 +136,7 @@ class Transaction:
         "depth",
         "dry",
         "excluded",
+        "failed",
         "forward",
         "keep_ids",
         "made_before",
@@ -180,6 +182,8 @@ class Transaction:
         """Properties whose values hold forward references: object, property, raw value, and the
         objects that were made of the maps in it."""
         self.depth = 0
+        self.failed: tuple[Mapping[Any, Any], str | None] | None = None
+        """The innermost map whose object could not be made, and the id it has there."""
 
     def find(self, object_id: str) -> MuranoObject | None:
         """An object of this transaction, by the id its model gave it."""
@@ -205,6 +209,20 @@ class Transaction:
                 if self.made_here is not None:
                     self.made_here.append((model, existing))
                 return existing
+        try:
+            return self._make(model, header, owner, default)
+        except MuranoError:
+            if self.failed is None:
+                self.failed = model, header.object_id
+            raise
+
+    def _make(
+        self,
+        model: Mapping[Any, Any],
+        header: Header,
+        owner: MuranoObject | None,
+        default: MuranoType | None,
+    ) -> MuranoObject:
         type_ = self.type_of(header, default)
         run = self.run
         object_id = header.object_id if self.keep_ids else None
@@ -286,7 +304,9 @@ class Transaction:
             try:
                 target.type.assembly.initialisers[name].refill(target, run, raw, self)
             except NoObjectFoundError as error:
-                error.message = f"{error.message} (needed by {target.type.name}.{name})"
+                error.message = (
+                    f"{error.message} (needed by {target.type.name}.{name} of object {target.id})"
+                )
                 raise
         self.forward.clear()
         self.made_before = []
@@ -324,6 +344,22 @@ class Transaction:
     def constructs(self, made: MuranoObject) -> bool:
         """True while the constructors of this load run, for an object of it."""
         return any(item is made for item, _ in self.constructing)
+
+
+def place_in_model(root: Any, wanted: Any) -> str | None:
+    """The path of a map in the model that holds it: `Objects.applications[0].disk`."""
+    stack: list[tuple[str, Any]] = [("Objects", root)]
+    while stack:
+        path, item = stack.pop()
+        if item is wanted:
+            return path
+        if isinstance(item, Mapping):
+            table = cast("Mapping[Any, Any]", item)
+            stack.extend((f"{path}.{key}", value) for key, value in table.items() if key != "?")
+        elif isinstance(item, (list, tuple)):
+            items = enumerate(cast("list[Any]", item))
+            stack.extend((f"{path}[{index}]", value) for index, value in items)
+    return None
 
 
 def load_missing(transaction: Transaction, model: Mapping[str, Any]) -> None:

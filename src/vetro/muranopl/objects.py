@@ -246,10 +246,19 @@ def unset_property(error: AttributeError) -> UninitializedPropertyAccessError | 
     if kind != "p" and not (kind[:1] == "q" and kind[1:].isdigit()):
         return None
     made = UninitializedPropertyAccessError(
-        f'Access to uninitialized property "{name}" in class "{target.type.name}" is forbidden'
+        f'Access to uninitialized property "{name}" in class "{_home_of(target, kind, name)}" '
+        "is forbidden"
     )
     made.__traceback__ = error.__traceback__
     return made
+
+
+def _home_of(target: MuranoObject, kind: str, name: str) -> str:
+    """The class whose property it is: the one that declares it, or whose code has a slot of its own."""
+    for type_ in target.type.ancestors:
+        if name in type_.properties if kind == "p" else kind == f"q{type_.index}":
+            return type_.name
+    return target.type.name
 
 
 def unwrap(value: Any) -> Any:

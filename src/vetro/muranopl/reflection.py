@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from vetro.yaql.errors import NoMethodRegisteredException
 
+from .declarations import MethodDeclaration
 from .errors import NoPropertyFound
+from .types import Method
 
 if TYPE_CHECKING:
     from .run import Run
-    from .types import Argument, Method, MuranoPackage, MuranoType, Property
+    from .types import Argument, MuranoPackage, MuranoType, Property
     from .versions import Version
 
 Reader = Callable[[Any, "Run"], Any]
@@ -118,6 +120,9 @@ class ClassInfo(_Wrapper):
         for name in self.subject.method_names():
             if not name.startswith((".", "__")):
                 found.extend(self.subject.method_declarations(name))
+        known = {item.name for item in found}
+        root = self.subject.ancestors[-1]
+        found.extend(_method_of_objects(root, name) for name in _OF_OBJECTS if name not in known)
         return _infos(MethodInfo, found)
 
     def _meta_only(self, run: Run, name: str) -> Any:
@@ -145,6 +150,20 @@ class ClassInfo(_Wrapper):
         "targets": lambda self, run: self._meta_only(run, "targets"),
         "inherited": lambda self, run: self._meta_only(run, "inherited"),
     }
+
+
+_OF_OBJECTS = ("getAttr", "setAttr")
+"""Methods of every object that the language itself has (section 20)."""
+
+
+def _method_of_objects(root: MuranoType, name: str) -> Method:
+    known = root.reflected.get(name)
+    if known is None:
+        position = root.declaration.position
+        declaration = MethodDeclaration(name, "Runtime", "Session", [], None, [], position)
+        known = root.reflected[name] = Method(root, declaration)
+        known.arguments = None
+    return known
 
 
 class PropertyInfo(_Wrapper):

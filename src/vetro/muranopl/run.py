@@ -234,6 +234,13 @@ class Run(BoundedEvaluation):
             return None
         return self.write_static(declaration, value)
 
+    def is_unassigned_static(self, target: Any, name: str, scope: MuranoType | None) -> bool:
+        """Whether a name means a static property that has neither a value nor a default."""
+        type_ = sites.receiver_type(target)
+        seen_from = scope if scope is not None and type_.is_compatible(scope) else type_
+        found = seen_from.find_property(name)
+        return found is not None and found.is_static and found not in self.statics
+
     def write_static(self, declaration: Property, value: Any) -> Any:
         """Assign a static property; the value after its contract."""
         owner = declaration.declaring_type

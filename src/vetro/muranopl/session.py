@@ -26,7 +26,7 @@ from .errors import (
 )
 from .greenthreads import GreenThread
 from .limits import Limits
-from .loading import Transaction, load_missing
+from .loading import Transaction, load_missing, place_in_model
 from .objects import CastView, MuranoObject
 from .run import Run, raise_python_limit
 from .scheduler import in_green_thread
@@ -249,8 +249,13 @@ class Session:
             if not isinstance(objects, Mapping):
                 raise ObjectModelError("Objects of a model is an object or null")
             transaction = Transaction(run, keep_ids=True)
-            self._root = transaction.make(cast("Mapping[str, Json]", objects), None, None)
-            transaction.finish()
+            try:
+                self._root = transaction.make(cast("Mapping[str, Json]", objects), None, None)
+                transaction.finish()
+            except MuranoError as error:
+                if transaction.failed is not None:
+                    error.message += _where(objects, *transaction.failed)
+                raise
         copied = top.get("ObjectsCopy")
         self._copied = copied
         if isinstance(copied, Mapping):
@@ -632,6 +637,12 @@ class Session:
         """Destroyed already."""
         item = target.target if isinstance(target, CastView) else target
         return item.destroyed
+
+
+def _where(objects: Json, model: Any, object_id: str | None) -> str:
+    """Which object of a model an error is about, for the end of its message."""
+    named = "object" if object_id is None else f"object {object_id}"
+    return f" ({named} at {place_in_model(objects, model)})"
 
 
 async def _run_hooks(hooks: list[Hook]) -> None:

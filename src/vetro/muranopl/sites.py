@@ -269,6 +269,27 @@ def find_bound(receiver: Any, name: str, scope: MuranoType | None, run: Run) -> 
     return _CAST if isinstance(receiver, CastView) else method
 
 
+def existing_method(scope: MuranoType, name: str) -> Callable[[Run, Any], Any]:
+    """Gives a receiver back when it has a method that the library has not; else says it has none.
+
+    For calls whose arguments take computing: what cannot be called does not get that far.
+    """
+
+    def existing(run: Run, receiver: Any) -> Any:
+        if isinstance(receiver, (MuranoObject, CastView, MuranoType)):
+            if find_bound(receiver, name, scope, run) is None and not any(
+                extension.accepts(run, receiver) for extension in extensions_of(scope, name)
+            ):
+                run.missing_method(receiver, receiver_type(receiver), name)
+        elif not run.is_host_method_receiver(receiver) and not any(
+            extension.accepts(run, receiver) for extension in extensions_of(scope, name)
+        ):
+            run.host_method(receiver, name, (), {})
+        return receiver
+
+    return existing
+
+
 def hint_for_list(receiver: Any, name: str) -> str | None:
     """What to write instead of a method of objects, called on the list that holds them."""
     if not isinstance(receiver, (tuple, list)) or not receiver:

@@ -170,7 +170,7 @@ def assign_member(
         run.write_property(holder, name, value, scope)
         return
     current = run.read_property_or_unset(holder, name, scope)
-    if current is UNSET:
+    if current is UNSET or (current is None and run.is_unassigned_static(holder, name, scope)):
         current = Map() if len(path) > 1 else ()
     if isinstance(current, (MuranoObject, CastView, MuranoType)) and len(path) > 1:
         assign_member(run, scope, current, path[1:], value, operation, position)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from .contractchains import not_compatible
 from .contracts import Setting, Violation
 from .loading import Transaction
 from .objects import MuranoObject
@@ -45,9 +46,7 @@ def template_value(
         target = transaction.make(pruned, setting.owner, default)
         transaction.resolve()
     if not target.type.is_compatible(wanted):
-        raise Violation(
-            f"Object of class {target.type.name} is not compatible with class {wanted.name}"
-        )
+        raise Violation(f"Object of {not_compatible(target.type, wanted)}")
     serializer = Serializer(run, keep_references=True, form="Mixed", actions=False, within=target)
     model = cast("dict[Any, Any]", serializer.value(target))
     return freeze(_without(model, excluded))

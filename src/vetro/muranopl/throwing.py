@@ -22,7 +22,7 @@ from .values import Map, preview
 if TYPE_CHECKING:
     from .run import Run
 
-_BINDING = re.compile(r"m_(\S+)\(\) (takes|got|missing) (.*)")
+_BINDING = re.compile(r"(m_)?(\S+)\(\) (takes|got|missing) (.*)")
 
 
 def names_of(error: BaseException) -> tuple[str, ...]:
@@ -31,8 +31,11 @@ def names_of(error: BaseException) -> tuple[str, ...]:
     if isinstance(error, MuranoError):
         return error.names
     names: dict[str, None] = {}
-    if binding_failure(error) is not None:
-        wrong = yaql_errors.NoMatchingMethodException("")
+    failure = binding_failure(error)
+    if failure is not None:
+        wrong: yaql_errors.YaqlException = yaql_errors.NoMatchingMethodException("")
+        if "()" in failure:
+            wrong = yaql_errors.NoMatchingFunctionException("")
         names.update(dict.fromkeys(yaql_errors.legacy_names(wrong)))
     of_class = _names_of_class(type(error))
     return (*names, *of_class) if names else of_class
@@ -67,7 +70,9 @@ def binding_failure(error: BaseException) -> str | None:
     match = _BINDING.match(str(error))
     if match is None:
         return None
-    name, verb, rest = match.groups()
+    is_method, name, verb, rest = match.groups()
+    if not is_method:
+        return _function_failure(name, rest)
     rest = re.sub(r"'([ab]_\w+)'", lambda slot: repr(argument_name(slot[1])), rest)
     counts = re.match(r"(?:from \d+ to )?(\d+) positional arguments? but (\d+)", rest)
     if counts is not None:
@@ -75,6 +80,36 @@ def binding_failure(error: BaseException) -> str | None:
         return f"method {name!r} takes at most {wanted} positional arguments, {given} were given"
     rest = rest.replace("an unexpected keyword argument", "no argument")
     return f"method {name!r} {'has' if 'no argument' in rest else verb} {rest}"
+
+
+def _function_failure(python_name: str, rest: str) -> str | None:
+    """The same for a function that knows whose code calls it (`functions`)."""
+    from .sites import SCOPED_FUNCTIONS, SCOPED_METHODS
+
+    table = (*SCOPED_FUNCTIONS.items(), *SCOPED_METHODS.items())
+    names = [name for name, scoped in table if scoped.function.__name__ == python_name]
+    if not names:
+        return None
+    name = names[0]
+    if "required positional argument" in rest:
+        words = cast("list[str]", re.findall(r"'(\w+)'", rest))
+        missing = [_OTHER_WORDS.get(word, word) for word in words]
+        return f"{name}() needs {', '.join(missing)}"
+    counts = re.match(r"(?:from \d+ to )?(\d+) positional arguments? but (\d+)", rest)
+    if counts is not None:
+        wanted, given = (int(text) - _HIDDEN for text in counts.groups())
+        return f"{name}() takes at most {wanted} arguments, {given} were given"
+    word = re.search(r"'(\w+)'", rest)
+    shown = "" if word is None else f" {_OTHER_WORDS.get(word[1], word[1])!r}"
+    if "unexpected keyword" in rest:
+        return f"{name}() has no argument{shown}"
+    return f"{name}() got several values for its argument{shown}"
+
+
+_OTHER_WORDS = {"what": "type", "type_": "type", "each": "lambda"}
+"""Parameters whose names in Python are not those of the language."""
+_HIDDEN = 3
+"""What such a function is given before its own arguments: run, class, object."""
 
 
 def message_of(error: BaseException) -> str:

@@ -20,7 +20,12 @@ from .declarations import (
     MethodDeclaration,
     PropertyDeclaration,
 )
-from .errors import AmbiguousClassName, AmbiguousMethodName, AmbiguousPropertyNameError
+from .errors import (
+    AmbiguousClassName,
+    AmbiguousMethodName,
+    AmbiguousPropertyNameError,
+    MuranoError,
+)
 from .names import Namespaces
 from .sources import PackageSource
 from .versions import Version, VersionSpec, version_spec
@@ -60,6 +65,8 @@ class MuranoPackage:
         self.found: dict[str, MuranoType] = {}
         """Classes found from here, other packages' included."""
         self.loaded_files: set[str] = set()
+        self.failed_files: dict[str, MuranoError] = {}
+        """What is wrong with files that could not be read: every look-up says it."""
 
     @property
     def legacy(self) -> bool:
@@ -234,6 +241,8 @@ class MuranoType:
         self.plain_methods: dict[str, str] = {}
         """Python attributes of methods that only the class of the receiver decides about."""
         self.scoped_sites: dict[str, ScopedSite] = {}
+        self.reflected: dict[str, Method] = {}
+        """Methods that only reflection shows: the language has them itself."""
         self._imports: list[MuranoType] | None = None
         self._property_choice: dict[str, list[Property]] = {}
         self._method_choice: dict[str, list[Method]] = {}
@@ -379,7 +388,7 @@ class MuranoType:
         if len(found) > 1:
             raise AmbiguousPropertyNameError(
                 f"property {name!r} of {self.name} is declared by unrelated classes: "
-                + ", ".join(item.declaring_type.name for item in found),
+                + ", ".join(_labels([item.declaring_type for item in found])),
                 hint=f"redeclare it in {self.name} or cast the object",
             )
         return found[0] if found else None
@@ -390,7 +399,9 @@ class MuranoType:
         if len(found) > 1:
             raise AmbiguousMethodName(
                 f"Found more than one method {name!r} in {self.name}: "
-                + ", ".join(f"{item.declaring_type.name}::{item.name}" for item in found),
+                + ", ".join(
+                    f"{label}::{name}" for label in _labels([item.declaring_type for item in found])
+                ),
                 hint=f"override it in {self.name}, or choose with cast() or super()",
             )
         return found[0] if found else None
@@ -433,3 +444,11 @@ class MuranoType:
 
     def __hash__(self) -> int:
         return hash(self.name)
+
+
+def _labels(types: Sequence[MuranoType]) -> list[str]:
+    """Names of classes, with their versions where one name occurs in several."""
+    names = [item.name for item in types]
+    if len(set(names)) == len(names):
+        return names
+    return [f"{item.name}/{item.version}" for item in types]

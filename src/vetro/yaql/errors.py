@@ -164,6 +164,14 @@ class WrappedException(YaqlException):
     legacy_names = (LEGACY + "WrappedException",)
 
 
+def described_function(name: str) -> str:
+    """A function as people know it: operators and the index have inner names in the library."""
+    for prefix, word in (("#unary_operator_", "unary operator"), ("#operator_", "operator")):
+        if name.startswith(prefix):
+            return f'{word} "{name.removeprefix(prefix)}"'
+    return 'index "[…]"' if name == "#indexer" else f'function "{name}"'
+
+
 class FormatException(YaqlException, ValueError):
     """A `format` placeholder that asks for a field or an item of a value (yaql.md section 7)."""
 

@@ -18,6 +18,7 @@ from .errors import (
     NoFunctionRegisteredException,
     NoMatchingFunctionException,
     YaqlException,
+    described_function,
 )
 from .evaluation import Evaluation
 from .library import Library
@@ -68,7 +69,7 @@ def _registered(rt: Evaluation, name: str, *operands: Any) -> Any:
         return finalize(site(rt, *operands), rt)
     kinds = ", ".join(map(describe, operands))
     raise NoMatchingFunctionException(
-        f'No function "{name}" matches supplied arguments: {kinds}',
+        f"No {described_function(name)} matches supplied arguments: {kinds}",
         hint=_operand_hint(name, [kind_of[type(operand)] for operand in operands]),
     )
 

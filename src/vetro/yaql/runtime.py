@@ -12,6 +12,7 @@ from .errors import (
     NoMatchingFunctionException,
     NoMatchingMethodException,
     YaqlException,
+    described_function,
 )
 from .evaluation import Evaluation
 from .sites import by_shape
@@ -111,7 +112,7 @@ def open_context(rt: Evaluation, value: Any) -> Context:
     """The left side of `->`."""
     if kind_of[type(value)] != CONTEXT:
         raise NoMatchingFunctionException(
-            f'No function "#operator_->" matches supplied arguments: {preview(value)} is no context',
+            f'No operator "->" matches supplied arguments: {preview(value)} is no context',
             hint="the left side of -> is let(…), with(…), def(…), unpack(…)",
         )
     return value
@@ -127,7 +128,7 @@ def no_mapping(rt: Evaluation, name: str) -> NoReturn:
 def no_evaluation(rt: Evaluation, what: str) -> NoReturn:
     """Grammatical, but without a meaning."""
     raise NoMatchingFunctionException(
-        f'No function "{what}" matches supplied arguments', hint=_FORMS.get(what)
+        f"No {described_function(what)} matches supplied arguments", hint=_FORMS.get(what)
     )
 
 

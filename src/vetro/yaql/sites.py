@@ -19,6 +19,7 @@ from .errors import (
     NoMatchingMethodException,
     NoMethodRegisteredException,
     ResolutionError,
+    described_function,
 )
 from .evaluation import Evaluation
 from .library import Library
@@ -380,5 +381,5 @@ def _no_match(
             position=position,
         )
     return NoMatchingFunctionException(
-        f'No function "{name}" matches supplied arguments: {detail}', position=position
+        f"No {described_function(name)} matches supplied arguments: {detail}", position=position
     )
