@@ -3,6 +3,10 @@
 A token is a keyed digest of the queue's name and a generation number. So the same queue has the
 same token however often it is asked for (a redeployed instance keeps its user data), a
 new generation makes a new token, and the mailbox row holds only the token's hash.
+
+The key is sealed in the database, with the installation's keys, which are not in it. That of versions
+which kept it in clear, where others could have read it, still finds the tokens of guests they have
+made; every new token follows from another one.
 """
 
 from __future__ import annotations
@@ -20,7 +24,10 @@ from vetro.messaging.errors import UnknownMailbox
 from vetro.messaging.statements import insert_if_new
 from vetro.storage import Database, Transaction
 
-_SECRET_NAME = "credentials"  # noqa: S105 the name of a row
+_SECRET_NAME = "guests"  # noqa: S105 the name of a row
+_FORMER_NAME = (
+    "credentials"  # of versions that kept it in clear: only guests they made have its tokens
+)
 
 
 def token_hash(token: str) -> str:
@@ -41,6 +48,7 @@ class Credentials:
     def __init__(self, db: Database, secret: bytes | None = None) -> None:
         self._db = db
         self._secret = secret
+        self._configured = secret is not None
 
     async def issue(self, queue: str) -> str:
         """The token of a declared queue; the same until it is rotated or revoked."""
@@ -48,8 +56,24 @@ class Credentials:
             row = await self._row(tx, queue)
             token = _derive(await self._key(tx), queue, row.generation)
             if row.token_hash != token_hash(token):
+                former = await self._former(tx, queue, row)
+                if former is not None:
+                    return former
                 await self._store(tx, queue, row.generation, token_hash(token))
         return token
+
+    async def _former(self, tx: Transaction, queue: str, row: _Row) -> str | None:
+        """The token a guest of an earlier version has, as long as it is valid."""
+        if row.token_hash is None or self._configured:
+            return None
+        found = await tx.execute(
+            select(tables.secrets.c.value).where(tables.secrets.c.name == _FORMER_NAME)
+        )
+        key = found.scalar_one_or_none()
+        if key is None:
+            return None
+        token = _derive(bytes(key), queue, row.generation)
+        return token if token_hash(token) == row.token_hash else None
 
     async def rotate(self, queue: str) -> str:
         """A new token; the old one is refused from now on."""
