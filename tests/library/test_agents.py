@@ -146,6 +146,15 @@ async def test_what_is_not_waited_for_has_no_end(lab: Any) -> None:
     assert plans[3]["Action"] == "Cancel"
 
 
+async def test_what_a_killed_session_waited_for_is_withdrawn(lab: Any) -> None:
+    """Before the next one sends its first plan, once; what was only sent is left to run."""
+    transport = lab.cloud.transport
+    transport.before = BLOCKERS
+    await ask(lab, f"- $agent.callRaw({PLAN})\n- $agent.callRaw({PLAN})")
+    sent = [(plan.get("Action"), plan.get("ID")) for _, plan in transport.plans]
+    assert sent == [("Cancel", "2"), (None, None), (None, None)]
+
+
 async def test_a_plan_withdrawn_in_time_needs_no_order(lab: Any) -> None:
     """What no guest has fetched is taken back; the report says that it will not run."""
 

@@ -87,6 +87,7 @@ async def test_what_is_before_a_plan_is_named(mailboxes: Mailboxes, clock: Manua
     await mailboxes.accept_result(GUEST, result("a"))
     await mailboxes.accept_result(GUEST, result("b"))
     assert (await mailboxes.progress("d")).before == ()
+    assert [one.message_id for one in await mailboxes.unfinished(QUEUE)] == ["d", "e"]
     assert [one.reason for one in await mailboxes.dead_letters(QUEUE)] == ["late"]
     assert (await mailboxes.progress("unheard of")).before == ()
 

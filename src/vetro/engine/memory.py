@@ -133,6 +133,10 @@ class MemoryTransport:
         """The guest has it, behind what the test says."""
         return Progress("guest", tuple(self.before))
 
+    async def unfinished(self, queue: str) -> list[Unfinished]:
+        """What the test says."""
+        return list(self.before)
+
     async def forget_results(self) -> None:
         """As the door of a broker: its result queue goes."""
         self.results_forgotten = True

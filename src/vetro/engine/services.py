@@ -159,6 +159,8 @@ class EngineServices:
     left: dict[str, str] = field(default_factory=dict[str, str])
     """Stacks that could not be removed in this session, and why."""
     stamps: Stamps = field(default_factory=Stamps)
+    guests_met: set[str] = field(default_factory=set[str])
+    """Mailboxes in which this session has found and withdrawn what a dead one had left."""
     waiting: Waiting = field(default_factory=lambda: Waiting())
     """What the task waits on."""
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep

@@ -26,7 +26,7 @@ from vetro.messaging.broker import BrokerSettings
 from vetro.messaging.credentials import Guest
 from vetro.messaging.errors import BrokerUnreachable
 from vetro.messaging.mailboxes import Mailboxes, PlanMessage
-from vetro.messaging.transport import Progress
+from vetro.messaging.transport import Progress, Unfinished
 from vetro.storage import StorageError
 
 if TYPE_CHECKING:
@@ -124,6 +124,10 @@ class BrokerDoor:
         """As far as can be seen from here: whether a guest has fetched a plan the broker knows."""
         seen = await self.mailboxes.progress(message_id)
         return replace(seen, place="broker") if seen.place == "guest" else seen
+
+    async def unfinished(self, queue: str) -> list[Unfinished]:
+        """What the guest has not answered, oldest first."""
+        return await self.mailboxes.unfinished(queue)
 
     async def last_contact(self, queue: str) -> datetime | None:
         """When a result last came; over a broker a guest says nothing in between."""

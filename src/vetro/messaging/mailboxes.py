@@ -22,10 +22,10 @@ from sqlalchemy import delete, func, insert, or_, select, update
 from vetro.messaging import tables
 from vetro.messaging.credentials import Credentials, Guest
 from vetro.messaging.errors import DuplicateMessage, MessageTooLarge, UnknownMailbox
-from vetro.messaging.progress import progress_of
+from vetro.messaging.progress import progress_of, unfinished_of
 from vetro.messaging.results import MalformedResult, Results, results_channel, source_of
 from vetro.messaging.statements import insert_if_new
-from vetro.messaging.transport import Progress
+from vetro.messaging.transport import Progress, Unfinished
 from vetro.storage import Database, Transaction
 
 if TYPE_CHECKING:
@@ -221,6 +221,11 @@ class Mailboxes:
         """How far a sent plan has come, and what its guest has to finish before it."""
         async with self.db.read() as tx:
             return await progress_of(tx, message_id, self.db.clock.now())
+
+    async def unfinished(self, queue: str) -> list[Unfinished]:
+        """What a guest has not answered, oldest first."""
+        async with self.db.read() as tx:
+            return await unfinished_of(tx, queue, self.db.clock.now())
 
     async def last_contact(self, queue: str) -> datetime | None:
         """When the guest was last heard of; None if never (or if there is no such mailbox)."""

@@ -14,25 +14,31 @@ from vetro.storage import Transaction
 
 async def progress_of(tx: Transaction, message_id: str, now: datetime) -> Progress:
     """See `MessageTransport.progress`. A message that nobody knows is in its mailbox."""
-    calls, plans = tables.calls, tables.plans
+    calls = tables.calls
     found = await tx.execute(select(calls).where(calls.c.message_id == message_id))
     call = found.first()
     if call is None:
         return Progress("mailbox")
-    unfetched = select(plans.c.message_id).where(plans.c.queue == call.queue)
-    rows = await tx.execute(
-        select(calls)
-        .where(
-            calls.c.queue == call.queue,
-            calls.c.sent_at < call.sent_at,
-            calls.c.result_at.is_(None),
-            # What was withdrawn from the mailbox has not reached the guest, and will not.
-            or_(calls.c.acknowledged_at.is_not(None), calls.c.message_id.in_(unfetched)),
-        )
-        .order_by(calls.c.sent_at)
+    before = await unfinished_of(tx, call.queue, now, before=call.sent_at)
+    return Progress("mailbox" if call.acknowledged_at is None else "guest", tuple(before))
+
+
+async def unfinished_of(
+    tx: Transaction, queue: str, now: datetime, *, before: datetime | None = None
+) -> list[Unfinished]:
+    """The plans of a guest that it has not answered, oldest first; those sent ``before``."""
+    calls, plans = tables.calls, tables.plans
+    unfetched = select(plans.c.message_id).where(plans.c.queue == queue)
+    wanted = select(calls).where(
+        calls.c.queue == queue,
+        calls.c.result_at.is_(None),
+        # What was withdrawn from the mailbox has not reached the guest, and will not.
+        or_(calls.c.acknowledged_at.is_not(None), calls.c.message_id.in_(unfetched)),
     )
-    fetched = call.acknowledged_at is not None
-    return Progress("guest" if fetched else "mailbox", tuple(_unfinished(row, now) for row in rows))
+    if before is not None:
+        wanted = wanted.where(calls.c.sent_at < before)
+    rows = await tx.execute(wanted.order_by(calls.c.sent_at))
+    return [_unfinished(row, now) for row in rows]
 
 
 def _unfinished(row: Any, now: datetime) -> Unfinished:

@@ -101,6 +101,10 @@ class MessageTransport(Protocol):
         """How far a sent plan has come, and what its guest has to finish before it."""
         ...
 
+    async def unfinished(self, queue: str) -> list[Unfinished]:
+        """What a guest has not answered, oldest first."""
+        ...
+
     async def last_contact(self, queue: str) -> datetime | None:
         """When the guest was last heard of; None if never."""
         ...

@@ -197,12 +197,16 @@ class Agent:
         return float(settings.agent_timeout if timeout is None else timeout)
 
     def _send(self, ctx: CallContext, plan: Json, lifetime: float | None = None) -> str:
-        transport = self._reached(services_of(ctx))
+        services = services_of(ctx)
+        transport = self._reached(services)
         id_, body, signature = self._message(ctx, plan)
         name = str(plan.get("Name") or "")
 
         async def deliver() -> None:
             await transport.declare(self._queue)
+            if self._queue not in services.guests_met:
+                services.guests_met.add(self._queue)
+                await self._withdraw_abandoned(transport)
             await transport.send(self._queue, id_, body, signature, name=name, lifetime=lifetime)
 
         request = {"queue": self._queue, "id": id_, "name": plan.get("Name")}
@@ -264,6 +268,22 @@ class Agent:
                 "blockedBy": [one.name for one in progress.before],
             },
         )
+
+    async def _withdraw_abandoned(self, transport: MessageTransport) -> None:
+        """Withdraw what a session has left that was killed while it waited.
+
+        An environment has one session at a time: what is awaited here, before this one has sent
+        anything, nobody waits for.
+        """
+        for one in await transport.unfinished(self._queue):
+            if one.awaited:
+                done = await self._withdraw(transport, one.message_id, {"FormatVersion": "2.0.0"})
+                logger(__name__).warning(
+                    "a plan was left by a killed session",
+                    queue=self._queue,
+                    plan=one.name,
+                    done=done,
+                )
 
     async def _withdraw(self, transport: MessageTransport, id_: str, plan: Json) -> str:
         """Nobody waits for a plan any more: have it not begun, or ended. What was done, in words."""
