@@ -34,6 +34,8 @@ Classes:
   test.Sleeper: all.yaml
   test.Thrower: all.yaml
   test.Curious: all.yaml
+  test.Hoarder: all.yaml
+  test.Chatterer: all.yaml
 """
 CLASSES = """
 Namespaces: {=: test, std: io.murano}
@@ -56,6 +58,33 @@ Methods:
     Body:
       - $this.find(std:Environment).reporter.report($this, asleep)
       - sleep(3600)
+---
+Name: Hoarder
+Extends: std:Application
+Properties:
+  kept: {Contract: [$.string()], Usage: Out}
+  times: {Contract: $.int(), Default: 0}
+Methods:
+  deploy:
+    Body:
+      - $unit: x
+      - $text: $unit * 60000
+      - $.kept: range(20).select($text)
+      - $left: $.times
+      - $all: []
+      - While: $left > 0
+        Do:
+          - $all: $all + list($text + str($left))
+          - $left: $left - 1
+---
+Name: Chatterer
+Extends: std:Application
+Methods:
+  deploy:
+    Body:
+      - $unit: x
+      - $text: begin + $unit * 100000 + end
+      - $this.find(std:Environment).reporter.report($this, $text)
 ---
 Name: Thrower
 Extends: std:Application
@@ -97,19 +126,26 @@ class Yard:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
-    async def submit(self, class_name: str, request_id: str = "req-1", version: str = "0") -> str:
+    async def submit(
+        self,
+        class_name: str,
+        request_id: str = "req-1",
+        version: str = "0",
+        user: Principal = ANN,
+        **properties: Any,
+    ) -> str:
         """Deploy an environment with one application; the task's id."""
         self.made += 1
         header = {"id": f"app-{self.made}", "type": f"test.{class_name}", "classVersion": version}
         body = {
             "name": f"e{self.made}",
             "defaultNetworks": {"environment": None, "flat": None},
-            "services": [{"?": header}],
+            "services": [{"?": header, **properties}],
         }
-        made = await self.rooms.store.create(ANN, body)
-        session = await self.rooms.store.configure(ANN, made["id"])
+        made = await self.rooms.store.create(user, body)
+        session = await self.rooms.store.configure(user, made["id"])
         with bound_contextvars(request_id=request_id):
-            task = await self.rooms.tasks.deploy(ANN, made["id"], session["id"])
+            task = await self.rooms.tasks.deploy(user, made["id"], session["id"])
         assert task is not None
         return task
 
@@ -186,6 +222,7 @@ def settings(tmp_path: Path) -> EngineSettings:
         package_dir=tmp_path / "packages",
         packages_directories=[tmp_path / "installed"],
         workers=2,
+        project_workers=2,
     )
 
 
@@ -447,6 +484,59 @@ async def test_a_deployment_that_takes_too_long_is_cancelled(
     (error,) = await yard.errors(await yard.submit("Sleeper"))
     assert error == "The deployment took longer than 0.5 seconds and was cancelled"
     assert await yard.ended(await yard.submit("Greeter")) == {"result": None, "isException": False}
+
+
+@pytest.mark.parametrize("yard_settings", [{"project_workers": 0}], indirect=True)
+async def test_one_project_does_not_hold_all_workers(
+    yard: Yard, yard_settings: EngineSettings
+) -> None:
+    """Its second deployment waits while another project's runs; then it has its turn."""
+    yard.start()
+    first = await yard.submit("Sleeper")
+    await yard.reported(first, "asleep")
+    second = await yard.submit("Sleeper")
+    eve = Principal("id-eve", "eve", "q", roles=frozenset({"member"}))
+    for _ in range(2):
+        other = await yard.submit("Greeter", user=eve)
+        assert await yard.ended(other) == {"result": None, "isException": False}
+    assert [text for _, text, _ in await yard.reports(second)] == ["Action deploy is scheduled"]
+    await cancel(yard, first, "enough")
+    await yard.reported(second, "asleep")
+    await cancel(yard, second, "enough")
+    await yard.ended(second)
+
+
+@pytest.mark.parametrize("yard_settings", [{"model_limit": 1_000_000}], indirect=True)
+async def test_a_model_that_is_too_large_is_refused(
+    yard: Yard, yard_settings: EngineSettings
+) -> None:
+    """The report says how much it is and which setting is the limit; the model is as before."""
+    yard.start()
+    task = await yard.submit("Hoarder")
+    (error,) = await yard.errors(task)
+    assert "more than 1000000 bytes; most of it is app-1; engine.model_limit is 1000000" in error
+    assert "kept" not in (await yard.model(task))["services"][0]
+    assert await yard.ended(await yard.submit("Greeter")) == {"result": None, "isException": False}
+
+
+@pytest.mark.parametrize("yard_settings", [{"worker_memory": 256}], indirect=True)
+async def test_a_worker_has_memory_of_its_own(yard: Yard, yard_settings: EngineSettings) -> None:
+    """A program that wants more ends with the reason; the service and other tasks go on."""
+    yard.start()
+    (error,) = await yard.errors(await yard.submit("Hoarder", times=20000))
+    assert error.startswith("The program needed more than 256 MiB of memory")
+    assert await yard.ended(await yard.submit("Hoarder")) == {"result": None, "isException": False}
+
+
+async def test_long_reports_are_cut_in_the_middle(yard: Yard) -> None:
+    """Beginning and end are kept, and how much is missing."""
+    yard.start()
+    task = await yard.submit("Chatterer")
+    assert await yard.ended(task) == {"result": None, "isException": False}
+    (text,) = [text for _, text, _ in await yard.reports(task) if text.startswith("beginxxx")]
+    assert text.endswith("xxxend")
+    assert "characters are cut" in text
+    assert len(text) <= environments.tasks.REPORT_LENGTH
 
 
 async def cancel(yard: Yard, task: str, reason: str) -> None:

@@ -66,6 +66,39 @@ async def test_a_deployment_runs_from_submission_to_the_next_version(api: Api) -
     assert status["lastStatuses"][service["?"]["id"]]["text"] == "Installing"
 
 
+async def test_reports_are_bounded_in_size_and_number(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Long texts lose their middle; of very many the first of each level are kept, and that is said."""
+    monkeypatch.setattr("vetro.environments.tasks.MOST_REPORTS", 4)
+    environment = await api.environment()
+    session = await api.session(environment)
+    await api.add(environment, session)
+    await api.deploy(environment, session)
+    lease, task = await api.take()
+    long = "a" + "x" * 200_000 + "z"
+    await api.rooms.tasks.report(task.id, None, "info", long, long)
+    for number in range(9):
+        await api.rooms.tasks.report(task.id, None, "info", f"n{number}")
+    await api.rooms.tasks.report(task.id, None, "error", "broke")
+    await api.rooms.tasks.report(task.id, None, "error", "again")
+    await api.rooms.tasks.finish_task(lease, TaskResult(task.model))
+    path = f"/environments/{environment}/deployments/{task.id}"
+    reports = (await api.call("GET", path)).json()["reports"]
+    for text in (reports[1]["text"], reports[1]["details"]):
+        assert (text[0], text[-1]) == ("a", "z")
+        assert len(text) <= 64 * 1024
+    assert [one["text"] for one in reports[2:]] == [
+        "n0",
+        "n1",
+        "There are more than 4 reports; the others are not kept",
+        "n2",
+        "broke",
+        "Deployment finished with errors",
+    ]
+    assert await api.status(environment) == "deploy failure"
+
+
 async def test_an_error_report_fails_the_deployment(api: Api) -> None:
     """The status stays a failure until a later deployment succeeds; changes can go on."""
     environment = await api.environment()
@@ -183,6 +216,31 @@ async def test_actions_are_called_and_return_their_result(api: Api) -> None:
     await api.rooms.tasks.finish_task(lease, TaskResult(task.model, {"restarted": 1}))
     result = (await api.call("GET", f"{base}/{task_id}")).json()
     assert result == {"result": {"restarted": 1}, "isException": False}
+
+
+async def test_arguments_are_checked_before_anything_is_deployed(api: Api) -> None:
+    """What the model says an action takes, refuses the rest; without a deployment or a session."""
+    environment, _ = await deployed(api)
+    session = await api.session(environment)
+    await api.deploy(environment, session)
+    lease, task = await api.take()
+    actions = task.model["Objects"]["applications"][0]["?"]["_actions"]
+    actions["act"]["arguments"] = {"port": {"type": "integer"}, "hard": {"default": False}}
+    actions["none"] = {"name": "none", "enabled": True, "arguments": {}}
+    await api.rooms.tasks.finish_task(lease, TaskResult({**task.model, "ObjectsCopy": {}}))
+    base = f"/environments/{environment}/actions"
+    for path, body, said in (
+        ("act", {}, "restart(port, hard): port is required"),
+        ("act", {"port": "abc"}, "port must be a whole number, not 'abc'"),
+        ("act", {"port": 1, "prot": 2}, "there is no argument prot; did you mean port?"),
+        ("none", {"a": 1}, "there is no argument a"),
+    ):
+        answer = await api.call("POST", f"{base}/{path}", body)
+        assert answer.status == 400
+        assert said in answer.json()["error"]["message"]
+    assert await api.status(environment) == "ready"
+    assert await api.rooms.tasks.claim("engine", 60) is None
+    assert (await api.call("POST", f"{base}/act", {"port": "80"})).status == 200
 
 
 async def test_a_failed_lookup_of_an_action_leaves_no_session(api: Api) -> None:

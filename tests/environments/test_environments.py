@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from vetro.environments import EnvironmentSettings
+
 Api = Any  # the fixture of conftest.py
 
 
@@ -236,3 +238,20 @@ async def test_another_project_gets_nothing(api: Api) -> None:
     assert (await api.call("GET", "/environments", user="eve")).json() == {"environments": []}
     assert (await api.call("GET", "/environments?all_tenants=true", user="eve")).status == 403
     assert (await api.call("GET", base, user="root")).status == 200
+
+
+async def test_a_model_grows_to_a_limit(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What would make it larger is refused with the setting's name; what there is stays."""
+    settings = EnvironmentSettings(model_limit=10_000)
+    monkeypatch.setattr(api.rooms.store, "settings", settings)
+    environment = await api.environment()
+    session = await api.session(environment)
+    path = f"/environments/{environment}/services"
+    await api.add(environment, session, text="x" * 6000)
+    body = {"?": {"type": "org.App"}, "text": "x" * 6000}
+    answer = await api.call("POST", path, body, session=session)
+    assert answer.status == 413
+    assert "engine.model_limit is 10000" in answer.json()["error"]["message"]
+    assert len((await api.call("GET", path, session=session)).json()) == 1
+    answer = await api.call("POST", "/environments", {"name": "n", "text": "x" * 10_000})
+    assert answer.status == 413

@@ -82,6 +82,64 @@ def test_wrong_definitions_are_explained(text: str, message: str) -> None:
         form(text)
 
 
+CHECKED = r"""
+Version: 2.4
+Application:
+  ?: {type: org.acme.Farm}
+Forms:
+  - main:
+      fields:
+        - {name: code, type: string, minLength: 2, maxLength: 4, initial: abc}
+        - {name: zone, type: string, max_length: 3, initial: x, errorMessages: {max_length: too long}}
+        - {name: mail, type: string, required: false, regexpValidator: '/^\S+@[a-z.]+$/i'}
+        - name: even
+          type: integer
+          initial: 2
+          validators:
+            - {expr: $ mod 2 = 0, message: must be even}
+            - {expr: $ < 100, message: must be small}
+            - {expr: {regexpValidator: '^[0-8]+$'}}
+        - {name: top, type: integer, initial: $.main.even, maxValue: $.main.even + 1}
+        - {name: secret, type: password, required: false}
+        - {name: pin, type: password, required: false, validators: [{expr: $.len() = 4}]}
+        - {name: spare, type: integer, enabled: $.main.even > 10, initial: 0, minValue: 1}
+      validators:
+        - {expr: $.main.code != $.main.zone, message: code and zone must differ}
+"""
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"code": "a"}, "code .*at least 2 characters"),
+        ({"code": "abcde"}, "code .*at most 4 characters"),
+        ({"zone": "abcd"}, "too long"),
+        ({"mail": "none"}, "does not match"),
+        ({"even": 3}, "must be even"),
+        ({"even": 101}, "must be even; must be small, not 101"),
+        ({"even": 90}, r"does not match \^\[0-8\]"),
+        ({"top": 4}, "at most 3"),
+        ({"secret": "short"}, "7 to 255 characters; must contain a digit; must contain an upper"),
+        ({"pin": "12345"}, "does not satisfy"),
+        ({"code": "xyz", "zone": "xyz"}, "must differ"),
+        ({"code": "a", "even": 3}, "at least 2.*must be even"),
+        ({"even": 12}, "spare .*at least 1"),
+    ],
+)
+def test_lengths_and_validators_are_checked(values: Any, message: str) -> None:
+    """Everything that a definition forbids is refused, all of a page at once."""
+    with pytest.raises(FormError, match=message) as caught:
+        form(CHECKED).build(values)
+    assert "short" not in str(caught.value)
+
+
+def test_answers_that_fit_are_taken() -> None:
+    """Empty optional fields and disabled ones are not checked; passwords keep the rules."""
+    given = {"mail": "Me@Example.org", "secret": "Abcdef1!", "pin": "1234", "even": 8, "top": 9}
+    assert form(CHECKED).build(given)["?"]["type"] == "org.acme.Farm"
+    assert form(CHECKED).build({})["?"]["type"] == "org.acme.Farm"
+
+
 def test_a_template_that_contains_itself_ends() -> None:
     """Endless templates are refused, not followed."""
     text = "Templates: {t: {a: $t}}\nApplication: {'?': {type: x}, b: $t}\n"

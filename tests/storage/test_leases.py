@@ -38,6 +38,27 @@ async def test_work_is_handed_out_in_order_and_once(database: Database) -> None:
     assert await queue.claim("z", 10) is None
 
 
+async def test_parties_come_in_turn(database: Database) -> None:
+    """Many who wait do not make others wait; nobody has more than a claimer allows."""
+    queue = LeaseQueue(database, "q")
+    async with database.transaction() as tx:
+        for key in ("a1", "a2", "a3", "a4", "b1", "b2", "c1", "none"):
+            await queue.enqueue(tx, key, party=key[0] if key != "none" else None)
+
+    async def taken(owner: str, **share: int) -> str | None:
+        lease = await queue.claim(owner, 10, **share)
+        return lease and lease.key
+
+    assert [await taken("x", most_per_party=2) for _ in range(4)] == ["a1", "b1", "c1", "none"]
+    assert [await taken("x", most_per_party=2) for _ in range(3)] == ["a2", "b2", None]
+    assert await queue.wait_for_work(0, owner="x", most_per_party=2) is False
+    # Another claimer counts its own, and takes what is left.
+    assert await queue.wait_for_work(0, owner="y", most_per_party=2) is True
+    assert await taken("y", most_per_party=1) == "a3"
+    assert await taken("y", most_per_party=1) is None
+    assert await taken("y") == "a4"
+
+
 async def test_certain_work_can_be_claimed_out_of_order(database: Database) -> None:
     """A key is claimed alone; what is held or absent is not; the queue names all its keys."""
     queue = LeaseQueue(database, "q")

@@ -11,6 +11,7 @@ import click
 from vetro.cli.connection import Connection, find_environment, segment
 from vetro.cli.documents import NotADocument, json_or_text, read_json, text_of
 from vetro.cli.names import ENVIRONMENT, PACKAGE
+from vetro.cli.objects import Checker, set_path
 from vetro.cli.output import (
     done,
     emit_json,
@@ -113,18 +114,6 @@ def parse_settings(pairs: tuple[str, ...], option: str = "--set") -> dict[str, A
     return values
 
 
-def set_path(target: dict[str, Any], path: str, value: Any) -> None:
-    """Set ``a.b.c`` below ``target``, making maps on the way."""
-    *parents, last = path.split(".")
-    place = target
-    for name in parents:
-        below = place.setdefault(name, {})
-        if not isinstance(below, dict):
-            fail(f"--set {path}: {name} is not a map in this application")
-        place = cast("dict[str, Any]", below)
-    place[last] = value
-
-
 @env.command("add", short_help="Add an application of a package.")
 @click.argument("environment", type=ENVIRONMENT)
 @click.argument("package", required=False, type=PACKAGE)
@@ -156,12 +145,17 @@ def add(
             model = build_model(connection, package, name, parse_settings(settings))
         else:
             fail("There is nothing to add", "Name a PACKAGE, or give the object with --file.", 2)
-        session = open_session_of(connection, row)
+        headers, services = session_and_services(connection, row)
+        checker = Checker(connection)
+        for item in cast("list[Any]", model if isinstance(model, list) else [model]):
+            # What is no object at all the service refuses.
+            if isinstance(item, dict) and isinstance(cast("Any", item).get("?"), dict):
+                service = cast("dict[str, Any]", item)
+                checker.refuse_wrong(service, services)
+                services.append(service)
+        path = f"/v1/environments/{row['id']}/services"
         stored = connection.request(
-            "POST",
-            f"/v1/environments/{row['id']}/services",
-            json=model,
-            headers={"X-Configuration-Session": session or ""},
+            "POST", path, json=cast("object", model), headers=headers
         ).json()
     rows = cast("list[dict[str, Any]]", stored if isinstance(stored, list) else [stored])
     if wants_json():
@@ -195,11 +189,19 @@ def build_model(
 
 
 def find_application(services: list[dict[str, Any]], wanted: str) -> int:
-    """Position of the application with this id or name."""
-    for index, service in enumerate(services):
-        row = application_row(service)
-        if wanted in (row["id"], row["name"], service.get("name")):
-            return index
+    """Position of the application with this id or name; an id goes before names."""
+    rows = [application_row(service) for service in services]
+    by_name = [
+        index
+        for index, row in enumerate(rows)
+        if wanted in (row["name"], services[index].get("name"))
+    ]
+    found = [index for index, row in enumerate(rows) if row["id"] == wanted] or by_name
+    if len(found) == 1:
+        return found[0]
+    if found:
+        ids = ", ".join(str(rows[index]["id"]) for index in found)
+        fail(f"Several applications are called '{wanted}'", f"Give the id of one: {ids}.")
     names = ", ".join(str(application_row(s)["name"] or application_row(s)["id"]) for s in services)
     fail(f"There is no application '{wanted}'", f"Applications: {names or 'none'}.")
 
@@ -233,9 +235,10 @@ def edit(environment: str, application: str, settings: tuple[str, ...]) -> None:
     with Connection() as connection:
         row = find_environment(connection, environment)
         headers, services = session_and_services(connection, row)
-        service = services[find_application(services, application)]
+        service = services.pop(find_application(services, application))
         for path, value in values.items():
             set_path(service, path, value)
+        Checker(connection).refuse_wrong_change(service, values, services)
         # Only this application: others may be added or changed at the same moment.
         where = f"/v1/environments/{row['id']}/services/{segment(str(service['?']['id']))}"
         stored = connection.request("PUT", where, json=service, headers=headers).json()

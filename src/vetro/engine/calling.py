@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import structlog
 
 from vetro.engine.backends import back_ends
+from vetro.engine.running import too_large
 from vetro.engine.settings import EngineSettings
 from vetro.environments import CallAnswer, EngineCall
 from vetro.muranopl import (
@@ -78,12 +78,12 @@ async def run_call(settings: EngineSettings, runtime: Runtime, call: EngineCall)
             return failed(error)
         finally:
             await session.close_async()
-    size = len(json.dumps(value))
-    if size > settings.action_result_limit:
+    said = too_large(value, settings.action_result_limit)
+    if said:
         return CallAnswer(
             failure="failed",
             type="ResultTooLarge",
-            message=f"The result has {size} bytes; engine.action_result_limit is"
+            message=f"The result has {said}; engine.action_result_limit is"
             f" {settings.action_result_limit}",
         )
     return CallAnswer(value)

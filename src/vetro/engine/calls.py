@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import structlog
 from structlog.contextvars import bound_contextvars
 
-from vetro.engine.failures import EngineFailure, WorkerDied
+from vetro.engine.failures import EngineFailure, OverLimit, WorkerDied
 from vetro.environments import CallAnswer, EngineCall, Environments
 from vetro.storage import Lease, LeaseLost, StorageError
 
@@ -32,19 +32,23 @@ async def take_calls(pool: EnginePool, rooms: Environments) -> None:
     """Take calls until cancelled; those that run then are answered with the reason."""
     running: set[asyncio.Task[None]] = set()
     slots = asyncio.Semaphore(pool.settings.workers)
+    ended = asyncio.Event()
+    most = pool.settings.most_per_project
     try:
         while True:
             await slots.acquire()
-            claimed = await rooms.calls.claim(pool.owner, LEASE_SECONDS)
+            ended.clear()
+            claimed = await rooms.calls.claim(pool.owner, LEASE_SECONDS, most_per_project=most)
             if claimed is None:
                 slots.release()
                 pool.warm_up()
-                await rooms.calls.queue.wait_for_work()
+                await pool.work_or_end(rooms.calls.queue, ended)
                 continue
             job = asyncio.create_task(_attend(pool, rooms, *claimed), name=f"call {claimed[1].id}")
             running.add(job)
             job.add_done_callback(running.discard)
             job.add_done_callback(lambda _: slots.release())
+            job.add_done_callback(lambda _: ended.set())
     finally:
         for job in running:
             job.cancel()
@@ -92,6 +96,8 @@ async def _answer(pool: EnginePool, call: EngineCall) -> CallAnswer:
     except WorkerDied as error:
         log.error("an engine worker died", error=str(error))
         return CallAnswer(failure="failed", type="WorkerDied", message=str(error))
+    except OverLimit as error:
+        return CallAnswer(failure="failed", type="LimitExceeded", message=str(error))
     except EngineFailure as error:
         log.error("a call failed in the engine", error=str(error), trace=error.details)
         message = f"The engine failed inside: {error} (request {call.request_id or call.id})"

@@ -1,4 +1,4 @@
-"""Failures of the engine itself, not of a program."""
+"""Failures of the engine itself, and of programs that it has to end from outside."""
 
 from __future__ import annotations
 
@@ -13,3 +13,7 @@ class EngineFailure(Exception):
     def __init__(self, message: str, details: str) -> None:
         super().__init__(message)
         self.details = details
+
+
+class OverLimit(Exception):
+    """A program went beyond what it may use; the message is for its user, and names the setting."""

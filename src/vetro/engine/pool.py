@@ -10,25 +10,26 @@ import secrets
 import signal
 import socket
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict
 from typing import Any
 
 import structlog
 from structlog.contextvars import bound_contextvars
 
 from vetro.engine.calls import take_calls
-from vetro.engine.failures import EngineFailure, WorkerDied
+from vetro.engine.failures import EngineFailure, OverLimit, WorkerDied
 from vetro.engine.journal import begun, forget, journaled
 from vetro.engine.settings import EngineSettings
 from vetro.engine.zygote import LENGTH, Zygote, ZygoteDied, restart_zygote, start_zygote
 from vetro.environments import EngineTask, Environments, TaskResult
-from vetro.storage import Database, Lease, LeaseLost, StorageError
+from vetro.storage import Database, Lease, LeaseLost, LeaseQueue, StorageError
 
 log = structlog.get_logger(__name__)
 
 LEASE_SECONDS = 30.0
 CANCEL_SECONDS = 30.0
 """How long a cancelled task has to end by itself; then its worker is killed."""
+SMALL = 2**16
+"""Bytes of JSON that may be read between two other things; what is larger is read in a thread."""
 FINISH_PAUSES = (0.2, 1.0, 3.0)
 CUT_OFF = (
     "The service was killed while this ran: deploy again to finish it, or delete the environment"
@@ -75,23 +76,45 @@ class EnginePool:
     async def _take_tasks(self, rooms: Environments) -> None:
         running: set[asyncio.Task[None]] = set()
         slots = asyncio.Semaphore(self.settings.workers)
+        ended = asyncio.Event()
+        most = self.settings.most_per_project
         try:
             while True:
                 await slots.acquire()
-                claimed = await rooms.tasks.claim(self.owner, LEASE_SECONDS)
+                ended.clear()
+                claimed = await rooms.tasks.claim(self.owner, LEASE_SECONDS, most_per_project=most)
                 if claimed is None:
                     slots.release()
                     self.warm_up()
-                    await rooms.tasks.queue.wait_for_work()
+                    await self.work_or_end(rooms.tasks.queue, ended)
                     continue
                 job = asyncio.create_task(self._job(rooms, *claimed), name=f"task {claimed[1].id}")
                 running.add(job)
                 job.add_done_callback(running.discard)
                 job.add_done_callback(lambda _: slots.release())
+                job.add_done_callback(lambda _: ended.set())
         finally:
             for job in running:
                 job.cancel()
             await asyncio.gather(*running, return_exceptions=True)
+
+    async def work_or_end(self, queue: LeaseQueue, ended: asyncio.Event) -> None:
+        """Wait until there is work that we may take, or until one of ours has ended.
+
+        With its end a project may have another one.
+        """
+        work = asyncio.create_task(
+            queue.wait_for_work(owner=self.owner, most_per_party=self.settings.most_per_project)
+        )
+        end = asyncio.create_task(ended.wait())
+        try:
+            await asyncio.wait((work, end), return_when=asyncio.FIRST_COMPLETED)
+            if work.done():
+                work.result()
+        finally:
+            work.cancel()
+            end.cancel()
+            await asyncio.gather(work, end, return_exceptions=True)
 
     async def recover(self, rooms: Environments) -> None:
         """Fail what a killed predecessor on this data directory was running, however many wait."""
@@ -147,6 +170,9 @@ class EnginePool:
                 self._kill(task.id)
                 await self._fail(rooms, lease, STOPPED)
                 raise
+            except OverLimit as error:
+                log.warning("a deployment went beyond a limit", error=str(error))
+                await self._fail(rooms, lease, str(error))
             except WorkerDied as error:
                 log.error("an engine worker died", error=str(error))
                 await self._fail(rooms, lease, str(error))
@@ -193,7 +219,16 @@ class EnginePool:
 
         async def pass_on(channel: socket.socket) -> None:
             """Tell the worker that it is to end; end it when it does not."""
-            reason = await rooms.tasks.cancelled(task.id)
+            seconds = self.settings.task_seconds
+            try:
+                # The worker ends itself in time, unless it cannot any more.
+                async with asyncio.timeout(seconds + CANCEL_SECONDS if seconds else None):
+                    reason = await rooms.tasks.cancelled(task.id)
+            except TimeoutError:
+                cancellation.append(f"The deployment took longer than {seconds:g} seconds")
+                log.warning("a task went on beyond its time; its worker is killed")
+                self._kill(task.id)
+                return
             cancellation.append(reason)
             await _say(channel, {"cancel": reason})
             await asyncio.sleep(CANCEL_SECONDS)
@@ -203,7 +238,8 @@ class EnginePool:
         try:
             answer = await self.order(
                 task.id,
-                {"task": asdict(task), "fence": fence},
+                # Not asdict(): it copies the whole model.
+                {"task": {**vars(task)}, "fence": fence},
                 f"{what} {task.environment_name or task.environment_id}; deploy again, or delete it",
                 has_begun,
                 pass_on,
@@ -226,7 +262,7 @@ class EnginePool:
 
         ``what``: what it is doing, for the message when it dies. A worker that died before anything
         had begun is replaced. ``meanwhile`` runs beside the worker and may send it messages; it is
-        cancelled with its end. Errors: ``WorkerDied``, ``EngineFailure``.
+        cancelled with its end. Errors: ``WorkerDied``, ``EngineFailure``, ``OverLimit``.
         """
         for _ in range(3):
             channel = self._take_worker()
@@ -241,6 +277,8 @@ class EnginePool:
                     if not await has_begun():
                         continue
                     raise WorkerDied(f"The engine worker (process {pid}) was killed while {what}")
+                if "over" in answer:
+                    raise OverLimit(answer["over"])
                 if "crash" in answer:
                     raise EngineFailure(answer["crash"], answer["details"])
                 return answer
@@ -294,7 +332,8 @@ class EnginePool:
 
 async def _say(channel: socket.socket, message: dict[str, Any]) -> bool:
     """Send a message to a worker; whether there is one."""
-    body = json.dumps(message).encode()
+    # A model may be large: others are served meanwhile.
+    body = await asyncio.to_thread(lambda: json.dumps(message).encode())
     loop = asyncio.get_running_loop()
     try:
         await loop.sock_sendall(channel, len(body).to_bytes(LENGTH, "big") + body)
@@ -347,7 +386,9 @@ class _Reader:
         if head is None:
             return None
         body = await self._exactly(int.from_bytes(head, "big"))
-        return None if body is None else json.loads(body)
+        if body is None:
+            return None
+        return json.loads(body) if len(body) < SMALL else await asyncio.to_thread(json.loads, body)
 
     async def _exactly(self, size: int) -> bytes | None:
         parts = bytearray()

@@ -7,21 +7,24 @@ import json
 import socket
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import structlog
 
 from vetro.engine.backends import back_ends
+from vetro.engine.failures import OverLimit
 from vetro.engine.journal import JournalEffects
 from vetro.engine.settings import EngineSettings
+from vetro.engine.sizes import exceeds
 from vetro.engine.system import library_path, system_runtime
 from vetro.engine.zygote import receive_message
-from vetro.environments import EngineTask, Environments, TaskResult, pinned_packages
-from vetro.muranopl import Runtime, Session, SessionInfo, TaskReply
+from vetro.environments import EngineTask, Environments, TaskResult, pinned_packages, shortened
+from vetro.muranopl import MuranoError, Runtime, Session, SessionInfo, TaskReply
 from vetro.packages import open_package
 from vetro.storage import Database, StorageError
 
 WAITING_SECONDS = 0.5
+MOST_WARNINGS = 100
 log = structlog.get_logger(__name__)
 UNTOUCHED = ("<validate>", "<load>", "<GC>")
 """Stages whose failure leaves the model as it was: nothing ran."""
@@ -138,11 +141,19 @@ async def run_task(
             obey(session, orders)
             try:
                 reply = await session.run_task_async({"action": task.action, "model": task.model})
+                try:
+                    await session.in_green_thread_async(
+                        lambda: describe_actions(session, reply.model)
+                    )
+                except MuranoError as error:
+                    # A cancelled run: calls are checked when they run, then.
+                    log.debug("the arguments of actions were not written", error=error.message)
                 if task.is_delete:
                     keep_what_is_left(reply, services.left)
-                for warning in [*reply.warnings]:
+                for warning in [*reply.warnings][:MOST_WARNINGS]:
                     await reports.report(task.environment_id, "warning", warning)
                 limit_result(reply, settings.action_result_limit)
+                limit_model(reply.model, settings.model_limit)
                 if reply.is_exception:
                     text = reply.message or "The deployment failed"
                     await reports.report(task.environment_id, "error", text, reply.details)
@@ -156,6 +167,27 @@ async def run_task(
         return to_result(task, reply)
     finally:
         await database.close()
+
+
+def describe_actions(session: Session, model: Any) -> None:
+    """Write beside each action in a model what arguments it takes: the API checks calls by it."""
+    pending = [model.get("Objects")]
+    while pending:
+        value: Any = pending.pop()
+        if isinstance(value, list):
+            pending.extend(cast("list[Any]", value))
+        elif isinstance(value, dict):
+            node = cast("dict[str, Any]", value)
+            header = node.get("?")
+            actions = header.get("_actions") if isinstance(header, dict) else None  # pyright: ignore
+            if actions:
+                item = session.find(str(node["?"].get("id")))
+                if item is not None:
+                    known = session.runtime.action_arguments(item.type)
+                    for details in cast("dict[str, Any]", actions).values():
+                        if details.get("name") in known:
+                            details["arguments"] = {**known[details["name"]]}
+            pending.extend(node.values())
 
 
 def keep_what_is_left(reply: TaskReply, left: dict[str, str]) -> None:
@@ -174,11 +206,35 @@ def limit_result(reply: TaskReply, limit_bytes: int) -> None:
     """Make a result that is too large to be stored a failure that says so (catalog-api.md §5.6)."""
     if reply.is_exception or reply.result is None:
         return
-    size = len(json.dumps(reply.result))
-    if size > limit_bytes:
+    said = too_large(reply.result, limit_bytes)
+    if said:
         reply.is_exception = True
         reply.stage = "<result>"
-        reply.message = f"The result has {size} bytes; engine.action_result_limit is {limit_bytes}"
+        reply.message = f"The result has {said}; engine.action_result_limit is {limit_bytes}"
+
+
+def too_large(value: Any, limit_bytes: int) -> str:
+    """How much JSON a value is when that is more than allowed, else nothing."""
+    if exceeds(value, limit_bytes):
+        return f"more than {limit_bytes} bytes"
+    size = len(json.dumps(value))
+    return f"{size} bytes" if size > limit_bytes else ""
+
+
+def limit_model(model: dict[str, Any], limit_bytes: int) -> None:
+    """Refuse objects that are too large to be stored. Errors: ``OverLimit`` naming the largest."""
+    objects: dict[str, Any] = model.get("Objects") or {}
+    said = too_large(objects, limit_bytes)
+    if said:
+        largest = ""
+        services: Any = objects.get("applications") or []
+        for one in cast("list[dict[str, Any]]", services):
+            if exceeds(one, limit_bytes // 2):
+                header = one.get("?", {})
+                largest = f"; most of it is {header.get('name') or header.get('id')}"
+        raise OverLimit(
+            f"The objects of the environment have {said}{largest}; engine.model_limit is {limit_bytes}"
+        )
 
 
 def obey(session: Session, orders: socket.socket | None) -> None:
@@ -210,7 +266,8 @@ def to_result(task: EngineTask, reply: TaskReply) -> TaskResult:
     """The stored result: what the run left, and of a failure the message and the trace."""
     result = reply.result
     if reply.is_exception:
-        result = {"message": reply.message, "details": reply.details}
+        details = None if reply.details is None else shortened(reply.details)
+        result = {"message": shortened(reply.message or ""), "details": details}
     return TaskResult(stored_model(reply, task.model), result, reply.is_exception)
 
 

@@ -23,7 +23,10 @@ class EngineSettings:
     ``stack_timeout`` for one operation on a stack, ``stack_busy_timeout`` for waiting until others
     have done theirs; ``task_seconds`` bounds a whole deployment (0: without bound).
     ``action_result_limit``: bytes of JSON that an action may return; ``mailbox_result_limit`` and
-    ``mailbox_plan_limit``: bytes of what guests return and are sent.
+    ``mailbox_plan_limit``: bytes of what guests return and are sent; ``model_limit``: bytes of JSON
+    that an environment's objects may have. ``project_workers``: how many of the ``workers`` one
+    project may have at a time (0: all but one); ``worker_memory``: MiB that a worker may use beyond
+    what it starts with (0: without bound).
     """
 
     database_url: str
@@ -33,6 +36,9 @@ class EngineSettings:
     mailbox_url: str
     package_dir: Path
     workers: int = 4
+    project_workers: int = 0
+    worker_memory: int = 2048
+    model_limit: int = 16 * 2**20
     agent_timeout: float = 3600.0
     stack_timeout: float = 3600.0
     stack_busy_timeout: float = 1800.0
@@ -108,6 +114,11 @@ class EngineSettings:
             ca_certs=self.rabbitmq_ca_certs,
             quorum_queues=self.rabbitmq_quorum_queues,
         )
+
+    @property
+    def most_per_project(self) -> int:
+        """How many workers one project may have at a time."""
+        return self.project_workers or max(1, self.workers - 1)
 
     @property
     def code_cache_directory(self) -> Path:

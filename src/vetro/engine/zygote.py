@@ -21,10 +21,11 @@ import signal
 import socket
 import sys
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, cast
 
 from structlog.contextvars import bind_contextvars
 
+from vetro.engine.failures import OverLimit
 from vetro.engine.settings import EngineSettings
 from vetro.environments import EngineCall, EngineTask
 
@@ -103,6 +104,16 @@ def close_inherited(keep: int) -> None:
     os.closerange(keep + 1, os.sysconf("SC_OPEN_MAX"))
 
 
+def own_streams() -> None:
+    """Write to the descriptors 1 and 2, whatever Python wrote to before.
+
+    A program that captures output has put files of its own in their place. They are closed now, and
+    their numbers will be those of other files: of the database, for one.
+    """
+    sys.stdout = open(1, "w", encoding="utf-8", buffering=1, closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", encoding="utf-8", buffering=1, closefd=False)  # noqa: SIM115
+
+
 def start_zygote(settings: EngineSettings) -> Zygote:
     """Fork the zygote. To be called before the process has threads."""
     ours, theirs = socket.socketpair()
@@ -115,6 +126,7 @@ def start_zygote(settings: EngineSettings) -> Zygote:
         try:
             die_with_parent()
             close_inherited(theirs.fileno())
+            own_streams()
             _zygote(theirs, settings)
             status = 0
         finally:
@@ -179,11 +191,21 @@ def _zygote(control: socket.socket, settings: EngineSettings) -> None:
         os.close(descriptors[0])
 
 
+def _is_memory(error: BaseException) -> bool:
+    """Whether memory ran out, also in one of several tasks."""
+    if isinstance(error, BaseExceptionGroup):
+        group = cast("BaseExceptionGroup[BaseException]", error)
+        return any(_is_memory(one) for one in group.exceptions)
+    return isinstance(error, MemoryError)
+
+
 def _worker(channel: socket.socket, settings: EngineSettings, runtime: Any) -> None:
     """One task or one call: in over the socket, result out over it."""
     from vetro.engine.calling import run_call
     from vetro.engine.running import run_task
+    from vetro.engine.sizes import limit_memory
 
+    limit_memory(settings.worker_memory)
     send_message(channel, {"pid": os.getpid()})
     order = receive_message(channel)
     if order is None:
@@ -202,9 +224,19 @@ def _worker(channel: socket.socket, settings: EngineSettings, runtime: Any) -> N
                 "result": result.result,
                 "is_exception": result.is_exception,
             }
+    except OverLimit as error:
+        send_message(channel, {"over": str(error)})
+        return
     except Exception as error:  # noqa: BLE001 - whatever it was, the service must be told
         import traceback
 
+        if _is_memory(error):
+            text = (
+                f"The program needed more than {settings.worker_memory} MiB of memory and was ended;"
+                " engine.worker_memory is the limit"
+            )
+            send_message(channel, {"over": text})
+            return
         send_message(
             channel,
             {

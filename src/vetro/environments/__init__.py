@@ -11,7 +11,7 @@ from pathlib import Path
 from vetro.environments.calls import CallAnswer, CallStore, EngineCall
 from vetro.environments.face import face
 from vetro.environments.store import EnvironmentSettings, EnvironmentStore
-from vetro.environments.tasks import EngineTask, TaskResult, TaskStore, task_channel
+from vetro.environments.tasks import EngineTask, TaskResult, TaskStore, shortened, task_channel
 from vetro.environments.uses import EnvironmentUses, pinned_packages
 from vetro.storage import Database, MigrationSet
 
@@ -40,5 +40,6 @@ __all__ = [
     "TaskStore",
     "face",
     "pinned_packages",
+    "shortened",
     "task_channel",
 ]

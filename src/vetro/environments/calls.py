@@ -184,7 +184,7 @@ class CallStore:
             await tx.execute(insert(calls).values(id=call.id, expires=expires))
             payload = asdict(call)
             payload.pop("id")
-            await self.queue.enqueue(tx, call.id, payload)
+            await self.queue.enqueue(tx, call.id, payload, party=call.project_id)
 
     async def _answer_of(self, call_id: str) -> dict[str, Any] | None:
         async with self.database.read() as tx:
@@ -203,10 +203,12 @@ class CallStore:
 
     # Engine side
 
-    async def claim(self, owner: str, ttl_seconds: float) -> tuple[Lease, EngineCall] | None:
-        """Take the oldest call that somebody still waits for; ``None`` when there is none."""
+    async def claim(
+        self, owner: str, ttl_seconds: float, *, most_per_project: int | None = None
+    ) -> tuple[Lease, EngineCall] | None:
+        """Take a call that somebody still waits for, projects in turn; ``None`` when there is none."""
         while True:
-            lease = await self.queue.claim(owner, ttl_seconds)
+            lease = await self.queue.claim(owner, ttl_seconds, most_per_party=most_per_project)
             if lease is None:
                 return None
             async with self.database.read() as tx:

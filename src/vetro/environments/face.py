@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -21,7 +21,7 @@ from vetro.environments.handlers import (
 )
 from vetro.environments.tasks import TaskStore
 from vetro.environments.uses import EnvironmentUses
-from vetro.http import Authenticator, Face, NoSuchPath, make_face
+from vetro.http import Authenticator, Face, NoSuchPath, NotFound, make_face
 
 AnyRequest = Request[Any, Any, Any]
 METHODS: list[Method] = ["GET", "POST", "PUT", "PATCH", "DELETE"]
@@ -50,8 +50,12 @@ def face(
     package_size_limit: int = PACKAGE_SIZE_LIMIT,
     static_call_timeout: float = TIMEOUT_SECONDS,
     debug: bool = False,
+    flavors: Mapping[str, Mapping[str, int]] | None = None,
 ) -> Face:
-    """Discovery, environments and packages behind one prefix (none)."""
+    """Discovery, environments and packages behind one prefix (none).
+
+    ``flavors``: the sizes of instances that the back end knows, by name.
+    """
     calls = CallStore(work.database, timeout_seconds=static_call_timeout)
     uses = EnvironmentUses(work.database)
 
@@ -71,6 +75,13 @@ def face(
         """Version 1."""
         return {"version": _version(request)}
 
+    @get("/v1/flavors")
+    async def sizes(request: AnyRequest) -> dict[str, Any]:
+        """The sizes that instances can have."""
+        if flavors is None:
+            raise NotFound("The back end of this service does not say what flavors it has")
+        return {"flavors": [{"name": name, **size} for name, size in flavors.items()]}
+
     @HTTPRouteHandler("/{anything:path}", http_method=METHODS, include_in_schema=False)
     async def discovery(request: AnyRequest, anything: FromPath[str]) -> Response[Any]:
         """The versions again, for whatever begins with none of them (§1)."""
@@ -86,6 +97,7 @@ def face(
             versions,
             version,
             discovery,
+            sizes,
             *catalog_handlers(catalog, uses, package_size_limit=package_size_limit),
             *environment_handlers(work.store, work),
             *service_handlers(work.database, work.store),

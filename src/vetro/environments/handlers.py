@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 from collections.abc import AsyncIterator
 from typing import Any, cast
@@ -59,6 +60,12 @@ def json_response(value: Any) -> Response[Any]:
     return Response(msgspec.json.encode(value), media_type="application/json", status_code=200)
 
 
+async def model_response(value: Any) -> Response[Any]:
+    """The same for what may be large: written beside the loop, others are served meanwhile."""
+    body = await asyncio.to_thread(msgspec.json.encode, value)
+    return Response(body, media_type="application/json", status_code=200)
+
+
 def environment_handlers(store: EnvironmentStore, work: TaskStore) -> list[Any]:
     """The handlers of environments and sessions."""
 
@@ -79,9 +86,10 @@ def environment_handlers(store: EnvironmentStore, work: TaskStore) -> list[Any]:
         return await store.create(principal_of(request), body)
 
     @get("/v1/environments/{environment_id:str}", operation_class=bodies.READ)
-    async def show(request: AnyRequest, environment_id: FromPath[str]) -> dict[str, Any]:
+    async def show(request: AnyRequest, environment_id: FromPath[str]) -> Response[Any]:
         """An environment with its applications."""
-        return await store.show(principal_of(request), environment_id, session_of(request))
+        found = await store.show(principal_of(request), environment_id, session_of(request))
+        return await model_response(found)
 
     @put("/v1/environments/{environment_id:str}", operation_class=bodies.RENAME)
     async def rename(request: AnyRequest, environment_id: FromPath[str]) -> dict[str, Any]:
@@ -181,8 +189,8 @@ def service_handlers(database: Database, store: EnvironmentStore) -> list[Any]:
         objects, status = await read_objects(request, environment_id)
         parts = segments(path)
         if not parts:
-            return json_response(with_status(objects.get("services", []), status))
-        return json_response(get_path(objects.get("services", []), parts))
+            return await model_response(with_status(objects.get("services", []), status))
+        return await model_response(get_path(objects.get("services", []), parts))
 
     @post([base, base + "/{path:path}"], status_code=200, operation_class=bodies.ADD_SERVICES)
     async def append(
@@ -205,7 +213,7 @@ def service_handlers(database: Database, store: EnvironmentStore) -> list[Any]:
             cast("list[Any]", target).extend(added)
             return cast("Any", body)
 
-        return json_response(await change(request, environment_id, add))
+        return await model_response(await change(request, environment_id, add))
 
     @put([base, base + "/{path:path}"], operation_class=bodies.PUT_SERVICES)
     async def replace(
@@ -228,7 +236,7 @@ def service_handlers(database: Database, store: EnvironmentStore) -> list[Any]:
                 cast("dict[str, Any]", root)["updated"] = api_time(database.clock.now())
             return value
 
-        return json_response(await change(request, environment_id, set_value))
+        return await model_response(await change(request, environment_id, set_value))
 
     @delete([base, base + "/{path:path}"], status_code=200, operation_class=bodies.READ)
     async def remove(
@@ -254,7 +262,7 @@ def service_handlers(database: Database, store: EnvironmentStore) -> list[Any]:
     ) -> Response[Any]:
         """The object model, or a part of it."""
         objects, _ = await read_objects(request, environment_id)
-        return json_response(get_path(objects, segments(path)))
+        return await model_response(get_path(objects, segments(path)))
 
     @patch(model_path, operation_class=bodies.PATCH_MODEL)
     async def change_model(request: AnyRequest, environment_id: FromPath[str]) -> Response[Any]:
@@ -269,7 +277,7 @@ def service_handlers(database: Database, store: EnvironmentStore) -> list[Any]:
             objects.update(changed)
             return objects
 
-        return json_response(await change(request, environment_id, apply))
+        return await model_response(await change(request, environment_id, apply))
 
     return [read, append, replace, remove, read_model, change_model]
 

@@ -6,10 +6,12 @@ deployed twice, and two sessions cannot both win.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
+import msgspec
 from sqlalchemy import Row, delete, insert, select, update
 
 from vetro.catalog import api_time
@@ -22,18 +24,33 @@ from vetro.environments.model import (
     new_id,
 )
 from vetro.environments.tables import environments, sessions, tasks
-from vetro.http import BadRequest, Conflict, Forbidden, NotFound, Principal, Unauthorized
+from vetro.http import (
+    BadRequest,
+    Conflict,
+    Forbidden,
+    NotFound,
+    PayloadTooLarge,
+    Principal,
+    Unauthorized,
+)
 from vetro.storage import Database, Transaction
 
 COLUMN_FIELDS = ("id", "version", "tenant_id", "created", "updated", "description", "status")
 SPECIAL = (*COLUMN_FIELDS, "name", "description_text", "defaultNetworks", "services", "?")
 
 
+WITHOUT_MODEL = [column for column in environments.c if column.name != "model"]
+
+
 @dataclass(frozen=True)
 class EnvironmentSettings:
-    """``network_driver`` chooses the default network's class."""
+    """``network_driver`` chooses the default network's class.
+
+    ``model_limit``: bytes of JSON that the objects of one environment may have.
+    """
 
     network_driver: str = "neutron"
+    model_limit: int = 16 * 2**20
 
 
 def checked_name(name: object, what: str = "Environment") -> str:
@@ -56,9 +73,15 @@ class EnvironmentStore:
 
     # Rows
 
-    async def environment(self, tx: Transaction, principal: Principal, id_: str) -> Row[Any]:
-        """The environment, if the caller's project may act on it. Errors: 404, 403."""
-        query = select(environments).where(environments.c.id == id_)
+    async def environment(
+        self, tx: Transaction, principal: Principal, id_: str, *, with_model: bool = True
+    ) -> Row[Any]:
+        """The environment, if the caller's project may act on it. Errors: 404, 403.
+
+        Without its model, which may be large, where only the rest matters.
+        """
+        query = select(environments) if with_model else select(*WITHOUT_MODEL)
+        query = query.where(environments.c.id == id_)
         row = (await tx.execute(query)).first()
         if row is None:
             raise NotFound(f"Environment with id {id_} not found", type_="EnvironmentNotFound")
@@ -207,6 +230,7 @@ class EnvironmentStore:
             check_services(given["services"])
             model["Objects"]["services"] = given["services"]
         check_model(model["Objects"])
+        await self._refuse_large(model["Objects"])
         async with self.database.transaction() as tx:
             await self._refuse_name(tx, name, principal.project_id)
             await tx.execute(
@@ -226,6 +250,15 @@ class EnvironmentStore:
         echo = {key: value for key, value in given.items() if key not in COLUMN_FIELDS}
         return {**echo, **self.view(row)}
 
+    async def _refuse_large(self, objects: Any) -> None:
+        """Errors: 413 for objects beyond ``model_limit``."""
+        size = len(await asyncio.to_thread(msgspec.json.encode, objects))
+        if size > self.settings.model_limit:
+            raise PayloadTooLarge(
+                f"The objects of this environment would have {size} bytes; engine.model_limit is"
+                f" {self.settings.model_limit}"
+            )
+
     async def _refuse_name(self, tx: Transaction, name: str, project_id: str) -> None:
         await tx.exclude(f"environments/{project_id}")
         query = select(environments.c.id).where(
@@ -240,7 +273,7 @@ class EnvironmentStore:
         """Environments with their status, oldest first. Errors: 403."""
         if (all_tenants or tenant) and not principal.is_admin:
             raise Forbidden("Only an administrator may list environments of other projects")
-        query = select(environments).order_by(environments.c.created, environments.c.id)
+        query = select(*WITHOUT_MODEL).order_by(environments.c.created, environments.c.id)
         if not all_tenants:
             query = query.where(environments.c.tenant_id == (tenant or principal.project_id))
         async with self.database.read() as tx:
@@ -288,7 +321,7 @@ class EnvironmentStore:
     async def rename(self, principal: Principal, id_: str, body: object) -> dict[str, Any]:
         """Give an environment another name. Errors: 400, 403, 404, 409."""
         async with self.database.transaction() as tx:
-            row = await self.environment(tx, principal, id_)
+            row = await self.environment(tx, principal, id_, with_model=False)
             if not isinstance(body, dict) or "name" not in body:
                 raise BadRequest("Environment name is required")
             name = checked_name(cast("dict[str, Any]", body)["name"])
@@ -299,7 +332,7 @@ class EnvironmentStore:
                 .where(environments.c.id == id_)
                 .values(name=name, updated=self.database.clock.now())
             )
-            return self.view(await self.environment(tx, principal, id_))
+            return self.view(await self.environment(tx, principal, id_, with_model=False))
 
     async def remove(self, tx: Transaction, id_: str) -> None:
         """Delete the rows of an environment, whatever its state."""
@@ -406,6 +439,7 @@ class EnvironmentStore:
             model["Objects"] = objects
             result = change(objects)
             check_model(objects)
+            await self._refuse_large(objects)
             await tx.execute(
                 update(sessions)
                 .where(sessions.c.id == session.id)

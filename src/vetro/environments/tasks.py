@@ -16,7 +16,14 @@ from structlog.contextvars import get_contextvars
 
 from vetro.catalog import api_time, api_time_or_none
 from vetro.environments import states
-from vetro.environments.model import from_engine, new_id, sanitise, to_engine
+from vetro.environments.model import (
+    check_arguments,
+    find_action,
+    from_engine,
+    new_id,
+    sanitise,
+    to_engine,
+)
 from vetro.environments.opened import OpenSessions
 from vetro.environments.store import EnvironmentStore
 from vetro.environments.tables import environments, instances, sessions, statuses, tasks
@@ -24,6 +31,20 @@ from vetro.http import BadRequest, Conflict, Forbidden, NotFound, Principal
 from vetro.storage import Database, Lease, LeaseQueue, Transaction
 
 QUEUE = "engine"
+
+
+MOST_REPORTS = 10_000
+"""Reports of one task that a program may add."""
+REPORT_LENGTH = 64 * 1024
+"""Characters of a report's text, and of its details."""
+
+
+def shortened(text: str, most: int = REPORT_LENGTH) -> str:
+    """A text that is no longer than allowed: what is too long loses its middle, and says so."""
+    if len(text) <= most:
+        return text
+    half = (most - 60) // 2
+    return f"{text[:half]}\n… {len(text) - 2 * half} characters are cut …\n{text[-half:]}"
 
 
 def cancel_channel(task_id: str) -> str:
@@ -169,7 +190,7 @@ class TaskStore:
             "action": None if deletes else action,
             "model": {**model, "Objects": to_engine(objects)},
         }
-        await self.queue.enqueue(tx, task_id, payload)
+        await self.queue.enqueue(tx, task_id, payload, party=environment.tenant_id)
         method = "delete" if deletes else action["method"]
         await self._report(tx, task_id, environment.id, "info", f"Action {method} is scheduled")
         tx.notify(task_channel(task_id))
@@ -212,8 +233,6 @@ class TaskStore:
 
         ``overtake``: also when sessions hold changes that are not deployed; else that is a 409.
         """
-        from vetro.environments.model import find_action
-
         async with self.database.transaction() as tx:
             await self.store.lock(tx, environment_id)
             environment = await self.store.environment(tx, principal, environment_id)
@@ -223,6 +242,7 @@ class TaskStore:
             if status in states.ACTIVE:
                 raise Forbidden(f"Environment {environment_id} is {status}; wait until it is done")
             object_id, action = find_action(environment.model.get("Objects"), action_id)
+            check_arguments(action, cast("dict[str, Any]", arguments or {}))
             if not overtake:
                 await self.sessions.refuse_loss(tx, principal, environment)
             view = await self.store.open_session(tx, environment, principal.user_id)
@@ -242,7 +262,7 @@ class TaskStore:
     ) -> dict[str, Any]:
         """The result of an action's task; ``{}`` while it runs. Errors: 403, 404."""
         async with self.database.read() as tx:
-            await self.store.environment(tx, principal, environment_id)
+            await self.store.environment(tx, principal, environment_id, with_model=False)
             row = (await tx.execute(select(tasks).where(tasks.c.id == task_id))).first()
             if row is None or row.environment_id != environment_id:
                 raise NotFound(f"There is no task {task_id} in this environment")
@@ -252,7 +272,7 @@ class TaskStore:
         self, tx: Transaction, principal: Principal, environment_id: str, task_id: str
     ) -> Row[Any]:
         """A deployment of an environment the caller may see. Errors: 403, 404, 400."""
-        await self.store.environment(tx, principal, environment_id)
+        await self.store.environment(tx, principal, environment_id, with_model=False)
         row = (await tx.execute(select(tasks).where(tasks.c.id == task_id))).first()
         if row is None:
             raise NotFound(f"Deployment with id {task_id} not found", type_="DeploymentNotFound")
@@ -267,7 +287,7 @@ class TaskStore:
         query = select(tasks).order_by(tasks.c.started.desc(), tasks.c.sequence.desc())
         async with self.database.read() as tx:
             if environment_id is not None:
-                await self.store.environment(tx, principal, environment_id)
+                await self.store.environment(tx, principal, environment_id, with_model=False)
                 query = query.where(tasks.c.environment_id == environment_id)
             else:
                 mine = select(environments.c.id).where(
@@ -393,10 +413,20 @@ class TaskStore:
     # Engine side
 
     async def claim(
-        self, owner: str, ttl_seconds: float, *, task_id: str | None = None
+        self,
+        owner: str,
+        ttl_seconds: float,
+        *,
+        task_id: str | None = None,
+        most_per_project: int | None = None,
     ) -> tuple[Lease, EngineTask] | None:
-        """Take the oldest waiting task, or a certain one; ``None`` when there is none."""
-        lease = await self.queue.claim(owner, ttl_seconds, key=task_id)
+        """Take a waiting task, or a certain one; ``None`` when there is none.
+
+        Projects come in turn; ``most_per_project``: none of a project of which ``owner`` has so many.
+        """
+        lease = await self.queue.claim(
+            owner, ttl_seconds, key=task_id, most_per_party=most_per_project
+        )
         if lease is None:
             return None
         return lease, EngineTask(id=lease.key, **lease.payload)
@@ -411,8 +441,20 @@ class TaskStore:
         *,
         entity: str | None = None,
     ) -> None:
-        """Add a report to a task. Levels: info, warning, error."""
+        """Add a report to a task. Levels: info, warning, error.
+
+        Long ones are cut (``shortened``). Beyond ``MOST_REPORTS`` only the first of each level is
+        kept: the state of a deployment follows from them.
+        """
+        text, details = shortened(text), None if details is None else shortened(details)
         async with self.database.transaction() as tx:
+            levels = (await self._levels(tx, [task_id])).get(task_id, {})
+            count = sum(levels.values())
+            if count > MOST_REPORTS and levels.get(level):
+                return
+            if count == MOST_REPORTS:
+                said = f"There are more than {MOST_REPORTS} reports; the others are not kept"
+                await self._report(tx, task_id, None, "warning", said)
             await self._report(tx, task_id, entity_id, level, text, details, entity)
             tx.notify(task_channel(task_id))
 

@@ -31,6 +31,7 @@ from vetro.http.faults import (
 
 UPLOAD_PREFIX = ".upload-"
 TEXT_LIMIT = MEBIBYTE
+LARGE_JSON = 2**16
 
 
 def content_type(request: Request[Any, Any, Any]) -> str:
@@ -91,7 +92,11 @@ async def read_json(
     if given not in types:
         raise UnsupportedMediaType(f"Content type {given} is not one of {', '.join(types)}")
     try:
-        value = msgspec.json.decode(body)
+        # A large one is read beside the loop: others are served meanwhile.
+        if len(body) < LARGE_JSON:
+            value = msgspec.json.decode(body)
+        else:
+            value = await asyncio.to_thread(msgspec.json.decode, body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedBody("Malformed request body") from error
     if rb"\u0000" in body:

@@ -80,6 +80,7 @@ class Runtime(ClassCatalogue):
         """Python classes whose instances programs may keep as they are."""
         self.construction_code: dict[str, CodeType] = {}
         """Compiled source of constructions: a class often shares it with what it extends."""
+        self._action_arguments: dict[MuranoType, dict[str, dict[str, Json]]] = {}
         self._libraries: dict[str, Library] = {}
         self._package_functions: dict[str, list[tuple[str, Callable[..., Any], str]]] = {}
         self._package_libraries: dict[tuple[str, str], Library] = {}
@@ -275,6 +276,21 @@ class Runtime(ClassCatalogue):
                     details[key[0].lower() + key[1:]] = values["text"]
             headers[name] = details
         return headers
+
+    def action_arguments(self, type_: MuranoType) -> dict[str, dict[str, Json]]:
+        """What `_actions` says of the arguments of each Public method (section 15.3)."""
+        known = self._action_arguments.get(type_)
+        if known is None:
+            from .schema import argument_schemas
+
+            known = {}
+            for name in self.action_headers(type_):
+                method = type_.method_declarations(name)[0]
+                described = argument_schemas(method)
+                if described is not None:
+                    known[name] = described
+            self._action_arguments[type_] = known
+        return known
 
     def package_metas(self, package: MuranoPackage) -> list[MetaDeclaration]:
         """The metadata of a package, from its manifest."""

@@ -115,38 +115,64 @@ def _document(
     return schema
 
 
+def argument_schemas(method: Method) -> dict[str, Json] | None:
+    """Schemas of a method's arguments, with their defaults; `None` when any names may be given.
+
+    For what is written beside every object: nothing of the class runs for it, and what cannot be
+    said of an argument is left out.
+    """
+    result: dict[str, Json] = {}
+    for argument in method.arguments or []:
+        if argument.usage != "Standard":
+            return None
+        try:
+            schema = _contract_of(argument, evaluate=False)
+        except MuranoError:
+            schema = {}
+        if argument.default is not None:
+            schema["default"] = None
+            _add_default(schema, argument)
+        result[argument.name] = schema
+    return result
+
+
 # -- contracts -----------------------------------------------------------------------------------
 
 
-def _contract_of(subject: Property | Argument) -> dict[str, Json]:
+def _contract_of(subject: Property | Argument, *, evaluate: bool = True) -> dict[str, Json]:
     owner = (
         subject.declaring_type if isinstance(subject, Property) else subject.method.declaring_type
     )
     scope = ClassScope(owner, CodeUnit.create(owner, f"schema of {owner.full_name}"))
     scope.static = True
     contract = build_contract(subject.contract, scope)
-    return contract_schema(contract, owner)
+    return contract_schema(contract, owner, evaluate=evaluate)
 
 
-def contract_schema(contract: Contract, owner: MuranoType) -> dict[str, Json]:
-    """The schema of a contract written in a class."""
+def contract_schema(
+    contract: Contract, owner: MuranoType, *, evaluate: bool = True
+) -> dict[str, Json]:
+    """The schema of a contract written in a class; ``evaluate``: static methods may be called."""
     if isinstance(contract, Anything):
         return {}
     if isinstance(contract, Constant):
         return {"enum": [contract.value]}
     if isinstance(contract, MapOf):
         properties = {
-            str(key): contract_schema(value, owner) for key, value in contract.fixed.items()
+            str(key): contract_schema(value, owner, evaluate=evaluate)
+            for key, value in contract.fixed.items()
         }
         schema: dict[str, Json] = {"type": "object", "properties": properties}
         if contract.other is not None:
-            schema["additionalProperties"] = contract_schema(contract.other[1], owner)
+            schema["additionalProperties"] = contract_schema(
+                contract.other[1], owner, evaluate=evaluate
+            )
         else:
             schema["additionalProperties"] = bool(contract.open)
         return schema
     if isinstance(contract, ListOf):
         schema = {"type": "array"}
-        items = [contract_schema(item, owner) for item in contract.items]
+        items = [contract_schema(item, owner, evaluate=evaluate) for item in contract.items]
         if len(items) == 1:
             schema["items"] = items[0]
         elif items:
@@ -158,14 +184,14 @@ def contract_schema(contract: Contract, owner: MuranoType) -> dict[str, Json]:
             schema["maxItems"] = contract.maximum
         return schema
     if isinstance(contract, Chain):
-        return _chain_schema(contract, owner)
+        return _chain_schema(contract, owner, evaluate)
     return {}
 
 
 _SCALARS = {AsInt: "integer", AsString: "string", AsBool: "boolean"}
 
 
-def _chain_schema(chain: Chain, owner: MuranoType) -> dict[str, Json]:
+def _chain_schema(chain: Chain, owner: MuranoType, evaluate: bool) -> dict[str, Json]:
     schema: dict[str, Json] = {}
     type_name: str | None = None
     required = False
@@ -183,7 +209,7 @@ def _chain_schema(chain: Chain, owner: MuranoType) -> dict[str, Json]:
         elif isinstance(step, Owned):
             schema["owned"] = step.wanted
         elif isinstance(step, Check) and step.ast is not None:
-            _merge_check(schema, step.ast, owner)
+            _merge_check(schema, step.ast, owner if evaluate else None)
     if type_name is not None:
         schema["type"] = type_name if required else [type_name, "null"]
     return schema
@@ -204,7 +230,7 @@ _BOUNDS = {
 _MIRRORED = {">": "<", ">=": "<=", "<": ">", "<=": ">="}
 
 
-def _merge_check(schema: dict[str, Json], node: ast.Expression, owner: MuranoType) -> None:
+def _merge_check(schema: dict[str, Json], node: ast.Expression, owner: MuranoType | None) -> None:
     """Add what a predicate says; predicates of other forms say nothing here."""
     if isinstance(node, ast.Binary):
         if node.operator == "and":
@@ -221,7 +247,7 @@ def _merge_check(schema: dict[str, Json], node: ast.Expression, owner: MuranoTyp
             return
         if operator == "in" and _is_value(subject):
             values = _constants(other)
-            if values is None:
+            if values is None and owner is not None:
                 values = _static_values(other, owner)
             if values is not None:
                 known = schema.get("enum")
@@ -394,4 +420,4 @@ def _add_hints(schema: dict[str, Json], subject: Property | Argument, sections: 
             schema["formIndex"] = (index + 1) * width - sections.weights.get(declaring, 0)
 
 
-__all__ = ["MuranoError", "class_schemas", "contract_schema"]
+__all__ = ["MuranoError", "argument_schemas", "class_schemas", "contract_schema"]

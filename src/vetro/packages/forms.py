@@ -1,8 +1,8 @@
 """UI definitions without a user interface: from answers to an application's object.
 
-A subset of packages-and-forms.md Part B, versions 2.x: fields with their initial values, types and limits,
-templates, ``repeat``, ``name()``, ``generateHostname``, and the ``Application`` section. What is not
-here yet: expressions in field attributes, ``ref``, parameters sources, version 1.
+A subset of packages-and-forms.md Part B, versions 2.x: fields with their initial values, types, limits and
+validators, templates, ``repeat``, ``name()``, ``generateHostname``, and the ``Application`` section. What
+is not here yet: ``ref``, parameters sources, version 1.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ import difflib
 import re
 import secrets
 import uuid
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from typing import Any, cast
 
 import yaml
@@ -78,6 +80,17 @@ _Loader.add_constructor("tag:yaml.org,2002:str", _scalar)
 _Loader.add_constructor("!yaql", _scalar)
 
 
+Evaluate = Callable[[Marked, Any], Any]
+"""The value of an expression of the definition, with ``$`` as given."""
+_PASSWORD_RULES = (
+    (r"[0-9]", "must contain a digit"),
+    (r"[a-z]", "must contain a lower-case letter"),
+    (r"[A-Z]", "must contain an upper-case letter"),
+    (r"[!@#$%^&*()_+|\\/.,~?><:{}\-]", "must contain a special character"),
+)
+_TEXT_KINDS = ("string", "text", "password", "flavor", "image", "azone")
+
+
 @dataclass(frozen=True)
 class FormField:
     """One question: ``page.name`` is its path."""
@@ -93,33 +106,93 @@ class FormField:
     maximum: int | None = None
     choices: tuple[str, ...] = ()
     pattern: str | None = None
+    shortest: int | None = None
+    longest: int | None = None
+    validators: tuple[dict[str, Any], ...] = ()
+    messages: dict[str, str] = dataclass_field(default_factory=dict[str, str])
 
-    def check(self, value: Any) -> Any:
-        """The value as the form stores it. Errors: ``FormError`` saying what is expected."""
-        where = f"{self.page}.{self.name}"
+    def check(self, value: Any, evaluate: Evaluate) -> Any:
+        """The value as the form stores it. Errors: ``FormError`` saying everything that is wrong."""
+        where = f"{self.page}.{self.name} ({self.label})"
         if value is None or value == "":
             if self.required and self.type not in ("boolean", "keypair", "securitygroup"):
-                raise FormError(f"{where} ({self.label}) is required")
+                raise FormError(f"{where} {self.messages.get('required', 'is required')}")
             return {"integer": None, "boolean": False}.get(self.type, value if value else "")
         if self.type == "integer":
             if isinstance(value, bool) or not isinstance(value, int):
-                raise FormError(f"{where} ({self.label}) must be a whole number, not {value!r}")
-            if self.minimum is not None and value < self.minimum:
-                raise FormError(f"{where} ({self.label}) must be at least {self.minimum}")
-            if self.maximum is not None and value > self.maximum:
-                raise FormError(f"{where} ({self.label}) must be at most {self.maximum}")
-            return value
-        if self.type in ("boolean", "floatingip"):
+                said = self.messages.get("invalid", f"must be a whole number, not {value!r:.60}")
+                raise FormError(f"{where} {said}")
+        elif self.type in ("boolean", "floatingip"):
             if not isinstance(value, bool):
-                raise FormError(f"{where} ({self.label}) must be true or false, not {value!r}")
-            return value
-        if self.type in ("string", "text", "password", "flavor", "image", "azone"):
-            value = value if isinstance(value, str) else str(value)
-            if self.pattern and not re.search(self.pattern, value):
-                raise FormError(f"{where} ({self.label}) does not match {self.pattern}")
-        if self.choices and str(value) not in self.choices:
-            raise FormError(f"{where} ({self.label}) must be one of {', '.join(self.choices)}")
+                raise FormError(f"{where} must be true or false, not {value!r:.60}")
+        elif self.type in _TEXT_KINDS and not isinstance(value, str):
+            value = str(value)
+        wrong = [*self._wrong(value), *self._invalid(value, evaluate)]
+        if wrong:
+            # A password is never part of a message.
+            shown = "" if self.type == "password" else f", not {value!r:.60}"
+            raise FormError(f"{where} {'; '.join(wrong)}{shown}")
         return value
+
+    def _wrong(self, value: Any) -> Iterator[str]:
+        """What the field's own attributes forbid."""
+        if isinstance(value, int):
+            if self.minimum is not None and value < self.minimum:
+                yield self.messages.get("min_value") or f"must be at least {self.minimum}"
+            if self.maximum is not None and value > self.maximum:
+                yield self.messages.get("max_value") or f"must be at most {self.maximum}"
+        if isinstance(value, str):
+            if self.shortest is not None and len(value) < self.shortest:
+                said = f"must have at least {self.shortest} characters"
+                yield self.messages.get("min_length") or said
+            if self.longest is not None and len(value) > self.longest:
+                said = f"must have at most {self.longest} characters"
+                yield self.messages.get("max_length") or said
+            if self.pattern and not matches(self.pattern, value):
+                yield self.messages.get("invalid") or f"does not match {self.pattern}"
+        if self.choices and str(value) not in self.choices:
+            yield f"must be one of {', '.join(self.choices)}"
+
+    def _invalid(self, value: Any, evaluate: Evaluate) -> Iterator[str]:
+        """What its validators forbid; a password without any has rules of its own (B4)."""
+        for one in self.validators:
+            expression: Any = one.get("expr")
+            said = one.get("message")
+            if isinstance(expression, dict):
+                pattern = cast("dict[str, Any]", expression).get("regexpValidator")
+                if pattern is not None and not matches(str(pattern), str(value)):
+                    yield said or f"does not match {pattern}"
+            elif isinstance(expression, Marked) and not evaluate(expression, value):
+                yield said or f"does not satisfy {expression.text}"
+        if self.type == "password" and not self.validators and not self.pattern:
+            if not 7 <= len(value) <= 255:
+                yield "must have 7 to 255 characters"
+            for pattern, said in _PASSWORD_RULES:
+                if not re.search(pattern, value):
+                    yield said
+
+
+def matches(pattern: str, value: str) -> bool:
+    """Whether a pattern is found: plain, or ``/pattern/flags`` (B3). Errors: ``FormError``."""
+    flags = 0
+    slashed = re.fullmatch(r"/(.*)/([a-z]*)", pattern, re.DOTALL)
+    try:
+        if slashed is not None:
+            pattern = slashed[1]
+            for letter in slashed[2]:
+                flags |= re.RegexFlag[letter.upper()]
+        return re.search(pattern, value, flags) is not None
+    except (re.error, KeyError, ValueError) as error:
+        raise FormError(f"The pattern {pattern} of the form is wrong: {error}") from error
+
+
+@dataclass(frozen=True)
+class _Page:
+    """A page: its fields as they are written, and what must hold of all of them together."""
+
+    name: str
+    fields: tuple[dict[str, Any], ...]
+    validators: tuple[dict[str, Any], ...]
 
 
 class Form:
@@ -140,9 +213,8 @@ class Form:
         self.application = cast("dict[Any, Any]", application)
         self.templates = cast("dict[str, Any]", document.get("Templates") or {})
         self.parameters = cast("dict[str, Any]", document.get("Parameters") or {})
-        self.fields = [
-            one for page in cast("list[Any]", document.get("Forms") or []) for one in _fields(page)
-        ]
+        self.pages = [_page(one) for one in cast("list[Any]", document.get("Forms") or [])]
+        self.fields = [_form_field(page.name, one) for page in self.pages for one in page.fields]
 
     def describe(self) -> list[dict[str, Any]]:
         """The fields, for a program that shows them."""
@@ -178,10 +250,7 @@ class Form:
         Fields that are not given have their initial values. Errors: ``FormError``.
         """
         given = {(one := self._field(path)).page + "." + one.name: v for path, v in values.items()}
-        pages: dict[str, dict[str, Any]] = {}
-        for one in self.fields:
-            value = one.check(given.get(f"{one.page}.{one.name}", one.initial))
-            pages.setdefault(one.page, {})[one.name] = value
+        pages = self._answers(given)
         title = name or self.package_name.rsplit(".", 1)[-1]
         if not re.match(r"[-\w]+\Z", title):
             raise FormError(f"The name {title!r} may have letters, digits, - and _ only")
@@ -192,6 +261,46 @@ class Form:
             header["name"] = title
         header[STORAGE_KEY] = {"name": self.title}
         return cast("dict[str, Any]", result)
+
+    def _answers(self, given: dict[str, Any]) -> dict[str, dict[str, Any]]:
+        """The checked answers by page and field. Errors: ``FormError`` with every wrong field."""
+        library = standard_library("legacy")
+        pages: dict[str, dict[str, Any]] = {}
+        for page in self.pages:
+            here = pages.setdefault(page.name, {})
+            wrong: list[str] = []
+
+            def evaluate(expression: Marked, data: Any) -> Any:
+                try:
+                    return expression.compile(library).evaluate(data, {})
+                except (YaqlException, ArithmeticError, LookupError, TypeError, ValueError):
+                    return None  # it speaks of what is not answered yet (B1)
+
+            for body in page.fields:
+                # Attributes that are expressions see what has been answered so far (B3).
+                settled = {
+                    key: evaluate(value, pages) if isinstance(value, Marked) else value
+                    for key, value in body.items()
+                }
+                field = _form_field(page.name, settled)
+                value = given.get(f"{page.name}.{field.name}", field.initial)
+                if _attribute(settled, "enabled", True) is False:
+                    here[field.name] = value
+                    continue
+                try:
+                    here[field.name] = field.check(value, evaluate)
+                except FormError as error:
+                    wrong.append(str(error))
+            if not wrong:
+                for one in page.validators:
+                    expression = one.get("expr")
+                    if isinstance(expression, Marked) and not evaluate(expression, pages):
+                        wrong.append(
+                            f"{page.name}: {one.get('message') or f'{expression.text} does not hold'}"
+                        )
+            if wrong:
+                raise FormError("; ".join(wrong))
+        return pages
 
 
 class _Builder:
@@ -271,44 +380,60 @@ def _generate_hostname(pattern: Any, number: int) -> str:
     return letters + secrets.token_hex(5)[:9]
 
 
-def _fields(page: Any) -> list[FormField]:
-    if not isinstance(page, dict) or len(cast("dict[str, Any]", page)) != 1:
+def _page(given: Any) -> _Page:
+    if not isinstance(given, dict) or len(cast("dict[str, Any]", given)) != 1:
         raise FormError("Each entry of Forms is a map of one page name to its description")
-    name, body = next(iter(cast("dict[str, Any]", page).items()))
-    given = cast("dict[str, Any]", body or {})
-    return [_form_field(str(name), one) for one in cast("list[Any]", given.get("fields") or [])]
+    name, body = next(iter(cast("dict[str, Any]", given).items()))
+    described = cast("dict[str, Any]", body or {})
+    fields = cast("list[Any]", described.get("fields") or [])
+    for one in fields:
+        if not isinstance(one, dict) or "name" not in one or "type" not in one:
+            raise FormError(f"A field of page {name} has no name or no type")
+    return _Page(str(name), tuple(fields), _validators(described.get("validators")))
 
 
-def _form_field(page: str, given: Any) -> FormField:
-    if not isinstance(given, dict) or "name" not in given or "type" not in given:
-        raise FormError(f"A field of page {page} has no name or no type")
-    body = cast("dict[str, Any]", given)
+def _validators(given: Any) -> tuple[dict[str, Any], ...]:
+    listed = cast("list[Any]", given) if isinstance(given, list) else []
+    return tuple(cast("dict[str, Any]", one) for one in listed if isinstance(one, dict))
 
-    def attribute(name: str, default: Any = None) -> Any:
-        snake = re.sub(r"([A-Z])", lambda match: "_" + match[1].lower(), name)
-        value = body.get(name, body.get(snake, default))
-        # Attributes that depend on other answers have no value before there are any.
-        return default if isinstance(value, Marked) else value
 
-    choices: Any = attribute("choices") or []
-    listed = cast("list[Any]", choices) if isinstance(choices, list) else None
+def _attribute(body: dict[str, Any], name: str, default: Any = None) -> Any:
+    """An attribute by either spelling; ``default`` for one that depends on what is not known yet."""
+    snake = re.sub(r"([A-Z])", lambda match: "_" + match[1].lower(), name)
+    value = body.get(name, body.get(snake, default))
+    return default if value is None or isinstance(value, Marked) else value
+
+
+def _whole(body: dict[str, Any], name: str) -> int | None:
+    value = _attribute(body, name)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _form_field(page: str, body: dict[str, Any]) -> FormField:
+    choices: Any = _attribute(body, "choices") or []
+    listed = cast("list[Any]", choices) if isinstance(choices, (list, tuple)) else None
     if listed is not None:
         keys = [str(one[0]) for one in listed]
     else:
         keys = [str(key) for key in cast("dict[Any, Any]", choices)]
-    pattern = attribute("regexpValidator")
+    pattern = _attribute(body, "regexpValidator")
+    messages: Any = _attribute(body, "errorMessages") or {}
     return FormField(
         page=page,
         name=str(body["name"]),
         type=str(body["type"]),
-        label=str(attribute("label") or str(body["name"]).capitalize()),
-        description=attribute("description"),
-        initial=attribute("initial"),
-        required=attribute("required", True) is not False,
-        minimum=attribute("minValue"),
-        maximum=attribute("maxValue"),
+        label=str(_attribute(body, "label") or str(body["name"]).capitalize()),
+        description=_attribute(body, "description"),
+        initial=_attribute(body, "initial"),
+        required=_attribute(body, "required", True) is not False,
+        minimum=_whole(body, "minValue"),
+        maximum=_whole(body, "maxValue"),
         choices=tuple(keys),
         pattern=str(pattern) if pattern else None,
+        shortest=_whole(body, "minLength"),
+        longest=_whole(body, "maxLength"),
+        validators=_validators(_attribute(body, "validators")),
+        messages={str(key): str(text) for key, text in messages.items()},
     )
 
 

@@ -58,10 +58,6 @@ class ServerSection:
     """Seconds that requests in flight get to finish when the service is told to stop."""
     debug: bool = False
     """Error answers carry the traceback. Not for services that others reach."""
-    metrics_port: int = 0
-    """Port for `/metrics` beside the service's own, with no other face; 0: none."""
-    metrics_host: str = ""
-    """Address of that port; empty: the same as `host`."""
     allowed_origins: list[str] = field(default_factory=list[str])
     """Web origins whose pages may use the API; `*`: any."""
     trust_proxy: bool = False
@@ -175,10 +171,6 @@ class ComputeSection:
     """Whether operators may run commands on nodes (`POST /servers/UUID/execute`)."""
     setup_reboot: bool = False
     """Whether ServerSetup reboots the node."""
-    smt_enabled_default: bool = True
-    """Whether nodes without a mode of their own use their processors' threads (`smt_enabled`); the
-    service metadata `SMT_ENABLED_DEFAULT` wins.
-    """
     unknown_vm_seconds: float = 3600.0
     """Seconds until a machine that a node has and no record knows is removed; 0: it is only reported."""
 
@@ -202,7 +194,15 @@ class EngineSection:
     """The engine pool and what programs may use."""
 
     workers: int = 4
-    """Deployments and actions that run at a time."""
+    """Deployments at a time; as many static actions beside them."""
+    project_workers: int = 0
+    """How many of them one project may have; 0: all but one."""
+    worker_memory: int = 2048
+    """MiB that one deployment, or one static action, may use; 0: without bound."""
+    task_seconds: float = 0.0
+    """Seconds that one deployment may take; then it is cancelled. 0: without bound."""
+    model_limit: int = 16 * 2**20
+    """Bytes of JSON that the objects of one environment may have."""
     agent_timeout: float = 3600.0
     """Seconds that a call of a guest agent may take unless the program names a time."""
     disable_murano_agent: bool = False

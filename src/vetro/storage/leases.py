@@ -57,10 +57,18 @@ class LeaseQueue:
         return f"leases/{self.name}"
 
     async def enqueue(
-        self, tx: Transaction, key: str, payload: Any = None, *, delay_seconds: float = 0.0
+        self,
+        tx: Transaction,
+        key: str,
+        payload: Any = None,
+        *,
+        delay_seconds: float = 0.0,
+        party: str | None = None,
     ) -> None:
         """Add work under ``key``, unique in the queue; visible when ``tx`` commits.
 
+        ``party``: for whom it is. Claimers take the oldest work of the party that has least of its
+        work held.
         Errors: ``AlreadyQueued`` (the transaction goes on) while earlier work has this key.
         """
         now = self.database.clock.now()
@@ -70,6 +78,7 @@ class LeaseQueue:
                 queue=self.name,
                 key=key,
                 payload=payload,
+                party=party,
                 available_at=now + timedelta(seconds=delay_seconds),
                 attempt=0,
                 fence=0,
@@ -85,24 +94,47 @@ class LeaseQueue:
     def _insert(self) -> Any:
         return sqlite_insert if self.database.is_sqlite else postgresql_insert
 
-    def _claimable(self, now: datetime, key: str | None = None) -> Any:
+    def _claimable(
+        self, now: datetime, key: str | None = None, share: tuple[str, int] | None = None
+    ) -> Any:
+        """What nobody holds; ``share``: only of parties of whose work this owner holds less."""
         return and_(
             leased_work.c.queue == self.name,
             *([] if key is None else [leased_work.c.key == key]),
             leased_work.c.available_at <= now,
             or_(leased_work.c.owner.is_(None), leased_work.c.expires_at <= now),
+            *([] if share is None else [self._held_of_party(now, share[0]) < share[1]]),
         )
 
-    async def claim(
-        self, owner: str, ttl_seconds: float, *, key: str | None = None
-    ) -> Lease | None:
-        """Take the oldest work nobody holds, for ``ttl_seconds``; ``None`` when there is none.
+    def _held_of_party(self, now: datetime, owner: str | None = None) -> Any:
+        """How much work of a row's party is held (by one owner); none for work of no party."""
+        other = leased_work.alias("other")
+        query = select(func.count()).where(
+            other.c.queue == self.name,
+            other.c.party == leased_work.c.party,
+            other.c.owner.is_not(None) if owner is None else other.c.owner == owner,
+            other.c.expires_at > now,
+        )
+        return query.correlate(leased_work).scalar_subquery()
 
-        With ``key`` only the work of that key.
+    async def claim(
+        self,
+        owner: str,
+        ttl_seconds: float,
+        *,
+        key: str | None = None,
+        most_per_party: int | None = None,
+    ) -> Lease | None:
+        """Take work nobody holds, for ``ttl_seconds``; ``None`` when there is none.
+
+        The oldest of the party that has least of its work held now: many who wait do not make others
+        wait longer. With ``key`` only the work of that key. ``most_per_party``: none of a party of
+        whose work ``owner`` holds so much already.
         """
+        share = None if most_per_party is None else (owner, most_per_party)
         async with self.database.read() as tx:
             # Most calls find nothing: do not become a writer for that.
-            claimable = self._claimable(self.database.clock.now(), key)
+            claimable = self._claimable(self.database.clock.now(), key, share)
             found = await tx.execute(select(leased_work.c.id).where(claimable).limit(1))
             if found.first() is None:
                 return None
@@ -112,10 +144,10 @@ class LeaseQueue:
             row = (
                 await tx.execute(
                     select(leased_work)
-                    .where(self._claimable(now, key))
-                    .order_by(leased_work.c.id)
+                    .where(self._claimable(now, key, share))
+                    .order_by(self._held_of_party(now), leased_work.c.id)
                     .limit(1)
-                    .with_for_update(skip_locked=True)
+                    .with_for_update(skip_locked=True, of=leased_work)
                 )
             ).first()
             if row is None:
@@ -281,19 +313,27 @@ class LeaseQueue:
         rows = await tx.execute(select(leased_work.c.key).where(leased_work.c.queue == self.name))
         return {str(row.key) for row in rows}
 
-    async def wait_for_work(self, timeout: float | None = None) -> bool:
+    async def wait_for_work(
+        self,
+        timeout: float | None = None,
+        *,
+        owner: str | None = None,
+        most_per_party: int | None = None,
+    ) -> bool:
         """Wait until there may be work: new, released, or of an expired lease.
 
-        ``False`` after ``timeout`` seconds without any. Nothing is polled: the wait ends with a
-        notification or when the first held lease runs out.
+        ``owner``, ``most_per_party``: work that ``claim`` would give. That the owner ends work of its
+        own does not wake it: it knows. ``False`` after ``timeout`` seconds without any. Nothing is
+        polled: the wait ends with a notification or when the first held lease runs out.
         """
+        share = None if owner is None or most_per_party is None else (owner, most_per_party)
         async with self.database.listen(self.channel) as subscription:
             deadline = None if timeout is None else time.monotonic() + timeout
             while True:
                 now = self.database.clock.now()
                 async with self.database.read() as tx:
                     ready = await tx.execute(
-                        select(leased_work.c.id).where(self._claimable(now)).limit(1)
+                        select(leased_work.c.id).where(self._claimable(now, share=share)).limit(1)
                     )
                     if ready.first() is not None:
                         return True

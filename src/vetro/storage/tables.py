@@ -20,6 +20,8 @@ leased_work = Table(
     Column("queue", String(64), nullable=False),
     Column("key", String(255), nullable=False),
     Column("payload", Json),
+    # For whom it is, such as a project: work is handed out to parties in turn.
+    Column("party", String(64)),
     Column("available_at", UtcDateTime, nullable=False),
     Column("owner", String(255)),
     Column("expires_at", UtcDateTime),
