@@ -1,6 +1,7 @@
 """``vetro doc``: Markdown from classes, metadata and comments."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -122,3 +123,28 @@ def test_the_class_library_has_a_reference(invoke, tmp_path):
     page = (tmp_path / "io.murano.Environment.md").read_text()
     assert "| `applications` | `[$.class(Application).owned().notNull()]`" in page
     assert "#### `deploy()`" in page or "### `deploy()`" in page
+
+
+def test_the_class_library_has_a_reference_with_native_classes(invoke):
+    """By name, wherever it is installed; native classes have their methods, defaults and texts."""
+    code, text = invoke("doc", "io.murano")
+    assert code == 0
+    for heading in ("io.murano.Environment", "io.murano.system.Agent", "io.murano.Object"):
+        assert f"\n## {heading}\n" in text
+    agent = text.partition("\n## io.murano.system.Agent\n")[2].partition("\n## ")[0]
+    assert agent.startswith("\nThe agent of one instance.\n")
+    assert '#### `signingKey(linePrefix => "")`' in agent
+    assert "The engine's public key" in agent
+
+
+def test_the_reference_among_the_docs_has_every_class(invoke):
+    """`docs/library-reference.md`, which docs/library.md names, is what `vetro doc io.murano` wrote."""
+    docs = Path(__file__).parents[2] / "docs"
+    _, text = invoke("doc", "io.murano")
+    written = (docs / "library-reference.md").read_text(encoding="utf-8")
+
+    def headings(page):
+        return [line for line in page.splitlines() if line.startswith("## ")]
+
+    assert headings(written) == headings(text)
+    assert "(library-reference.md)" in (docs / "library.md").read_text(encoding="utf-8")

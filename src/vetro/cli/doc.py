@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from vetro.packages import Manifest
 
 
+CORE = "io.murano"
+
+
 def cell(text: str) -> str:
     """Text in a table's cell."""
     return " ".join(text.split()).replace("|", "\\|")
@@ -177,19 +180,27 @@ def package_page(manifest: Manifest, classes: Sequence[ClassDescription], *, lin
 )
 @json_option
 def doc(package: Path, output: Path | None, tests: bool, libraries: tuple[Path, ...]) -> None:
-    """Write the reference of PACKAGE (a directory or zip) from its classes, as Markdown."""
-    from vetro.cli.local import open_world_or_fail
+    """Write the reference of PACKAGE (a directory or zip) from its classes, as Markdown.
+
+    A package that ships with Vetro may be named: 'vetro doc io.murano'. Classes written in Python
+    are in it, described by their docstrings.
+    """
+    from vetro.cli.local import library_directory, open_world_or_fail
     from vetro.muranopl import MuranoError, describe_class
     from vetro.muranopl.testing import is_test_class
     from vetro.packages import open_package
 
+    shipped = library_directory() / package.name
+    if not package.exists() and package.name == str(package) and shipped.is_dir():
+        package = shipped
     world = open_world_or_fail([package], libraries=libraries, testing=True)
     if output is not None:
         output.mkdir(parents=True, exist_ok=True)
     (made,) = world.packages
     manifest = open_package(package).manifest
     try:
-        types = [made.find_type(name) for name in made.class_files]
+        names = sorted(world.runtime.class_names(made)) if made.name == CORE else made.class_files
+        types = [made.find_type(name) for name in names]
         found = [describe_class(item) for item in types if tests or not is_test_class(item)]
     except MuranoError as error:
         fail(error.format(), error.hint or "'vetro check' lists everything that is wrong.")

@@ -89,6 +89,16 @@ class ClassCatalogue(PackageShelf):
         parents = [extends] if isinstance(extends, str) else list(extends)
         self._natives[name] = _NativeRegistration(inspect_class(python_class), package, parents)
 
+    def class_names(self, package: MuranoPackage) -> list[str]:
+        """Every class of a package: those of its files, those of the language, native ones."""
+        names = dict.fromkeys(package.class_files)
+        if package.name == CORE:
+            names |= dict.fromkeys(self._builtin.classes)
+        names |= {
+            name: None for name, item in self._natives.items() if item.package == package.name
+        }
+        return list(names)
+
     # -- types ---------------------------------------------------------------------------------
 
     def next_index(self) -> int:

@@ -4,18 +4,20 @@
         print(method.signature, method.text)
 
 Descriptions come from metadata (`io.murano.metadata.Title`, `Description`, `HelpText`); where there is
-none, from the comment right above the declaration.
+none, from the comment right above the declaration, of what is written in Python from its docstring.
 """
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from .metadata import constant_values
+from .native import NativeMethod
 from .types import Argument, Method, MuranoType, Property
 from .yamltree import Mapping as MappingNode
 from .yamltree import Node, Scalar
@@ -42,7 +44,7 @@ class Texts:
 
 @dataclass(frozen=True, slots=True)
 class ArgumentDescription:
-    """An argument of a method written in MuranoPL (native ones have a name only)."""
+    """An argument of a method written in MuranoPL (native ones have a name and a default only)."""
 
     name: str
     contract: str = ""
@@ -128,6 +130,9 @@ def describe_class(type_: MuranoType) -> ClassDescription:
         if not item.is_hidden or item.name in (".init", ".destroy")
     ]
     position = type_.declaration.position
+    comment = comments.of_class(position.line)
+    if not comment and type_.native is not None:
+        comment = inspect.cleandoc(type_.native.python_class.__doc__ or "")
     return ClassDescription(
         type_.name,
         type_.package.name,
@@ -149,7 +154,7 @@ def describe_class(type_: MuranoType) -> ClassDescription:
             if name not in type_.methods and not name.startswith((".", "__"))
             for item in type_.method_declarations(name)[:1]
         ),
-        _texts(type_, comments.of_class(position.line)),
+        _texts(type_, comment),
         position.file,
         position.line,
     )
@@ -172,13 +177,12 @@ def _property(item: Property, comments: _Comments) -> PropertyDescription:
 def _method(item: Method, comments: _Comments) -> MethodDescription:
     if item.arguments is None:
         native = item.native
-        names = [] if native is None else list(native.parameters)
-        arguments = tuple(ArgumentDescription(name) for name in names)
+        arguments = () if native is None else tuple(_native_arguments(native))
     else:
         arguments = tuple(_argument(argument, comments) for argument in item.arguments)
     comment = "" if item.native is not None else comments.above(item.position.line)
     if item.native is not None:
-        comment = (item.native.function.__doc__ or "").strip()
+        comment = inspect.cleandoc(item.native.function.__doc__ or "")
     return MethodDescription(
         {".init": "initialize", ".destroy": "destroy"}.get(item.name, item.name),
         item.usage,
@@ -189,6 +193,14 @@ def _method(item: Method, comments: _Comments) -> MethodDescription:
         _texts(item, comment),
         item.position.line,
     )
+
+
+def _native_arguments(native: NativeMethod) -> Iterator[ArgumentDescription]:
+    signature = inspect.signature(native.function).parameters
+    for name, python_name in native.parameters.items():
+        default = signature[python_name].default
+        known = default is None or isinstance(default, (bool, int, float, str))
+        yield ArgumentDescription(name, default=json.dumps(default) if known else None)
 
 
 def _argument(item: Argument, comments: _Comments) -> ArgumentDescription:
