@@ -36,7 +36,7 @@ SERVER = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
 MARK = "our-own"
 PASSWORD = "a long password"
 #: What changes by itself: services and nodes that are heard of, or not any more.
-VOLATILE = {"compute_instances", "compute_servers", "compute_placement_changes"}
+VOLATILE = {"compute_status", "compute_instances", "compute_servers", "compute_placement_changes"}
 #: A guest's own: when it was heard, and what it sent that is no result.
 GUESTS = {"messaging_mailboxes", "messaging_dead_letters", "sqlite_sequence"}
 Names = dict[str, str]
