@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import secrets
 import shutil
 import sys
@@ -103,3 +104,114 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     if _program_log is not None:
         _program_log.test = item
     yield
+
+
+class DocumentedAnswers:
+    """Compares every answer that a face gives in a test's process with the face's OpenAPI document."""
+
+    def __init__(self) -> None:
+        self.wrong: list[str] = []
+        self._documents: dict[tuple[str, int], tuple[Any, list[tuple[re.Pattern[str], str]]]] = {}
+        self._validators: dict[tuple[int, str], Any] = {}
+
+    def install(self) -> None:
+        """Stand before every face's application."""
+        from vetro.http.envelope import Envelope
+
+        given = Envelope.__call__
+
+        async def call(envelope: Any, scope: Any, receive: Any, send: Any) -> None:
+            start: dict[str, Any] = {}
+            body = bytearray()
+
+            async def seen(message: Any) -> None:
+                if message["type"] == "http.response.start":
+                    start.update(message)
+                else:
+                    body.extend(message.get("body", b""))
+                await send(message)
+
+            try:
+                await given(envelope, scope, receive, seen)
+            finally:
+                if start and scope["type"] == "http":
+                    self.look(envelope, scope, start, bytes(body))
+
+        Envelope.__call__ = call  # type: ignore[method-assign]
+
+    def look(self, envelope: Any, scope: Any, start: Any, body: bytes) -> None:
+        """Note what an answer has that the document does not say."""
+        if envelope.name == "test":
+            return
+        # Faces of one name and as many routes have the same document, whatever test made them.
+        face = (envelope.name, len(envelope.app.routes))
+        if face not in self._documents:
+            document = envelope.document()
+            paths = sorted(document.get("paths", {}), key=lambda path: path.count("{"))
+            # A path parameter takes one segment, but for the two that are paths themselves.
+            known = [
+                (re.compile(re.sub(r"{(\w+)}", _segment, re.escape(one).replace(r"\{", "{")
+                                   .replace(r"\}", "}")) + "/?"), one)
+                for one in paths
+            ]  # fmt: skip
+            self._documents[face] = (document, known)
+        document, known = self._documents[face]
+        path = next((one for pattern, one in known if pattern.fullmatch(scope["path"])), None)
+        method = scope["method"].lower()
+        operation = document["paths"][path].get(method) if path else None
+        if operation is None:
+            return
+        status = start["status"]
+        where = f"{envelope.name} {method.upper()} {path} {status}"
+        answer = operation["responses"].get(str(status))
+        if answer is None:
+            self.wrong.append(f"{where} is not documented: {body[:200]!r}")
+            return
+        headers = {name.lower(): value.decode() for name, value in start["headers"]}
+        kind = headers.get(b"content-type", "").split(";")[0]
+        content = answer.get("content")
+        schemas = [one["schema"] for one in (content or {}).values()]
+        if not body and any(one.get("format") == "binary" for one in schemas):
+            return  # bytes, of which there are none
+        if not body or not content:
+            if bool(body) != bool(content):
+                self.wrong.append(f"{where}: documented {content}, was {body[:200]!r}")
+        elif kind not in content:
+            self.wrong.append(f"{where}: {kind} is not among {list(content)}")
+        elif kind == "application/json" and content[kind]["schema"].get("format") != "binary":
+            self._check(document, where, content[kind]["schema"], body)
+
+    def _check(self, document: Any, where: str, schema: Any, body: bytes) -> None:
+        import jsonschema_rs
+
+        key = (id(document), where)
+        if key not in self._validators:
+            whole = {**schema, "components": document["components"]}
+            self._validators[key] = jsonschema_rs.Draft202012Validator(whole)
+        value = json.loads(body)
+        for error in self._validators[key].iter_errors(value):
+            at = "/".join(str(one) for one in error.instance_path)
+            self.wrong.append(f"{where} at /{at}: {error.message[:300]}")
+            return
+
+
+def _segment(match: re.Match[str]) -> str:
+    return ".+" if match[1] == "path" else "[^/]+"
+
+
+DOCUMENTED = DocumentedAnswers()
+
+
+def pytest_collection_finish() -> None:
+    """Where faces are tested, all of their answers are compared with what is published."""
+    if "vetro.http" in sys.modules:
+        DOCUMENTED.install()
+
+
+@pytest.fixture(autouse=True)
+def documented_answers() -> Iterator[None]:
+    """A test whose service answers otherwise than its OpenAPI document says has found a defect."""
+    DOCUMENTED.wrong.clear()
+    yield
+    wrong = list(dict.fromkeys(DOCUMENTED.wrong))
+    assert not wrong, "\n".join(wrong)

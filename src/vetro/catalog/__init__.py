@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from vetro.catalog.answers import REPLIES
 from vetro.catalog.handlers import category_handlers, empty, package_handlers
 from vetro.catalog.ids import new_id
 from vetro.catalog.search import PackageQuery
@@ -34,6 +35,7 @@ def catalog_handlers(
 __all__ = [
     "MIGRATIONS",
     "PACKAGE_SIZE_LIMIT",
+    "REPLIES",
     "Catalog",
     "PackageQuery",
     "PackageUser",

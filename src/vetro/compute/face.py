@@ -6,7 +6,8 @@ from typing import Any, cast
 
 from litestar import Request
 
-from vetro.compute.calls import Access, handler_of
+from vetro.compute.answers import public_paths, replies
+from vetro.compute.calls import handler_of
 from vetro.compute.endpoints import all_endpoints
 from vetro.compute.faults import invalid_argument
 from vetro.compute.keys import NodeAware
@@ -50,7 +51,7 @@ def compute_face(
     """The face at ``prefix``."""
     endpoints = all_endpoints()
 
-    open_paths = {one.path for one in endpoints if one.access is Access.PUBLIC}
+    open_paths = public_paths(endpoints)
 
     def public(_method: str, path: str) -> bool:
         return service.settings.trusted_network or path in open_paths
@@ -69,5 +70,7 @@ def compute_face(
         lifespan=[service.lifespan],
         conventions=COMPUTE_CONVENTIONS,
         www_authenticate="Bearer",
+        replies=replies(endpoints, service.settings.validation_status),
     )
-    return Face(face.name, face.prefix, HeartbeatLane(face.app, service.heartbeats))
+    lane = HeartbeatLane(face.app, service.heartbeats)
+    return Face(face.name, face.prefix, lane, face.document)

@@ -8,7 +8,9 @@ _TEXT = {"type": "string"}
 _NAME = {"type": "string", "minLength": 1, "maxLength": 255}
 _SESSION = {"X-Configuration-Session": _TEXT}
 _MAYBE_TEXT = {"type": ["string", "null"]}
-_SERVICE = an_object({"?": an_object({"type": _TEXT, "id": _TEXT}, ["type"])}, ["?"])
+# A title: generators of clients make names of it, which "?" is none for.
+_HEADER = {**an_object({"type": _TEXT, "id": _TEXT}, ["type"]), "title": "ObjectHeader"}
+_SERVICE = an_object({"?": _HEADER}, ["?"])
 
 LIST = describes(query={"all_tenants": _TEXT, "tenant": _TEXT})
 CREATE = describes(

@@ -12,6 +12,8 @@ from litestar.params import FromPath
 from litestar.types import Method
 
 from vetro.catalog import PACKAGE_SIZE_LIMIT, Catalog, catalog_handlers
+from vetro.catalog import REPLIES as CATALOG_REPLIES
+from vetro.environments import answers
 from vetro.environments.call_handlers import call_handlers
 from vetro.environments.calls import TIMEOUT_SECONDS, CallStore
 from vetro.environments.handlers import (
@@ -111,4 +113,5 @@ def face(
         www_authenticate=f'Keystone uri="{identity_url}"',
         debug=debug,
         lifespan=[forgotten],
+        replies={**answers.REPLIES, **CATALOG_REPLIES},
     )

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from vetro.http.context import RequestContext, base_url, context_of, principal_of
     from vetro.http.conventions import CATALOG_CONVENTIONS, COMPUTE_CONVENTIONS, Conventions
     from vetro.http.description import an_object, describes
+    from vetro.http.document import BEARER, TOKEN, Named, Reply, Security, listed, maybe, shape
     from vetro.http.downloads import download, known_content
     from vetro.http.events import ServerEvent, event_stream, unless_closing
     from vetro.http.face import Face, make_face
@@ -71,6 +72,7 @@ _WHERE = {
     "vetro.http.conventions": "CATALOG_CONVENTIONS COMPUTE_CONVENTIONS Conventions",
     "vetro.http.description": "an_object describes",
     "vetro.http.downloads": "download known_content",
+    "vetro.http.document": "BEARER TOKEN Named Reply Security listed maybe shape",
     "vetro.http.events": "ServerEvent event_stream unless_closing",
     "vetro.http.face": "Face make_face",
     "vetro.http.faults": (
@@ -103,10 +105,12 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "ANY_ACCEPT",
+    "BEARER",
     "CATALOG_CONVENTIONS",
     "CATALOG_FAULTS",
     "COMPUTE_CONVENTIONS",
     "COMPUTE_FAULTS",
+    "TOKEN",
     "Assembly",
     "Authenticator",
     "BadRequest",
@@ -124,6 +128,7 @@ __all__ = [
     "MalformedBody",
     "MethodNotAllowed",
     "MutualTls",
+    "Named",
     "NoSuchPath",
     "NotAcceptable",
     "NotFound",
@@ -133,7 +138,9 @@ __all__ = [
     "PayloadTooLarge",
     "PreconditionFailed",
     "Principal",
+    "Reply",
     "RequestContext",
+    "Security",
     "ServerEvent",
     "ServiceUnavailable",
     "TlsError",
@@ -151,7 +158,9 @@ __all__ = [
     "download",
     "event_stream",
     "known_content",
+    "listed",
     "make_face",
+    "maybe",
     "paginate",
     "principal_of",
     "read_body",
@@ -160,5 +169,6 @@ __all__ = [
     "receive_upload",
     "refuse_larger",
     "serve",
+    "shape",
     "unless_closing",
 ]

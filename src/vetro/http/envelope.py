@@ -67,6 +67,8 @@ class Envelope:
         self.www_authenticate = www_authenticate
         self.debug = debug
         self.closing = asyncio.Event()
+        #: The face's OpenAPI document.
+        self.document: Callable[[], dict[str, Any]] = dict
         self._in_progress = IN_PROGRESS.labels(name)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from litestar.types import ControllerRouterHandler
 
 from vetro.http.accept import check_accept
 from vetro.http.conventions import CATALOG_CONVENTIONS, Conventions
+from vetro.http.document import BEARER, FAULT, TOKEN, Document, Named, Reply, Security, finish
 from vetro.http.envelope import Envelope
 from vetro.http.faults import CATALOG_FAULTS, FaultStyle
 from vetro.http.principal import Authenticator
@@ -25,11 +27,23 @@ Lifespan = Callable[[Litestar], AbstractAsyncContextManager[None]]
 
 @dataclass(frozen=True)
 class Face:
-    """An HTTP face: what is served below ``prefix``."""
+    """An HTTP face: what is served below ``prefix``. ``document()`` is its OpenAPI document."""
 
     name: str
     prefix: str
     app: Envelope
+    document: Callable[[], Document] = dict[str, Any]
+
+
+class _Rendered(JsonRenderPlugin):
+    """The framework's document, finished."""
+
+    def __init__(self, finished: Callable[[Document], Document]) -> None:
+        super().__init__(path="/openapi.json")
+        self._finished = finished
+
+    def render(self, request: Request[Any, Any, Any], openapi_schema: Document) -> bytes:
+        return self.render_json(request, self._finished(openapi_schema))
 
 
 def make_face(
@@ -47,6 +61,8 @@ def make_face(
     www_authenticate: str = "",
     version: str = "1",
     debug: bool = False,
+    replies: Mapping[str, Reply] | None = None,
+    security: Security | None = None,
 ) -> Face:
     """Make a face.
 
@@ -54,12 +70,23 @@ def make_face(
     was given); a handler asks ``principal_of(request)`` for the caller.
     ``www_authenticate``: the header of a 401; by default it names the identity service beside this face.
     Path parameters are written ``name: FromPath[str]`` (Litestar). The OpenAPI document is at
-    ``<prefix>/schema/openapi.json`` and always public.
+    ``<prefix>/schema/openapi.json`` and always public: ``replies`` says for ``METHOD /path`` what a call
+    answers with, ``security`` how callers say who they are (by default with a token).
     """
 
     def open_to_all(method: str, path: str) -> bool:
         return path.startswith("/schema") or public(method, path)
 
+    said = security or Security({"token": TOKEN, "bearer": BEARER}, public)
+    finished = functools.cache(
+        lambda: finish(
+            app.openapi_schema.to_schema(),
+            replies or {},
+            said,
+            fault=Named("Fault", faults.schema) if faults.schema else FAULT,
+            html=faults.html,
+        )
+    )
     app = Litestar(
         route_handlers=list(handlers),
         dependencies=dict(dependencies or {}),
@@ -70,7 +97,7 @@ def make_face(
             title=title,
             version=version,
             path="/schema",
-            render_plugins=[JsonRenderPlugin(path="/openapi.json")],
+            render_plugins=[_Rendered(lambda _given: finished())],
             use_handler_docstrings=True,
         ),
         lifespan=[*lifespan],
@@ -87,7 +114,8 @@ def make_face(
         www_authenticate=www_authenticate,
         debug=debug,
     )
-    return Face(name, prefix.rstrip("/"), envelope)
+    envelope.document = finished
+    return Face(name, prefix.rstrip("/"), envelope, finished)
 
 
 async def _before(request: Request[Any, Any, Any]) -> Response[None] | None:

@@ -188,6 +188,8 @@ class FaultStyle:
 
     body: Callable[[Fault, str], Any]
     html: bool = False
+    #: The JSON Schema of ``body``; ``None``: the catalog's.
+    schema: Mapping[str, Any] | None = None
 
     def render(self, fault: Fault, request_id: str, accept: str) -> tuple[bytes, str]:
         """The body and its content type."""
@@ -233,4 +235,15 @@ COMPUTE_CODES = {
 }
 
 CATALOG_FAULTS = FaultStyle(_catalog_body, html=True)
-COMPUTE_FAULTS = FaultStyle(_compute_body)
+COMPUTE_FAULTS = FaultStyle(
+    _compute_body,
+    schema={
+        "type": "object",
+        "properties": {
+            "code": {"type": "string"},
+            "message": {"type": "string"},
+            "errors": {"type": "array", "items": {"type": "object"}},
+        },
+        "required": ["code", "message"],
+    },
+)

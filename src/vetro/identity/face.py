@@ -12,6 +12,7 @@ from litestar import Litestar, Response, delete, get, post
 
 from vetro.http import Face, FaultStyle, an_object, describes, make_face, read_json
 from vetro.http.faults import Fault
+from vetro.identity import answers
 from vetro.identity.callers import AnyRequest, Callers, base_of
 from vetro.identity.credentials import credential_handlers
 from vetro.identity.endpoints import endpoint_handlers
@@ -148,4 +149,6 @@ def identity_face(login: Login, prefix: str) -> Face:
         authenticator=None,
         faults=IDENTITY_FAULTS,
         lifespan=[revocations],
+        replies=answers.REPLIES,
+        security=answers.SECURITY,
     )

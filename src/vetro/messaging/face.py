@@ -26,6 +26,7 @@ from vetro.http import (
     make_face,
     read_body,
 )
+from vetro.messaging import answers
 from vetro.messaging.budget import RequestBudget
 from vetro.messaging.credentials import Guest
 from vetro.messaging.errors import MessageTooLarge
@@ -75,11 +76,13 @@ class GuestDoor:
                 "guest": Provide(self._guest),
             },
             lifespan=[self._lifespan],
+            replies=answers.REPLIES,
+            security=answers.SECURITY,
         )
         gate = PollGate(
             inner.app, self.room, self._admit, settings.longest_wait, settings.default_wait
         )
-        self.face = Face(inner.name, inner.prefix, cast("Envelope", gate))
+        self.face = Face(inner.name, inner.prefix, cast("Envelope", gate), inner.document)
 
     async def _guest(self, request: AnyRequest) -> Guest:
         """Who asks. 401 for a credential that is unknown or revoked, 429 for too many requests."""
@@ -211,7 +214,7 @@ async def acknowledge(
 @post("/v1/results", status_code=202)
 async def accept_result(
     request: AnyRequest, door: NamedDependency[GuestDoor], guest: NamedDependency[Guest]
-) -> None:
+) -> Response[bytes]:
     """The result of a plan. A repeated one is accepted and ignored.
 
     413 over the limit (1 MiB unless configured; `X-Result-Limit` says it); 400 for what is no
@@ -225,6 +228,7 @@ async def accept_result(
         raise PayloadTooLarge(str(error), headers={RESULT_LIMIT_HEADER: str(limit)}) from error
     except MalformedResult as error:
         raise BadRequest(f"This is no result: {error}") from error
+    return Response(b"", status_code=202)
 
 
 @post("/v1/alive", status_code=204)

@@ -1,0 +1,77 @@
+"""What the calls of the catalog answer with, for the OpenAPI document (catalog-api.md §6.2, §6.3)."""
+
+from __future__ import annotations
+
+from vetro.http import Reply, listed, shape
+
+_TEXT = {"type": "string"}
+_TEXTS = listed(_TEXT)
+_FLAG = {"type": "boolean"}
+_TIME = {"type": "string", "examples": ["2026-01-31T12:00:00"]}
+
+PACKAGE = shape(
+    "Package",
+    {
+        "id": _TEXT,
+        "name": _TEXT,
+        "fully_qualified_name": _TEXT,
+        "version": _TEXT,
+        "type": {"type": "string", "enum": ["Application", "Library"]},
+        "author": _TEXT,
+        "description": _TEXT,
+        "supplier": {"type": "object"},
+        "class_definitions": _TEXTS,
+        "tags": _TEXTS,
+        "categories": _TEXTS,
+        "owner_id": _TEXT,
+        "is_public": _FLAG,
+        "enabled": _FLAG,
+        "created": _TIME,
+        "updated": _TIME,
+    },
+)
+CATEGORY = shape(
+    "Category",
+    {
+        "id": _TEXT,
+        "name": _TEXT,
+        "package_count": {"type": "integer"},
+        "created": _TIME,
+        "updated": _TIME,
+    },
+)
+_PACKAGE_NAME = shape("PackageName", {"id": _TEXT, "name": _TEXT, "fully_qualified_name": _TEXT})
+CATEGORY_WITH_PACKAGES = shape(
+    "CategoryWithPackages",
+    {**CATEGORY["properties"], "packages": listed(_PACKAGE_NAME)},
+)
+_BYTES = {"type": "string", "format": "binary"}
+_ONE = "/v1/catalog/packages/{package_id}"
+
+REPLIES = {
+    "GET /v1/catalog/packages": Reply(
+        shape("PackagePage", {"packages": listed(PACKAGE), "next_marker": _TEXT}, ["next_marker"]),
+        name="list_packages",
+        errors=(404,),
+    ),
+    "POST /v1/catalog/packages": Reply(PACKAGE, name="upload_package", errors=(409,)),
+    f"GET {_ONE}": Reply(PACKAGE, name="show_package"),
+    f"PATCH {_ONE}": Reply(PACKAGE, name="change_package", errors=(409,)),
+    f"DELETE {_ONE}": Reply(name="delete_package", errors=(409,)),
+    f"GET {_ONE}/download": Reply(
+        _BYTES, media=("application/octet-stream",), name="download_package"
+    ),
+    f"GET {_ONE}/{{part}}": Reply(
+        _BYTES, media=("text/plain", "application/octet-stream"), name="show_package_part"
+    ),
+    "GET /v1/catalog/categories": Reply(
+        shape(
+            "CategoryPage", {"categories": listed(CATEGORY), "next_marker": _TEXT}, ["next_marker"]
+        ),
+        name="list_categories",
+        errors=(404,),
+    ),
+    "POST /v1/catalog/categories": Reply(CATEGORY, name="create_category", errors=(409,)),
+    "GET /v1/catalog/categories/{category_id}": Reply(CATEGORY_WITH_PACKAGES, name="show_category"),
+    "DELETE /v1/catalog/categories/{category_id}": Reply(name="delete_category"),
+}

@@ -1,0 +1,218 @@
+"""What the calls of environments answer with, for the OpenAPI document (catalog-api.md §5)."""
+
+from __future__ import annotations
+
+from vetro.http import Reply, listed, maybe, shape
+
+_TEXT = {"type": "string"}
+_NUMBER = {"type": "integer"}
+_FLAG = {"type": "boolean"}
+_TIME = {"type": "string", "examples": ["2026-01-31T12:00:00"]}
+_OBJECT = {"type": "object"}
+_ANYTHING: dict[str, object] = {}
+_STATUS = {
+    "type": "string",
+    "enum": [
+        *("ready", "pending", "deploying", "deploy failure", "deleting", "delete failure"),
+    ],
+}
+SERVICE = shape(
+    "Service",
+    {
+        # A title: generators make names of it, which "?" is none for.
+        "?": {
+            "title": "ObjectHeader",
+            "type": "object",
+            "properties": {"id": _TEXT, "type": _TEXT, "status": _TEXT},
+            "required": ["id", "type"],
+        }
+    },
+)
+_COLUMNS = {
+    "id": _TEXT,
+    "name": _TEXT,
+    "tenant_id": _TEXT,
+    "description_text": _TEXT,
+    "version": _NUMBER,
+    "created": _TIME,
+    "updated": _TIME,
+}
+#: As it is answered by a change: what was sent is echoed beside the columns.
+CHANGED = shape("ChangedEnvironment", _COLUMNS)
+LISTED = shape("ListedEnvironment", {**_COLUMNS, "status": _STATUS})
+ENVIRONMENT = shape(
+    "Environment",
+    {
+        **_COLUMNS,
+        "status": _STATUS,
+        "acquired_by": maybe(_TEXT),
+        "services": listed(SERVICE),
+    },
+)
+SESSION = shape(
+    "Session",
+    {
+        "id": _TEXT,
+        "environment_id": _TEXT,
+        "user_id": _TEXT,
+        "state": {
+            "type": "string",
+            "enum": [
+                *("opened", "deploying", "deployed", "deploy failure"),
+                *("deleting", "delete failure"),
+            ],
+        },
+        "version": _NUMBER,
+        "created": _TIME,
+        "updated": _TIME,
+    },
+)
+OPENED = shape(
+    "OpenedSession",
+    {
+        **SESSION["properties"],
+        "own": _FLAG,
+        "overtaken": _FLAG,
+        "changes": _ANYTHING,
+        "summary": _TEXT,
+    },
+)
+DEPLOYMENT = shape(
+    "Deployment",
+    {
+        "id": _TEXT,
+        "environment_id": _TEXT,
+        "created": _TIME,
+        "updated": _TIME,
+        "started": _TIME,
+        "finished": maybe(_TIME),
+        "state": {
+            "type": "string",
+            "enum": [
+                *("running", "running_w_errors", "running_w_warnings"),
+                *("success", "completed_w_errors", "completed_w_warnings"),
+            ],
+        },
+        "action": maybe(_OBJECT),
+        "waiting_on": maybe(_TEXT),
+        "result": _OBJECT,
+        "description": _OBJECT,
+    },
+)
+REPORT = shape(
+    "Report",
+    {
+        "id": _TEXT,
+        "task_id": _TEXT,
+        "entity_id": maybe(_TEXT),
+        "entity": maybe(_TEXT),
+        "level": {"type": "string", "enum": ["info", "warning", "error"]},
+        "text": _TEXT,
+        "details": _ANYTHING,
+        "created": _TIME,
+        "updated": _TIME,
+    },
+)
+STATISTIC = shape(
+    "InstanceStatistic",
+    {
+        "type": _NUMBER,
+        "type_name": maybe(_TEXT),
+        "type_title": maybe(_TEXT),
+        "unit_count": maybe(_NUMBER),
+        "instance_id": _TEXT,
+        "duration": _NUMBER,
+        "active": _FLAG,
+    },
+)
+AGGREGATED = shape("AggregatedStatistic", {"type": _NUMBER, "duration": _NUMBER, "count": _NUMBER})
+VERSION = shape(
+    "ApiVersion",
+    {
+        "id": _TEXT,
+        "status": _TEXT,
+        "links": listed(shape("Link", {"rel": _TEXT, "href": _TEXT})),
+    },
+)
+_E = "/v1/environments/{environment_id}"
+
+
+def _value(name: str, *errors: int) -> Reply:
+    """Any JSON: a part of the model, or what a program returned."""
+    return Reply(_ANYTHING, name=name, errors=errors)
+
+
+def _in(key: str, shown: object) -> dict[str, object]:
+    return {"type": "object", "properties": {key: shown}, "required": [key]}
+
+
+REPLIES = {
+    "GET /": Reply(_in("versions", listed(VERSION)), status=300, name="list_versions"),
+    "GET /v1": Reply(_in("version", VERSION), name="show_version"),
+    "GET /v1/environments": Reply(_in("environments", listed(LISTED)), name="list_environments"),
+    "POST /v1/environments": Reply(CHANGED, name="create_environment", errors=(409,)),
+    f"GET {_E}": Reply(ENVIRONMENT, name="show_environment"),
+    f"PUT {_E}": Reply(CHANGED, name="rename_environment", errors=(409,)),
+    f"DELETE {_E}": Reply(name="delete_environment", errors=(409,)),
+    f"POST {_E}/configure": Reply(SESSION, name="open_session"),
+    f"GET {_E}/sessions": Reply(_in("sessions", listed(OPENED)), name="list_sessions"),
+    f"GET {_E}/sessions/{{session_id}}": Reply(SESSION, name="show_session"),
+    f"DELETE {_E}/sessions/{{session_id}}": Reply(name="drop_session"),
+    f"POST {_E}/sessions/{{session_id}}/rebase": Reply(
+        SESSION, name="rebase_session", errors=(409,)
+    ),
+    f"POST {_E}/sessions/{{session_id}}/deploy": Reply(name="deploy_session", errors=(409,)),
+    f"GET {_E}/services": _value("list_services"),
+    f"GET {_E}/services/{{path}}": _value("show_service"),
+    f"POST {_E}/services": _value("add_services"),
+    f"POST {_E}/services/{{path}}": _value("add_services_at"),
+    f"PUT {_E}/services": _value("replace_services"),
+    f"PUT {_E}/services/{{path}}": _value("replace_service"),
+    f"DELETE {_E}/services": Reply(name="delete_services"),
+    f"DELETE {_E}/services/{{path}}": Reply(name="delete_service"),
+    f"GET {_E}/model": _value("show_model"),
+    f"GET {_E}/model/{{path}}": _value("show_model_at"),
+    f"PATCH {_E}/model": _value("change_model"),
+    "GET /v1/deployments": Reply(
+        _in("deployments", listed(DEPLOYMENT)), name="list_project_deployments"
+    ),
+    f"GET {_E}/deployments": Reply(_in("deployments", listed(DEPLOYMENT)), name="list_deployments"),
+    f"GET {_E}/deployments/{{deployment_id}}": Reply(
+        _in("reports", listed(REPORT)), name="list_reports"
+    ),
+    f"POST {_E}/deployments/{{deployment_id}}/cancel": Reply(
+        DEPLOYMENT, status=202, name="cancel_deployment", errors=(409,)
+    ),
+    f"GET {_E}/deployments/{{deployment_id}}/events": Reply(
+        _TEXT, media=("text/event-stream",), name="follow_deployment"
+    ),
+    f"GET {_E}/lastStatus": Reply(
+        _in(
+            "lastStatuses",
+            {"type": "object", "additionalProperties": maybe(REPORT)},
+        ),
+        name="last_statuses",
+    ),
+    f"POST {_E}/actions/{{action_id}}": Reply(
+        _in("task_id", _TEXT), name="call_action", errors=(409,)
+    ),
+    f"GET {_E}/actions/{{task_id}}": Reply(
+        {
+            "type": "object",
+            "properties": {"isException": _FLAG, "result": _ANYTHING},
+        },
+        name="show_action_result",
+    ),
+    f"GET {_E}/instance-statistics/aggregated": Reply(
+        listed(AGGREGATED), name="aggregated_statistics"
+    ),
+    f"GET {_E}/instance-statistics/raw": Reply(listed(STATISTIC), name="raw_statistics"),
+    f"GET {_E}/instance-statistics/raw/{{instance_id}}": Reply(
+        listed(STATISTIC), name="raw_statistics_of_instance"
+    ),
+    "POST /v1/actions": _value("call_static_action", 404, 504),
+    "GET /v1/schemas/{class_name}": Reply(_OBJECT, name="show_schemas", errors=(504,)),
+    "GET /v1/schemas/{class_name}/{method_names}": Reply(
+        _OBJECT, name="show_method_schemas", errors=(504,)
+    ),
+}

@@ -1,0 +1,183 @@
+"""A face's OpenAPI document: what the framework derives, with answers, errors and security of ours.
+
+Handlers answer with values that the framework cannot see into, so each face says in a table what its
+calls answer: ``{"GET /things/{id}": Reply(THING)}``. Errors need no table: which of them any call of a
+face may have follows from what the call takes and who may make it; `Reply.errors` adds its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any, cast
+
+from vetro.http.description import JsonSchema
+
+JSON = "application/json"
+Document = dict[str, Any]
+
+
+class Named(dict[str, Any]):
+    """A schema with a name: it stands once among the components and is referred to."""
+
+    def __init__(self, name: str, schema: JsonSchema) -> None:
+        super().__init__(schema)
+        self.name = name
+
+
+def shape(name: str, properties: Mapping[str, Any], optional: Sequence[str] = ()) -> Named:
+    """A named object whose properties are always there, but for the ``optional`` ones."""
+    form: dict[str, Any] = {"type": "object", "properties": dict(properties)}
+    required = [one for one in properties if one not in optional]
+    if required:
+        form["required"] = required
+    return Named(name, form)
+
+
+def listed(items: JsonSchema) -> dict[str, Any]:
+    """An array of these."""
+    return {"type": "array", "items": items}
+
+
+def maybe(form: JsonSchema) -> dict[str, Any]:
+    """This, or null."""
+    if isinstance(form, Named) or "type" not in form:
+        return {"anyOf": [form, {"type": "null"}]}
+    kinds: Any = form["type"]
+    return {**form, "type": [*(kinds if isinstance(kinds, list) else [kinds]), "null"]}
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a call answers with when it succeeds.
+
+    ``schema`` ``None``: a body of no bytes. ``media``: its media types. ``others``: further good statuses
+    with their schemas. ``errors``: statuses beside those that every such call may have. ``name``: the
+    operation's, where the framework's would be no name.
+    """
+
+    schema: JsonSchema | None = None
+    status: int = 200
+    media: tuple[str, ...] = (JSON,)
+    others: Mapping[int, JsonSchema | None] = field(default_factory=dict[int, "JsonSchema | None"])
+    errors: tuple[int, ...] = ()
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Security:
+    """How a face's callers say who they are: schemes by name, and which calls need none."""
+
+    schemes: Mapping[str, Mapping[str, Any]]
+    public: Callable[[str, str], bool] = lambda method, path: False
+
+
+TOKEN = {"type": "apiKey", "in": "header", "name": "X-Auth-Token"}
+BEARER = {"type": "http", "scheme": "bearer"}
+FAULT = Named(
+    "Fault",
+    {
+        "type": "object",
+        "properties": {
+            "error": {
+                "type": "object",
+                "properties": {
+                    "code": {"type": "integer"},
+                    "title": {"type": "string"},
+                    "message": {"type": "string"},
+                    "type": {"type": "string"},
+                    "request_id": {"type": "string"},
+                },
+                "required": ["code", "title", "message"],
+            }
+        },
+        "required": ["error"],
+    },
+)
+
+
+def finish(
+    document: Document,
+    replies: Mapping[str, Reply],
+    security: Security,
+    *,
+    fault: JsonSchema = FAULT,
+    html: bool = False,
+) -> Document:
+    """The document with the face's answers, errors and security; a new one, the given one is kept."""
+    shapes: dict[str, Any] = {}
+    paths: Document = {}
+    for path, item in document["paths"].items():
+        paths[path] = {}
+        for verb, given in cast("dict[str, Document]", item).items():
+            operation = dict(given)
+            key = f"{verb.upper()} {path}"
+            reply = replies.get(key)
+            public = security.public(verb.upper(), path)
+            if reply is not None:
+                operation["responses"] = _good(reply, shapes)
+                if reply.name:
+                    operation["operationId"] = reply.name
+            codes = {*_errors(operation, path, public), *(reply.errors if reply else ())}
+            codes -= set(map(int, reply.others)) if reply else set()
+            error = {kind: {"schema": _placed(fault, shapes)} for kind in _kinds(html)}
+            for code in sorted(codes):
+                operation["responses"][str(code)] = {
+                    "description": HTTPStatus(code).phrase,
+                    "content": error,
+                }
+            operation["security"] = [] if public else [{one: []} for one in security.schemes]
+            paths[path][verb] = operation
+    known = document.get("components", {})
+    return {
+        **document,
+        "paths": paths,
+        "components": {
+            **known,
+            "schemas": {**known.get("schemas", {}), **shapes},
+            "securitySchemes": {name: dict(one) for name, one in security.schemes.items()},
+        },
+    }
+
+
+def _kinds(html: bool) -> tuple[str, ...]:
+    return (JSON, "text/html") if html else (JSON,)
+
+
+def _good(reply: Reply, shapes: dict[str, Any]) -> Document:
+    answers: Document = {}
+    for status, schema in ((reply.status, reply.schema), *reply.others.items()):
+        answers[str(status)] = {"description": HTTPStatus(status).phrase}
+        if schema is not None:
+            placed = _placed(schema, shapes)
+            media = reply.media if status == reply.status else (JSON,)
+            answers[str(status)]["content"] = {kind: {"schema": placed} for kind in media}
+    return answers
+
+
+def _errors(operation: Document, path: str, public: bool) -> set[int]:
+    """The errors that any such call may have."""
+    codes = {400, 406, 500, 503}
+    if not public:
+        codes |= {401, 403}
+    if "{" in path:
+        codes.add(404)
+    if "requestBody" in operation:
+        codes |= {413, 415, 507}
+    return codes
+
+
+def _placed(form: Any, shapes: dict[str, Any]) -> Any:
+    """A schema with references where it has names; what they name goes into ``shapes``."""
+    if isinstance(form, Named):
+        if form.name not in shapes:
+            shapes[form.name] = {}  # it may contain itself
+            shapes[form.name] = _placed(dict(form), shapes)
+        return {"$ref": f"#/components/schemas/{form.name}"}
+    if isinstance(form, Mapping):
+        given = cast("Mapping[str, Any]", form)
+        return {name: _placed(one, shapes) for name, one in given.items()}
+    if isinstance(form, list):
+        return [_placed(one, shapes) for one in cast("list[Any]", form)]
+    return form

@@ -1,0 +1,21 @@
+"""What the guests' door answers with, for its OpenAPI document (guest-agent.md §2a)."""
+
+from __future__ import annotations
+
+from vetro.http import BEARER, Reply, Security
+
+_LATER = 429
+
+REPLIES = {
+    "GET /v1/plans": Reply(
+        # The very bytes that were signed: JSON, which clients keep as it is.
+        {"type": "string", "format": "binary"},
+        others={204: None},
+        errors=(_LATER,),
+        name="next_plan",
+    ),
+    "POST /v1/plans/{message_id}/ack": Reply(status=204, errors=(_LATER,), name="acknowledge"),
+    "POST /v1/results": Reply(status=202, errors=(404, 413, _LATER, 507), name="send_result"),
+    "POST /v1/alive": Reply(status=204, errors=(413, _LATER), name="say_alive"),
+}
+SECURITY = Security({"guest": BEARER})
