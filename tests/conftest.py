@@ -208,9 +208,12 @@ def pytest_collection_finish() -> None:
         DOCUMENTED.install()
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def documented_answers() -> Iterator[None]:
-    """A test whose service answers otherwise than its OpenAPI document says has found a defect."""
+    """A test whose service answers otherwise than its OpenAPI document says has found a defect.
+
+    The fixtures of the rooms that serve faces use it.
+    """
     DOCUMENTED.wrong.clear()
     yield
     wrong = list(dict.fromkeys(DOCUMENTED.wrong))

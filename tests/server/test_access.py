@@ -292,6 +292,11 @@ ONE = [{"op": "replace", "path": "/name", "value": f"{MARK}-2"}]
 CATALOG = {
     "GET /": Row("public", good=(300,)),
     "GET /v1": Row("public"),
+    # The versions again, below no version: no token is asked for what is not there.
+    **{
+        f"{method} /{{anything}}": Row("public", good=(300,))
+        for method in ("DELETE", "GET", "PATCH", "POST", "PUT")
+    },
     "GET /v1/environments": Row("list", environment),
     "POST /v1/environments": Row("people", body={"name": "e"}),
     f"GET {E}": Row("owned", environment),
@@ -453,7 +458,9 @@ _SHARED_BELOW = re.compile(
 
 
 @pytest.fixture
-async def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Place]:
+async def place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, documented_answers: None
+) -> AsyncIterator[Place]:
     """What ``vetro up`` assembles, without its sockets, engines and node."""
 
     async def run(_self: Any, _agent: Any, call: Any) -> dict[str, Any]:

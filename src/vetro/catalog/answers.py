@@ -59,10 +59,17 @@ REPLIES = {
     f"PATCH {_ONE}": Reply(PACKAGE, name="change_package", errors=(409,)),
     f"DELETE {_ONE}": Reply(name="delete_package", errors=(409,)),
     f"GET {_ONE}/download": Reply(
-        _BYTES, media=("application/octet-stream",), name="download_package"
+        _BYTES,
+        media=("application/octet-stream",),
+        others={206: _BYTES, 304: None},
+        errors=(416,),
+        name="download_package",
     ),
     f"GET {_ONE}/{{part}}": Reply(
-        _BYTES, media=("text/plain", "application/octet-stream"), name="show_package_part"
+        _BYTES,
+        media=("text/plain", "application/octet-stream"),
+        others={304: None},
+        name="show_package_part",
     ),
     "GET /v1/catalog/categories": Reply(
         shape(

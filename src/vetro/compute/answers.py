@@ -296,6 +296,7 @@ _OTHERS: dict[str, dict[int, Any]] = {
     "AgentNextTask": {204: None},
     "BootParamsSet": {200: _OBJECT},
     "BootParamsUpdate": {204: None},
+    "ImageDownload": {206: _BYTES, 304: None},
 }
 _MEDIA = {
     "VmScreenshot": ("image/png",),
@@ -330,7 +331,7 @@ def replies(endpoints: Sequence[Endpoint], validation_status: int) -> dict[str, 
                 status=one.status,
                 media=_MEDIA.get(one.name, ("application/json",)),
                 others=_OTHERS.get(one.name, {}),
-                errors=(*errors, *one.errors),
+                errors=(*errors, *one.errors, *((416,) if one.name == "ImageDownload" else ())),
                 name=one.name if not number else f"{one.name}By{verb.title()}",
             )
     return known

@@ -151,14 +151,14 @@ def _good(reply: Reply, shapes: dict[str, Any]) -> Document:
         answers[str(status)] = {"description": HTTPStatus(status).phrase}
         if schema is not None:
             placed = _placed(schema, shapes)
-            media = reply.media if status == reply.status else (JSON,)
+            media = reply.media if schema is reply.schema else (JSON,)
             answers[str(status)]["content"] = {kind: {"schema": placed} for kind in media}
     return answers
 
 
 def _errors(operation: Document, path: str, public: bool) -> set[int]:
-    """The errors that any such call may have."""
-    codes = {400, 406, 500, 503}
+    """The errors that any such call may have, those before its handler included."""
+    codes = {400, 406, 408, 414, 431, 500, 503}
     if not public:
         codes |= {401, 403}
     if "{" in path:
