@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from vetro.guest.build import build_archive
 
-PATIENCE = 30.0
+PATIENCE = 240.0
 
 
 @dataclass
@@ -309,6 +309,7 @@ def make_plan(
         "FormatVersion": version,
         "ID": uuid.uuid4().hex,
         "Action": "Execute",
+        "Isolation": "optional",
         "Body": body,
         "Parameters": {},
         "Files": {},

@@ -123,7 +123,7 @@ def test_killed_before_the_acknowledgement(guest: Any, mailbox: Any, make_plan: 
     mailbox.refuse = lambda method, path: (503, {}) if path.endswith("/ack") else None
     mailbox.offer(plan)
     guest.start()
-    assert guest.process.wait(30) == -signal.SIGKILL
+    assert guest.process.wait(240) == -signal.SIGKILL
     mailbox.before_ack = lambda: None
     mailbox.refuse = lambda method, path: None
     guest.start()

@@ -83,11 +83,15 @@ def test_multipart_user_data_writes_the_configuration_and_the_agent_runs(
                 "encoding": "gz+b64",
             },
         ],
+        "isolation": "optional",
         "runcmd": ['echo one >> "$VETRO_GUEST_ROOT/trace"', ["sh", "-c", "exit 3"]],
         "manage_etc_hosts": True,
         "ssh_authorized_keys": ["ssh-ed25519 AAAA one", "ssh-ed25519 BBBB two"],
     }
-    script = '#!/bin/sh\necho two >> "$VETRO_GUEST_ROOT/trace"\numask >> "$VETRO_GUEST_ROOT/trace"'
+    script = (
+        '#!/bin/sh\n# Isolation: optional\necho two >> "$VETRO_GUEST_ROOT/trace"\n'
+        'umask >> "$VETRO_GUEST_ROOT/trace"'
+    )
     data = _multipart(("cloud-config", _cloud_config(config)), ("x-shellscript", script))
     mailbox.offer(make_plan("return 'booted'"))
     _start(guest, root, data)
@@ -107,7 +111,8 @@ def test_multipart_user_data_writes_the_configuration_and_the_agent_runs(
 def test_user_data_is_applied_once(guest: Any, mailbox: Any, make_plan: Any, root: Path) -> None:
     """A restarted instance does not run its user data again."""
     script = (
-        "#!/bin/sh\ncd $VETRO_GUEST_ROOT\necho run >> trace\nmkdir -p etc/murano\n"
+        "#!/bin/sh\n# Isolation: optional\n"
+        "cd $VETRO_GUEST_ROOT\necho run >> trace\nmkdir -p etc/murano\n"
         "cat > etc/murano/agent.conf <<END\n" + _agent_conf(guest) + "END\n"
     )
     for number in range(2):
@@ -122,7 +127,7 @@ def test_an_interrupted_bootstrap_goes_on_where_it_was(
     guest: Any, mailbox: Any, make_plan: Any, root: Path
 ) -> None:
     """Parts that were applied before the power went are not applied again."""
-    first = '#!/bin/sh\necho first >> "$VETRO_GUEST_ROOT/trace"\n'
+    first = '#!/bin/sh\n# Isolation: optional\necho first >> "$VETRO_GUEST_ROOT/trace"\n'
     config = {"write_files": [{"path": "/etc/murano/agent.conf", "content": _agent_conf(guest)}]}
     state = root / "var/lib/vetro/bootstrap.json"
     state.parent.mkdir(parents=True)
@@ -140,7 +145,7 @@ def test_an_interrupted_bootstrap_goes_on_where_it_was(
 @pytest.mark.parametrize(
     "bad",
     [
-        "#!/bin/sh\nexit 1\n",
+        "#!/bin/sh\n# Isolation: optional\nexit 1\n",
         "#!/nonexistent/interpreter\n",
         "#cloud-config\nhostname: not json\n",
         "#cloud-config\n[]",
@@ -212,7 +217,8 @@ def test_a_stopped_agent_takes_its_user_data_script_along(
     """The next agent runs that part again, and must not meet the former run of it."""
     trace = root / "trace"
     script = (
-        f"#!/bin/sh\necho $$ >> {trace}\n[ $(wc -l < {trace}) -gt 1 ] || sleep 300 & wait\n"
+        "#!/bin/sh\n# Isolation: optional\n"
+        f"echo $$ >> {trace}\n[ $(wc -l < {trace}) -gt 1 ] || sleep 300 & wait\n"
         f"mkdir -p {root}/etc/murano\ncat > {root}/etc/murano/agent.conf <<'E'\n"
         f"{_agent_conf(guest)}E\n"
     )
@@ -229,12 +235,45 @@ def test_a_stopped_agent_takes_its_user_data_script_along(
 def test_two_agents_do_not_apply_user_data_side_by_side(guest: Any, root: Path) -> None:
     """The second one refuses, with code 2, and says who is at it."""
     started = root / "started"
-    _start(guest, root, f"#!/bin/sh\ntouch {started}\nsleep 300\n".encode())
+    _start(guest, root, f"#!/bin/sh\n# Isolation: optional\ntouch {started}\nsleep 300\n".encode())
     guest.until(started.exists)
     first = guest.process
-    _start(guest, root, b"#!/bin/sh\n")
+    _start(guest, root, b"#!/bin/sh\n# Isolation: optional\n")
     second = guest.process
-    assert second.wait(30) == 2
+    assert second.wait(240) == 2
     guest.process = first
     assert f"process {first.pid}" in (root / "var/log/vetro-guest.log").read_text()
     guest.kill(signal.SIGTERM)
+
+
+def test_a_guest_without_isolation_runs_only_what_says_that_it_is_safe(
+    guest: Any, mailbox: Any, make_plan: Any, root: Path
+) -> None:
+    """Scripts, commands and plans that do not say so would change the machine that others share."""
+    trace = root / "trace"
+    config = {"write_files": [{"path": "/etc/murano/agent.conf", "content": _agent_conf(guest)}]}
+    unsafe = (
+        f"#!/bin/sh\necho script >> {trace}\n",
+        _cloud_config({"runcmd": [f"echo command >> {trace}"]}),
+    )
+    plan = make_plan("run()", {"run": f"#!/bin/sh\necho plan >> {trace}\n"})
+    refused = {name: value for name, value in plan.items() if name != "Isolation"}
+    mailbox.offer({**refused, "Name": "Install a server"})
+    _start(
+        guest,
+        root,
+        _multipart(
+            ("x-shellscript", unsafe[0]),
+            ("cloud-config", unsafe[1]),
+            ("cloud-config", _cloud_config(config)),
+        ),
+    )
+    answer = mailbox.result()
+    assert answer["ErrorCode"] == 2
+    assert "Install a server was not run" in answer["Body"]["Message"]
+    assert "Isolation: optional" in answer["Body"]["Message"]
+    mailbox.offer(plan)
+    assert mailbox.result()["ErrorCode"] == 0
+    assert trace.read_text() == "plan\n"
+    log = (root / "var/log/vetro-guest.log").read_text()
+    assert log.count("it was not applied") == 2

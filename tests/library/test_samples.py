@@ -109,3 +109,17 @@ async def test_samples_with_one_machine(samples: Any, name: str, changed: dict[s
     assert len(plans(samples)) == 1
     await samples.destroy(model)
     assert not samples.cloud.compute.server_list
+
+
+async def test_plans_say_that_isolation_is_optional_when_every_package_does(samples: Any) -> None:
+    """One package of the environment that does not say so is enough that none of its plans does."""
+    page = samples.application(
+        "site", "org.vetro.samples.ApacheHttpServer/1.0.0", name="s",
+        instance=samples.instance("i", "host"),
+    )  # fmt: skip
+    await samples.deploy(samples.environment(page))
+    sent = samples.cloud.transport.plans
+    assert [plan.get("Isolation") for _, plan in sent] == ["optional"]
+    sent.clear()
+    await samples.deploy(two_tier(samples))
+    assert [plan.get("Isolation") for _, plan in sent] == [None] * 3

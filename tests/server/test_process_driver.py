@@ -97,3 +97,21 @@ def running(command: str) -> bool:
     """Whether a process with this command line exists."""
     done = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True)
     return command in done.stdout.splitlines()
+
+
+def test_a_package_that_needs_isolation_changes_nothing_here(
+    install: Callable[..., Installation], tmp_path: Path
+) -> None:
+    """Its plans are refused before anything is run, and the report says what to do."""
+    vetro = install("refusing", driver="process")
+    with tarfile.open(tmp_path / "empty.tar", "w"):
+        pass
+    vetro.run("image", "import", "empty", str(tmp_path / "empty.tar"))
+    vetro.run("package", "import", str(ROOT / "library/TwoTier"))
+    vetro.run("env", "create", "web")
+    images = ("--set", "machines.image=empty", "--set", "machines.balancerImage=empty")
+    vetro.run("env", "add", "web", "TwoTier", "--set", "servers=1", *images)
+    text = vetro.run("env", "deploy", "web", code=1)
+    assert "this instance has no isolation" in text
+    assert "Isolation: optional" in text
+    vetro.run("env", "destroy", "web")

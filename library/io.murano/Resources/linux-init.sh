@@ -1,4 +1,5 @@
 #!/bin/sh
+# Isolation: optional
 # Writes the guest agent's configuration; starts the agent if murano-init.sh has installed it.
 set -e
 umask 077

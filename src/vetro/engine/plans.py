@@ -11,9 +11,25 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from vetro.engine.errors import AgentException
+from vetro.muranopl import Session
 
 Json = Any
+CORE_LIBRARY = "io.murano"
 _URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://[^/]+")
+
+
+def isolation_is_optional(session: Session) -> bool:
+    """Whether every package with an object in the environment says `Isolation: optional`.
+
+    Guests of the driver `process` share their machine with others and run only plans that say so
+    (docs/guest.md). The core library does what its callers ask, and is not counted.
+    """
+    packages = {value.type.package for value in session.objects()}
+    return all(
+        package.name == CORE_LIBRARY
+        or getattr(package.source, "isolation", "required") == "optional"
+        for package in packages
+    )
 
 
 @dataclass

@@ -35,6 +35,7 @@ KEYS = (
     "Meta",
     "EntryPoint",
     "Template",
+    "Isolation",
 )
 
 
@@ -58,6 +59,8 @@ class Manifest:
     logo_named: bool = False
     supplier: dict[str, Any] = field(default_factory=dict[str, Any])
     meta: Any = None
+    isolation: str = "required"
+    """`optional`: its plans are safe on a machine that others share (driver `process`)."""
     unknown_keys: list[str] = field(default_factory=list[str])
 
 
@@ -214,8 +217,16 @@ def parse_manifest(content: bytes) -> Manifest:
         logo_named=values.get("Logo") is not None,
         supplier=read.map("Supplier"),
         meta=values.get("Meta"),
+        isolation=_isolation(read),
         unknown_keys=[key for key in values if key not in KEYS],
     )
+
+
+def _isolation(read: _Reader) -> str:
+    value = read.text("Isolation") or "required"
+    if value not in ("required", "optional"):
+        raise read.error("Isolation", f"Invalid Isolation {value!r}: required or optional", "E021")
+    return value
 
 
 def _format(read: _Reader) -> str:

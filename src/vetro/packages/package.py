@@ -84,6 +84,11 @@ class Package:
         return content
 
     @property
+    def isolation(self) -> str:
+        """`optional` when the package says that its plans are safe where others share the machine."""
+        return self.manifest.isolation
+
+    @property
     def full_name(self) -> str:
         """The name that other packages require it by."""
         return self.manifest.full_name

@@ -13,6 +13,7 @@ from vetro.engine.plans import (
     bounded,
     decode_result,
     is_second_format,
+    isolation_is_optional,
     read_result,
 )
 from vetro.engine.services import EngineServices, RegionDoor, logger, services_of
@@ -130,7 +131,10 @@ class Agent:
             effects.new_id,
             lambda: services.stamps.next(effects.now().timestamp()),
         )
-        return builder.build(template)
+        plan = builder.build(template)
+        if "Isolation" not in plan and isolation_is_optional(ctx.session):
+            plan["Isolation"] = "optional"
+        return plan
 
     def call(
         self,
@@ -172,6 +176,7 @@ class Agent:
             "Files": {},
         }
         plan = self.build_execution_plan(ctx, template, None)
+        plan["Isolation"] = "optional"  # it does nothing
         self._call(ctx, bounded(plan, self._seconds(ctx, timeout)), timeout, tell=tell)
 
     def is_ready(self, ctx: CallContext, timeout: float | None = 100) -> bool:

@@ -13,6 +13,7 @@ import binascii
 import gzip
 import json
 import os
+import re
 import signal
 import subprocess
 import zlib
@@ -25,8 +26,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+_SAFE = re.compile(rb"^#\s*Isolation: optional\s*$", re.M)
 _STATE = "/var/lib/vetro/bootstrap.json"
-_SERVED = ("write_files", "runcmd", "hostname", "ssh_authorized_keys")
+_SERVED = ("write_files", "runcmd", "hostname", "ssh_authorized_keys", "isolation")
 
 
 def apply(path: str, root: str = "") -> None:
@@ -114,6 +116,12 @@ def _apply_part(part: bytes, root: str, work_folder: str) -> None:
     if part[:2] == b"\x1f\x8b":
         part = gzip.decompress(part)
     text = part.lstrip()
+    if root and not _is_safe(text):
+        raise ValueError(
+            "it was not applied: this instance has no isolation (driver 'process'), and scripts and"
+            " commands would change the machine that it shares. A script that is safe there has the line"
+            " '# Isolation: optional', and commands are beside 'isolation': 'optional'"
+        )
     if text.startswith(b"#!"):
         _run_script(text, root, work_folder)
     elif text.startswith(b"#cloud-config"):
@@ -122,6 +130,19 @@ def _apply_part(part: bytes, root: str, work_folder: str) -> None:
         _apply_cloud_config(text, root)
     else:
         log.warning("Neither a script (#!) nor #cloud-config: left alone")
+
+
+def _is_safe(text: bytes) -> bool:
+    """Whether user data may be applied where others share the machine: it says so, or runs nothing."""
+    if _SAFE.search(text):
+        return True
+    if text.startswith(b"#!"):
+        return False
+    try:
+        value = read_json(text.partition(b"\n")[2] if text.startswith(b"#") else text)
+    except ValueError:
+        return True  # refused for that reason
+    return not (is_map(value) and value.get("runcmd")) or value.get("isolation") == "optional"
 
 
 def _run_script(text: bytes, root: str, work_folder: str) -> None:

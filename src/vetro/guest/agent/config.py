@@ -15,6 +15,8 @@ class Settings:
 
     def __init__(self, parser: configparser.ConfigParser, root: str = "") -> None:
         self._parser = parser
+        self.shared = bool(root)
+        """Whether the guest is a part of another machine, without isolation (`--root`)."""
         self.storage = root + self._text("DEFAULT", "storage", "/var/murano/plans")
         self.engine_key = self._text("DEFAULT", "engine_key", "")
         self.dynamic_result_queue = self._flag("DEFAULT", "enable_dynamic_result_queue", False)

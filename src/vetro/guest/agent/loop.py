@@ -252,6 +252,8 @@ class Agent:
                 return
             self._must_be_awaited(name, document, message)
             checked = plan.validate(document)
+            if self._settings.shared:
+                plan.check_isolation(document)
         except AgentError as error:
             log.warning("The plan %s is refused: %s" % (plan_id, error))
             self._refuse(name, document, error)

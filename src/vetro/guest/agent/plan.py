@@ -79,6 +79,20 @@ def validate(document: "dict[str, Any]") -> Plan:
         ) from error
 
 
+def check_isolation(document: "dict[str, Any]") -> None:
+    """Refuse a plan that does not say that it is safe on a machine that others share.
+
+    Raises `InvalidPlan`. For guests without isolation only: what their plans change is the host.
+    """
+    if document.get("Isolation") != "optional":
+        raise InvalidPlan(
+            "The plan %s was not run: this instance has no isolation (driver 'process'), and the plan"
+            " would change the machine that it shares. Deploy on a node with containers or virtual"
+            " machines; a package whose plans are safe says 'Isolation: optional' in its manifest"
+            % (document.get("Name") or document.get("ID") or "")
+        )
+
+
 def _validate(document: "dict[str, Any]") -> Plan:
     version = _version(document.get("FormatVersion", "1.0.0"))
     if version > NEWEST_FORMAT:
