@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 from vetro.cli import cli
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
 VETRO = str(Path(sys.executable).with_name("vetro"))
 MANIFEST = """
 Format: '1.4'

@@ -203,7 +203,7 @@ def generated(document: dict[str, Any]) -> list[tuple[str, str, Any]]:
     return found
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(1800)
 async def test_no_generated_request_breaks_the_service(world: World) -> None:
     """What schemathesis makes of the document: answered, refusals explained."""
     document = (await world.http.request("GET", "/compute/schema/openapi.json")).json()
@@ -219,7 +219,7 @@ async def test_no_generated_request_breaks_the_service(world: World) -> None:
     assert (await world.ok("GET", "/ping"))["ready"] is True
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(1800)
 async def test_no_request_breaks_the_service(any_world: World) -> None:
     """A seeded number of requests to every call; afterwards the service still works."""
     world = any_world

@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
-pytestmark = [pytest.mark.root, pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.root, pytest.mark.e2e, pytest.mark.timeout(1800)]
 
 _BLOCK = re.compile(
     r"^(?:`(?P<file>[\w./]+)`:\n\n)?```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.S | re.M
@@ -64,7 +64,7 @@ class Reader:
             env=self.environ,
             capture_output=True,
             text=True,
-            timeout=240,
+            timeout=900,
         )
         assert done.returncode == 0, f"{commands}\n{done.stdout}{done.stderr}{self.log()}"
         return done.stdout

@@ -93,7 +93,7 @@ class Installation:
             given["Content-Type"] = "application/json"
         request = urllib.request.Request(self.url + path, data, given, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
+            with urllib.request.urlopen(request, timeout=240) as answer:
                 text = answer.read()
                 self.answer_headers = answer.headers
                 return int(answer.status), json.loads(text) if text else None
@@ -114,7 +114,7 @@ class Installation:
     def run(self, *arguments: str, code: int | None = 0) -> str:
         """Run a command; its output, both streams."""
         done = subprocess.run(
-            [VETRO, *arguments], env=self.environ, capture_output=True, text=True, timeout=150
+            [VETRO, *arguments], env=self.environ, capture_output=True, text=True, timeout=900
         )
         text = done.stdout + done.stderr
         assert code is None or done.returncode == code, f"{arguments}: {text}\n{self.log()}"
@@ -132,7 +132,7 @@ class Installation:
     def page(self, environment: str) -> str:
         """The page of the first application, over the network."""
         services = self.json("env", "model", environment, "--path", "/services")
-        with urllib.request.urlopen(services[0]["url"], timeout=20) as answer:
+        with urllib.request.urlopen(services[0]["url"], timeout=240) as answer:
             return str(answer.read().decode())
 
     def workers(self) -> set[int]:

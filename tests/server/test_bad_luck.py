@@ -17,7 +17,7 @@ import pytest
 
 Installation = Any  # the fixtures of conftest.py
 ROOT = Path(__file__).resolve().parents[2]
-pytestmark = [pytest.mark.root, pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.root, pytest.mark.e2e, pytest.mark.timeout(1800)]
 
 
 def bare_image(path: Path) -> None:

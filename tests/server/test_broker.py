@@ -14,7 +14,7 @@ from aio_pika.exceptions import ChannelNotFoundEntity
 Installation = Any  # the fixtures of conftest.py
 ROOT = Path(__file__).resolve().parents[2]
 URL = os.environ.get("VETRO_TEST_RABBITMQ_URL")
-pytestmark = [pytest.mark.e2e, pytest.mark.rabbitmq, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.e2e, pytest.mark.rabbitmq, pytest.mark.timeout(1800)]
 
 
 async def exists(queue: str) -> bool:

@@ -15,7 +15,7 @@ Installation = Any  # the fixtures of conftest.py
 EXAMPLES = int(os.environ.get("VETRO_FUZZ_EXAMPLES", "12"))
 for _type in ("application/murano-packages-json-patch", "application/env-model-json-patch"):
     schemathesis.serializer.alias(_type, "application/json")
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
 
 
 @pytest.fixture

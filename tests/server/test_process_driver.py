@@ -12,7 +12,7 @@ import pytest
 
 Installation = Any  # the fixtures of conftest.py
 ROOT = Path(__file__).resolve().parents[2]
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
 
 
 def free_port() -> int:

@@ -19,7 +19,7 @@ Installation = Any  # the fixtures of conftest.py
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = (catalog, compute, engine, environments, identity, messaging, stacks)
 OWNER = "9f7c1b3a-4a0e-4c0d-8a3c-f4f4b7c1f111"
-pytestmark = [pytest.mark.root, pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.root, pytest.mark.e2e, pytest.mark.timeout(1800)]
 
 
 def support(name: str) -> ModuleType:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 Installation = Any  # the fixture of conftest.py
-pytestmark = [pytest.mark.root, pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.root, pytest.mark.e2e, pytest.mark.timeout(1800)]
 
 
 def test_a_page_is_deployed_changed_and_removed(vetro: Installation) -> None:
