@@ -13,6 +13,7 @@ from vetro.cli.checking import findings_of_upload
 from vetro.cli.choice import choose
 from vetro.cli.connection import Connection, error_text, hint_for, segment
 from vetro.cli.names import CATEGORY, PACKAGE
+from vetro.cli.new_package import new
 from vetro.cli.output import (
     CommandError,
     done,
@@ -42,6 +43,9 @@ COLUMNS = [
 @click.group()
 def package() -> None:
     """Application packages of the catalog."""
+
+
+package.add_command(new)
 
 
 @package.command("build")
@@ -392,7 +396,7 @@ def no_package(rows: Sequence[dict[str, Any]], name_or_id: str) -> NoReturn:
     fail(f"There is no package '{name_or_id}'", f"Packages: {names}.")
 
 
-@package.command("show")
+@package.command("show", short_help="Show one package, its form fields and its actions.")
 @click.argument("name_or_id", type=PACKAGE)
 @VERSION
 @json_option
