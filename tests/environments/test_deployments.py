@@ -5,8 +5,10 @@ import json
 from typing import Any
 
 import pytest
+from sqlalchemy import select
 
 from vetro.environments import TaskResult
+from vetro.environments.tables import statuses
 from vetro.storage import LeaseLost
 
 Api = Any  # the fixture of conftest.py
@@ -190,6 +192,22 @@ async def test_abandoning_forgets_whatever_the_state(api: Api) -> None:
     assert (await api.call("DELETE", path)).status == 200
     await api.rooms.tasks.finish_task(lease, TaskResult(task.model))
     assert (await api.call("GET", f"/environments/{environment}")).status == 404
+
+
+@pytest.mark.parametrize("how", ["deleted", "abandoned"])
+async def test_no_report_outlives_its_environment(api: Api, how: str) -> None:
+    """The reports of its tasks go with an environment; those of others stay."""
+    kept, _ = await deployed(api, "kept")
+    environment, _ = await deployed(api, "gone")
+    if how == "abandoned":
+        await api.call("DELETE", f"/environments/{environment}?abandon=true")
+    else:
+        await api.call("DELETE", f"/environments/{environment}")
+        await api.finish(Objects=None, ObjectsCopy=None)
+    (task,) = (await api.call("GET", f"/environments/{kept}/deployments")).json()["deployments"]
+    async with api.database.read() as tx:
+        rows = await tx.execute(select(statuses.c.task_id).distinct())
+        assert [row.task_id for row in rows] == [task["id"]]
 
 
 async def test_abandoning_withdraws_what_no_engine_began(api: Api) -> None:

@@ -401,7 +401,7 @@ def no_package(rows: Sequence[dict[str, Any]], name_or_id: str) -> NoReturn:
 @VERSION
 @json_option
 def show(name_or_id: str, version: str | None) -> None:
-    """Show one package, by id or name: its newest version unless one is named."""
+    """Show one package by id or name: the newest, unless a version is named."""
     with Connection() as connection:
         row = find_package(connection, name_or_id, version, include_disabled=True)
         emit_object(connection.get(f"/v1/catalog/packages/{row['id']}"))

@@ -23,7 +23,7 @@ from vetro.environments.model import (
     initial_model,
     new_id,
 )
-from vetro.environments.tables import environments, sessions, tasks
+from vetro.environments.tables import environments, sessions, statuses, tasks
 from vetro.http import (
     BadRequest,
     Conflict,
@@ -335,7 +335,9 @@ class EnvironmentStore:
             return self.view(await self.environment(tx, principal, id_, with_model=False))
 
     async def remove(self, tx: Transaction, id_: str) -> None:
-        """Delete the rows of an environment, whatever its state."""
+        """Delete the rows of an environment, whatever its state, with the reports of its tasks."""
+        mine = select(tasks.c.id).where(tasks.c.environment_id == id_)
+        await tx.execute(delete(statuses).where(statuses.c.task_id.in_(mine)))
         await tx.execute(delete(environments).where(environments.c.id == id_))
 
     # Sessions
