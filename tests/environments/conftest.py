@@ -16,6 +16,8 @@ from vetro.http import Principal, assemble
 from vetro.http.client import HttpClient, Response
 from vetro.storage import Database, Lease, migrate
 
+FORM = "Version: 2\nApplication: {'?': {type: org.acme.App}}\n"
+
 
 class Users:
     """Tokens are user names: ann and bob in project p, eve in q, root is administrator in r."""
@@ -114,18 +116,23 @@ def package_zip() -> Any:
     """Makes small package archives."""
 
     def make(
-        name: str = "org.acme.App", *, version: str = "1.0.0", klass: str = "Name: App\n"
+        name: str = "org.acme.App",
+        *,
+        version: str = "1.0.0",
+        klass: str = "Name: App\n",
+        form: str = FORM,
+        tags: str = "[web]",
     ) -> bytes:
         manifest = (
             f"Format: '1.4'\nType: Application\nFullName: {name}\nVersion: {version}\n"
             f"Name: {name.rsplit('.', 1)[-1]}\nDescription: A test package\nAuthor: ann\n"
-            f"Tags: [web]\nClasses:\n  {name}: App.yaml\n"
+            f"Tags: {tags}\nClasses:\n  {name}: App.yaml\n"
         )
         buffer = io.BytesIO()
         with zipfile.ZipFile(buffer, "w") as archive:
             archive.writestr("manifest.yaml", manifest)
             archive.writestr("Classes/App.yaml", klass)
-            archive.writestr("UI/ui.yaml", "Version: 2\n")
+            archive.writestr("UI/ui.yaml", form)
         return buffer.getvalue()
 
     return make

@@ -1,5 +1,6 @@
 """Packages and categories over HTTP."""
 
+import asyncio
 import json
 from typing import Any
 
@@ -22,7 +23,8 @@ async def test_a_package_is_uploaded_shown_and_downloaded(api: Api, package_zip:
     assert (await api.call("GET", f"{path}/download")).content == content
     ui = await api.call("GET", f"{path}/ui")
     label = ui.headers["content-type"]
-    assert (ui.text, label) == ("Version: 2\n", "text/plain; charset=utf-8")
+    assert ui.text.startswith("Version: 2\n")
+    assert label == "text/plain; charset=utf-8"
     assert (await api.call("GET", f"{path}/logo")).content == b""
     assert (await api.call("DELETE", path)).status == 200
     assert (await api.call("GET", path)).status == 404
@@ -62,6 +64,87 @@ async def test_bad_archives_are_refused(api: Api, package_zip: Any, tmp_path: An
     assert list((tmp_path / "packages").iterdir()) == []
     plain = await api.call("POST", "/catalog/packages", {})
     assert plain.status == 400
+
+
+@pytest.mark.parametrize(
+    ("form", "said"),
+    [
+        ("a: [\n", "UI/ui.yaml:2"),
+        ("[1]\n", "a form is a map"),
+        ("Version: 2\n", "Application section is required"),
+        ("Version: 2\nApplication: {'?': {type: a.B}}\nForms: {a: 1}\n", "UI/ui.yaml:3"),
+        ("x" * 2**20 + ": 1\n", "larger than 1048576 bytes"),
+    ],
+)
+async def test_a_form_that_is_none_is_refused(
+    api: Api, package_zip: Any, tmp_path: Any, form: str, said: str
+) -> None:
+    """400 with the place of what is wrong, at the upload and not when somebody wants to use it."""
+    answer = await api.upload(package_zip(form=form))
+    assert answer.status == 400
+    assert said in answer.json()["error"]["message"]
+    assert list((tmp_path / "packages").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "Version: 1\nforms: []\n",
+        "Version: 2.9\nApplication: {'?': {type: a.B}}\n",
+        "Application: {'?': {type: a.B}}\nUnknown: 1\n",
+    ],
+)
+async def test_a_form_of_another_time_is_no_mistake(api: Api, package_zip: Any, form: str) -> None:
+    """Old and new versions, and keys that are not known: what is only advice refuses nothing."""
+    assert (await api.upload(package_zip(form=form))).status == 200
+
+
+def listed(count: int) -> str:
+    """So many tags, as YAML."""
+    return "[" + ", ".join(f"t{number}" for number in range(count)) + "]"
+
+
+async def test_tags_have_a_bound(api: Api, package_zip: Any) -> None:
+    """Of the manifest, of the upload, of both together, and of a change: thousands of rows are refused."""
+    many = json.dumps({"tags": [f"m{number}" for number in range(101)]})
+    for content, metadata in (
+        (package_zip(tags=listed(101)), None),
+        (package_zip(tags=listed(20_000)), None),
+        (package_zip(), many),
+        (package_zip(tags=listed(60)), json.dumps({"tags": [f"m{n}" for n in range(60)]})),
+        (package_zip(), json.dumps({"tags": ["x" * 81]})),
+        (package_zip(), json.dumps({"tags": [""]})),
+    ):
+        answer = await api.upload(content, metadata)
+        assert answer.status == 400, answer.text
+    row = (await api.upload(package_zip(tags=listed(100)))).json()
+    assert len(row["tags"]) == 100
+    kind = "application/murano-packages-json-patch"
+    for op, tags in (("add", ["more"]), ("replace", [f"m{number}" for number in range(101)])):
+        patch = [{"op": op, "path": "/tags", "value": tags}]
+        path = f"/catalog/packages/{row['id']}"
+        assert (await api.call("PATCH", path, patch, type=kind)).status == 400
+
+
+async def test_packages_are_checked_beside_the_event_loop(
+    api: Api, package_zip: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Opening and checking an archive never holds others up: no thread of it has a loop."""
+    from vetro.catalog import store
+
+    for name in ("open_package", "check_upload", "digest_of"):
+        real = getattr(store, name)
+
+        def beside(*given: Any, real: Any = real) -> Any:
+            with pytest.raises(RuntimeError, match="no running event loop"):
+                asyncio.get_running_loop()
+            return real(*given)
+
+        monkeypatch.setattr(store, name, beside)
+    row = (await api.upload(package_zip())).json()
+    for part in ("ui", "logo", "download"):
+        answer = await api.call("GET", f"/catalog/packages/{row['id']}/{part}")
+        assert answer.status == 200
 
 
 async def test_names_versions_and_classes_conflict_within_a_project(

@@ -17,6 +17,7 @@ from vetro.packages import (
     PackageLimitError,
     PackageLoadError,
     build_archive,
+    check_upload,
     open_package,
 )
 
@@ -227,3 +228,62 @@ def test_damaged_archives_never_crash(noise: bytes, position: int) -> None:
         package.check_classes()
     except PackageError:
         pass
+
+
+def manifest_of(**lists: Any) -> str:
+    """The good manifest with more keys."""
+    return MANIFEST + "".join(f"{key}: {value}\n" for key, value in lists.items())
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({"manifest.yaml": manifest_of(Tags=[f"t{n}" for n in range(101)])}, "Tags has 101"),
+        (
+            {"manifest.yaml": manifest_of(Require={f"p{n}": "1" for n in range(201)})},
+            "Require has 201",
+        ),
+        (
+            {
+                "manifest.yaml": MANIFEST
+                + "".join(f"  org.acme.C{n}: App.yaml\n" for n in range(1000))
+            },
+            "Classes has 1001",
+        ),
+        ({"manifest.yaml": manifest_of(Description="x" * 70_000)}, "Description is larger"),
+        ({"manifest.yaml": manifest_of(Supplier={"Name": "x" * 70_000})}, "Supplier is larger"),
+        ({"manifest.yaml": manifest_of(Meta=["x" * 70_000])}, "Meta is larger"),
+        ({"Classes/App.yaml": "Name: App\n#" + "x" * 2**22}, "larger than 4194304 bytes"),
+        ({"UI/ui.yaml": "Version: 2\n"}, "Application section is required"),
+    ],
+)
+def test_a_catalog_takes_packages_of_a_size_that_it_can_serve(
+    files: dict[str, str | bytes], said: str
+) -> None:
+    """Lists, texts and files of others have bounds, and the form is one; the message says which."""
+    package = open_package(archive({**good(), **files}))
+    with pytest.raises(PackageLoadError, match=said):
+        check_upload(package)
+
+
+def test_masses_in_a_manifest_are_refused_before_anything_is_built() -> None:
+    """However they nest: the nodes are counted while they are read."""
+    with pytest.raises(PackageLimitError, match="more than 20000 YAML nodes"):
+        open_package(archive({**good(), "manifest.yaml": manifest_of(Tags=[0] * 30_000)}))
+
+
+def test_a_package_that_a_catalog_takes_may_have_no_form() -> None:
+    """What is not there has no mistakes; a good form has none."""
+    files = good()
+    del files["UI/ui.yaml"]
+    check_upload(open_package(archive(files)))
+    form = "Version: 2\nApplication: {'?': {type: org.acme.App}}\n"
+    check_upload(open_package(archive({**files, "UI/ui.yaml": form})))
+
+
+@pytest.mark.parametrize("key", ["Name", "Description", "Author", "Tags"])
+def test_a_manifest_has_no_nul(key: str) -> None:
+    """No database takes it; the place is named."""
+    value = '["a\\0b"]' if key == "Tags" else '"a\\0b"'
+    with pytest.raises(PackageFormatError, match=r"manifest\.yaml:6.*NUL"):
+        open_package(archive({**good(), "manifest.yaml": MANIFEST + f"{key}: {value}\n"}))

@@ -143,7 +143,7 @@ def archive(name: str) -> bytes:
             f"Description: {MARK}\nAuthor: {MARK}\nTags: []\nClasses:\n  {name}: App.yaml\n",
         )
         opened.writestr("Classes/App.yaml", "Name: App\n")
-        opened.writestr("UI/ui.yaml", f"Version: 2\n# {MARK}\n")
+        opened.writestr("UI/ui.yaml", f"Version: 2\nApplication: {{}}\n# {MARK}\n")
     return buffer.getvalue()
 
 

@@ -27,6 +27,7 @@ from vetro.http import (
     read_json,
     receive_multipart,
 )
+from vetro.packages import MAX_TAGS
 
 AnyRequest = Request[Any, Any, Any]
 MEBIBYTE = 2**20
@@ -81,8 +82,12 @@ def _package_parts(parts: list[Part]) -> tuple[Path, UploadMetadata]:
             raise BadRequest(f"The metadata of the upload is wrong: {error}") from error
     for name in ("tags", "categories"):
         values: list[str] = getattr(metadata, name)
+        if len(values) > MAX_TAGS:
+            raise BadRequest(f"The metadata has {len(values)} {name}; at most {MAX_TAGS}")
         if len(set(values)) != len(values):
             raise BadRequest(f"The metadata has an element of {name} twice")
+        if any(not 0 < len(value) <= 80 for value in values):
+            raise BadRequest(f"The metadata's {name} are texts of 1 to 80 characters")
     return files[0].path, metadata
 
 

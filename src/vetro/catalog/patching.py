@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from vetro.http import BadRequest, Forbidden, NotFound
+from vetro.packages import MAX_TAGS
 
 LISTS = ("categories", "tags")
 FLAGS = ("is_public", "enabled")
@@ -66,6 +67,8 @@ def _operation(item: object) -> Change:
         items = cast("list[Any]", value) if isinstance(value, list) else None
         if items is None or not all(isinstance(one, str) and 0 < len(one) <= 80 for one in items):
             raise BadRequest(f"The value of {path} must be a list of texts of 1 to 80 characters")
+        if len(items) > MAX_TAGS:
+            raise BadRequest(f"The value of {path} has {len(items)} elements; at most {MAX_TAGS}")
         if len(set(cast("list[str]", items))) != len(items):
             raise BadRequest(f"The value of {path} has an element twice")
     elif name in FLAGS and not isinstance(value, bool):

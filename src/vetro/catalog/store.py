@@ -20,7 +20,7 @@ from vetro.catalog.times import api_time
 from vetro.catalog.uses import PackageUses, in_use, stored_packages, users_of
 from vetro.http import BadRequest, Conflict, Forbidden, NotFound, Principal
 from vetro.muranopl.versions import Version, version_spec
-from vetro.packages import Package, PackageError, open_package
+from vetro.packages import MAX_TAGS, Package, PackageError, check_upload, open_package
 from vetro.storage import Database, Transaction
 
 log = structlog.get_logger("vetro.catalog")
@@ -101,7 +101,7 @@ class Catalog:
     def _checked(self, file: Path) -> Package:
         try:
             package = open_package(file)
-            package.check_classes()
+            check_upload(package)
         except PackageError as error:
             raise BadRequest(
                 f"Couldn't load package from file: {error}", type_=type(error).__name__
@@ -155,8 +155,9 @@ class Catalog:
                 updated=now,
             )
         )
-        for name in manifest.classes:
-            await tx.execute(insert(classes).values(package_id=id_, name=name))
+        if manifest.classes:
+            rows = [{"package_id": id_, "name": name} for name in manifest.classes]
+            await tx.execute(insert(classes).values(rows))
         await self._set_tags(tx, id_, [*manifest.tags, *metadata.tags])
         for filed in dict.fromkeys(category_ids):
             await tx.execute(insert(package_categories).values(package_id=id_, category_id=filed))
@@ -208,9 +209,16 @@ class Catalog:
             )
 
     async def _set_tags(self, tx: Transaction, id_: str, names: Sequence[str]) -> None:
+        wanted = list(dict.fromkeys(names))
+        if len(wanted) > MAX_TAGS:
+            raise BadRequest(f"A package has at most {MAX_TAGS} tags, not {len(wanted)}")
         await tx.execute(delete(tags).where(tags.c.package_id == id_))
-        for position, name in enumerate(dict.fromkeys(names)):
-            await tx.execute(insert(tags).values(package_id=id_, name=name, position=position))
+        if wanted:
+            rows = [
+                {"package_id": id_, "name": name, "position": position}
+                for position, name in enumerate(wanted)
+            ]
+            await tx.execute(insert(tags).values(rows))
 
     async def _row(self, tx: Transaction, id_: str) -> Row[Any]:
         there = and_(packages.c.id == id_, packages.c.deleted.is_(None))

@@ -19,9 +19,11 @@ from vetro.packages.errors import (
 from vetro.packages.manifest import Manifest, parse_manifest
 from vetro.packages.members import ArchiveLimits
 from vetro.packages.package import Package, build_archive, open_package
+from vetro.packages.uploads import MAX_TAGS, check_upload
 
 __all__ = [
     "CODES",
+    "MAX_TAGS",
     "ArchiveLimits",
     "DataError",
     "Finding",
@@ -38,6 +40,7 @@ __all__ = [
     "build_archive",
     "check",
     "check_manifest_only",
+    "check_upload",
     "open_package",
     "parse_manifest",
     "read_json",

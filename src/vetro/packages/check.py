@@ -56,7 +56,7 @@ def check(source: Path | bytes, runtime: Runtime | None = None) -> list[Finding]
     if declared is None:
         return found
     _files(members, declared, manifest)
-    found = [*found, *_form(members, declared), *_resources(members)]
+    found = [*found, *form_findings(members, declared.ui, declared.full_name), *_resources(members)]
     classes = _template(members) if declared.is_hot else _classes(members, declared)
     found += classes
     if declared.is_known and not declared.is_hot:
@@ -169,17 +169,23 @@ def _logo(members: Members, name: str, node: object, findings: Findings) -> None
         findings.add("E075", f"{name} is not a PNG, JPEG or GIF image", node)
 
 
-def _form(members: Members, declared: Declared) -> list[Finding]:
-    if not _has(members, f"UI/{declared.ui}"):
+def form_findings(
+    members: Members, ui: str, full_name: str, *, loads: bool = True
+) -> list[Finding]:
+    """What is wrong with the form ``UI/<ui>`` of a package; nothing when it has none.
+
+    ``loads``: whether one counts as wrong that this version cannot show (those of version 1).
+    """
+    if not _has(members, f"UI/{ui}"):
         return []
-    findings = Findings(f"UI/{declared.ui}")
-    content = members.read(f"UI/{declared.ui}")
+    findings = Findings(f"UI/{ui}")
+    content = members.read(f"UI/{ui}")
     check_form(content, findings)
-    if not findings.found:
+    if loads and not findings.found:
         from vetro.packages.forms import FormError, load_form
 
         try:
-            load_form(content.decode("utf-8-sig"), package_name=declared.full_name, title="")
+            load_form(content.decode("utf-8-sig"), package_name=full_name, title="")
         except FormError as error:
             findings.found.append(
                 Finding("error", "E087", str(error), findings.file, error.line, error.column)

@@ -16,6 +16,7 @@ FILE = "manifest.yaml"
 MAX_BYTES = 2**20
 MAX_DEPTH = 40
 MAX_ALIASES = 100
+MAX_NODES = 20_000
 FULL_NAME = re.compile(r"\w+(?:\.\w+)*\Z")
 MURANOPL_FORMATS = ("1.0.0", "1.1.0", "1.2.0", "1.3.0", "1.4.0", "1.5.0")
 KEYS = (
@@ -75,9 +76,12 @@ _Loader.yaml_implicit_resolvers = {
 
 
 def _limits(text: str, file: str) -> None:
-    """Refuse depth and aliases before anything is built."""
+    """Refuse depth, aliases and masses before anything is built."""
     depth = aliases = 0
-    for event in cast("list[Any]", yaml.parse(text, Loader=yaml.CSafeLoader)):
+    events = cast("list[Any]", yaml.parse(text, Loader=yaml.CSafeLoader))
+    for nodes, event in enumerate(events):
+        if nodes > MAX_NODES:
+            raise PackageLimitError(f"more than {MAX_NODES} YAML nodes", file=file)
         if isinstance(event, yaml.AliasEvent):
             aliases += 1
             if aliases > MAX_ALIASES:

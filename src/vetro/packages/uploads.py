@@ -1,0 +1,82 @@
+"""What a package must be before a catalog takes it (packages-and-forms.md A4, A5).
+
+Opening a package checks its archive and its manifest. Whoever stores packages of others wants more: every
+class file is YAML, the form is one, and no list is so long that its rows keep everybody else waiting.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from vetro.muranopl import YamlLimits
+from vetro.packages.check import form_findings
+from vetro.packages.errors import PackageLimitError, PackageLoadError
+from vetro.packages.manifest import FILE
+from vetro.packages.members import MEBIBYTE, safe_name
+from vetro.packages.package import Package
+
+MAX_TAGS = 100
+MAX_CLASSES = 1000
+MAX_REQUIREMENTS = 200
+MAX_TEXT_BYTES = 64 * 1024
+#: Of one class file, which is what the language takes; of all of them; of the form.
+CLASS_BYTES = YamlLimits().bytes
+CLASSES_BYTES = 16 * MEBIBYTE
+FORM_BYTES = MEBIBYTE
+
+
+def check_upload(package: Package) -> None:
+    """Check a package as a whole. Errors: ``PackageError``, with the place of the first mistake.
+
+    Takes seconds for a large one: not for an event loop.
+    """
+    _bounds(package)
+    package.check_classes()
+    errors = [
+        one
+        for one in form_findings(
+            package.members, package.manifest.ui, package.full_name, loads=False
+        )
+        if one.level == "error"
+    ]
+    if errors:
+        first = errors[0]
+        more = f" (and {len(errors) - 1} more: 'vetro check' lists them)" if errors[1:] else ""
+        raise PackageLoadError(
+            f"the form is not usable: {first.message}{more}",
+            file=first.file,
+            line=first.line,
+            column=first.column,
+            code=first.code,
+        )
+
+
+def _bounds(package: Package) -> None:
+    manifest = package.manifest
+    for key, count, limit in (
+        ("Tags", len(manifest.tags), MAX_TAGS),
+        ("Classes", len(manifest.classes), MAX_CLASSES),
+        ("Require", len(manifest.requirements), MAX_REQUIREMENTS),
+    ):
+        if count > limit:
+            raise PackageLimitError(f"{key} has {count} entries; at most {limit}", file=FILE)
+    for key, value in (
+        ("Description", manifest.description),
+        ("Supplier", manifest.supplier),
+        ("Meta", manifest.meta),
+    ):
+        # Not everything that YAML makes is JSON; as text it has about the same size.
+        if len(msgspec.json.encode(value, enc_hook=str)) > MAX_TEXT_BYTES:
+            raise PackageLimitError(f"{key} is larger than {MAX_TEXT_BYTES} bytes", file=FILE)
+    total = 0
+    for file in sorted(set(manifest.classes.values())):
+        path = f"Classes/{safe_name(file)}"
+        size = len(package.members.read(path))
+        total += size
+        if size > CLASS_BYTES:
+            raise PackageLimitError(f"larger than {CLASS_BYTES} bytes", file=path)
+        if total > CLASSES_BYTES:
+            raise PackageLimitError(f"all class files have more than {CLASSES_BYTES} bytes")
+    form = f"UI/{safe_name(manifest.ui)}"
+    if package.members.has(form) and len(package.members.read(form)) > FORM_BYTES:
+        raise PackageLimitError(f"larger than {FORM_BYTES} bytes", file=form)
