@@ -290,6 +290,11 @@ PATCH_MODEL = "application/env-model-json-patch"
 E, T = "/v1/environments/{environment_id}", {"?": {"type": "org.App"}, "name": MARK}
 ONE = [{"op": "replace", "path": "/name", "value": f"{MARK}-2"}]
 CATALOG = {
+    # Whatever begins with no version of the API: the versions again (catalog-api.md §1).
+    **{
+        f"{method} /{{anything}}": Row("public", good=(300,))
+        for method in ("DELETE", "GET", "PATCH", "POST", "PUT")
+    },
     "GET /": Row("public", good=(300,)),
     "GET /v1": Row("public"),
     # The versions again, below no version: no token is asked for what is not there.
