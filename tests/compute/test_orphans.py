@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import update
 
 from vetro.compute.agents import NodeTaskError
-from vetro.compute.tables import instances, tasks, vms
+from vetro.compute.tables import instances, servers, tasks, vms
 from vetro.compute.wire import Fence
 from vetro.node.fences import Fences
 from vetro.node.history import History
@@ -309,3 +309,17 @@ async def test_unknown_machines_are_removed_without_being_asked(make_world: Make
     await make_world(nodes, unknown_vm_seconds=0.05)
     async with asyncio.timeout(30):
         await gone.wait()
+
+
+async def test_a_destruction_ends_though_its_server_is_not_heard_any_more(world: World) -> None:
+    """The machine is gone; that the node's networks cannot be told now keeps nobody waiting."""
+    vm = await world.vm()
+
+    async def last_words(_call: Any) -> dict[str, Any]:
+        async with world.database.transaction() as tx:
+            await tx.execute(update(servers).values(status="unknown"))
+        return {}
+
+    world.nodes.answers["machine_destroy"] = last_words
+    gone = await world.ok("DELETE", f"/servers/{NODE}/vms/{vm}")
+    assert (await world.ended(gone["id"]))["status"] == "complete"

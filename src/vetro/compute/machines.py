@@ -24,6 +24,7 @@ from vetro.compute.parameters import UUID
 from vetro.compute.records import mapping, text_of, whole
 from vetro.compute.servers import CHANNEL, STRAYS, Agent, ServerStore
 from vetro.compute.tables import networks, ports, servers, subnets, tasks, vms
+from vetro.http import Fault
 from vetro.storage import Database, Transaction
 
 Body = dict[str, Any]
@@ -410,7 +411,7 @@ class Machines:
             tx.notify(CHANNEL, end.server_uuid)
         try:
             await self.networks.apply(end.server_uuid)
-        except NodeTaskError as error:
+        except (NodeTaskError, Fault) as error:
             # The instance is gone; its network state is told again at the next change.
             log.warning("a node's networks were not told", server=end.server_uuid, error=str(error))
 
