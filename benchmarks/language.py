@@ -35,6 +35,7 @@ PROGRAMS: list[Program] = [
     (HERE, "h_control", (1000, 4000, 16_000), "h_control", 5.0),
     (HERE, "i_parallel", (500, 2000, 8000), "i_parallel_tasks", 5.0),
     (HERE, "j_framework", (500, 2000, 8000), "j_framework_checked", 5.0),
+    (HERE, "k_shared", (160, 640, 1280), "k_shared", 12.0),
 ]
 FIGURES = [
     ("start", "import and standard library, ms", 150.0),

@@ -16,7 +16,7 @@ import resource
 import sys
 import time
 
-from checked_framework import j_framework_checked
+from checked_framework import Checked, CheckedEvent, check, j_framework_checked
 from common import digest
 
 
@@ -553,11 +553,57 @@ def j_framework(n):
     }
 
 
+class SharedServer(Checked):
+    rules = {"name": (str, False, None), "told": (int, False, None)}
+
+    def __init__(self, name, owner):
+        super().__init__(owner)
+        self.name = name
+        self.told = 0
+
+    def on_event(self, sender):
+        check(sender, Checked)
+        self.told = self.told + 1
+
+
+class SharedGroup(Checked):
+    rules = {"servers": (list, False, None), "template": (dict, False, None)}
+
+    def __init__(self):
+        super().__init__()
+        self.servers = []
+        self.template = {"resources": {}}
+
+
+def k_shared(n):
+    """One template and one group of n servers, changed in place; contracts checked."""
+    group, event = SharedGroup(), CheckedEvent("changed", None)
+    for number in range(n):
+        server = SharedServer(f"server-{number}", group)
+        group.template["resources"][server.name] = {
+            "type": "OS::Nova::Server",
+            "properties": {"name": server.name},
+        }
+        check(server, Checked)
+        event.subscriptions.append((server, "on_event"))
+        group.servers.append(server)
+    event.notify(group)
+    resources = len(group.template["resources"])
+    for _ in range(n // 2):
+        del group.template["resources"][group.servers.pop().name]
+    return {
+        "resources": resources,
+        "left": len(group.template["resources"]),
+        "servers": len(group.servers),
+        "told": sum(server.told for server in group.servers),
+    }
+
+
 PROGRAMS = {
     function.__name__: function
     for function in (
         *(d_strings, g_templates, h_control, i_parallel, i_parallel_tasks),
-        *(j_framework, j_framework_checked),
+        *(j_framework, j_framework_checked, k_shared),
     )
 }
 

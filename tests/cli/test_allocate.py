@@ -138,3 +138,13 @@ def test_a_file_that_is_not_json_is_said(tmp_path: Path) -> None:
     done = CliRunner().invoke(cli, ["allocate", "--case", str(file)])
     assert done.exit_code != 0
     assert "not JSON" in done.output
+
+
+def test_remarks_are_not_among_the_answers(tmp_path: Path) -> None:
+    """Standard output is JSON alone, also when a server's record is wrong; that is said on the other."""
+    file = tmp_path / "case.json"
+    file.write_text(json.dumps({**CASE, "servers": [server(1, memory_total_bytes="x"), server(2)]}))
+    done = CliRunner().invoke(cli, ["allocate", "--case", str(file)])
+    assert done.exit_code == 0
+    assert json.loads(done.stdout)["chosen"] == server(2)["uuid"]
+    assert "a server record is invalid" in done.stderr

@@ -436,7 +436,7 @@ def test_packages_from_upload_to_deletion(
     assert target.read_bytes()[:2] == b"PK"
     assert [row["name"] for row in service.json("category", "show", "Web")["packages"]]
     assert "--category" in service.refused("category", "delete", "Web")
-    assert service.json("package", "delete", "Corner") == {"deleted": ["test.Shop"]}
+    assert service.json("package", "delete", "Corner") == {"deleted": ["test.Shop 1.0.0"]}
     assert service.json("category", "delete", "Web") == {"deleted": ["Web"]}
     assert service.json("category", "list") == []
 
@@ -462,6 +462,18 @@ def test_an_import_says_what_the_check_finds(
     (row,) = service.json("package", "import", user)
     assert [item["code"] for item in row["findings"]] == ["E313", "E311", "W121"]
     service.ok("package", "delete", "test.user", "Shop")
+
+
+def test_a_package_shows_fields_and_actions(shop: Service) -> None:
+    """What its form asks for, and what can be called, with arguments."""
+    shown = shop.json("package", "show", "Shop")
+    assert [(item["name"], item["type"]) for item in shown["fields"]] == [("port", "integer")]
+    sell = next(item for item in shown["actions"] if item["action"] == "sell")
+    assert (sell["class"], sell["call"]) == ("test.Shop", "sell(what)")
+    assert sell["arguments"] == [{"name": "what", "contract": "$.string().notNull()"}]
+    text = shop.ok("package", "show", "Shop")
+    assert "sell(what)" in text
+    assert "FIELD" in text
 
 
 def test_a_replacement_that_is_refused_leaves_the_old_package(
@@ -502,11 +514,15 @@ def test_classes_answer_without_an_environment(shop: Service) -> None:
     arguments = ("action", "static", "test.Prices", "of", "--class-version", "1")
     assert json.loads(shop.ok(*arguments, "--arg", "what=tea")) == ["tea", 5]
     assert "of(what)" in shop.refused(*arguments)
-    assert "test.Shop 1.0.0" in shop.refused("action", "static", "test.Prices", "of")
+    assert json.loads(shop.ok(*arguments[:4], "--arg", "what=tea")) == ["tea", 5]
+    other = ("action", "static", "test.Prices", "of", "--class-version", "=0")
+    assert "test.Shop 1.0.0" in shop.refused(*other)
     assert "has no method" in shop.refused(*arguments[:3], "on", *arguments[4:])
     assert "must be a name" in shop.refused("action", "static", "a b", "of")
     found = json.loads(shop.ok("package", "schema", "test.Shop", "--class-version", "1"))
     assert found[""]["properties"]["port"]["minimum"] == 0
+    assert json.loads(shop.ok("package", "schema", "test.Shop")) == found
+    assert "" in json.loads(shop.ok("package", "schema", "io.murano.Environment"))
     assert '"test.Nope"' in shop.refused("package", "schema", "test.Nope")
     assert "not a version spec" in shop.refused(
         "package", "schema", "test.Shop", "--class-version", "x"

@@ -275,7 +275,10 @@ async def test_all_failing_rules_are_told_in_declared_order(world: World) -> Non
 async def test_ratios_of_a_set_up_server_go_to_its_agent_first(world: World) -> None:
     """They are stored when the agent took them, and not when it refused."""
     await world.ok("POST", f"/servers/{NODE}", {"overprovision_ratios": {"ram": 2, "cpu": 4}})
-    assert world.nodes.last("server_overprovision_ratio").params == {"value": "ram=2&cpu=4"}
+    assert world.nodes.last("server_overprovision_ratio").params == {
+        "server_uuid": NODE,
+        "value": "ram=2&cpu=4",
+    }
     assert (await world.ok("GET", f"/servers/{NODE}"))["overprovision_ratio"] == 2
     world.nodes.answers["server_overprovision_ratio"] = NodeTaskError("no value given")
     refused = await world.refused("POST", f"/servers/{NODE}", {"overprovision_ratios": {"ram": 3}})

@@ -233,3 +233,39 @@ async def test_a_task_is_its_vms_owners_business(world: World) -> None:
         for suffix in ("", "/wait?timeout=1"):
             refused = await world.refused("GET", f"/tasks/{task}{suffix}", token="user")
             assert refused == (404, "ResourceNotFound", "no such task found")
+
+
+async def test_every_task_says_of_which_server_it_is(world: World) -> None:
+    """The parameters of its path are among a task's, as the document has it (§7)."""
+    vm = await world.vm()
+    server, machine = f"/servers/{NODE}", f"/servers/{NODE}/vms/{vm}"
+    world.nodes.answers.update(
+        zfs_list_pools={"result": []},
+        command_execute={"exitCode": 0, "stdout": ""},
+        machine_info={},
+        machine_proc={},
+    )
+    for method, path, body in (
+        ("POST", f"{server}/nop", {}),
+        ("POST", f"{server}/ensure-image", {"image_uuid": IMAGE}),
+        ("POST", f"{server}/install-agent", {"image_uuid": IMAGE}),
+        ("POST", f"{server}/uninstall-agents", {"agents": ["x"]}),
+        ("POST", f"{server}/execute", {"script": "#!/bin/true"}),
+        ("POST", server, {"overprovision_ratios": {"ram": 2}}),
+        ("GET", f"{server}/zpools", None),
+        ("GET", machine, None),
+        ("GET", f"{machine}/proc", None),
+        ("GET", f"{machine}/info", None),
+        ("POST", f"{machine}/stop", {}),
+        ("POST", f"{machine}/update", {"alias": "x"}),
+        ("PUT", f"{machine}/snapshots", {}),
+        ("DELETE", machine, None),
+    ):
+        answer = await world.call(method, path, body)
+        assert answer.status < 300, (path, answer.text)
+        told = answer.json() if answer.content else None
+        if isinstance(told, dict) and "id" in told:
+            await world.ended(told["id"])
+    without = [call.task for call in world.nodes.calls if call.params.get("server_uuid") != NODE]
+    assert without == []
+    assert len({call.task for call in world.nodes.calls}) >= 12

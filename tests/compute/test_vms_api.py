@@ -90,10 +90,16 @@ async def test_a_creation_that_breaks_off_is_failed_until_it_is_repeated(world: 
     await world.ok("POST", f"/servers/{NODE}/events/status", sample)
     one = await world.ok("GET", f"/servers/{NODE}")
     assert one["vms"][VM]["state"] == "failed"
+    # Why, for those who look at the VM and not at the task.
+    assert one["vms"][VM]["failure"] == "the agent broke off"
+    shown = await world.ok("GET", f"/servers/{NODE}/vms/{VM}")
+    assert (shown["state"], shown["failure"]) == ("failed", "the agent broke off")
     del world.nodes.answers["machine_create"]
     again = await world.ok("POST", f"/servers/{NODE}/vms", PAYLOAD)
     assert (await world.ended(again["id"]))["status"] == "complete"
-    assert (await world.ok("GET", f"/servers/{NODE}"))["vms"][VM]["state"] == "running"
+    made_now = (await world.ok("GET", f"/servers/{NODE}"))["vms"][VM]
+    assert made_now["state"] == "running"
+    assert "failure" not in made_now
 
 
 @pytest.mark.parametrize(("owner", "status"), [(PROJECT, "complete"), ("another", "failure")])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,11 +12,13 @@ from vetro.node.sysinfo import (
     NodeFacts,
     boot_parameters,
     boot_time,
+    created,
     default_address,
     disks,
     gather,
     ipv4_addresses,
     memory,
+    note_creation,
     processors,
     server_uuid,
     significant,
@@ -228,3 +231,25 @@ def test_what_hypervisors_find_out_later_is_significant(tmp_path: Path, machine:
     after = significant(gather(node, root=machine))
     assert after != before
     assert after["Vetro Node"]["accelerator_reason"] == "there is no /dev/kvm"
+
+
+def test_when_a_node_was_made_is_known_whoever_named_it(tmp_path: Path) -> None:
+    """One that was given its uuid has no `server.json`: it keeps the time of its first start."""
+    assert created(tmp_path) == 0
+    note_creation(tmp_path)
+    first = created(tmp_path)
+    assert first > 1_700_000_000
+    os.utime(tmp_path / "created.json", (1, 1))
+    note_creation(tmp_path)
+    assert created(tmp_path) == first
+
+
+def test_a_node_made_before_that_was_kept_knows_it(tmp_path: Path) -> None:
+    """Its uuid was written when it was made."""
+    kept = tmp_path / "server.json"
+    kept.write_text("{}")
+    os.utime(kept, (1_600_000_000, 1_600_000_000))
+    assert created(tmp_path) == 1_600_000_000
+    note_creation(tmp_path)
+    kept.unlink()
+    assert created(tmp_path) == 1_600_000_000

@@ -28,6 +28,7 @@ from vetro.yaql import (
     to_plain,
 )
 from vetro.yaql.sequences import Linked, depth_of, linked
+from vetro.yaql.sites import method_site
 from vetro.yaql.values import FINAL_TYPES, weight
 
 plain = st.recursive(
@@ -253,3 +254,30 @@ def test_collect_stops(evaluation: Evaluation) -> None:
 def test_previews(value: Any, text: str) -> None:
     """A preview is short, in the language's own spelling, and runs no code of the host."""
     assert preview(value) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("set", ("k", 1)),
+        ("set", (FrozenDict(k=1),)),
+        ("delete", ("a",)),
+        ("mergeWith", (FrozenDict(m=FrozenDict(y=1), k=(1,)),)),
+        ("insert", (0, 5)),
+        ("delete", (0,)),
+        ("replace", (0, 7)),
+    ],
+)
+def test_a_changed_copy_of_final_data_is_final(name, arguments):
+    """Nobody looks at every entry again: programs change large values little by little."""
+    takes_position = isinstance(arguments[0], int)
+    value = (1, 2) if takes_position else FrozenDict(a=1, m=FrozenDict(x=1))
+    before = dict(value) if isinstance(value, dict) else value
+    with_class = type(value)
+    site = method_site(standard_library(), name, ("",) * len(arguments), (), 0)
+    made = site(Evaluation(standard_library()), value, None, *arguments)
+    assert type(made) is with_class
+    assert value == before
+    assert made != value
+    if name == "mergeWith":
+        assert type(made["m"]) is FrozenDict

@@ -11,7 +11,7 @@ from vetro.cli.connection import Connection, find_environment, segment
 from vetro.cli.env import application_row, latest_deployment, parse_settings
 from vetro.cli.names import ENVIRONMENT
 from vetro.cli.output import emit_json, emit_rows, fail, json_option, wants_json
-from vetro.cli.package import WHICH
+from vetro.cli.package import WHICH, newest_with_class
 from vetro.cli.progress import follow_deployment
 from vetro.cli.sessions import post_unless_pending, take_over
 
@@ -112,26 +112,27 @@ def call(environment: str, name_or_id: str, arguments: tuple[str, ...], keep_pen
 @click.argument("class_name")
 @click.argument("method")
 @click.option("--arg", "arguments", multiple=True, metavar="NAME=VALUE", help="An argument.")
-@click.option("--class-version", default="=0", show_default=True, help="Which versions will do.")
+@click.option("--class-version", help="Which versions will do (>=1, =0) [the newest there is].")
 @click.option("--package", "package_name", help="The package that has the class.")
 @json_option
 def static(
     class_name: str,
     method: str,
     arguments: tuple[str, ...],
-    class_version: str,
+    class_version: str | None,
     package_name: str | None,
 ) -> None:
     """Call a static action of a class, wait for it and print its result as JSON.
 
     It needs no environment: METHOD is public and static, CLASS_NAME in a package of the catalog.
     """
-    body = {
+    body: dict[str, Any] = {
         "className": class_name,
         "methodName": method,
         "parameters": parse_settings(arguments, "--arg"),
-        "classVersion": class_version,
         "packageName": package_name,
     }
     with Connection() as connection:
+        newest = class_version or newest_with_class(connection, class_name, package_name)
+        body["classVersion"] = newest
         emit_json(connection.request("POST", "/v1/actions", json=body, hint=WHICH).json())

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import click
 
-from vetro.cli.output import fail
+from vetro.cli.output import fail, remarks_to_stderr
 
 Json = dict[str, Any]
 #: Servers named for one reason, and places of the ranking, before "and N more".
@@ -28,6 +28,7 @@ def allocate(case_file: Any, explain: bool) -> None:
     """Place a VM on one of a case's servers; one line of JSON a case."""
     from vetro.compute.allocation import allocate_case
 
+    remarks_to_stderr()
     try:
         document: Any = json.load(case_file)
     except (ValueError, RecursionError) as error:

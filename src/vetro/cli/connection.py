@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -256,6 +257,10 @@ def wrong_fields(body: dict[str, Any]) -> list[str]:
     ]
 
 
+TAKEN = "A thing of that name exists: choose another name, or remove it first."
+_NAME_TAKEN = re.compile(r"\bexists already\b|\balready exists\b")
+
+
 def hint_for(response: SyncResponse) -> str | None:
     """What a user can do about a refusal."""
     status = response.status
@@ -266,12 +271,14 @@ def hint_for(response: SyncResponse) -> str | None:
         request = headers.get("x-openstack-request-id") or headers.get("x-request-id")
         request = request or "this request"
         return f"The service's log has more under {request}."
+    if status == 409:
+        # Most conflicts are not about names: a wrong hint is worse than none.
+        return TAKEN if _NAME_TAKEN.search(error_text(response)) else None
     return {
         400: "'--help' says what the command takes.",
         401: "The token is not valid (any more): unset VETRO_TOKEN, or log in again.",
         403: "It may belong to another project, or a deployment is running.",
         404: "The 'list' commands show what is there.",
-        409: "A thing of that name exists: choose another name, or remove it first.",
         413: "The file is larger than the service accepts.",
         507: "The service's disk is full.",
     }.get(status)

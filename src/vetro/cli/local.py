@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vetro.cli.output import fail
+from vetro.cli.output import fail, remarks_to_stderr
 
 if TYPE_CHECKING:
     from vetro.engine.system import MemoryCloud
@@ -137,6 +137,7 @@ class World:
         if self.has_library:
             from vetro.engine.system import trial_cloud
 
+            remarks_to_stderr()
             cloud = trial_cloud()
             self.clouds.append(cloud)
             services = cloud.services()
@@ -181,6 +182,7 @@ def open_world(
     if needed:
         from vetro.engine.system import system_runtime
 
+        remarks_to_stderr()
         runtime = system_runtime(code_cache_directory())
         runtime.resolver = resolver
         runtime.coverage = coverage

@@ -30,6 +30,17 @@ class UsageMistake(CommandError):
     exit_code = 2
 
 
+def remarks_to_stderr() -> None:
+    """Parts of the services that run in this process remark on standard error: what is on standard
+    output is the command's answer alone, so that a program can read it."""
+    import structlog
+
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(30),
+        logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
+    )
+
+
 def wants_json() -> bool:
     """Whether the running command was given ``--json``."""
     context = click.get_current_context(silent=True)

@@ -22,6 +22,7 @@ from vetro.cli.output import (
     emit_rows,
     fail,
     json_option,
+    wants_json,
 )
 
 if TYPE_CHECKING:
@@ -185,6 +186,19 @@ def import_(
     emit_rows(rows, COLUMNS)
 
 
+def newest_with_class(connection: Connection, class_name: str, package_name: str | None) -> str:
+    """The version spec of the newest package of the catalog that has a class; else that of a class
+    without a version, as those of the class library are."""
+    from vetro.packages import Version
+
+    params = {"catalog": "true", "class_name": class_name}
+    if package_name:
+        params["fqn"] = package_name
+    rows = connection.get("/v1/catalog/packages", params=params)["packages"]
+    versions = [Version.parse(str(row["version"])) for row in rows]
+    return f"={max(versions)}" if versions else "=0"
+
+
 class CatalogPackages:
     """A `PackageResolver` over the packages that the catalog lets this project use."""
 
@@ -278,11 +292,14 @@ def update(
 @package.command("schema", short_help="Print the JSON schemas of a class's inputs.")
 @click.argument("class_name")
 @click.argument("methods", nargs=-1)
-@click.option("--class-version", default="=0", show_default=True, help="Which versions will do.")
+@click.option("--class-version", help="Which versions will do (>=1, =0) [the newest there is].")
 @click.option("--package", "package_name", help="The package that has the class.")
 @json_option
 def schema(
-    class_name: str, methods: tuple[str, ...], class_version: str, package_name: str | None
+    class_name: str,
+    methods: tuple[str, ...],
+    class_version: str | None,
+    package_name: str | None,
 ) -> None:
     """Print the JSON schemas of what CLASS_NAME takes, and of its METHODS that build models.
 
@@ -291,10 +308,11 @@ def schema(
     path = f"/v1/schemas/{segment(class_name)}"
     if methods:
         path += f"/{segment(','.join(methods))}"
-    params = {"classVersion": class_version}
-    if package_name:
-        params["packageName"] = package_name
     with Connection() as connection:
+        wanted = class_version or newest_with_class(connection, class_name, package_name)
+        params = {"classVersion": wanted}
+        if package_name:
+            params["packageName"] = package_name
         emit_json(connection.request("GET", path, params=params, hint=WHICH).json())
 
 
@@ -401,10 +419,27 @@ def no_package(rows: Sequence[dict[str, Any]], name_or_id: str) -> NoReturn:
 @VERSION
 @json_option
 def show(name_or_id: str, version: str | None) -> None:
-    """Show one package by id or name: the newest, unless a version is named."""
+    """Show one package by id or name: the newest, unless a version is named.
+
+    The fields are those of its form ('vetro env add --set'), the actions those of its classes.
+    """
+    from vetro.cli.contents import contents_of
+
     with Connection() as connection:
         row = find_package(connection, name_or_id, version, include_disabled=True)
-        emit_object(connection.get(f"/v1/catalog/packages/{row['id']}"))
+        shown = connection.get(f"/v1/catalog/packages/{row['id']}")
+        found = contents_of(connection, row, CatalogPackages(connection))
+    if wants_json():
+        emit_json({**shown, **found})
+        return
+    emit_object(shown)
+    if found.get("fields"):
+        click.echo()
+        columns = [("FIELD", "name"), ("TYPE", "type"), ("REQUIRED", "required")]
+        emit_rows(found["fields"], [*columns, ("INITIAL", "initial"), ("LABEL", "label")])
+    if found.get("actions"):
+        click.echo()
+        emit_rows(found["actions"], [("CLASS", "class"), ("ACTION", "call")])
 
 
 @package.command("download")

@@ -13,12 +13,14 @@ from sqlalchemy import insert, select, update
 
 from vetro.compute.faults import internal_error, invalid_argument
 from vetro.compute.records import Json, Record, mapping
-from vetro.compute.servers import BOOT_DEFAULT, ServerStore
+from vetro.compute.servers import BOOT_DEFAULT, Generated, ServerStore
 from vetro.compute.tables import servers, settings
 from vetro.storage import Database, Transaction
 
 STAMP = re.compile(r"\d{8}T\d{6}Z")
 MODULE_LIMIT = 4096
+#: What is shown as platform where none is kept.
+LATEST = "latest"
 #: Names of the request, and of the record they are kept under.
 NAMES = {
     "platform": "boot_platform",
@@ -112,6 +114,10 @@ def replaced(given: Record) -> Record:
     return result
 
 
+async def _nothing(_tx: Transaction) -> Record:
+    return {}
+
+
 class BootParameters:
     """Boot parameters of servers and the default ones; platforms."""
 
@@ -121,13 +127,14 @@ class BootParameters:
         store: ServerStore,
         *,
         platforms: dict[str, str] | None = None,
-        smt_enabled: bool = True,
+        generated: Generated | None = None,
     ) -> None:
-        """``platforms``: stamps that are offered whatever nodes run, with their OS."""
+        """``platforms``: stamps that are offered whatever nodes run, with their OS. ``generated``:
+        kernel arguments of the default parameters that nobody has stored."""
         self.database = database
         self.servers = store
         self._platforms = platforms or {}
-        self._smt_enabled = smt_enabled
+        self._generated = generated or _nothing
 
     async def prepare(self) -> None:
         """The default parameters exist from the start."""
@@ -183,14 +190,23 @@ class BootParameters:
         return result
 
     async def latest_platform(self) -> str:
-        """The newest platform; ``latest`` when there is none."""
+        """The newest platform; `LATEST` when there is none."""
         stamps = [one for one in await self.known_platforms() if STAMP.fullmatch(one)]
-        return max(stamps, default="latest")
+        return max(stamps, default=LATEST)
 
-    async def check_platform(self, given: Json, message: str) -> None:
-        """A platform that is given must be known. Errors: 500."""
-        if isinstance(given, str) and given and given not in await self.known_platforms():
-            raise internal_error(message.format(given))
+    async def platform_of(self, given: Json, message: str) -> Json:
+        """What is kept of a platform that is given: it must be known. Errors: 500.
+
+        ``latest`` is what is shown where none is kept (`GET /boot/…`), so it may be given back: '' then.
+        """
+        if not isinstance(given, str) or not given:
+            return given
+        known = await self.known_platforms()
+        if given in known:
+            return given
+        if given == LATEST:
+            return ""
+        raise internal_error(message.format(given))
 
     # Boot parameters
 
@@ -210,7 +226,8 @@ class BootParameters:
         """`GET /boot/default`."""
         async with self.database.read() as tx:
             kept = await self._read(tx)
-        return self._shape(kept, {"smt_enabled": self._smt_enabled}, "latest")
+            generated = await self._generated(tx)
+        return self._shape(kept, generated, LATEST)
 
     async def _read(self, tx: Transaction) -> Record:
         found = await tx.execute(select(settings.c.value).where(settings.c.name == BOOT_DEFAULT))
@@ -227,11 +244,17 @@ class BootParameters:
         async with self.database.read() as tx:
             row = await self.servers.row(tx, uuid)
         kept: Record = {"default_console": "serial", "serial": "ttyb", **row.extra}
-        return self._shape(kept, {"hostname": row.hostname}, "latest")
+        return self._shape(kept, {"hostname": row.hostname}, LATEST)
+
+    async def _with_platform(self, given: Record) -> Record:
+        if "platform" not in given:
+            return given
+        kept = await self.platform_of(given["platform"], "Platform '{}' does not exist")
+        return {**given, "platform": kept}
 
     async def change_default(self, given: Record, *, replace: bool) -> None:
         """PUT or POST /boot/default. Errors: 409, 500."""
-        await self.check_platform(given.get("platform"), "Platform '{}' does not exist")
+        given = await self._with_platform(given)
         async with self.database.transaction() as tx:
             before = await self._stored(tx) or {}
             after = replaced(given) if replace else merged(before, given)
@@ -241,13 +264,13 @@ class BootParameters:
 
     async def change(self, uuid: str, given: Record, *, replace: bool) -> None:
         """PUT or POST /boot/:server_uuid. Errors: 404, 409, 500."""
-        await self.check_platform(given.get("platform"), "Platform '{}' does not exist")
+        given = await self._with_platform(given)
         newest = await self.latest_platform()
         async with self.database.transaction() as tx:
             row = await self.servers.row(tx, uuid)
             kept: Record = {"default_console": "serial", "serial": "ttyb", **row.extra}
             after = replaced(given) if replace else merged(kept, given)
-            if replace and not after["boot_platform"] and newest != "latest":
+            if replace and not after["boot_platform"] and newest != LATEST:
                 after["boot_platform"] = newest
             await self.servers.change_in(
                 tx, uuid, {key: after[key] for key in NAMES.values() if key in after}

@@ -209,6 +209,8 @@ class Machines:
             change["vm"] = made
             self._holds(made or end.params, end.server_uuid)
         async with self.database.transaction() as tx:
+            if not good:
+                change["vm"] = await self._with_failure(tx, end)
             await tx.execute(
                 update(vms)
                 .where(
@@ -222,6 +224,12 @@ class Machines:
         if good == end.good:
             return None
         return TaskEnd(end.id, end.task, end.server_uuid, end.vm_uuid, end.params, good, result)
+
+    async def _with_failure(self, tx: Transaction, end: TaskEnd) -> Body:
+        """What is known of a VM, and why it is not there (``failure``: the node's words)."""
+        row = (await tx.execute(select(vms.c.vm).where(vms.c.uuid == end.vm_uuid))).first()
+        reason = text_of(end.result.get("error"), 2000) or "the node gave no reason"
+        return {**(row.vm if row is not None else {}), "failure": reason}
 
     async def _same_vm(self, end: TaskEnd) -> Body | None:
         """The VM a creation found in its way, when it is what was asked for."""
@@ -438,7 +446,7 @@ class Machines:
                         vms.c.server_uuid == end.server_uuid,
                         vms.c.state == "creating",
                     )
-                    .values(state="failed")
+                    .values(state="failed", vm=await self._with_failure(tx, end))
                 )
             tx.notify(CHANNEL, end.server_uuid)
 

@@ -47,7 +47,12 @@ class Metadata:
 
     async def boolean(self, name: str, default: bool) -> bool:
         """A boolean key; missing and empty is ``default``."""
-        value: Any = (await self.all()).get(name)
+        async with self.database.read() as tx:
+            return await self.boolean_in(tx, name, default)
+
+    async def boolean_in(self, tx: Transaction, name: str, default: bool) -> bool:
+        """`boolean` within a transaction."""
+        value: Any = (await self.read(tx)).get(name)
         return default if value in (None, "") else str(value).lower() == "true"
 
     async def view(self) -> Record:

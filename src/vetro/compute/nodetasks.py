@@ -70,6 +70,11 @@ After = Callable[[TaskEnd], Awaitable[TaskEnd | None]]
 Note = Callable[[str, Record], Awaitable[None]]
 
 
+def _addressed(agent: Agent, params: Record) -> Record:
+    """A task's parameters are the request's, its path's among them (§7)."""
+    return {"server_uuid": agent.server_uuid, **params}
+
+
 def channel(task_id: str) -> str:
     """Notifications of one task."""
     return f"node-task/{task_id}"
@@ -127,6 +132,7 @@ class NodeTasks:
         timeout_seconds: float = AGENT_SECONDS,
     ) -> Record:
         """Run a task that is not kept and return its result. Errors: ``NodeTaskError``."""
+        params = _addressed(agent, params)
         if agent.pull:
             id_ = await self.start(agent, task, params, request_id=request_id)
             view = await self.wait(id_, timeout_seconds)
@@ -199,7 +205,7 @@ class NodeTasks:
                 history=[],
                 created=self.database.clock.now(),
                 req_id=request_id[:128] or None,
-                params=params,
+                params=_addressed(agent, params),
                 fence=fence,
                 instance=self.instance,
                 job_uuid=job_uuid,

@@ -94,11 +94,13 @@ def whole(value: Json, default: int = 0) -> int:
 
 
 def moment_of(value: Json) -> datetime | None:
-    """The time of seconds since 1970 as nodes send them; ``None`` for what is not a time."""
-    seconds = whole(value, -1)
-    if seconds < 0 or seconds > 253_402_300_000:
+    """The time of seconds since 1970 as nodes send them, with their fraction.
+
+    ``None`` for what is not a time; 0 is none either: a node sends it for what it does not know.
+    """
+    if whole(value) <= 0 or whole(value) > 253_402_300_000:
         return None
-    return datetime.fromtimestamp(seconds, UTC)
+    return datetime.fromtimestamp(float(value), UTC)
 
 
 def mapping(value: Json) -> Record:
@@ -239,6 +241,8 @@ def shown_vms(reported: Mapping[str, Json], held: Iterable[Row[Any]]) -> dict[st
             "cpu_cap": vm.cpu_cap,
             "nics": vm.vm.get("nics") or [],
         }
+        if vm.vm.get("failure"):
+            shown[vm.uuid]["failure"] = vm.vm["failure"]
     return shown
 
 

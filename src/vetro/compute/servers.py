@@ -7,7 +7,7 @@ change meanwhile is never lost, so no caller needs to retry.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, cast
@@ -53,6 +53,10 @@ _NEXT_REBOOT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 __all__ = ["CHANNEL", "Agent", "ServerStore", "api_time"]
 
 
+#: Kernel arguments that the service makes up where none are stored.
+Generated = Callable[[Transaction], Awaitable[Record]]
+
+
 @dataclass(frozen=True)
 class Agent:
     """Where a node's agent listens, the key it takes, and the version of its protocol.
@@ -91,8 +95,11 @@ class ServerStore:
         *,
         datacenter: str = "local",
         master_key: str = "",
+        generated: Generated | None = None,
     ) -> None:
+        """``generated``: kernel arguments that a new record gets when the default has none stored."""
         self.database = database
+        self._generated = generated
         # Not "or": a memory that is still empty is falsy.
         self.heartbeats = heartbeats if heartbeats is not None else Heartbeats(database, "alone")
         self._datacenter = datacenter
@@ -117,6 +124,7 @@ class ServerStore:
         }
         async with self.database.transaction() as tx:
             row = await self._locked(tx, uuid)
+            created = moment_of(sysinfo.get("Zpool Creation"))
             if row is None:
                 boot = await self._boot_default(tx)
                 hostname = text_of(sysinfo.get("Hostname")) or uuid
@@ -131,7 +139,7 @@ class ServerStore:
                         agents=told if isinstance(told, list) else [],
                         extra={**boot, "datacenter": self._datacenter},
                         network_version=0,
-                        created=moment_of(sysinfo.get("Zpool Creation")) or now,
+                        created=created or now,
                         **values,
                     )
                 )
@@ -140,6 +148,9 @@ class ServerStore:
                 if isinstance(told, list) and told and not row.agents:
                     values["agents"] = told
                 values["status"] = "running"
+                if row.created.timestamp() < 86400:
+                    # Of a node that once sent 0 for a time it did not know.
+                    values["created"] = created or now
                 # Samples are ordered by the node's clock, which may have been put back meanwhile.
                 kept = self._settled(row, values["last_boot"])
                 values["extra"] = {k: one for k, one in kept.items() if k not in _SAMPLE_TIMES}
@@ -154,6 +165,9 @@ class ServerStore:
         found = await tx.execute(select(settings.c.value).where(settings.c.name == BOOT_DEFAULT))
         row = found.first()
         boot = mapping(row.value) if row is not None else {}
+        if self._generated is not None:
+            stored = mapping(boot.get("boot_params"))
+            boot = {**boot, "boot_params": {**await self._generated(tx), **stored}}
         return {
             name: boot[name]
             for name in ("boot_params", "kernel_flags", "boot_modules", "default_console", "serial")

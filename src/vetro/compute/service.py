@@ -39,7 +39,7 @@ from vetro.compute.tickets import TicketStore
 from vetro.compute.wire import node_key
 from vetro.compute.workflows import FACTORY_RESET, REBOOT, SETUP, UPDATE_NICS
 from vetro.http import unless_closing
-from vetro.storage import Database
+from vetro.storage import Database, Transaction
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -88,11 +88,13 @@ class ComputeService:
         self.started = database.clock.now()
         self.log_level = "info"
         self.heartbeats = Heartbeats(database, self.instance)
+        self.metadata = Metadata(database, settings.metadata)
         self.servers = ServerStore(
             database,
             self.heartbeats,
             datacenter=settings.datacenter_name,
             master_key=settings.node_key,
+            generated=self._kernel_args,
         )
         self.samples = Samples(database, self.servers)
         self.tickets = TicketStore(database, expired_wait_status=settings.expired_wait_status)
@@ -110,7 +112,6 @@ class ComputeService:
         self.strays = Strays(database, self.servers, self.machines, settings.unknown_vm_seconds)
         self.images = ImageStore(database, settings.image_dir)
         self.nics = NicRegistry(database)
-        self.metadata = Metadata(database, settings.metadata)
         self.placement = Placement(
             database, self.servers, settings.placement, metadata=self.metadata.read
         )
@@ -118,10 +119,15 @@ class ComputeService:
             database,
             self.servers,
             platforms=settings.platforms,
-            smt_enabled=settings.smt_enabled_default,
+            generated=self._kernel_args,
         )
         self.jobs = JobRunner(self, (SETUP, REBOOT, FACTORY_RESET, UPDATE_NICS, *WORKFLOWS))
         self.work.note = self.jobs.note
+
+    async def _kernel_args(self, tx: Transaction) -> Record:
+        """Kernel arguments of nodes that have none of their own: whether processors' threads are used."""
+        default = self.settings.smt_enabled_default
+        return {"smt_enabled": await self.metadata.boolean_in(tx, "SMT_ENABLED_DEFAULT", default)}
 
     def new_uuid(self) -> str:
         """A random uuid."""

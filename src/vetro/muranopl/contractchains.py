@@ -314,6 +314,28 @@ class Chain(Contract):
                     return python
         return None
 
+    def guard_of_all(self, name: str, tools: Guard) -> str | None:
+        deciding = [step for step in self.steps if not isinstance(step, NotNull)]
+        if len(deciding) != 1:
+            return None
+        (step,) = deciding
+        if isinstance(step, OfClass):
+            accepted = tools.constant(step.accepted)
+            if self.nullable:
+                return f"{accepted}.issuperset(map(type, {name}))"
+            # The set may have met null, which another step of the chain then refused.
+            classes = tools.fresh()
+            none = tools.constant(type(None))
+            return (
+                f"{accepted}.issuperset({classes} := set(map(type, {name})))"
+                f" and {none} not in {classes}"
+            )
+        plain = self.plain_class
+        if plain is None:
+            return None
+        allowed = frozenset((plain, type(None)) if self.nullable else (plain,))
+        return f"{tools.constant(allowed)}.issuperset(map(type, {name}))"
+
     def guard(self, name: str, tools: Guard) -> str | None:
         parts: list[str] = []
         kinds: list[str] = []

@@ -137,6 +137,7 @@ def static_action(
                 f"{class_name}.{name} is not a static action",
                 hint="a static action has `Usage: Static` and `Scope: Public`",
             )
+        session.note_types([type_])
         return session.run.invoke(type_, name, *_given(args))
 
     return call

@@ -41,6 +41,7 @@ from vetro.node.sysinfo import (
     NodeFacts,
     default_address,
     gather,
+    note_creation,
     server_uuid,
     significant,
 )
@@ -91,6 +92,7 @@ class NodeAgent:
         self.server_uuid = settings.server_uuid.lower() or server_uuid(
             Path("/"), settings.data_dir / "server.json"
         )
+        note_creation(settings.data_dir)
         tls = _client_tls(settings)
         listener = _listen(settings.listen_host, settings.port)
         self.port = int(listener.getsockname()[1])

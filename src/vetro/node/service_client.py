@@ -53,7 +53,17 @@ class ServiceClient:
     async def post(self, path: str, body: Mapping[str, Any]) -> int:
         """POST below ``/servers/<own uuid>``; the status. Errors: ``TransportError``."""
         response = await self._http.request("POST", f"{self._server}{path}", json=body)
-        if response.status >= 400:
+        if response.status in (401, 403):
+            log.error(
+                "The compute service does not take this node's key: give it the key of the"
+                " installation (the file node-key in the service's data directory) or the one an"
+                " operator gets for this node, in VETRO_NODE_KEY or [node] key",
+                service=self._base,
+                key_of=f"GET {self._server}/key",
+                status=response.status,
+                answer=response.text[:300],
+            )
+        elif response.status >= 400:
             log.warning(
                 "The compute service refused a message",
                 path=path or "/",

@@ -10,6 +10,7 @@ import ipaddress
 import os
 import re
 import socket
+import time
 import uuid as uuids
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -48,6 +49,10 @@ class NodeFacts:
     data_dir: Path = Path("/")
     # What its hypervisors say of themselves, some of it only after a while.
     about: Callable[[], Mapping[str, Any]] = dict[str, Any]
+
+
+#: When the node was made, whoever gave it its uuid.
+_CREATION = "created.json"
 
 
 def server_uuid(root: Path, kept: Path) -> str:
@@ -106,7 +111,7 @@ def gather(
         "Zpool": facts.pool,
         "Zpool Disks": ",".join(pool.disks) if pool is not None else "",
         "Zpool Profile": pool.profile if pool is not None else "none",
-        "Zpool Creation": _created(facts.data_dir),
+        "Zpool Creation": created(facts.data_dir),
         "Zpool Size in GiB": size // 2**30,
         "Zpool Encrypted": pool.encrypted if pool is not None else False,
         "Disks": disks(root),
@@ -313,9 +318,21 @@ def pool_size(data_dir: Path) -> tuple[int, int]:
     return status.f_blocks * status.f_frsize, status.f_bavail * status.f_frsize
 
 
-def _created(data_dir: Path) -> int:
-    kept = data_dir / "server.json"
-    return int(kept.stat().st_mtime) if kept.exists() else 0
+def note_creation(data_dir: Path) -> None:
+    """Keep when the node was made, at its first start; one made before this was kept knows it too."""
+    kept = data_dir / _CREATION
+    if read_json(kept) is None:
+        write_json(kept, {"created": created(data_dir) or int(time.time())})
+
+
+def created(data_dir: Path) -> int:
+    """When the node was made; 0 when nothing tells."""
+    kept = cast("dict[str, object]", read_json(data_dir / _CREATION) or {})
+    made = kept.get("created")
+    if isinstance(made, int):
+        return made
+    before = data_dir / "server.json"
+    return int(before.stat().st_mtime) if before.exists() else 0
 
 
 def _text(path: Path) -> str:

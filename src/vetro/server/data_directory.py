@@ -89,6 +89,14 @@ def write_private(path: Path, text: str) -> None:
     temporary.replace(path)
 
 
+def kept_secret(path: Path) -> str:
+    """The secret kept in ``path``; '' when there is none."""
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except FileNotFoundError:
+        return ""
+
+
 def secret(path: Path) -> str:
     """The secret kept in ``path``; made on first use."""
     try:

@@ -86,6 +86,15 @@ def run_node(settings: Settings) -> int:
 
     configure_logging(settings.server.log_level, settings.server.log_format)
     directory = settings.data_dir
+    key = settings.node.key or data_directory.kept_secret(directory / "node-key")
+    if not key:
+        raise StartError(
+            f"This node has no key, and the compute service at {settings.node.compute_url} takes no"
+            " node without one",
+            "Give the key in VETRO_NODE_KEY, [node] key or --key: on the service's machine it is the"
+            " file node-key in the data directory; a key for this node alone is what an operator gets"
+            " from 'vetro cnapi /servers/UUID/key'.",
+        )
     data_directory.prepare(directory)
     with data_directory.lock(directory / "node"):
         driver, reason = choose_driver(settings.node.driver)
@@ -97,7 +106,7 @@ def run_node(settings: Settings) -> int:
                     settings.node,
                     compute_url=settings.node.compute_url,
                     data_dir=directory / "node",
-                    node_key=settings.node.key or data_directory.secret(directory / "node-key"),
+                    node_key=key,
                     driver=driver,
                     guest_archive=guest_archive(directory / "node"),
                     mailbox_url=settings.node.mailbox_url,

@@ -58,6 +58,10 @@ class ServerSection:
     """Seconds that requests in flight get to finish when the service is told to stop."""
     debug: bool = False
     """Error answers carry the traceback. Not for services that others reach."""
+    metrics_port: int = 0
+    """Port for `/metrics` beside the service's own, with no other face; 0: none."""
+    metrics_host: str = ""
+    """Address of that port; empty: the same as `host`."""
     allowed_origins: list[str] = field(default_factory=list[str])
     """Web origins whose pages may use the API; `*`: any."""
     trust_proxy: bool = False
@@ -171,6 +175,10 @@ class ComputeSection:
     """Whether operators may run commands on nodes (`POST /servers/UUID/execute`)."""
     setup_reboot: bool = False
     """Whether ServerSetup reboots the node."""
+    smt_enabled_default: bool = True
+    """Whether nodes without a mode of their own use their processors' threads (`smt_enabled`); the
+    service metadata `SMT_ENABLED_DEFAULT` wins.
+    """
     unknown_vm_seconds: float = 3600.0
     """Seconds until a machine that a node has and no record knows is removed; 0: it is only reported."""
 

@@ -54,16 +54,38 @@ def placement_settings(settings: Settings) -> PlacementSettings:
     return placement
 
 
+def check_network(settings: Settings) -> None:
+    """What ``[network]`` says must be a network. Errors: ``StartError``."""
+    given = settings.network.external_cidr
+    try:
+        roomy = ipaddress.IPv4Network(given).num_addresses >= 4
+    except ValueError as error:
+        raise StartError(
+            f"[network] external_cidr: {error}",
+            "Give an IPv4 network such as 172.24.4.0/24: addresses of instances come from it.",
+        ) from error
+    if not roomy:
+        raise StartError(
+            f"[network] external_cidr: {given} has no address to give away",
+            "Give an IPv4 network such as 172.24.4.0/24: addresses of instances come from it.",
+        )
+
+
 def run_up(settings: Settings) -> int:
     """Run until a signal; the exit code. Errors: ``StartError``."""
     from vetro.http.logs import configure_logging
 
     configure_logging(settings.server.log_level, settings.server.log_format)
+    check_network(settings)
     directory = settings.data_dir
     data_directory.prepare(directory)
     with data_directory.lock(directory), contextlib.ExitStack() as sockets:
         main = sockets.enter_context(listen(settings.server.host, settings.server.port))
         port = port_of(main)
+        metrics: socket.socket | None = None
+        if settings.server.metrics_port:
+            host = settings.server.metrics_host or settings.server.host
+            metrics = sockets.enter_context(listen(host, settings.server.metrics_port))
         driver, reason = choose_driver(settings.node.driver)
         guests: socket.socket | None = None
         mailbox_url = f"http://127.0.0.1:{port}"
@@ -112,7 +134,7 @@ def run_up(settings: Settings) -> int:
         pool.prepare()
         try:
             up = _Up(settings, engine, pool, driver, reason, service_key)
-            asyncio.run(up.serve(main, guests))
+            asyncio.run(up.serve(main, guests, metrics))
         finally:
             pool.close()
     return 0
@@ -161,7 +183,12 @@ class _Up:
         self.service_key = service_key
         self.missing: dict[str, str] = {"node": "the local node agent has not registered yet"}
 
-    async def serve(self, main: socket.socket, guests: socket.socket | None) -> None:
+    async def serve(
+        self,
+        main: socket.socket,
+        guests: socket.socket | None,
+        metrics: socket.socket | None = None,
+    ) -> None:
         """Assemble, serve, and run until a signal."""
         from vetro.http import Cors, assemble, serve
 
@@ -192,6 +219,10 @@ class _Up:
                 # The agents' face is alive already; this socket only shows it to the guests.
                 door = _Door(assemble([agents]))
                 others.append(self._task(door.serve(guests, stop), "guests", stop))
+            if metrics is not None:
+                # No faces: /metrics, /healthz and /readyz alone.
+                page = _Door(assemble([], readiness=self._readiness))
+                others.append(self._task(page.serve(metrics, stop), "metrics", stop))
             if self.settings.node.enabled:
                 others.append(self._task(self._node(port_of(main)), "node", stop))
             try:
@@ -261,7 +292,6 @@ class _Up:
                     admin_password=settings.identity.admin_password,
                 ),
             )
-            await self._first_login(known, url)
             tokens = known.authenticator()
             node_key = data_directory.secret(directory / "node-key")
             tls = mutual_tls(settings.tls)
@@ -279,6 +309,7 @@ class _Up:
                     expired_wait_status=settings.compute.expired_wait_status,
                     remote_execution=settings.compute.remote_execution,
                     setup_reboot=settings.compute.setup_reboot,
+                    smt_enabled_default=settings.compute.smt_enabled_default,
                     unknown_vm_seconds=settings.compute.unknown_vm_seconds,
                     placement=placement_settings(settings),
                     agent_tls=tls.client_context() if tls is not None else None,
@@ -329,7 +360,10 @@ class _Up:
                     ),
                 ),
             ]
-            yield faces, mailboxes.face(), database
+            agents = mailboxes.face()
+            # Last of all: who reads that Vetro listens may rely on its settings being good.
+            await self._first_login(known, url)
+            yield faces, agents, database
         finally:
             await database.close()
 

@@ -108,10 +108,11 @@ def add(rt: Evaluation, left: Any, right: Any) -> Any:
         return left + right
     if left_kind == MAPPING and right_kind == MAPPING:
         rt.check_items(len(left) + len(right))
-        merged = {**left, **right}
         if type(left) is FrozenDict and type(right) is FrozenDict:
-            return FrozenDict(merged)
-        return merged
+            merged = FrozenDict(left)
+            dict.update(merged, right)
+            return merged
+        return {**left, **right}
     if is_iterable(rt, left_kind) and is_iterable(rt, right_kind):
         if left_kind == LIST and right_kind == LIST:
             rt.check_items(len(left) + len(right))

@@ -131,9 +131,10 @@ async def update_server(call: Call) -> Json:
     if call.server is None:
         await call.service.boot.change_default(_boot_values(values), replace=False)
         return None
-    await call.service.boot.check_platform(
-        values.get("boot_platform"), "failed to find given platform image, {}"
-    )
+    if "boot_platform" in values:
+        values["boot_platform"] = await call.service.boot.platform_of(
+            values["boot_platform"], "failed to find given platform image, {}"
+        )
     nics = values.pop("nics", None)
     ratios = mapping(values.get("overprovision_ratios"))
     if "overprovision_ratios" in values and call.row.setup:

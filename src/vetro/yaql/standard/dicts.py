@@ -1,6 +1,6 @@
 """Mappings (yaql.md section 6)."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from vetro.yaql.errors import DepthLimitExceeded
@@ -8,7 +8,17 @@ from vetro.yaql.evaluation import Evaluation
 from vetro.yaql.registry import CURRENT, LEGACY, Registry
 from vetro.yaql.runtime import legacy_mapping
 from vetro.yaql.signatures import Dictionary, Integer, Items, Lambda, Lambda2
-from vetro.yaql.values import ITERABLE, LIST, MAPPING, NULL, collect, hashable, kind_of, preview
+from vetro.yaql.values import (
+    ITERABLE,
+    LIST,
+    MAPPING,
+    NULL,
+    FrozenDict,
+    collect,
+    hashable,
+    kind_of,
+    preview,
+)
 
 registry = Registry()
 
@@ -57,13 +67,13 @@ def get(rt: Evaluation, dict_: Dictionary, key: Any, default: Any = None) -> Any
 @registry.method("set")
 def set_key(rt: Evaluation, dict_: Dictionary, key: Any, value: Any) -> dict[Any, Any]:
     rt.check_items(len(dict_) + 1)
-    return {**dict_, hashable(key, rt): value}
+    return revised(rt, dict_, {hashable(key, rt): value})
 
 
 @registry.method("set")
 def set_many(rt: Evaluation, dict_: Dictionary, replacements: Dictionary) -> dict[Any, Any]:
     rt.check_items(len(dict_) + len(replacements))
-    return {**dict_, **replacements}
+    return revised(rt, dict_, replacements)
 
 
 @registry.method()
@@ -100,9 +110,25 @@ def delete(rt: Evaluation, dict_: Dictionary, *keys: Any) -> dict[Any, Any]:
 
 @registry.method()
 def delete_all(rt: Evaluation, dict_: Dictionary, keys: Items) -> dict[Any, Any]:
-    rt.charge(len(dict_))
     unwanted = {hashable(key, rt) for key in keys}
-    return {key: value for key, value in dict_.items() if key not in unwanted}
+    made = revised(rt, dict_, {})
+    for key in unwanted:
+        dict.pop(made, key, None)
+    return made
+
+
+def revised(rt: Evaluation, mapping: dict[Any, Any], changes: Mapping[Any, Any]) -> dict[Any, Any]:
+    """A copy of a mapping with some entries changed or added; what is final stays final.
+
+    One pass over the entries in C, and none to look at what was final before: programs grow
+    templates of thousands of entries one by one.
+    """
+    rt.charge(len(mapping) + len(changes))
+    if type(mapping) is FrozenDict and rt.final_types.issuperset(map(type, changes.values())):
+        made = FrozenDict(mapping)
+        dict.update(made, changes)
+        return made
+    return {**mapping, **changes}
 
 
 Merger = Callable[[Any, Any], Any]
@@ -132,10 +158,10 @@ def _merged(
     if level > 200:
         raise DepthLimitExceeded("mappings nested more than 200 levels deep")
     rt.charge(len(other) + 1)
-    result = dict(one)
+    changes: dict[Any, Any] = {}
     for key, value in other.items():
         if key not in one:
-            result[key] = value
+            changes[key] = value
             continue
         mine = one[key]
         kind = kind_of[type(value)] if max_levels != 1 else NULL
@@ -145,14 +171,14 @@ def _merged(
             )
         if kind == MAPPING:
             levels = max(max_levels - 1, 0)
-            result[key] = _merged(rt, mine, value, list_merger, item_merger, levels, level + 1)
+            changes[key] = _merged(rt, mine, value, list_merger, item_merger, levels, level + 1)
         elif kind == LIST:
-            result[key] = (
+            changes[key] = (
                 _united(rt, mine, value) if list_merger is None else list_merger(mine, value)
             )
         else:
-            result[key] = value if item_merger is None else item_merger(mine, value)
-    return result
+            changes[key] = value if item_merger is None else item_merger(mine, value)
+    return revised(rt, one, changes)
 
 
 def _united(rt: Evaluation, one: Iterable[Any], other: Iterable[Any]) -> list[Any]:

@@ -105,14 +105,20 @@ def _spliced(
     """`items` with `count` elements at `position` (negative: all further ones) replaced by `new`."""
     if kind_of[type(items)] == LIST:
         result: list[Any] = list(items)
+        added = list(new)
         if position < 0:
             position += len(result)
         if position < 0:
-            return result if count else [*new, *result]
-        end = len(result) if count < 0 else position + count
-        if position < len(result) or count == 0:
-            result[position:end] = new
-        rt.check_items(len(result))
+            result = result if count else [*added, *result]
+        else:
+            end = len(result) if count < 0 else position + count
+            if position < len(result) or count == 0:
+                result[position:end] = added
+            rt.check_items(len(result))
+        if type(items) is tuple and rt.final_types.issuperset(map(type, added)):
+            # What is left of a final list is final: nobody needs to look at every element again.
+            rt.charge(len(result))
+            return tuple(result)
         return result
     return linked(rt, _spliced_lazily(items, position, count, new), items, new)
 
