@@ -78,3 +78,21 @@ def test_the_choice_is_that_of_the_definition(case):
     assert len(found) == len(set(found))
     order = breadth_first(start, lambda c: graph[c])
     assert all(order.index(a) < order.index(b) for a, b in pairwise(found))
+
+
+def test_diamonds_upon_diamonds_are_looked_through_once():
+    """Forty diamonds have 2⁴⁰ paths; each class is looked at, not each path."""
+    from vetro.muranopl import inheritance
+
+    parents = {"root": []}
+    last = "root"
+    for level in range(40):
+        parents |= {
+            f"a{level}": [last],
+            f"b{level}": [last],
+            f"c{level}": [f"a{level}", f"b{level}"],
+        }
+        last = f"c{level}"
+    parents["start"] = [last]
+    found = inheritance.choose("start", parents.__getitem__, lambda item: item != "start")
+    assert found == ["c39"]

@@ -106,6 +106,11 @@ class BoundedEvaluation(Evaluation):
     def enter_call(self, key: Hashable, what: str) -> Hashable:
         """The slow path of a call: too deep, or a lock is needed. What `leave_call` is given."""
         if self.room < 1:
+            if not self._grace:
+                # Every `Finally` on the way out may call as deep again: all together have a budget.
+                self._grace = True
+                self._steps_left = GRACE_STEPS
+                self.fuel = 0
             raise LimitExceeded(
                 f"calls are nested more than {self.max_room} deep, in {what}", limit="depth"
             )

@@ -15,6 +15,7 @@ from .objects import CastView, MuranoObject
 from .ordering import destruction_waves, notification_order
 from .throwing import message_of
 from .traces import unit_of
+from .values import Map
 
 if TYPE_CHECKING:
     from .run import Run
@@ -69,8 +70,13 @@ class Collector:
     def _mark(self, roots: Iterator[Any]) -> set[MuranoObject]:
         reached: set[MuranoObject] = set()
         stack: list[Any] = list(roots)
+        seen: set[int] = set()
         while stack:
             item = stack.pop()
+            if item.__class__ is tuple or item.__class__ is Map:
+                if id(item) in seen:
+                    continue
+                seen.add(id(item))
             if isinstance(item, CastView):
                 item = item.target
             if isinstance(item, MuranoObject):

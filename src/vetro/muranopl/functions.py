@@ -18,7 +18,7 @@ from vetro.yaql.evaluation import Evaluation
 from vetro.yaql.library import Library
 from vetro.yaql.signatures import Dictionary, Items, Lambda, Text
 from vetro.yaql.text import to_text
-from vetro.yaql.values import FINAL_TYPES, finalize
+from vetro.yaql.values import FINAL_TYPES, afford, finalize
 
 from . import sites
 from .contracts import MISSING
@@ -311,7 +311,7 @@ def set_attr(
     """`object.setAttr(name, value, owner)`"""
     holder = as_object(target, "setAttr()")
     key = _attribute_class(run, scope, owner)
-    run.attributes.set(holder.id, key, str(name), _stored(value))
+    run.attributes.set(holder.id, key, str(name), _stored(afford(value, run)))
 
 
 def _stored(value: Any) -> Any:
@@ -416,7 +416,7 @@ def pselect(rt: Evaluation, collection: Items, selector: Lambda) -> Any:
 
 
 def bind(rt: Evaluation, template: Any, mappings: Dictionary) -> Any:
-    return _bind(rt, finalize(template, rt), finalize(mappings, rt))
+    return _bind(rt, afford(finalize(template, rt), rt), finalize(mappings, rt))
 
 
 def _bind(rt: Evaluation, template: Any, mappings: Mapping[Any, Any]) -> Any:

@@ -424,10 +424,15 @@ def fill_in_order(
 def holds_forward_reference(value: Any) -> bool:
     """True when a value, or something in it, is not resolved yet."""
     stack = [value]
+    seen: set[int] = set()
     while stack:
         item = stack.pop()
         if isinstance(item, ForwardReference):
             return True
+        if item.__class__ is tuple or item.__class__ is Map:
+            if id(item) in seen:
+                continue
+            seen.add(id(item))
         if isinstance(item, tuple):
             stack.extend(cast("tuple[Any, ...]", item))
         elif isinstance(item, Mapping):

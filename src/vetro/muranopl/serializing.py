@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from vetro.yaql.values import weight
+
 from .contracts import ForwardReference
-from .errors import MuranoError
+from .errors import LimitExceeded, MuranoError
 from .growth import settle_properties
 from .objects import CastView, MuranoObject
 from .types import MuranoType
-from .values import is_iterator, thaw
+from .values import Map, is_iterator, thaw
 
 if TYPE_CHECKING:
     from .run import Run
@@ -83,6 +85,7 @@ class Serializer:
                 self._outside.add(owner)
                 owner = owner.owner
         self._outside.difference_update(found)
+        _refuse_heavy(value)
         self._plan(value)
         return self._settle(self._value(value, None))
 
@@ -92,8 +95,13 @@ class Serializer:
         """Find every object that will be in the result."""
         stack: list[Any] = [root]
         planned = self._planned
+        seen: set[int] = set()
         while stack:
             item = stack.pop()
+            if item.__class__ in _CONTAINERS:
+                if id(item) in seen:
+                    continue
+                seen.add(id(item))
             if isinstance(item, CastView):
                 item = item.target
             if isinstance(item, MuranoObject):
@@ -151,6 +159,7 @@ class Serializer:
         return self._with_header(item, target, properties)
 
     def _property(self, held: Any, item: MuranoObject, declaration: Property) -> Any:
+        _refuse_heavy(held)
         if self.honour_reference_meta and self.run.is_reference_property(declaration):
             return self._value(held, item, references=True)
         return self._value(held, item)
@@ -264,8 +273,13 @@ def _objects_in(value: Any) -> set[MuranoObject]:
     """The objects that a value consists of, not those they hold."""
     found: set[MuranoObject] = set()
     stack = [value]
+    seen: set[int] = set()
     while stack:
         item = stack.pop()
+        if item.__class__ in _CONTAINERS:
+            if id(item) in seen:
+                continue
+            seen.add(id(item))
         if isinstance(item, CastView):
             item = item.target
         if isinstance(item, MuranoObject):
@@ -275,6 +289,17 @@ def _objects_in(value: Any) -> set[MuranoObject]:
         elif isinstance(item, Mapping):
             stack.extend(cast("Mapping[Any, Any]", item).values())
     return found
+
+
+_CONTAINERS = frozenset((tuple, Map))
+PARTS = 10_000_000
+"""Parts that one value of a model may have, each counted as often as it is written."""
+
+
+def _refuse_heavy(value: Any) -> None:
+    """A small value may hold one part many times: what is written holds each of them."""
+    if value.__class__ in _CONTAINERS and weight(value) > PARTS:
+        raise LimitExceeded(f"a value has more than {PARTS} parts", limit="value_parts")
 
 
 class _Reference:
@@ -327,10 +352,15 @@ def _holds(owner: MuranoObject, item: MuranoObject) -> bool:
     """True when some stored property of the owner still leads to the item."""
     values = settle_properties(owner)
     stack: list[Any] = [values.get(slot) for _, slot, _ in owner.type.assembly.stored_slots]
+    seen: set[int] = set()
     while stack:
         held = stack.pop()
         if held is item:
             return True
+        if held.__class__ in _CONTAINERS:
+            if id(held) in seen:
+                continue
+            seen.add(id(held))
         if isinstance(held, CastView):
             stack.append(held.target)
         elif isinstance(held, (tuple, list)):

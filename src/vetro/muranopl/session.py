@@ -15,6 +15,8 @@ from collections.abc import (
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from vetro.yaql.values import afford
+
 from . import throwing
 from .destruction import Collector
 from .effects import EffectsPort, Json
@@ -397,7 +399,7 @@ class Session:
             [freeze(item) for item in args],
             {key: freeze(item) for key, item in kwargs.items()},
         )
-        return thaw(result)
+        return thaw(afford(result, self.run))
 
     def begin_call(
         self,
@@ -432,7 +434,8 @@ class Session:
         def evaluate() -> Any:
             subject = self._subject(this)
             scope = evaluating.scope_of(self.runtime, subject)
-            return evaluating.evaluate(self.run, text, subject, variables, scope)
+            value = evaluating.evaluate(self.run, text, subject, variables, scope)
+            return afford(value, self.run)
 
         return thaw(self._run(evaluate))
 
@@ -459,7 +462,8 @@ class Session:
                 seen_from = evaluating.scope_of(self.runtime, subject)
             else:
                 seen_from = self.own_type(scope)
-            return evaluating.execute(self.run, statements, subject, kept, seen_from)
+            value = evaluating.execute(self.run, statements, subject, kept, seen_from)
+            return afford(value, self.run)
 
         return thaw(self._run(execute))
 

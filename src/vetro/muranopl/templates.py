@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from vetro.yaql.values import afford
+
 from .contractchains import not_compatible
 from .contracts import Setting, Violation
 from .loading import Transaction
@@ -34,7 +36,7 @@ def template_value(
     if isinstance(value, MuranoObject):
         target = value
     else:
-        pruned = _without(cast("Mapping[Any, Any]", thaw(value)), excluded)
+        pruned = _without(cast("Mapping[Any, Any]", thaw(afford(value, run))), excluded)
         transaction = Transaction(
             run,
             keep_ids=True,

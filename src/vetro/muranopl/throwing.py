@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from vetro.yaql import errors as yaql_errors
+from vetro.yaql.values import afford
 
 from . import traces
 from .errors import LimitExceeded, MuranoError, RunAborted
@@ -155,7 +156,7 @@ def thrown(
 ) -> MuranoError:
     """The exception of a `Throw`."""
     if message.__class__ is not str:
-        message = "" if message is None else str(message)
+        message = "" if message is None else str(afford(message, run))
     if extra is not None and extra.__class__ is not Map:
         raise TypeError(f"Extra of Throw is a map, not {preview(extra)}")
     if cause is not None:

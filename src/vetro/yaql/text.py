@@ -27,6 +27,7 @@ from .values import (
     SET,
     STRING,
     TIMESPAN,
+    afford,
     collect,
     kind_of,
 )
@@ -58,6 +59,7 @@ def host_text(rt: Evaluation, value: Any) -> str:
         return _integer_text(value)
     if kind & (NULL | BOOLEAN | FLOAT | DATETIME | TIMESPAN):
         return str(value)
+    afford(value, rt)
     parts: list[str] = []
     _write(rt, value, parts, 0)
     text = "".join(parts)

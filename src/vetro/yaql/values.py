@@ -394,11 +394,19 @@ def weight(value: Any) -> int:
     return known[id(value)][0]
 
 
+def afford(value: Any, evaluation: Evaluation) -> Any:
+    """`value`, paid for by its parts as often as they occur: before work that goes over all of them."""
+    if type(value) in _FINAL_COMPOUND:
+        evaluation.charge(weight(value))
+    return value
+
+
 def _parts(value: Any) -> Iterable[Any]:
     return chain(value, value.values()) if kind_of[type(value)] == MAPPING else value
 
 
 _HEAVIEST = 1 << 60
+_FINAL_COMPOUND = frozenset([tuple, FrozenDict, frozenset])
 
 
 def equal(left: Any, right: Any, evaluation: Evaluation) -> bool:

@@ -14,6 +14,7 @@ from vetro.yaql.values import (
     MAPPING,
     NULL,
     FrozenDict,
+    afford,
     collect,
     hashable,
     kind_of,
@@ -143,6 +144,8 @@ def merge_with(
     item_merger: Lambda2 | None = None,
     max_levels: Integer = 0,
 ) -> dict[Any, Any]:
+    afford(dict_, rt)
+    afford(another, rt)
     return _merged(rt, dict_, another, list_merger, item_merger, max_levels, 1)
 
 
