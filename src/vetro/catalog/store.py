@@ -48,6 +48,12 @@ class Catalog:
         self.blobs = BlobStore(blob_dir)
         self.categories = CategoryStore(database)
 
+    async def archives(self) -> list[Path]:
+        """Where the archives of some of the packages must be."""
+        async with self.database.read() as tx:
+            rows = await tx.execute(select(packages.c.archive).distinct().limit(100))
+            return [self.blobs.path(row.archive) for row in rows]
+
     # Packages, for users
 
     async def upload(

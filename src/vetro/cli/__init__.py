@@ -21,6 +21,7 @@ from vetro.cli.output import CommandError, UsageMistake
 # name -> (module below vetro.cli, attribute, one-line help)
 COMMANDS = {
     "up": ("up", "up", "Start everything in one process."),
+    "key": ("key", "key", "Keys that seal secrets in the database."),
     "node": ("node", "node", "Run this machine's node agent."),
     "token": ("token", "token", "Print a token for the HTTP faces."),
     "package": ("package", "package", "Application packages of the catalog."),

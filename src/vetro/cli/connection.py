@@ -145,10 +145,23 @@ class Connection:
                 params=params,
             )
         except TransportError as error:
-            fail(
-                f"No Vetro answers at {self.url}: {error}",
-                "Start it with 'vetro up', or name it with --url or VETRO_URL.",
+            fail(*self._unanswered(url, error))
+
+    def _unanswered(self, url: str, error: Exception) -> tuple[str, str]:
+        """What refused, by its own address, and where that address is from."""
+        identity = self.variables.get("OS_AUTH_URL", "").rstrip("/")
+        if identity and url.startswith(f"{identity}/") and not url.startswith(f"{self.url}/"):
+            given = "OS_AUTH_URL" in os.environ
+            where = "the environment" if given else str(data_directory() / "admin-openrc")
+            return (
+                f"No Vetro answers at {identity}, where to log in: {error}",
+                f"The address is OS_AUTH_URL of {where}, the service's own is {self.url}:"
+                " mend OS_AUTH_URL, or 'unset' it to use the service's.",
             )
+        return (
+            f"No Vetro answers at {self.url}: {error}",
+            "Start it with 'vetro up', or name it with --url or VETRO_URL.",
+        )
 
     def request(
         self,

@@ -19,6 +19,8 @@ from vetro.cli.output import (
     emit_rows,
     fail,
     json_option,
+    secrets_option,
+    shown,
     wants_json,
 )
 from vetro.cli.package import find_package
@@ -72,6 +74,7 @@ def list_(all_projects: bool) -> None:
 
 @env.command("show", short_help="Show an environment and its applications.")
 @click.argument("environment", type=ENVIRONMENT)
+@secrets_option
 @json_option
 def show(environment: str) -> None:
     """Show ENVIRONMENT (name or id) and its applications."""
@@ -79,7 +82,7 @@ def show(environment: str) -> None:
         row = find_environment(connection, environment)
         session = open_session_of(connection, row, create_one=False)
         headers = {"X-Configuration-Session": session} if session else {}
-        value = connection.get(f"/v1/environments/{row['id']}", headers=headers)
+        value = shown(connection.get(f"/v1/environments/{row['id']}", headers=headers))
     if wants_json():
         emit_json(value)
         return

@@ -9,7 +9,16 @@ import click
 from vetro.cli.connection import Connection, segment
 from vetro.cli.console import console, screenshot, vnc
 from vetro.cli.execution import exec_
-from vetro.cli.output import emit_object, emit_rows, fail, json_option, say, wants_json
+from vetro.cli.output import (
+    emit_object,
+    emit_rows,
+    fail,
+    json_option,
+    say,
+    secrets_option,
+    shown,
+    wants_json,
+)
 from vetro.cli.servers import find_server, list_servers, wait_job
 
 VM_COLUMNS = [
@@ -64,12 +73,14 @@ def vm_list() -> None:
 
 @vm.command("show")
 @click.argument("name_or_uuid")
+@secrets_option
 @json_option
 def vm_show(name_or_uuid: str) -> None:
     """Show one VM as its node sees it."""
     with Connection() as connection:
         row = find_vm(connection, name_or_uuid)
-        emit_object(connection.get(f"/compute/servers/{row['server_uuid']}/vms/{row['uuid']}"))
+        found = connection.get(f"/compute/servers/{row['server_uuid']}/vms/{row['uuid']}")
+        emit_object(shown(found))
 
 
 def wait_task(connection: Connection, task_id: str) -> dict[str, Any]:

@@ -185,6 +185,30 @@ def _remember_json(context: click.Context, _parameter: click.Parameter, value: b
         context.find_root().meta["vetro.json"] = True
 
 
+def _remember_secrets(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
+    if value:
+        context.find_root().meta["vetro.secrets"] = True
+
+
+secrets_option = click.option(
+    "--show-secrets",
+    is_flag=True,
+    expose_value=False,
+    callback=_remember_secrets,
+    help="Print passwords and other secrets instead of ***.",
+)
+
+
+def shown(value: Any) -> Any:
+    """``value`` as a command shows it: without secrets, unless they were asked for."""
+    from vetro.secrecy import masked
+
+    context = click.get_current_context(silent=True)
+    if context and context.find_root().meta.get("vetro.secrets"):
+        return value
+    return masked(value)
+
+
 json_option = click.option(
     "--json",
     is_flag=True,

@@ -29,9 +29,10 @@ _WHERE = {
 def __getattr__(name: str) -> Any:
     """Import the service when it is used: clients, nodes and the allocator do not need it."""
     if name == "MIGRATIONS":
+        from vetro.compute.tables import metadata
         from vetro.storage import MigrationSet
 
-        return MigrationSet("compute", Path(__file__).parent / "migrations")
+        return MigrationSet("compute", Path(__file__).parent / "migrations", metadata)
     if name not in _WHERE:
         raise AttributeError(f"module 'vetro.compute' has no attribute {name!r}")
     import importlib

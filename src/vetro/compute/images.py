@@ -32,6 +32,12 @@ class ImageStore:
         """Where an image's file is."""
         return self.directory / f"{uuid}.image"
 
+    async def files(self) -> list[Path]:
+        """Where the files of some of the images must be."""
+        query = select(images.c.uuid).where(images.c.state == "active").limit(100)
+        async with self.database.read() as tx:
+            return [self.path(row.uuid) for row in await tx.execute(query)]
+
     def view(self, row: Row[Any]) -> Body:
         """An image as the API shows it."""
         return {

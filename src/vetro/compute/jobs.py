@@ -23,6 +23,7 @@ from vetro.compute.parameters import UUID
 from vetro.compute.records import Json, Record, api_time
 from vetro.compute.tables import job_info, jobs
 from vetro.http import Fault
+from vetro.secrecy import is_secret
 from vetro.storage import Database, Lease, LeaseLost, LeaseQueue
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ OPEN = ("queued", "running")
 LEASE_SECONDS = 15.0
 JOB_SECONDS = 7200
 MASKED = "(secret)"
-_SECRETS = ("password", "token", "pivtoken", "key", "root_pw", "amqp")
+_SECRETS_TOO = ("key", "amqp")
 
 
 class JobFailure(Exception):
@@ -85,7 +86,9 @@ def masked(value: Json) -> Json:
     """Parameters as they are shown: what may be a secret is not."""
     if isinstance(value, dict):
         return {
-            name: MASKED if name.lower() in _SECRETS and one else masked(one)
+            name: MASKED
+            if (is_secret(name) or name.lower() in _SECRETS_TOO) and one
+            else masked(one)
             for name, one in cast("Record", value).items()
         }
     if isinstance(value, list):

@@ -19,7 +19,7 @@ from sqlalchemy import (
     true,
 )
 
-from vetro.storage import Json, UtcDateTime
+from vetro.storage import Json, SealedJson, UtcDateTime
 
 metadata = MetaData()
 
@@ -92,10 +92,10 @@ vms = Table(
     Column("memory_mib", Integer, nullable=False),
     Column("quota_gib", Integer, nullable=False),
     Column("cpu_cap", Integer, nullable=False),
-    Column("vm", Json, nullable=False),
+    Column("vm", SealedJson, nullable=False),
     Column("created", UtcDateTime, nullable=False),
     # What it was made from: an evacuation makes it again elsewhere.
-    Column("payload", Json),
+    Column("payload", SealedJson),
     Index("compute_vms_server", "server_uuid"),
 )
 
@@ -107,13 +107,13 @@ tasks = Table(
     Column("task", String(64), nullable=False),
     Column("status", String(20), nullable=False),
     Column("vm_uuid", String(36)),
-    Column("history", Json, nullable=False),
-    Column("result", Json),
+    Column("history", SealedJson, nullable=False),
+    Column("result", SealedJson),
     Column("created", UtcDateTime, nullable=False),
     Column("finished", UtcDateTime),
     Column("req_id", String(128)),
     # Kept while the task is active: another service sends it again when ours dies.
-    Column("params", Json),
+    Column("params", SealedJson),
     Column("fence", Json),
     Column("instance", String(128)),
     Column("job_uuid", String(36)),
@@ -148,9 +148,9 @@ jobs = Table(
     Column("target", String(128), nullable=False),
     # queued, running, succeeded, failed, canceled
     Column("execution", String(20), nullable=False),
-    Column("params", Json, nullable=False),
+    Column("params", SealedJson, nullable=False),
     # What steps tell later steps.
-    Column("state", Json, nullable=False),
+    Column("state", SealedJson, nullable=False),
     Column("chain", Json, nullable=False),
     Column("chain_results", Json, nullable=False),
     Column("timeout", Integer, nullable=False),

@@ -30,9 +30,10 @@ def __getattr__(name: str) -> Any:
     if name == "MIGRATIONS":
         from pathlib import Path
 
+        from vetro.engine.tables import metadata
         from vetro.storage import MigrationSet
 
-        made = MigrationSet("engine", Path(__file__).parent / "migrations")
+        made = MigrationSet("engine", Path(__file__).parent / "migrations", metadata)
         globals()[name] = made
         return made
     if name not in _MODULE_OF:

@@ -134,7 +134,9 @@ async def back_ends(
     ``database``: one that is open already, and stays open. ``pinned``: the packages and versions that
     the environment's last run used.
     """
-    opened = database or await Database.open(settings.database_url, data_dir=settings.data_dir)
+    opened = database or await Database.open(
+        settings.database_url, data_dir=settings.data_dir, keyring=settings.keyring
+    )
     # A program may name any uuid: the compute service lets it have what is its project's.
     client = ComputeClient(settings.compute_url, settings.service_key, project_id=project_id)
     mailboxes = Mailboxes(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,6 +21,7 @@ from vetro.engine.zygote import receive_message
 from vetro.environments import EngineTask, Environments, TaskResult, pinned_packages, shortened
 from vetro.muranopl import MuranoError, Runtime, Session, SessionInfo, TaskReply
 from vetro.packages import open_package
+from vetro.secrecy import Cover, hide_in_logs, secrets_in
 from vetro.storage import Database, StorageError
 
 WAITING_SECONDS = 0.5
@@ -44,12 +45,19 @@ class TaskReports:
 
     rooms: Environments
     task: EngineTask
+    cover: Cover = field(init=False)
+
+    def __post_init__(self) -> None:
+        # What the user gave, what the last run left, and what the action is called with.
+        self.cover = Cover(secrets_in([self.task.model, self.task.action]))
 
     async def report(
         self, entity_id: str | None, level: str, text: str, details: str | None = None
     ) -> None:
-        """Add a report."""
-        await self.rooms.tasks.report(self.task.id, entity_id, level, text, details)
+        """Add a report; secrets of the model are not in it."""
+        if details is not None:
+            details = self.cover(details)
+        await self.rooms.tasks.report(self.task.id, entity_id, level, self.cover(text), details)
 
     async def track(self, values: dict[str, Any]) -> None:
         """Something runs; statistics must never fail a deployment."""
@@ -86,7 +94,9 @@ class WaitingReports:
         while self._text != self._stored:
             text = self._text
             try:
-                await self._reports.rooms.tasks.say_waiting(self._reports.task.id, text)
+                await self._reports.rooms.tasks.say_waiting(
+                    self._reports.task.id, self._reports.cover(text)
+                )
             except StorageError as error:
                 # It is only said; the next change says more.
                 log.warning("what a task waits on was not written", error=str(error))
@@ -112,9 +122,12 @@ async def run_task(
 
     ``orders``: where the pool may say meanwhile that the task is to end.
     """
-    database = await Database.open(settings.database_url, data_dir=settings.data_dir)
+    database = await Database.open(
+        settings.database_url, data_dir=settings.data_dir, keyring=settings.keyring
+    )
     try:
         reports = TaskReports(Environments(database), task)
+        hide_in_logs(reports.cover)
         async with back_ends(
             settings,
             runtime,
@@ -164,8 +177,9 @@ async def run_task(
                     alarm.cancel()
                 await session.close_async()
                 await told.close()
-        return to_result(task, reply)
+        return to_result(task, reply, reports.cover)
     finally:
+        hide_in_logs(None)
         await database.close()
 
 
@@ -262,12 +276,16 @@ def _limit(session: Session, seconds: float) -> asyncio.TimerHandle | None:
     return asyncio.get_running_loop().call_later(seconds, session.cancel, reason)
 
 
-def to_result(task: EngineTask, reply: TaskReply) -> TaskResult:
-    """The stored result: what the run left, and of a failure the message and the trace."""
+def to_result(task: EngineTask, reply: TaskReply, cover: Cover) -> TaskResult:
+    """The stored result: what the run left, and of a failure the message and the trace.
+
+    A failure quotes no secrets (``cover``); what an action returns is for its caller, whatever it is.
+    """
     result = reply.result
     if reply.is_exception:
-        details = None if reply.details is None else shortened(reply.details)
-        result = {"message": shortened(reply.message or ""), "details": details}
+        # Masked before it is shortened: a secret that is cut in two would not be known again.
+        details = None if reply.details is None else shortened(cover(reply.details))
+        result = {"message": shortened(cover(reply.message or "")), "details": details}
     return TaskResult(stored_model(reply, task.model), result, reply.is_exception)
 
 

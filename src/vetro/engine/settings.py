@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
 from vetro.messaging import BrokerSettings
+
+if TYPE_CHECKING:
+    from vetro.storage import Keyring
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,7 @@ class EngineSettings:
     that an environment's objects may have. ``project_workers``: how many of the ``workers`` one
     project may have at a time (0: all but one); ``worker_memory``: MiB that a worker may use beyond
     what it starts with (0: without bound).
+    ``key_file`` has the keys that seal what is stored; without it nothing is sealed.
     """
 
     database_url: str
@@ -48,6 +52,7 @@ class EngineSettings:
     mailbox_result_limit: int = 2**20
     mailbox_plan_limit: int = 16 * 2**20
     signing_key: Path | None = None
+    key_file: Path | None = None
     class_configs: Path = Path("/etc/murano/class-configs")
     code_cache: Path | None = None
     disable_murano_agent: bool = False
@@ -87,7 +92,14 @@ class EngineSettings:
     def from_json(cls, value: dict[str, Any]) -> Self:
         """The settings that ``as_json`` wrote."""
         given = dict(value)
-        for key in ("data_dir", "package_dir", "signing_key", "code_cache", "class_configs"):
+        for key in (
+            "data_dir",
+            "package_dir",
+            "signing_key",
+            "key_file",
+            "code_cache",
+            "class_configs",
+        ):
             given[key] = Path(value[key]) if value.get(key) is not None else None
         given["packages_directories"] = [Path(one) for one in value["packages_directories"]]
         return cls(**given)
@@ -124,6 +136,13 @@ class EngineSettings:
     def code_cache_directory(self) -> Path:
         """Where compiled classes are kept from run to run."""
         return self.code_cache or self.data_dir / "code-cache"
+
+    @property
+    def keyring(self) -> Keyring | None:
+        """What seals and opens stored secrets."""
+        from vetro.storage import Keyring
+
+        return Keyring(self.key_file) if self.key_file else None
 
     @property
     def signing_key_file(self) -> Path:

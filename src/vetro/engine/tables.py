@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Column, Integer, MetaData, PrimaryKeyConstraint, String, Table, Text
 
-from vetro.storage import Json, UtcDateTime
+from vetro.storage import SealedJson, UtcDateTime
 
 metadata = MetaData()
 
@@ -20,7 +20,7 @@ journal = Table(
     Column("request_digest", String(64), nullable=False),
     # started, done or failed
     Column("state", String(16), nullable=False),
-    Column("result", Json),
+    Column("result", SealedJson),
     Column("error", Text),
     Column("started", UtcDateTime, nullable=False),
     Column("finished", UtcDateTime),

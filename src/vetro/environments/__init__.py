@@ -11,11 +11,12 @@ from pathlib import Path
 from vetro.environments.calls import CallAnswer, CallStore, EngineCall
 from vetro.environments.face import face
 from vetro.environments.store import EnvironmentSettings, EnvironmentStore
+from vetro.environments.tables import metadata
 from vetro.environments.tasks import EngineTask, TaskResult, TaskStore, shortened, task_channel
 from vetro.environments.uses import EnvironmentUses, pinned_packages
 from vetro.storage import Database, MigrationSet
 
-MIGRATIONS = MigrationSet("environments", Path(__file__).parent / "migrations")
+MIGRATIONS = MigrationSet("environments", Path(__file__).parent / "migrations", metadata)
 
 
 class Environments:

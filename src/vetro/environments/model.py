@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from vetro.http import BadRequest, NotFound
 from vetro.packages.schemas import argument_problems
+from vetro.secrecy import is_secret
 
 Json = Any
 MASK = "*** SANITIZED ***"
@@ -198,16 +199,23 @@ def require_service(value: Json) -> None:
 
 
 def sanitise(value: Json) -> Json:
-    """A copy with the values of secret-looking keys masked (§5.5)."""
+    """A copy with the values of secret-looking keys masked: those of §5.5, and all that are secret
+    by Vetro's own rule."""
     if isinstance(value, dict):
         node = cast("dict[str, Json]", value)
         return {
-            key: MASK if isinstance(item, str) and _SECRET.search(key) else sanitise(item)
-            for key, item in node.items()
+            key: MASK if _is_hidden(key, item) else sanitise(item) for key, item in node.items()
         }
     if isinstance(value, list):
         return [sanitise(item) for item in cast("list[Json]", value)]
     return value
+
+
+def _is_hidden(key: str, value: Json) -> bool:
+    if isinstance(value, str) and _SECRET.search(key):
+        return True
+    # A whole object under such a name is shown: what is secret in it has a name of its own.
+    return is_secret(key) and not isinstance(value, bool | dict) and value not in (None, "", [])
 
 
 def to_engine(objects: Json) -> Json:

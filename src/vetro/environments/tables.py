@@ -16,7 +16,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-from vetro.storage import Json, UtcDateTime
+from vetro.storage import SealedJson, UtcDateTime
 
 metadata = MetaData()
 
@@ -30,7 +30,7 @@ environments = Table(
     Column("description_text", Text, nullable=False),
     Column("version", BigInteger, nullable=False),
     # The model: Objects, ObjectsCopy, Attributes, SystemData (§8).
-    Column("model", Json, nullable=False),
+    Column("model", SealedJson, nullable=False),
     Column("created", UtcDateTime, nullable=False),
     Column("updated", UtcDateTime, nullable=False),
     UniqueConstraint("name", "tenant_id"),
@@ -49,9 +49,9 @@ sessions = Table(
     Column("user_id", String(64), nullable=False),
     Column("state", String(36), nullable=False),
     Column("version", BigInteger, nullable=False),
-    Column("model", Json, nullable=False),
+    Column("model", SealedJson, nullable=False),
     # Of an overtaken session: the model that it was opened on, to tell its changes by.
-    Column("base", Json),
+    Column("base", SealedJson),
     Column("created", UtcDateTime, nullable=False),
     Column("updated", UtcDateTime, nullable=False),
     Index("environments_sessions_environment", "environment_id"),
@@ -69,9 +69,9 @@ tasks = Table(
     ),
     Column("session_id", String(36), nullable=False),
     Column("sequence", BigInteger, nullable=False),
-    Column("action", Json),
-    Column("description", Json, nullable=False),
-    Column("result", Json),
+    Column("action", SealedJson),
+    Column("description", SealedJson, nullable=False),
+    Column("result", SealedJson),
     Column("waiting_on", Text),  # while it runs; what an engine last said
     Column("cancellation", Text),  # why it is to be cancelled, once somebody has asked for that
     Column("started", UtcDateTime, nullable=False),
@@ -122,5 +122,5 @@ calls = Table(
     Column("id", String(36), primary_key=True),
     # Rows are removed by who waits; after this time by whoever comes next.
     Column("expires", UtcDateTime, nullable=False),
-    Column("answer", Json),
+    Column("answer", SealedJson),
 )

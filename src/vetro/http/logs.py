@@ -7,7 +7,20 @@ import sys
 
 import structlog
 
+from vetro.secrecy import cover_log, masked
+
+_NOT_DATA = ("event", "exc_info", "stack_info", "exception", "level", "timestamp")
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+
+
+def without_secrets(
+    _logger: object, _method: str, event: structlog.typing.EventDict
+) -> structlog.typing.EventDict:
+    """A structlog processor: nothing that is secret by its name, no secret of the running task."""
+    shown = {
+        name: value if name in _NOT_DATA else masked(value, name) for name, value in event.items()
+    }
+    return {name: cover_log(v) if isinstance(v, str) else v for name, v in shown.items()}
 
 
 def configure_logging(level: str = "info", style: str = "console") -> None:
@@ -26,6 +39,7 @@ def configure_logging(level: str = "info", style: str = "console") -> None:
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
+        without_secrets,
     ]
     if style == "json":
         processors.append(structlog.processors.format_exc_info)

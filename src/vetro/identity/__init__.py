@@ -21,7 +21,7 @@ from vetro.identity.login import CatalogEndpoint, Login
 from vetro.identity.passwords import hash_password
 from vetro.identity.tables import DOMAIN_ID, users
 from vetro.identity.tokens import TokenStore
-from vetro.storage import Database, MigrationSet
+from vetro.storage import Database, MigrationSet, Transaction
 
 MIGRATIONS = MigrationSet("identity", Path(__file__).parent / "migrations")
 
@@ -73,10 +73,16 @@ class Identity:
         """Make domain, roles, project and user ``admin`` at the first start; later: ``None``."""
         await store.ensure_basics(self.database)
         async with self.database.read() as tx:
-            if (await tx.execute(select(users).limit(1))).first() is not None:
+            if await _has_users(tx):
                 return None
         password = self.settings.admin_password or secrets.token_urlsafe(15)
-        await self.add_user("admin", password, project="admin", roles=("admin", "member"))
+        hashed = await hash_password(password)
+        async with self.database.transaction() as tx:
+            # Services that start together on one database: one of them makes the account.
+            await tx.exclude("identity/bootstrap")
+            if await _has_users(tx):
+                return None
+            await _add_user(tx, "admin", hashed, "admin", ("admin", "member"))
         return AdminCredentials("admin", password, "admin")
 
     async def add_user(
@@ -85,37 +91,7 @@ class Identity:
         """Make a user with roles in a project (made when absent); returns their ids."""
         hashed = await hash_password(password)
         async with self.database.transaction() as tx:
-            found = await store.find_by_name(tx, "project", project, DOMAIN_ID)
-            if found is None:
-                found = await store.create(
-                    tx,
-                    "project",
-                    {
-                        "id": store.new_id(),
-                        "domain_id": DOMAIN_ID,
-                        "name": project,
-                        "description": "",
-                        "enabled": True,
-                    },
-                )
-            user = await store.create(
-                tx,
-                "user",
-                {
-                    "id": store.new_id(),
-                    "domain_id": DOMAIN_ID,
-                    "name": name,
-                    "enabled": True,
-                    "password_hash": hashed,
-                    "default_project_id": found.id,
-                },
-            )
-            for role in roles:
-                row = await store.find_by_name(tx, "role", role)
-                if row is None:
-                    raise LookupError(f"there is no role {role}")
-                await store.grant(tx, user.id, found.id, row.id)
-        return user.id, found.id
+            return await _add_user(tx, name, hashed, project, roles)
 
     async def user(self, id_: str) -> dict[str, object] | None:
         """What programs may know of a user, with Keystone's keys; ``None`` when there is none."""
@@ -146,3 +122,43 @@ class Identity:
                 roles=roles,
                 methods=["internal"],
             )
+
+
+async def _has_users(tx: Transaction) -> bool:
+    return (await tx.execute(select(users.c.id).limit(1))).first() is not None
+
+
+async def _add_user(
+    tx: Transaction, name: str, password_hash: str, project: str, roles: Sequence[str]
+) -> tuple[str, str]:
+    found = await store.find_by_name(tx, "project", project, DOMAIN_ID)
+    if found is None:
+        found = await store.create(
+            tx,
+            "project",
+            {
+                "id": store.new_id(),
+                "domain_id": DOMAIN_ID,
+                "name": project,
+                "description": "",
+                "enabled": True,
+            },
+        )
+    user = await store.create(
+        tx,
+        "user",
+        {
+            "id": store.new_id(),
+            "domain_id": DOMAIN_ID,
+            "name": name,
+            "enabled": True,
+            "password_hash": password_hash,
+            "default_project_id": found.id,
+        },
+    )
+    for role in roles:
+        row = await store.find_by_name(tx, "role", role)
+        if row is None:
+            raise LookupError(f"there is no role {role}")
+        await store.grant(tx, user.id, found.id, row.id)
+    return user.id, found.id

@@ -142,6 +142,7 @@ def _grant(user_id: str, scope_id: str, role_id: str, scope: str) -> Any:
 async def ensure_basics(database: Database) -> None:
     """The default domain and the standard roles; safe to repeat."""
     async with database.transaction() as tx:
+        await tx.exclude("identity/bootstrap")
         if (await tx.execute(select(domains).where(domains.c.id == DOMAIN_ID))).first() is None:
             await tx.execute(
                 insert(domains).values(

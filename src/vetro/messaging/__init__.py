@@ -43,9 +43,10 @@ def __getattr__(name: str) -> Any:
     if name == "MIGRATIONS":
         from pathlib import Path
 
+        from vetro.messaging.tables import metadata
         from vetro.storage import MigrationSet
 
-        made = MigrationSet("messaging", Path(__file__).parent / "migrations")
+        made = MigrationSet("messaging", Path(__file__).parent / "migrations", metadata)
         globals()[name] = made
         return made
     if name not in _MODULE_OF:

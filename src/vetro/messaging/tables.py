@@ -20,7 +20,7 @@ from sqlalchemy import (
     Table,
 )
 
-from vetro.storage import UtcDateTime
+from vetro.storage import SealedBytes, UtcDateTime
 
 metadata = MetaData()
 
@@ -49,7 +49,7 @@ plans = Table(
         nullable=False,
     ),
     Column("message_id", String(255), nullable=False, unique=True),
-    Column("body", LargeBinary, nullable=False),
+    Column("body", SealedBytes, nullable=False),
     Column("signature", LargeBinary),
     Column("lease_session", String(64)),
     Column("lease_until", UtcDateTime),
@@ -72,7 +72,7 @@ calls = Table(
     Column("body_hash", String(64), nullable=False),
     Column("sent_at", UtcDateTime, nullable=False),
     Column("acknowledged_at", UtcDateTime),
-    Column("result", LargeBinary),
+    Column("result", SealedBytes),
     Column("result_at", UtcDateTime),
     Column("discarded_at", UtcDateTime),
     Column("expires_at", UtcDateTime),  # until when its sender waits; null: it does not
@@ -86,7 +86,7 @@ dead_letters = Table(
     Column("queue", String(255), nullable=False),
     Column("message_id", String(255)),
     Column("reason", String(32), nullable=False),
-    Column("body", LargeBinary, nullable=False),
+    Column("body", SealedBytes, nullable=False),
     Column("received_at", UtcDateTime, nullable=False),
     Index("messaging_dead_letters_queue", "queue"),
     sqlite_autoincrement=True,
@@ -96,5 +96,5 @@ secrets = Table(
     "messaging_secrets",
     metadata,
     Column("name", String(32), primary_key=True),
-    Column("value", LargeBinary, nullable=False),
+    Column("value", SealedBytes, nullable=False),
 )

@@ -5,38 +5,23 @@ from __future__ import annotations
 import hashlib
 import itertools
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 import structlog
 
 from vetro.node.files import read_json, write_json
 from vetro.node.machines import timestamp
+from vetro.secrecy import masked
 
 log = structlog.get_logger(__name__)
 
 SHOWN = 16
 KEPT = 256
 RESTARTED = "failed: agent restarted"
-
-_SECRET = re.compile(r"pass|secret|token|private|credential|root_pw|user-data|_key$|pivtoken", re.I)
-
-
-def masked(value: object, name: str = "") -> Any:
-    """``value`` without passwords, keys and tokens."""
-    if name and _SECRET.search(name) and value not in (None, "", {}, []):
-        return "***"
-    if isinstance(value, dict):
-        return {
-            key: masked(item, str(key)) for key, item in cast("dict[str, object]", value).items()
-        }
-    if isinstance(value, list):
-        return [masked(item) for item in cast("list[object]", value)]
-    return value
 
 
 def implied_key(request_id: str, task: str, params: Mapping[str, Any]) -> str:

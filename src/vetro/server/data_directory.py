@@ -4,13 +4,24 @@
 
     vetro.db          the database (SQLite, unless another is named)
     notify/           sockets through which processes wake each other (SQLite only)
+    node/             the local node agent: containers, id-shifted images, state
+    code-cache/       compiled classes
+    vetro-guest.pyz   the guest agent
+    admin-openrc      how the administrator logs in, at this service
+    lock              held by the running process
+
+What services on one database have together is in the same place, unless ``server.shared_dir`` names
+a directory that all of them see::
+
     packages/         archives of the catalog, by content
     images/           images of the compute service
-    node/             the local node agent: containers, id-shifted images, state
-    node-key          the local node's key; 0600
-    engine-signing.pem  the key execution plans are signed with; 0600
-    admin-openrc      how the administrator logs in; 0600
-    lock              held by the running process
+    keys              what the secrets in the database are sealed with
+    node-key          what nodes register with
+    service-key       what engines talk to the compute service with
+    engine-signing.pem  the key execution plans are signed with
+    admin-openrc      the first login
+
+Nobody but this user reads any of it (``vetro.server.file_modes``).
 """
 
 from __future__ import annotations
@@ -31,32 +42,47 @@ log = structlog.get_logger(__name__)
 _NAMED = 5
 
 
-def prepare(directory: Path) -> None:
-    """Make the directory and its parts; only this user may look inside.
+def prepare(directory: Path, shared: Path | None = None) -> None:
+    """Make the directory and its parts, and ``shared``; only this user may look inside.
 
     What an earlier version, a backup or somebody by hand left open to other users is closed, and
     said (``vetro.server.file_modes``).
     """
+    shared = shared or directory
     try:
         directory.mkdir(mode=0o711, parents=True, exist_ok=True)
-        for name in ("packages", "images", "node", "notify"):
+        for name in ("node", "notify"):
             # Containers of unprivileged users are mounted from below node/: it must be passable.
             (directory / name).mkdir(mode=0o711 if name == "node" else 0o700, exist_ok=True)
-        mended = mend(directory)
     except OSError as error:
         raise StartError(
             f"The data directory {directory} cannot be used: {error.strerror}",
             "Choose another with --data-dir or VETRO_DATA_DIR.",
         ) from error
-    if mended:
-        names = ", ".join(str(path.relative_to(directory)) for path in mended[:_NAMED])
-        more = f" and {len(mended) - _NAMED} more" if len(mended) > _NAMED else ""
-        log.warning(
-            "Other users of this machine could read files of the data directory; now only this user"
-            " can. If there are such users, change the passwords and run 'vetro key rotate'",
-            directory=str(directory),
-            files=names + more,
-        )
+    try:
+        shared.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for name in ("packages", "images"):
+            (shared / name).mkdir(mode=0o700, exist_ok=True)
+        for place in {directory: None, shared: None}:
+            _say(place, mend(place))
+    except OSError as error:
+        raise StartError(
+            f"{error.filename or shared} cannot be used: {error.strerror}",
+            "See server.data_dir and server.shared_dir: this user must own them.",
+        ) from error
+
+
+def _say(directory: Path, mended: list[Path]) -> None:
+    if not mended:
+        return
+    names = ", ".join(str(path.relative_to(directory)) for path in mended[:_NAMED])
+    more = f" and {len(mended) - _NAMED} more" if len(mended) > _NAMED else ""
+    log.warning(
+        "Other users of this machine could read files of the data directory; now only this user"
+        " can. If there are such users, change the passwords and run 'vetro key rotate'",
+        directory=str(directory),
+        files=names + more,
+    )
 
 
 def lock(directory: Path) -> IO[str]:
@@ -98,13 +124,19 @@ def kept_secret(path: Path) -> str:
 
 
 def secret(path: Path) -> str:
-    """The secret kept in ``path``; made on first use."""
-    try:
-        return path.read_text(encoding="utf-8").strip()
-    except FileNotFoundError:
-        value = secrets.token_urlsafe(32)
-        write_private(path, value + "\n")
-        return value
+    """The secret kept in ``path``; made on first use, by one of the processes that look at once."""
+    while True:
+        try:
+            return path.read_text(encoding="utf-8").strip()
+        except FileNotFoundError:
+            temporary = path.with_name(f"{path.name}.{os.getpid()}.new")
+            write_private(temporary, secrets.token_urlsafe(32) + "\n")
+            try:
+                os.link(temporary, path)
+            except FileExistsError:
+                continue  # another process was first
+            finally:
+                temporary.unlink()
 
 
 def write_openrc(path: Path, *, url: str, user: str, password: str, project: str) -> None:
@@ -119,5 +151,34 @@ def write_openrc(path: Path, *, url: str, user: str, password: str, project: str
         "OS_PROJECT_DOMAIN_NAME": "Default",
         "VETRO_URL": url,
     }
+    _write_variables(path, variables)
+
+
+def _write_variables(path: Path, variables: dict[str, str]) -> None:
     lines = [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
     write_private(path, "\n".join(lines) + "\n")
+
+
+def read_openrc(path: Path) -> dict[str, str]:
+    """The variables of such a file; none when it is not there."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return {}
+    words = (word for line in text.splitlines() for word in shlex.split(line, comments=True))
+    return dict(word.split("=", 1) for word in words if "=" in word)
+
+
+def keep_openrc(path: Path, url: str, *, like: Path | None = None) -> bool:
+    """Let the file say where the service is now; whether there is one.
+
+    ``like``: the file of another service on the same database, which knows the login when ``path``
+    is not there yet. Variables that somebody added stay.
+    """
+    known = read_openrc(path) or (read_openrc(like) if like is not None else {})
+    if not known:
+        return False
+    fresh = {**known, "OS_AUTH_URL": f"{url}/identity/v3", "VETRO_URL": url}
+    if fresh != read_openrc(path):
+        _write_variables(path, fresh)
+    return True

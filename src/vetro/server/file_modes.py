@@ -48,6 +48,8 @@ FILES_OF_NODE = ("*.json", *(f"vms/*/{name}" for name in ("vm.json", "console.lo
 def mend(directory: Path) -> list[Path]:
     """Take from other users what they may not read below ``directory``; what was mended.
 
+    ``directory`` is a data directory, or one that several share.
+
     What belongs to another user id is left alone, and so are symbolic links: their targets are
     somebody else's decision. A file that disappears meanwhile is none to mend.
     """

@@ -86,7 +86,7 @@ def run_node(settings: Settings) -> int:
 
     configure_logging(settings.server.log_level, settings.server.log_format)
     directory = settings.data_dir
-    key = settings.node.key or data_directory.kept_secret(directory / "node-key")
+    key = settings.node.key or data_directory.kept_secret(settings.shared_dir / "node-key")
     if not key:
         raise StartError(
             f"This node has no key, and the compute service at {settings.node.compute_url} takes no"
@@ -95,7 +95,7 @@ def run_node(settings: Settings) -> int:
             " file node-key in the data directory; a key for this node alone is what an operator gets"
             " from 'vetro cnapi /servers/UUID/key'.",
         )
-    data_directory.prepare(directory)
+    data_directory.prepare(directory, settings.shared_dir)
     with data_directory.lock(directory / "node"):
         driver, reason = choose_driver(settings.node.driver)
         print(f"Vetro node for {settings.node.compute_url}", flush=True)

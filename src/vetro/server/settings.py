@@ -46,6 +46,10 @@ class ServerSection:
     """Directory for everything this installation keeps; empty: `/var/lib/vetro` for root, else
     `~/.local/share/vetro`.
     """
+    shared_dir: str = ""
+    """Directory for what services on one database have together (packages, images, keys): the same
+    for all of them; empty: the data directory.
+    """
     database_url: str = ""
     """`postgresql://USER:PASSWORD@HOST/NAME`, or `sqlite:////PATH`; empty: `vetro.db` in the data
     directory.
@@ -299,6 +303,12 @@ class Settings:
         return Path(given).expanduser().absolute() if given else default_data_dir()
 
     @property
+    def shared_dir(self) -> Path:
+        """The directory for what services on one database have together."""
+        given = self.server.shared_dir
+        return Path(given).expanduser().absolute() if given else self.data_dir
+
+    @property
     def database_url(self) -> str:
         """SQLite in the data directory unless another database is named."""
         return self.server.database_url or f"sqlite:///{self.data_dir / 'vetro.db'}"
@@ -308,6 +318,7 @@ SHORT_FORMS = {
     "VETRO_DATA_DIR": "server.data_dir",
     "VETRO_HOST": "server.host",
     "VETRO_PORT": "server.port",
+    "VETRO_SHARED_DIR": "server.shared_dir",
     "VETRO_DATABASE_URL": "server.database_url",
     "VETRO_DRIVER": "node.driver",
 }

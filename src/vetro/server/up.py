@@ -7,6 +7,7 @@ import contextlib
 import ipaddress
 import signal
 import socket
+import sys
 from collections.abc import AsyncGenerator, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict
@@ -19,6 +20,7 @@ import structlog
 from vetro.engine import EnginePool, EngineSettings
 from vetro.server import data_directory
 from vetro.server.errors import StartError
+from vetro.server.installation import KEYS, open_database, refuse_missing
 from vetro.server.listeners import listen, port_of
 from vetro.server.node import choose_driver, guest_archive, mutual_tls, node_settings
 from vetro.server.settings import Settings
@@ -77,8 +79,8 @@ def run_up(settings: Settings) -> int:
 
     configure_logging(settings.server.log_level, settings.server.log_format)
     check_network(settings)
-    directory = settings.data_dir
-    data_directory.prepare(directory)
+    directory, shared = settings.data_dir, settings.shared_dir
+    data_directory.prepare(directory, shared)
     with data_directory.lock(directory), contextlib.ExitStack() as sockets:
         main = sockets.enter_context(listen(settings.server.host, settings.server.port))
         port = port_of(main)
@@ -98,14 +100,16 @@ def run_up(settings: Settings) -> int:
             mailbox_url = f"http://{gateway}:{port}"
         elif settings.server.host not in ("127.0.0.1", "0.0.0.0", "localhost"):  # noqa: S104
             mailbox_url = f"http://{settings.server.host}:{port}"
-        service_key = data_directory.secret(directory / "service-key")
+        service_key = data_directory.secret(shared / "service-key")
         engine = EngineSettings(
             database_url=settings.database_url,
             data_dir=directory,
             compute_url=f"http://{_reachable(settings.server.host)}:{port}/compute",
             service_key=service_key,
             mailbox_url=mailbox_url,
-            package_dir=directory / "packages",
+            package_dir=shared / "packages",
+            signing_key=shared / "engine-signing.pem",
+            key_file=shared / KEYS,
             workers=settings.engine.workers,
             project_workers=settings.engine.project_workers,
             worker_memory=settings.engine.worker_memory,
@@ -251,38 +255,11 @@ class _Up:
 
     @asynccontextmanager
     async def _rooms(self, port: int) -> AsyncGenerator[tuple[list[Any], Any, Any], None]:
-        from vetro import catalog, compute, engine, environments, identity, messaging, stacks
+        from vetro import catalog, compute, environments, identity, messaging
         from vetro.http import discard_abandoned_uploads
-        from vetro.storage import Database, DatabaseTooNew, StorageError, migrate
 
-        settings, directory = self.settings, self.settings.data_dir
-        try:
-            database = await Database.open(settings.database_url, data_dir=directory)
-        except (StorageError, OSError) as error:
-            raise StartError(
-                f"The database cannot be opened: {error}", "See server.database_url and --data-dir."
-            ) from error
-        try:
-            try:
-                await migrate(
-                    database,
-                    [
-                        room.MIGRATIONS
-                        for room in (
-                            identity,
-                            catalog,
-                            environments,
-                            messaging,
-                            stacks,
-                            compute,
-                            engine,
-                        )
-                    ],
-                )
-            except DatabaseTooNew as error:
-                raise StartError(
-                    str(error), "The data directory belongs to a newer Vetro."
-                ) from error
+        settings, shared = self.settings, self.settings.shared_dir
+        async with open_database(settings) as database:
             host = _reachable(settings.server.host)
             url = f"http://{host}:{port}"
             known = identity.Identity(
@@ -293,12 +270,12 @@ class _Up:
                 ),
             )
             tokens = known.authenticator()
-            node_key = data_directory.secret(directory / "node-key")
+            node_key = data_directory.secret(shared / "node-key")
             tls = mutual_tls(settings.tls)
             service = compute.ComputeService(
                 database,
                 compute.ComputeSettings(
-                    image_dir=directory / "images",
+                    image_dir=shared / "images",
                     node_key=node_key,
                     external_network=settings.network.external_network,
                     external_cidr=settings.network.external_cidr,
@@ -315,8 +292,11 @@ class _Up:
                     agent_tls=tls.client_context() if tls is not None else None,
                 ),
             )
-            for uploads in (directory / "packages", directory / "images"):
+            for uploads in (shared / "packages", shared / "images"):
                 discard_abandoned_uploads(uploads)
+            packages = catalog.Catalog(database, shared / "packages")
+            refuse_missing("packages", await packages.archives(), shared)
+            refuse_missing("images", await service.images.files(), shared)
             rooms = environments.Environments(
                 database,
                 environments.EnvironmentSettings(model_limit=settings.engine.model_limit),
@@ -330,7 +310,7 @@ class _Up:
             )
             faces = [
                 environments.face(
-                    catalog.Catalog(database, directory / "packages"),
+                    packages,
                     rooms.tasks,
                     tokens,
                     identity_url=f"{url}/identity/v3",
@@ -364,26 +344,32 @@ class _Up:
             # Last of all: who reads that Vetro listens may rely on its settings being good.
             await self._first_login(known, url)
             yield faces, agents, database
-        finally:
-            await database.close()
 
     async def _first_login(self, known: Any, url: str) -> None:
-        path = self.settings.data_dir / "admin-openrc"
+        directory, shared = self.settings.data_dir, self.settings.shared_dir
+        path = directory / "admin-openrc"
         credentials = await known.bootstrap_admin()
-        if credentials is None:
-            print(f"Vetro listens on {url} (log in: source {path})", flush=True)
-        else:
-            data_directory.write_openrc(
-                path,
-                url=url,
-                user=credentials.user,
-                password=credentials.password,
-                project=credentials.project,
-            )
-            print(f"Vetro listens on {url}", flush=True)
+        print(f"Vetro listens on {url}", flush=True)
+        if credentials is not None:
+            for place in {shared: None, directory: None}:
+                data_directory.write_openrc(
+                    place / "admin-openrc",
+                    url=url,
+                    user=credentials.user,
+                    password=credentials.password,
+                    project=credentials.project,
+                )
             print(f"  user      {credentials.user}", flush=True)
-            print(f"  password  {credentials.password}   (shown this once)", flush=True)
+            if sys.stdout.isatty():
+                print(f"  password  {credentials.password}   (shown this once)", flush=True)
+            else:
+                # Where the output goes, to a journal or a file, others may read it.
+                print(f"  password  in {path}", flush=True)
             print(f"  log in    source {path}", flush=True)
+        elif data_directory.keep_openrc(path, url, like=shared / "admin-openrc"):
+            print(f"  log in    source {path}", flush=True)
+        else:
+            print(f"  log in    with OS_AUTH_URL={url}/identity/v3 and your account", flush=True)
         if self.settings.node.enabled:
             print(f"  instances {self.driver}: {self.reason}", flush=True)
         else:
@@ -398,7 +384,7 @@ class _Up:
                 self.settings.node,
                 compute_url=f"http://{_reachable(self.settings.server.host)}:{port}/compute",
                 data_dir=directory / "node",
-                node_key=data_directory.secret(directory / "node-key"),
+                node_key=data_directory.secret(self.settings.shared_dir / "node-key"),
                 driver=self.driver,
                 guest_archive=await asyncio.to_thread(guest_archive, directory),
                 mailbox_url=self.engine.mailbox_url,

@@ -16,7 +16,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-from vetro.storage import Json, UtcDateTime
+from vetro.storage import Json, SealedJson, SealedText, UtcDateTime
 
 metadata = MetaData()
 
@@ -29,12 +29,12 @@ stacks = Table(
     Column("status", String(32), nullable=False),
     Column("reason", Text, nullable=False),
     Column("waiting_on", Text),
-    Column("template", Json, nullable=False),
-    Column("parameters", Json, nullable=False),
-    Column("files", Json, nullable=False),
-    Column("environment", Text),
+    Column("template", SealedJson, nullable=False),
+    Column("parameters", SealedJson, nullable=False),
+    Column("files", SealedJson, nullable=False),
+    Column("environment", SealedText),
     Column("tags", Json, nullable=False),
-    Column("outputs", Json, nullable=False),
+    Column("outputs", SealedJson, nullable=False),
     Column("created_at", UtcDateTime, nullable=False),
     Column("updated_at", UtcDateTime),
     Column("fence", BigInteger, nullable=False),  # rises with every operation
@@ -59,8 +59,10 @@ resources = Table(
     Column("retain", Boolean, nullable=False),
     Column("status", String(32), nullable=False),
     Column("reason", Text, nullable=False),
-    Column("properties", Json, nullable=False),  # as they were last applied, functions evaluated
-    Column("data", Json, nullable=False),
+    Column(
+        "properties", SealedJson, nullable=False
+    ),  # as they were last applied, functions evaluated
+    Column("data", SealedJson, nullable=False),
     Column("requires", Json, nullable=False),  # ids of rows that must outlive this one
     Index("stacks_resources_stack", "stack_id"),
     Index("stacks_resources_physical", "physical_id"),

@@ -2,7 +2,7 @@
 
 The face that every service room builds on: open a ``Database``, work in ``transaction()`` or
 ``read()`` blocks, wake others with ``tx.notify`` and ``db.listen``, hand out work with
-``LeaseQueue``. Tables and migrations belong to the rooms.
+``LeaseQueue``, keep secrets in ``Sealed…`` columns. Tables and migrations belong to the rooms.
 """
 
 from vetro.storage.clock import Clock, ManualClock, SystemClock
@@ -14,13 +14,17 @@ from vetro.storage.errors import (
     DatabaseFull,
     DatabaseTooNew,
     DatabaseUnavailable,
+    KeyMissing,
     LeaseLost,
     MigrationError,
     StorageError,
 )
+from vetro.storage.keyring import Keyring
 from vetro.storage.leases import Lease, LeaseQueue
 from vetro.storage.migrate import STORAGE_MIGRATIONS, MigrationSet, migrate
 from vetro.storage.notify import Subscription
+from vetro.storage.sealed import SealedBytes, SealedJson, SealedText, sealed_columns
+from vetro.storage.sealing import prepare_sealing, rotate_key
 from vetro.storage.types import Json, UtcDateTime
 
 __all__ = [
@@ -34,16 +38,24 @@ __all__ = [
     "DatabaseTooNew",
     "DatabaseUnavailable",
     "Json",
+    "KeyMissing",
+    "Keyring",
     "Lease",
     "LeaseLost",
     "LeaseQueue",
     "ManualClock",
     "MigrationError",
     "MigrationSet",
+    "SealedBytes",
+    "SealedJson",
+    "SealedText",
     "StorageError",
     "Subscription",
     "SystemClock",
     "Transaction",
     "UtcDateTime",
     "migrate",
+    "prepare_sealing",
+    "rotate_key",
+    "sealed_columns",
 ]

@@ -30,8 +30,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 
 from vetro.storage.clock import Clock, SystemClock
 from vetro.storage.errors import DatabaseClosed, StorageError, explain
+from vetro.storage.keyring import Keyring
 from vetro.storage.notify import DatagramCarrier, Subscription, Switchboard, encode
 from vetro.storage.postgres_listener import PostgresListener
+from vetro.storage.sealed import ATTRIBUTE
 from vetro.storage.sqlite_driver import WholeStatementConnection
 
 log = structlog.get_logger(__name__)
@@ -46,6 +48,20 @@ T = TypeVar("T")
 def lock_number(name: str) -> int:
     """A name as the signed 64-bit number that PostgreSQL locks."""
     return int.from_bytes(sha256(name.encode()).digest()[:8], "big", signed=True)
+
+
+def application_name(keyring: Keyring | None) -> str:
+    """How PostgreSQL shows our connections: with the number of the directory that has their keys.
+
+    The number is the same wherever one directory is seen (also over NFS), so that a rotation finds
+    services that have a copy of the keys.
+    """
+    if keyring is None:
+        return "vetro"
+    try:
+        return f"vetro keys {keyring.file.parent.stat().st_ino}"
+    except OSError:
+        return "vetro keys ?"
 
 
 class Transaction:
@@ -94,6 +110,7 @@ class Database:
         self.is_sqlite = writers.dialect.name == "sqlite"
         #: The database as messages name it: without a password.
         self.name = make_url(url).render_as_string(hide_password=True)
+        self.keyring: Keyring | None = None
         self._readers = readers
         self._writer = asyncio.Lock()
         self._writing: set[asyncio.Task[Any]] = set()
@@ -106,12 +123,18 @@ class Database:
 
     @classmethod
     async def open(
-        cls, url: str, *, data_dir: Path | None = None, clock: Clock | None = None
+        cls,
+        url: str,
+        *,
+        data_dir: Path | None = None,
+        clock: Clock | None = None,
+        keyring: Keyring | None = None,
     ) -> Database:
         """Open ``sqlite:///absolute/path`` or ``postgresql://…``.
 
         ``data_dir`` holds the sockets for notifications between processes on SQLite; without it they
-        are kept beside the database file. Errors: ``DatabaseUnavailable`` says what is wrong,
+        are kept beside the database file. ``keyring`` seals the columns that are to be sealed; without
+        it they are stored in clear. Errors: ``DatabaseUnavailable`` says what is wrong,
         ``StorageError`` for another kind of URL.
         """
         if url.startswith("sqlite:///"):
@@ -121,12 +144,17 @@ class Database:
                 (data_dir or path.parent) / "notify", database._switchboard
             )
         elif url.startswith(("postgresql://", "postgres://")):
-            database = cls._postgresql(url.split("://", 1)[1], clock or SystemClock())
+            database = cls._postgresql(
+                url.split("://", 1)[1], clock or SystemClock(), application_name(keyring)
+            )
         else:
             scheme = url.split(":", 1)[0]
             raise StorageError(
                 f"there is no storage for {scheme!r}; use sqlite:///PATH or postgresql://…"
             )
+        setattr(database.engine.dialect, ATTRIBUTE, keyring)
+        setattr(database._readers.dialect, ATTRIBUTE, keyring)
+        database.keyring = keyring
         try:
             await database._start()
         except BaseException as error:
@@ -157,10 +185,14 @@ class Database:
         return cls(url, clock, writers=writers, readers=readers)
 
     @classmethod
-    def _postgresql(cls, rest: str, clock: Clock) -> Database:
+    def _postgresql(cls, rest: str, clock: Clock, application: str) -> Database:
         url = f"postgresql://{rest}"
         engine = create_async_engine(
-            f"postgresql+psycopg://{rest}", pool_size=10, max_overflow=10, pool_pre_ping=True
+            f"postgresql+psycopg://{rest}",
+            pool_size=10,
+            max_overflow=10,
+            pool_pre_ping=True,
+            connect_args={"application_name": application},
         )
         # A reading unit sees one moment, as on SQLite, and cannot write by mistake.
         readers = engine.execution_options(

@@ -9,6 +9,7 @@
     ├── DatabaseClosed        this process has closed it
     ├── DatabaseBusy          others held what was needed for too long (also a ``TimeoutError``)
     ├── DatabaseFull          the disk is full (also an ``OSError`` with ``ENOSPC``)
+    ├── KeyMissing            what is stored is sealed with a key that is not there
     ├── AlreadyQueued         the queue holds work under this key
     └── LeaseLost             a newer claim exists, or the work was completed
 
@@ -21,6 +22,7 @@ from __future__ import annotations
 import errno
 import os
 import sqlite3
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -68,6 +70,20 @@ class DatabaseFull(StorageError, OSError):
 
     def __str__(self) -> str:
         return f"{self.args[1]} ({os.strerror(errno.ENOSPC)})"
+
+
+class KeyMissing(StorageError):
+    """What is stored is sealed with a key that the key file does not have; ``key`` is its id."""
+
+    def __init__(self, key: str, file: Path) -> None:
+        if key:
+            what = f"the database is sealed with the key {key}, which {file} does not have"
+        else:
+            what = f"the database is sealed, and {file}, which has its keys, is not there or empty"
+        super().__init__(
+            f"{what}: copy the key file of the service that wrote it, or restore it from a backup"
+        )
+        self.key = key
 
 
 class AlreadyQueued(StorageError):

@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, inspect, text
+from sqlalchemy import Connection, MetaData, inspect, text
 
 from vetro.storage.database import Database
 from vetro.storage.errors import DatabaseTooNew, MigrationError
+from vetro.storage.tables import metadata
 
 VERSION_TABLE = "vetro_migrations"
 _FILE = re.compile(r"(\d{4})_\w+\.py$")
@@ -27,10 +28,11 @@ _FILE = re.compile(r"(\d{4})_\w+\.py$")
 
 @dataclass(frozen=True)
 class MigrationSet:
-    """The migrations of one room."""
+    """The migrations of one room, and the tables they make (for what is done to all sealed columns)."""
 
     room: str
     directory: Path
+    tables: MetaData | None = None
 
     def revisions(self) -> list[str]:
         """All revision ids, oldest first."""
@@ -38,7 +40,7 @@ class MigrationSet:
         return [f"{self.room}_{match[1]}" for name in names if (match := _FILE.match(name))]
 
 
-STORAGE_MIGRATIONS = MigrationSet("storage", Path(__file__).parent / "migrations")
+STORAGE_MIGRATIONS = MigrationSet("storage", Path(__file__).parent / "migrations", metadata)
 
 
 async def migrate(database: Database, sets: Sequence[MigrationSet]) -> bool:

@@ -1,10 +1,20 @@
-"""Tables of the lease queues."""
+"""Tables of the lease queues and of encryption at rest."""
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, Integer, MetaData, String, Table, UniqueConstraint
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    UniqueConstraint,
+)
 
-from vetro.storage.types import Json, UtcDateTime
+from vetro.storage.sealed import SealedJson
+from vetro.storage.types import UtcDateTime
 
 metadata = MetaData()
 
@@ -19,7 +29,7 @@ leased_work = Table(
     ),
     Column("queue", String(64), nullable=False),
     Column("key", String(255), nullable=False),
-    Column("payload", Json),
+    Column("payload", SealedJson),
     # For whom it is, such as a project: work is handed out to parties in turn.
     Column("party", String(64)),
     Column("available_at", UtcDateTime, nullable=False),
@@ -35,4 +45,14 @@ fences = Table(
     metadata,
     Column("queue", String(64), primary_key=True),
     Column("value", BigInteger, nullable=False),
+)
+
+sealing = Table(
+    "storage_sealing",
+    metadata,
+    # Keys that sealed something in this database. More than one: a rotation is under way.
+    Column("key_id", String(64), primary_key=True),
+    Column("since", UtcDateTime, nullable=False),
+    # Whether all there is is sealed with it.
+    Column("complete", Boolean, nullable=False),
 )

@@ -1,0 +1,103 @@
+"""What is secret: one rule for models, parameters, reports, logs and what commands show (docs/secrets.md).
+
+A value is secret by the name it stands under. The name is read as words (``adminPassword``,
+``admin_password`` and ``admin-password`` are two words each), so ``passive`` and ``tokenizer`` are none.
+Inside texts (a report that quotes a password) a value is known by having stood under such a name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import Any, cast
+
+MASK = "***"
+SHORTEST = 4
+"""Characters of the shortest value that is hidden inside texts: shorter ones are parts of words."""
+
+_WORDS = {
+    "password", "passwords", "passwd", "passphrase", "passphrases", "pass", "pw", "pwd", "secret",
+    "secrets", "token", "tokens", "pivtoken", "credential", "credentials",
+}  # fmt: skip
+_KINDS_OF_KEYS = {
+    "access", "account", "api", "encryption", "engine", "master", "node", "private", "root", "secret",
+    "service", "shared", "signing",
+}  # fmt: skip
+_WHOLE = frozenset({"user data"})
+_ENDS = ("password", "passwd", "passphrase", "secret")
+_COMPOUNDS = frozenset({"apikey", "privatekey", "secretkey", "accesskey", "rootpw", "userdata"})
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
+
+
+@lru_cache(4096)
+def is_secret(name: str) -> bool:
+    """Whether what stands under ``name`` is secret."""
+    words = [word.lower() for word in _WORD.findall(name)]
+    if " ".join(words) in _WHOLE:
+        return True
+    for at, word in enumerate(words):
+        if word in _WORDS or word in _COMPOUNDS or (word.endswith(_ENDS) and len(words) == 1):
+            return True
+        if word in ("key", "keys") and at and words[at - 1] in _KINDS_OF_KEYS:
+            return True
+    return False
+
+
+def masked(value: object, name: str = "") -> Any:
+    """``value`` (JSON) with ``***`` for what is secret in it; nothing, true and false stay as they are."""
+    if name and is_secret(name) and value not in (None, "", {}, []) and not isinstance(value, bool):
+        return MASK
+    if isinstance(value, dict):
+        return {
+            key: masked(item, str(key)) for key, item in cast("dict[str, object]", value).items()
+        }
+    if isinstance(value, (list, tuple)):
+        return [masked(item) for item in cast("Iterable[object]", value)]
+    return value
+
+
+def secrets_in(value: object) -> set[str]:
+    """The texts in ``value`` (JSON) that stand under secret names, long enough to be known again."""
+    return {text for text in _secret_texts(value, hidden=False) if len(text) >= SHORTEST}
+
+
+def _secret_texts(value: object, *, hidden: bool) -> Iterator[str]:
+    if isinstance(value, str):
+        if hidden:
+            yield value
+    elif isinstance(value, dict):
+        for key, item in cast("dict[str, object]", value).items():
+            # An object below a secret name is an object of its own: its id and type are known to all.
+            below = hidden or is_secret(str(key))
+            yield from _secret_texts(item, hidden=below and key not in ("?", "id", "type"))
+    elif isinstance(value, list):
+        for item in cast("list[object]", value):
+            yield from _secret_texts(item, hidden=hidden)
+
+
+class Cover:
+    """Takes known secrets out of texts."""
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        # The longest first: one may be the beginning of another.
+        found = sorted(set(secrets), key=lambda one: (-len(one), one))
+        self._pattern = re.compile("|".join(re.escape(one) for one in found)) if found else None
+
+    def __call__(self, text: str) -> str:
+        """``text`` with ``***`` for every secret."""
+        return self._pattern.sub(MASK, text) if self._pattern else text
+
+
+_in_logs: Cover | None = None
+
+
+def hide_in_logs(cover: Cover | None) -> None:
+    """Let the logs of this process (a worker has one task) hide what ``cover`` knows; ``None``: nothing."""
+    global _in_logs
+    _in_logs = cover
+
+
+def cover_log(text: str) -> str:
+    """``text`` as the log may have it."""
+    return _in_logs(text) if _in_logs is not None else text

@@ -1,0 +1,108 @@
+"""The database of an installation: opened with its keys, migrated, sealed; and the rotation of its keys."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import structlog
+
+from vetro.server.errors import StartError
+from vetro.server.settings import Settings
+from vetro.storage import (
+    Database,
+    DatabaseTooNew,
+    KeyMissing,
+    Keyring,
+    MigrationSet,
+    StorageError,
+    migrate,
+    prepare_sealing,
+    rotate_key,
+)
+
+log = structlog.get_logger(__name__)
+KEYS = "keys"
+"""The name of the key file, in the directory that services on one database share."""
+
+
+def migration_sets() -> list[MigrationSet]:
+    """What the rooms of a whole Vetro keep in the database."""
+    from vetro import catalog, compute, engine, environments, identity, messaging, stacks
+
+    rooms = (identity, catalog, environments, messaging, stacks, compute, engine)
+    return [room.MIGRATIONS for room in rooms]
+
+
+@asynccontextmanager
+async def _opened(settings: Settings) -> AsyncGenerator[Database]:
+    try:
+        database = await Database.open(
+            settings.database_url,
+            data_dir=settings.data_dir,
+            keyring=Keyring(settings.shared_dir / KEYS),
+        )
+    except (StorageError, OSError) as error:
+        raise StartError(
+            f"The database cannot be opened: {error}", "See server.database_url and --data-dir."
+        ) from error
+    try:
+        yield database
+    finally:
+        await database.close()
+
+
+@asynccontextmanager
+async def open_database(settings: Settings) -> AsyncGenerator[Database]:
+    """The database, of this version's shape and with all its secrets sealed. Errors: ``StartError``."""
+    async with _opened(settings) as database:
+        try:
+            await migrate(database, migration_sets())
+            sealed = await prepare_sealing(database, migration_sets())
+        except DatabaseTooNew as error:
+            raise StartError(str(error), "The data directory belongs to a newer Vetro.") from error
+        except KeyMissing as error:
+            raise _without_keys(error, settings.shared_dir) from error
+        if sealed:
+            log.info("Secrets in the database are sealed now", rows=sealed)
+        yield database
+
+
+def refuse_missing(what: str, files: list[Path], shared: Path) -> None:
+    """Refuse a directory that has nothing of what the database says is in it. Errors: ``StartError``."""
+    if files and not any(file.exists() for file in files):
+        raise StartError(
+            f"The database knows {what}, and their files are not in {shared / what}",
+            "Services on one database need one directory for them: name the first one's with"
+            " server.shared_dir, or restore it from a backup (docs/several-services.md).",
+        )
+
+
+async def rotate(settings: Settings, progress: Callable[[str, int], None]) -> int:
+    """Seal everything with a new key; rows sealed again. Errors: ``StartError``."""
+    data_directory, keys = settings.data_dir, settings.shared_dir / KEYS
+    if not keys.exists():
+        raise StartError(
+            f"{keys} is not there: nothing of this installation is sealed yet",
+            f"Is {data_directory} the data directory of 'vetro up'? See --data-dir and"
+            " server.shared_dir; the keys are made when it starts.",
+        )
+    async with _opened(settings) as database:
+        try:
+            return await rotate_key(database, migration_sets(), progress)
+        except KeyMissing as error:
+            raise _without_keys(error, settings.shared_dir) from error
+        except StorageError as error:
+            raise StartError(
+                f"The keys are not rotated: {error}",
+                "Nothing is lost: all keys are kept. Run 'vetro key rotate' again, it goes on.",
+            ) from error
+
+
+def _without_keys(error: KeyMissing, shared: Path) -> StartError:
+    return StartError(
+        str(error)[:1].upper() + str(error)[1:],
+        "A second service on one database needs the directory of the first:"
+        f" server.shared_dir is {shared} (docs/several-services.md).",
+    )

@@ -1,0 +1,112 @@
+"""Columns whose values are stored sealed (``vetro.storage.keyring``).
+
+The types look like ``Json``, ``Text`` and ``LargeBinary`` to their users. What was written before there
+were keys is still read: no JSON begins with ``sealed:``, and ``MAGIC`` begins no plan and no result.
+A ``Database`` that was opened without a keyring stores in clear (tests, tools) and cannot read what is
+sealed. Two values that are the same are not the same when they are sealed: such columns cannot be
+compared in a query.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import msgspec
+from sqlalchemy import Column, LargeBinary, MetaData, Text, TypeDecorator
+from sqlalchemy.engine import Dialect
+
+from vetro.storage.errors import StorageError
+from vetro.storage.keyring import PREFIX, Keyring
+
+MAGIC = b"\x00vetro\x00"
+ATTRIBUTE = "vetro_keyring"
+"""Where a dialect, of which each ``Database`` has its own, holds the keyring."""
+
+
+def keyring_of(dialect: Dialect) -> Keyring | None:
+    """The keyring of the database a statement is for."""
+    return cast("Keyring | None", getattr(dialect, ATTRIBUTE, None))
+
+
+def _opened(value: str, dialect: Dialect) -> bytes:
+    keyring = keyring_of(dialect)
+    if keyring is None:
+        raise StorageError("the value is sealed, and the database was opened without its keys")
+    return keyring.open(value)
+
+
+class SealedText(TypeDecorator[str]):
+    """Text, sealed in the database."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        """Python to database."""
+        keyring = keyring_of(dialect)
+        if value is None or keyring is None:
+            return value
+        return keyring.seal(value.encode())
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> str | None:
+        """Database to Python."""
+        if isinstance(value, str) and value.startswith(PREFIX):
+            return _opened(value, dialect).decode()
+        return cast("str | None", value)
+
+
+class SealedJson(TypeDecorator[Any]):
+    """Any JSON value, sealed in the database. ``None`` is SQL NULL; key order is kept."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:
+        """Python to database."""
+        if value is None:
+            return None
+        text = msgspec.json.encode(value)
+        keyring = keyring_of(dialect)
+        return text.decode() if keyring is None else keyring.seal(text)
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> Any:
+        """Database to Python."""
+        if value is None:
+            return None
+        sealed = value.startswith(PREFIX)
+        return msgspec.json.decode(_opened(value, dialect) if sealed else value)
+
+
+class SealedBytes(TypeDecorator[bytes]):
+    """Bytes, sealed in the database."""
+
+    impl = LargeBinary
+    cache_ok = True
+
+    def process_bind_param(self, value: bytes | None, dialect: Dialect) -> bytes | None:
+        """Python to database."""
+        keyring = keyring_of(dialect)
+        if value is None or keyring is None:
+            return value
+        return MAGIC + keyring.seal(value).encode()
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> bytes | None:
+        """Database to Python."""
+        if value is None:
+            return None
+        given = bytes(value)
+        if given.startswith(MAGIC):
+            return _opened(given[len(MAGIC) :].decode(), dialect)
+        return given
+
+
+SEALED = (SealedText, SealedJson, SealedBytes)
+
+
+def sealed_columns(metadata: MetaData) -> list[list[Column[Any]]]:
+    """The sealed columns of each table that has some."""
+    tables = [
+        [one for one in table.columns if isinstance(one.type, SEALED)]
+        for table in metadata.sorted_tables
+    ]
+    return [columns for columns in tables if columns]

@@ -1,0 +1,206 @@
+"""One installation from outside: what it keeps secret, where it says it is, a second service beside it."""
+
+import json
+import os
+import re
+import secrets
+import tarfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from vetro.catalog import Catalog
+from vetro.server import data_directory
+from vetro.server.errors import StartError
+from vetro.server.installation import open_database, refuse_missing, rotate
+from vetro.server.settings import load_settings
+
+Installation = Any  # the fixtures of conftest.py
+ROOT = Path(__file__).resolve().parents[2]
+POSTGRES_URL = os.environ.get("VETRO_TEST_POSTGRES_URL")
+SECRET = "hunter2-in-a-model"
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+
+
+def in_database(vetro: Installation, text: str) -> bool:
+    """Whether the files of the database hold a text in clear."""
+    files = list(vetro.directory.glob("vetro.db*"))
+    assert files
+    return any(text.encode() in file.read_bytes() for file in files)
+
+
+def deploy(vetro: Installation, empty: Path, name: str) -> None:
+    """Deploy an application whose model has a secret, in a process of this machine."""
+    if not empty.exists():
+        with tarfile.open(empty, "w"):
+            pass
+        vetro.run("image", "import", "empty", str(empty))
+        vetro.run("package", "import", "--public", str(ROOT / "library/HelloScript"))
+    vetro.run("env", "create", name)
+    script = f"#!/bin/sh\necho '{SECRET}' | wc -c\n"
+    arguments = ("--name", "s", "--set", "image=empty", "--set", f"script={script}")
+    vetro.run("env", "add", name, "HelloScript", *arguments)
+    vetro.run("env", "deploy", name)
+
+
+def test_secrets_of_models_are_sealed_and_keys_rotate_under_a_running_service(
+    install: Callable[..., Installation], tmp_path: Path
+) -> None:
+    """A deployed secret is in no file of the database, before, during and after a rotation."""
+    vetro = install("sealed", driver="process")
+    deploy(vetro, tmp_path / "empty.tar", "first")
+    assert SECRET in vetro.run("env", "model", "first")
+    assert not in_database(vetro, SECRET)
+    keys = vetro.directory / "keys"
+    before = keys.read_text()
+    said = json.loads(vetro.run("--json", "key", "rotate"))
+    assert said["rows"] > 5
+    after = keys.read_text()
+    assert len(after.splitlines()) == 2
+    assert before.splitlines()[1] not in after
+    # The running service seals with the new key, and reads what was sealed with it meanwhile.
+    assert SECRET in vetro.run("env", "model", "first")
+    vetro.run("env", "create", "second")
+    arguments = ("--name", "s", "--set", "image=empty", "--set", f"script=#!/bin/sh # {SECRET}")
+    vetro.run("env", "add", "second", "HelloScript", *arguments)
+    assert SECRET in vetro.run("env", "show", "second", "--json")
+    assert not in_database(vetro, SECRET)
+
+
+def test_the_login_file_has_the_password_and_follows_the_service(
+    install: Callable[..., Installation], tmp_path: Path
+) -> None:
+    """No password goes into a journal; on another port, commands find the service by its login file."""
+    vetro = install("moved", driver="simulated")
+    file = vetro.directory / "admin-openrc"
+    password = re.search(r"OS_PASSWORD=(\S+)", file.read_text())
+    assert password is not None
+    assert password[1] not in vetro.log()
+    assert f"password  in {file}" in vetro.log()
+    file.write_text(file.read_text() + "export OS_REGION_NAME=RegionOne\n")
+    vetro.stop()
+    before = vetro.port
+    moved = type(vetro)(vetro.directory, driver="simulated")
+    assert moved.port != before
+    moved.start()
+    try:
+        del moved.environ["VETRO_URL"]
+        assert moved.json("env", "list") == []
+        assert f"127.0.0.1:{before}" not in file.read_text()
+        assert "OS_REGION_NAME=RegionOne" in file.read_text()
+        assert file.stat().st_mode & 0o777 == 0o600
+        # What somebody sourced before still names the address of before.
+        moved.environ["OS_AUTH_URL"] = f"http://127.0.0.1:{before}/identity/v3"
+        text = moved.run("env", "list", code=1)
+        assert f"No Vetro answers at http://127.0.0.1:{before}/identity/v3" in text
+        assert f"the service's own is {moved.url}" in text
+    finally:
+        moved.end()
+
+
+@pytest.fixture
+def database_of_two() -> Iterator[str]:
+    """A PostgreSQL database for services that share it."""
+    if POSTGRES_URL is None:
+        pytest.skip("VETRO_TEST_POSTGRES_URL is not set; tools/with-postgres.sh sets it")
+    name = f"two{secrets.token_hex(6)}"
+    with psycopg.connect(POSTGRES_URL, autocommit=True) as admin:
+        admin.execute(f"CREATE DATABASE {name}")
+    yield POSTGRES_URL.rsplit("/", 1)[0] + f"/{name}"
+    with psycopg.connect(POSTGRES_URL, autocommit=True) as admin:
+        admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.mark.postgres
+def test_two_services_on_one_database_are_one_installation(
+    install: Callable[..., Installation], tmp_path: Path, database_of_two: str
+) -> None:
+    """Packages, images, nodes, logins and secrets of the one are those of the other."""
+    common = {
+        "VETRO_DATABASE_URL": database_of_two,
+        "VETRO_SHARED_DIR": str(tmp_path / "shared"),
+    }
+    first = install("one", driver="process", VETRO_NODE_SERVER_UUID=uuid(1), **common)
+    second = install("two", driver="process", VETRO_NODE_SERVER_UUID=uuid(2), **common)
+    assert "admin-openrc" in second.log()
+    assert (second.directory / "admin-openrc").exists()
+    for vetro in (first, second):
+        del vetro.environ["VETRO_URL"]
+        assert {row["uuid"] for row in vetro.json("server", "list")} == {uuid(1), uuid(2)}
+        assert {row["status"] for row in vetro.json("server", "list")} == {"running"}
+    deploy(first, tmp_path / "empty.tar", "made-by-one")
+    second.run("env", "deploy", "made-by-one")
+    for vetro in (first, second):
+        assert {row["status"] for row in vetro.json("env", "list")} == {"ready"}
+        vetro.run("package", "download", "HelloScript", str(vetro.directory / "p.zip"))
+        assert SECRET in vetro.run("env", "model", "made-by-one")
+    assert json.loads(second.run("--json", "key", "rotate"))["rows"] > 5
+    for vetro in (first, second):
+        assert SECRET in vetro.run("env", "model", "made-by-one")
+    second.run("env", "destroy", "made-by-one")
+
+
+def uuid(number: int) -> str:
+    """A node's uuid: two nodes are on this one machine."""
+    return f"00000000-0000-4000-8000-{number:012d}"
+
+
+async def test_a_second_service_without_the_shared_directory_is_refused(
+    database_url: str, tmp_path: Path
+) -> None:
+    """With keys or packages of its own it would break what the first one has: it does not start."""
+    first, second = (
+        load_settings(
+            {"server.data_dir": str(tmp_path / name), "server.database_url": database_url},
+            environ={},
+        )
+        for name in ("one", "two")
+    )
+    for settings in (first, second):
+        data_directory.prepare(settings.data_dir, settings.shared_dir)
+    async with open_database(first):
+        pass
+    with pytest.raises(StartError, match="is sealed, and") as caught:
+        async with open_database(second):
+            pass
+    assert "server.shared_dir" in str(caught.value.hint)
+    # The keys alone are not enough: the packages are elsewhere.
+    (tmp_path / "two/keys").write_bytes((tmp_path / "one/keys").read_bytes())
+    async with open_database(second) as database:
+        archives = Catalog(database, first.shared_dir / "packages")
+        assert await archives.archives() == []
+        refuse_missing("packages", await archives.archives(), second.shared_dir)
+    missing = [tmp_path / "two/packages/a.zip", tmp_path / "two/packages/b.zip"]
+    with pytest.raises(StartError, match="their files are not in .*two/packages") as caught:
+        refuse_missing("packages", missing, second.shared_dir)
+    assert "server.shared_dir" in str(caught.value.hint)
+    missing[1].write_bytes(b"")
+    refuse_missing("packages", missing, second.shared_dir)
+
+
+@pytest.mark.postgres
+async def test_a_service_with_a_copy_of_the_keys_keeps_them_from_being_rotated(
+    database_of_two: str, tmp_path: Path
+) -> None:
+    """It would go on to seal with the old key: the command says what to do, and changes nothing."""
+    one, two = (
+        load_settings(
+            {"server.data_dir": str(tmp_path / name), "server.database_url": database_of_two},
+            environ={},
+        )
+        for name in ("one", "two")
+    )
+    for settings in (one, two):
+        data_directory.prepare(settings.data_dir)
+    async with open_database(one):
+        keys = (tmp_path / "one/keys").read_bytes()
+        (tmp_path / "two/keys").write_bytes(keys)
+        async with open_database(two):
+            with pytest.raises(StartError, match=r"key files of their own \(127\.0\.0\.1"):
+                await rotate(one, lambda _table, _rows: None)
+        assert (tmp_path / "one/keys").read_bytes() == keys
+        await rotate(one, lambda _table, _rows: None)
+        assert (tmp_path / "one/keys").read_bytes() != keys
