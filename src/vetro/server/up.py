@@ -255,7 +255,7 @@ class _Up:
 
     @asynccontextmanager
     async def _rooms(self, port: int) -> AsyncGenerator[tuple[list[Any], Any, Any], None]:
-        from vetro import catalog, compute, environments, identity, messaging
+        from vetro import catalog, compute, environments, identity, messaging, stacks
         from vetro.http import discard_abandoned_uploads
 
         settings, shared = self.settings, self.settings.shared_dir
