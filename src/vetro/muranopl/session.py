@@ -22,6 +22,7 @@ from .destruction import Collector
 from .effects import EffectsPort, Json
 from .errors import (
     Cancelled,
+    DslSyntaxError,
     MuranoError,
     NoObjectFoundError,
     ObjectModelError,
@@ -255,8 +256,9 @@ class Session:
                 self._root = transaction.make(cast("Mapping[str, Json]", objects), None, None)
                 transaction.finish()
             except MuranoError as error:
-                if transaction.failed is not None:
-                    error.message += _where(objects, *transaction.failed)
+                if transaction.failed is not None and not isinstance(error, DslSyntaxError):
+                    where = _where(objects, *transaction.failed)
+                    error.message = error.message.removesuffix(where) + where
                 raise
         copied = top.get("ObjectsCopy")
         self._copied = copied

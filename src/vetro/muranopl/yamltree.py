@@ -464,10 +464,10 @@ class _Builder:
             if short == "timestamp":
                 made: datetime.date = self.constructor.construct_yaml_timestamp(scalar)
                 return made
-            if short == "binary":
-                return self.constructor.construct_yaml_binary(scalar)
         except (ValueError, KeyError, OverflowError) as error:
             raise self._error(f"{text!r} is not of type {short}: {error}", mark) from error
+        if short == "binary":
+            raise self._error("programs have no binary values: write the base64 text alone", mark)
         raise self._error(f"the tag {tag} is not allowed", mark)
 
     def _error(self, message: str, mark: Any) -> YamlSyntaxError:
