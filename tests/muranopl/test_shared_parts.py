@@ -52,6 +52,17 @@ def test_a_small_value_of_many_parts_ends_the_run(statement):
     assert "LimitExceeded" in failure.value.names[0]
 
 
+def test_the_result_of_an_action_is_paid_for_too():
+    """Results of actions are weighed before they are copied for the host."""
+    text = HEAD.replace("  run:\n", "  run:\n    Scope: Public\n") + "      - Return: $l\n"
+    runtime = Runtime()
+    runtime.add_package(loose_package("t", text))
+    session = runtime.session()
+    session.load({"Objects": {"?": {"id": "root", "type": "t.Main"}}})
+    with pytest.raises(MuranoError, match="steps"):
+        session.act("root", "run")
+
+
 def test_the_collector_looks_at_a_shared_part_once():
     """A collection goes over what is there, not over what would be written."""
     session, _ = run("sys:GC.collect()")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from vetro.yaql.values import afford
+
 from .edits import settle_edits
 from .effects import Json
 from .errors import MethodNotExposed, MuranoError, NoMethodFound, NoObjectFoundError
@@ -107,7 +109,7 @@ def action_call(
                 f"{target.type.name}.{name} is not an action",
                 hint="an action has `Scope: Public`",
             )
-        return session.run.invoke(target, name, *_given(args))
+        return afford(session.run.invoke(target, name, *_given(args)), session.run)
 
     return call
 
@@ -138,7 +140,7 @@ def static_action(
                 hint="a static action has `Usage: Static` and `Scope: Public`",
             )
         session.note_types([type_])
-        return session.run.invoke(type_, name, *_given(args))
+        return afford(session.run.invoke(type_, name, *_given(args)), session.run)
 
     return call
 
