@@ -116,7 +116,7 @@ def database_of_two() -> Iterator[str]:
 
 @pytest.mark.postgres
 def test_two_services_on_one_database_are_one_installation(
-    install: Callable[..., Installation], tmp_path: Path, database_of_two: str
+    database_of_two: str, install: Callable[..., Installation], tmp_path: Path
 ) -> None:
     """Packages, images, nodes, logins and secrets of the one are those of the other."""
     common = {
