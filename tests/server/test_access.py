@@ -17,6 +17,8 @@ import uuid
 import zipfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,7 @@ from vetro.messaging import Mailboxes
 from vetro.node.api import ROUTES, TaskApi
 from vetro.server import up as up_module
 from vetro.server.settings import load_settings
+from vetro.storage import Database, ManualClock
 
 SERVER = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
 MARK = "our-own"
@@ -468,6 +471,9 @@ async def place(
         return vm if call.task == "machine_load" else {"vm": vm}
 
     monkeypatch.setattr(AgentClient, "run", run)
+    # The one heartbeat lasts: a server that fell silent would be a changed row, on a slow machine only.
+    clock = ManualClock(datetime.now(UTC))
+    monkeypatch.setattr(Database, "open", partial(Database.open, clock=clock))
     settings = load_settings(
         {
             "server.data_dir": str(tmp_path),
