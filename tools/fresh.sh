@@ -38,6 +38,10 @@ status=0
 # shellcheck disable=SC2016 # the script is the inner shell's
 unshare --mount --propagation private --pid --fork --kill-child --uts --ipc sh -euc '
   root=$1; shift
+  # Containers are put below the control groups of process 1, which is this one: at the root, as on a machine.
+  for group in /sys/fs/cgroup/cgroup.procs /sys/fs/cgroup/*/cgroup.procs; do
+    [ ! -e "$group" ] || echo 0 > "$group" 2>/dev/null || true
+  done
   mount --bind "$root" "$root"
   mount -t proc proc "$root/proc"
   mount --rbind /sys "$root/sys"
