@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-SECONDS = 60.0
+SECONDS = 240.0
 
 
 class Sitting:
