@@ -1,12 +1,22 @@
 """Names that several things have: destructive commands ask, others take the newest."""
 
+import io
 import json
+import zipfile
 from typing import Any
 
 import pytest
 
 from vetro.cli.connection import Connection
 from vetro.http.client import SyncResponse
+
+
+def archive() -> bytes:
+    """The smallest package."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as file:
+        file.writestr("manifest.yaml", "{Format: '1.4', Type: Library, FullName: org.acme.App}")
+    return out.getvalue()
 
 
 class Catalog:
@@ -35,6 +45,8 @@ class Catalog:
             return SyncResponse(self.status, {}, json.dumps(body).encode())
         if path.startswith("/compute/images"):
             return SyncResponse(200, {}, json.dumps(self.images).encode())
+        if path.endswith("/download"):
+            return SyncResponse(200, {}, archive())
         if path.startswith("/v1/catalog/packages/"):
             (row,) = [one for one in self.rows if path.endswith(str(one["id"]))]
             return SyncResponse(200, {}, json.dumps(row).encode())

@@ -1,9 +1,11 @@
-"""docs/operating.md, followed: a backup of a running service is restored elsewhere."""
+"""Databases that are restored from a backup, as docs/operating.md says, and databases that are gone."""
 
 import os
 import re
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -42,3 +44,17 @@ def test_a_backup_of_a_running_service_is_restored_elsewhere(
     [package] = second.json("package", "list")
     second.run("package", "download", package["id"], str(tmp_path / "again.zip"))
     assert second.open_to_others() == []
+
+
+def test_a_database_that_is_gone_is_noticed(install: Callable[..., Installation]) -> None:
+    """A service whose file was deleted is not ready and says why; a start does not begin anew."""
+    vetro = install("lost", driver="simulated")
+    (vetro.directory / "vetro.db").unlink()
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        urllib.request.urlopen(f"{vetro.url}/readyz", timeout=240)
+    assert caught.value.code == 503
+    assert "was deleted or replaced" in caught.value.read().decode()
+    vetro.stop()
+    text = vetro.run("up", "--port", str(vetro.port), "--driver", "simulated", code=1)
+    assert "is gone, and the rest of the installation is there" in text
+    assert not (vetro.directory / "vetro.db").exists()

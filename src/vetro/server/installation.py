@@ -35,6 +35,19 @@ def migration_sets() -> list[MigrationSet]:
     return [room.MIGRATIONS for room in rooms]
 
 
+def refuse_lost_database(settings: Settings) -> None:
+    """Refuse to begin anew where an installation has lost its database. Errors: ``StartError``."""
+    if settings.server.database_url:
+        return
+    database, openrc = settings.data_dir / "vetro.db", settings.data_dir / "admin-openrc"
+    if openrc.exists() and not database.exists():
+        raise StartError(
+            f"The database {database} is gone, and the rest of the installation is there",
+            "Restore it from a backup (docs/operating.md). To begin an empty installation, remove"
+            f" {openrc} as well, or choose another directory with --data-dir.",
+        )
+
+
 @asynccontextmanager
 async def _opened(settings: Settings) -> AsyncGenerator[Database]:
     try:
@@ -56,6 +69,7 @@ async def _opened(settings: Settings) -> AsyncGenerator[Database]:
 @asynccontextmanager
 async def open_database(settings: Settings) -> AsyncGenerator[Database]:
     """The database, of this version's shape and with all its secrets sealed. Errors: ``StartError``."""
+    refuse_lost_database(settings)
     async with _opened(settings) as database:
         try:
             await migrate(database, migration_sets())

@@ -24,9 +24,11 @@ from vetro.server.installation import KEYS, open_database, refuse_missing
 from vetro.server.listeners import listen, port_of
 from vetro.server.node import choose_driver, guest_archive, mutual_tls, node_settings
 from vetro.server.settings import Settings
+from vetro.storage import StorageError
 
 if TYPE_CHECKING:
     from vetro.compute import PlacementSettings
+    from vetro.storage import Database
 
 __all__ = ["StartError", "run_up"]
 
@@ -185,6 +187,7 @@ class _Up:
         self.driver = driver
         self.reason = reason
         self.service_key = service_key
+        self._database: Database | None = None
         self.missing: dict[str, str] = {"node": "the local node agent has not registered yet"}
 
     async def serve(
@@ -203,6 +206,7 @@ class _Up:
         async with AsyncExitStack() as stack:
             rooms = await stack.enter_async_context(self._rooms(port_of(main)))
             faces, agents, database = rooms
+            self._database = database
             origins = self.settings.server.allowed_origins
             serving = asyncio.create_task(
                 serve(
@@ -404,7 +408,13 @@ class _Up:
             await asyncio.gather(watching, return_exceptions=True)
 
     async def _readiness(self) -> Mapping[str, str]:
-        return self.missing if self.settings.node.enabled else {}
+        missing = dict(self.missing) if self.settings.node.enabled else {}
+        if self._database is not None:
+            try:
+                await self._database.check()
+            except StorageError as error:
+                missing["database"] = str(error)
+        return missing
 
 
 class _Door:

@@ -29,7 +29,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from vetro.storage.clock import Clock, SystemClock
-from vetro.storage.errors import DatabaseClosed, StorageError, explain
+from vetro.storage.errors import DatabaseClosed, DatabaseUnavailable, StorageError, explain
 from vetro.storage.keyring import Keyring
 from vetro.storage.notify import DatagramCarrier, Subscription, Switchboard, encode
 from vetro.storage.postgres_listener import PostgresListener
@@ -120,6 +120,7 @@ class Database:
         self._switchboard = Switchboard()
         self._datagrams: DatagramCarrier | None = None
         self._listener: PostgresListener | None = None
+        self._file: tuple[int, int] | None = None
 
     @classmethod
     async def open(
@@ -206,10 +207,36 @@ class Database:
         async with self.engine.connect() as connection:
             await connection.execute(text("SELECT 1"))
             await connection.rollback()
+        self._file = self._file_id()
         if self._listener is not None:
             await self._listener.start()
         if self._datagrams is not None:
             self._datagrams.open()
+
+    def _file_id(self) -> tuple[int, int] | None:
+        """Which file the path of an SQLite database leads to; None: there is none, or no file at all."""
+        if self._datagrams is None:
+            return None
+        try:
+            found = os.stat(make_url(self.url).database or "")
+        except FileNotFoundError:
+            return None
+        return found.st_dev, found.st_ino
+
+    async def check(self) -> None:
+        """Make sure that what is written is kept. Errors: ``DatabaseUnavailable``.
+
+        The file of an SQLite database that was deleted or replaced is written on as if nothing had
+        happened, and is lost when this process ends.
+        """
+        if self._file != self._file_id():
+            raise DatabaseUnavailable(
+                f"the file of {self.name} was deleted or replaced while it is in use: what is stored"
+                " now is lost when the service stops. Copy what is needed through the API, stop"
+                " the service and restore the file from a backup"
+            )
+        async with self.read() as tx:
+            await tx.execute(text("SELECT 1"))
 
     async def close(self) -> None:
         """Close every connection and socket, once the units of work that are under way have ended.
