@@ -2,10 +2,11 @@
 
 import os
 import stat
+from pathlib import Path
 
 import pytest
 
-from vetro.muranopl import MemoryPackage, Runtime
+from vetro.muranopl import MemoryPackage, Runtime, codecache
 from vetro.muranopl.codecache import CodeCache
 
 TEXT = """
@@ -150,3 +151,13 @@ def test_the_limits_of_yaml_hold_for_known_files(tmp_path):
     runtime.add_package(MemoryPackage("t", {"a": TEXT}, {"t.Main": "a"}))
     with pytest.raises(MuranoError):
         runtime.compile_all()
+
+
+def test_processes_that_write_little_make_room_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cache of many short-lived workers does not grow without end."""
+    monkeypatch.setattr(codecache, "MAX_ENTRIES", 100)
+    for number in range(2_000):
+        CodeCache(tmp_path / "cache").keep_documents(str(number), "file", [])
+    assert len(list((tmp_path / "cache").iterdir())) < 1_500
