@@ -89,7 +89,7 @@ async def test_a_release_lets_the_next_in(any_world: World, verb: str) -> None:
     # A queued ticket may be given back as well, or deleted.
     assert (await world.call("DELETE", f"/tickets/{second['uuid']}")).status == 204
     assert (await world.ok("GET", f"/tickets/{third['uuid']}"))["status"] == "active"
-    for unknown in (OTHER, "nonsense", "%00"):
+    for unknown in (OTHER, "nonsense"):
         refused = await world.refused(verb, f"/tickets/{unknown}/release")
         assert refused[:2] == (404, "ResourceNotFound")
 
