@@ -265,11 +265,11 @@ async def test_progress_and_waiting_on_are_told(
     while True:
         stack = await stacks.get(PROJECT, "env")
         assert stack is not None
-        if stack.waiting_on and "its turn" in stack.waiting_on:
+        # What the other resources wait on is said beside it, until they are there.
+        if stack.waiting_on == f"{WEB}: waiting for its turn on host-1":
             break
         await asyncio.sleep(0.01)
     assert stack.status is StackStatus.CREATE_IN_PROGRESS
-    assert stack.waiting_on == f"{WEB}: waiting for its turn on host-1"
     gate.set()
     stack = await creating
     assert stack.waiting_on is None
