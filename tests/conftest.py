@@ -5,6 +5,7 @@ import os
 import re
 import secrets
 import shutil
+import signal
 import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -16,6 +17,10 @@ import structlog
 from hypothesis import settings
 
 POSTGRES_URL = os.environ.get("VETRO_TEST_POSTGRES_URL")
+
+# A run in the background of a shell ignores SIGINT, and so would every program that a test starts: nothing
+# could be interrupted in it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # CI must not be a lottery: there the generated examples are always the same. `make soak` and a
 # developer's own runs look for new ones.
