@@ -48,21 +48,20 @@ def test_a_script_that_fails_says_code_and_stderr(vetro: Installation) -> None:
 
 
 def test_an_image_that_does_not_exist_is_named(vetro: Installation) -> None:
-    """The report names the image; the environment can be removed."""
+    """It is looked up before the application is taken; the environment can be removed."""
     vetro.run("env", "create", "noimage")
     arguments = ("--set", "image=none-such")
-    vetro.run("env", "add", "noimage", "HelloScript", "--name", "s", *arguments)
-    assert "none-such" in vetro.run("env", "deploy", "noimage", code=1)
+    text = vetro.run("env", "add", "noimage", "HelloScript", "--name", "s", *arguments, code=None)
+    assert "none-such" in text
+    assert vetro.json("env", "model", "noimage", "--path", "/services") == []
     vetro.run("env", "destroy", "noimage")
 
 
 def test_a_model_that_breaks_a_contract_is_explained(vetro: Installation) -> None:
-    """The report has class, property and value."""
+    """The change is refused before it is taken, with the property and the value."""
     vetro.run("env", "create", "contract")
     vetro.run("env", "add", "contract", "ApacheHttpServer", "--name", "a")
-    vetro.run("env", "edit", "contract", "a", "--set", "port=99999")
-    text = vetro.run("env", "deploy", "contract", code=1)
-    assert "ApacheHttpServer" in text
+    text = vetro.run("env", "edit", "contract", "a", "--set", "port=99999", code=None)
     assert "port" in text
     assert "99999" in text
     vetro.run("env", "destroy", "contract")

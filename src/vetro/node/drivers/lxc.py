@@ -347,6 +347,7 @@ class LxcHypervisor(BasicHypervisor):
         pid_file = self._monitors.pid_file(uuid)
         log_file = self._store.path(uuid) / "lxc.log"
         log_file.unlink(missing_ok=True)
+        log_file.touch(mode=0o600)  # LXC would let its group read it
         await self._drop_interfaces(uuid)
         self._starting.add(uuid)
         try:
