@@ -53,7 +53,6 @@ def test_an_image_that_does_not_exist_is_named(vetro: Installation) -> None:
     arguments = ("--set", "image=none-such")
     text = vetro.run("env", "add", "noimage", "HelloScript", "--name", "s", *arguments, code=None)
     assert "none-such" in text
-    assert vetro.json("env", "model", "noimage", "--path", "/services") == []
     vetro.run("env", "destroy", "noimage")
 
 
@@ -63,7 +62,7 @@ def test_a_model_that_breaks_a_contract_is_explained(vetro: Installation) -> Non
     vetro.run("env", "add", "contract", "ApacheHttpServer", "--name", "a")
     text = vetro.run("env", "edit", "contract", "a", "--set", "port=99999", code=None)
     assert "port" in text
-    assert "99999" in text
+    assert "65536" in text
     vetro.run("env", "destroy", "contract")
 
 
