@@ -6,75 +6,75 @@ PYTHON ?= python3
 # io.murano comes with the engine; what goes into a catalog is packed.
 SAMPLES := $(filter-out library/io.murano/,$(dir $(wildcard library/*/manifest.yaml)))
 
-.PHONY: simulate help setup system demo test fresh test-fast lint format bench docs dashboard packages guest clean soak
+.PHONY: simulate help setup system demo test fresh newest test-fast lint format bench docs dashboard packages guest clean soak
 
-help:
-	@echo "make demo      set everything up and deploy a real application (DEMO_KEEP=1 leaves it running)"
-	@echo "make test      set everything up and run every test"
-	@echo "make fresh     both, in a newly bootstrapped Debian: demo and the tests that use its programs"
-	@echo "make lint      formatting, lint, types, room contracts"
-	@echo "make bench     the published figures, as ratios measured in one run"
-	@echo "make simulate  SEEDS=200: the compute control plane in virtual time, against its model"
-	@echo "make docs      the generated reference pages"
-	@echo "make packages  the sample packages as zips in dist/packages"
+help: ## what each target does
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
 
-setup: system $(VENV)/.installed guest packages
+setup: system $(VENV)/.installed guest packages ## the virtual environment, the guest archive, the sample packages
 
-system:
+system: ## the Debian packages that `make demo` needs
 	@tools/system-packages.sh demo
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	@tools/python-environment.sh $(PYTHON) $(VENV)
 	@touch $@
 
-guest: $(VENV)/.installed
+guest: $(VENV)/.installed ## the guest agent as one file, dist/vetro-guest.pyz
 	@$(BIN)/python -m vetro.guest.build dist/vetro-guest.pyz
 
-packages: $(VENV)/.installed
+packages: $(VENV)/.installed ## the sample packages as zips in dist/packages
 	@$(BIN)/vetro package build --output dist/packages $(SAMPLES) >/dev/null
 
-demo: setup
+demo: setup ## set everything up and deploy a real application (DEMO_KEEP=1 leaves it running)
 	@$(BIN)/python tools/demo.py
 
 # TESTS=machine runs the tests that use programs of the machine, TESTS=rest the others.
 TESTS ?= all
-test: setup
+test: setup ## set everything up and run every test (TESTS=machine or TESTS=rest: a part)
 	@tools/system-packages.sh test
 	@tools/vm-python.sh $(VENV)
 	@tools/with-postgres.sh tools/with-rabbitmq.sh $(BIN)/python tools/run_tests.py $(TESTS)
 
-fresh:
+fresh: ## the demo and the tests that use programs, in a newly bootstrapped Debian
 	@tools/fresh.sh 'make demo' 'make test TESTS=machine'
 
-test-fast: $(VENV)/.installed
+test-fast: $(VENV)/.installed ## the tests that need neither root nor servers
 	@$(BIN)/pytest -n 2 -m "not root and not e2e and not postgres and not rabbitmq"
 
-lint: $(VENV)/.installed
+# Programs of the languages must mean the same on every Python that pyproject.toml promises.
+NEWEST := .venv-newest
+newest: guest ## the tests of the languages, packages and guest on the newest Python of the machine
+	@tools/python-environment.sh "$$(tools/newest-python.sh)" $(NEWEST)
+	@$(NEWEST)/bin/pytest -n 2 -p no:cacheprovider -m "not root and not e2e and not programs" \
+	  tests/yaql tests/muranopl tests/packages tests/guest tests/secrecy
+
+lint: $(VENV)/.installed ## formatting, lint, types, room contracts
 	@$(BIN)/ruff format --check src tests tools benchmarks
 	@$(BIN)/ruff check src tests tools benchmarks
 	@$(BIN)/lint-imports --config pyproject.toml
 	@$(BIN)/pyright
 
-format: $(VENV)/.installed
+format: $(VENV)/.installed ## format the code, and mend what the linter can mend
 	@$(BIN)/ruff format src tests tools benchmarks
 	@$(BIN)/ruff check --fix src tests tools benchmarks
 
-bench: setup
+bench: setup ## the published figures, as ratios measured in one run
 	@$(BIN)/python benchmarks/run_all.py
 
-soak: setup
+soak: setup ## every test in a new Debian, then many more generated examples
 	@tools/fresh.sh 'make demo' 'make test'
 	@VETRO_DIFFERENTIAL_EXAMPLES=20000 tools/with-postgres.sh tools/with-rabbitmq.sh $(BIN)/pytest -n 2 -m "not root and not e2e"
 
 SEEDS ?= 200
-simulate: $(VENV)/.installed
+simulate: $(VENV)/.installed ## SEEDS=200: the compute control plane in virtual time, against its model
 	@$(BIN)/python tools/simulate.py --seeds $(SEEDS)
 
-docs: $(VENV)/.installed
+docs: $(VENV)/.installed ## write the generated pages of docs/
 	@$(BIN)/python tools/write_reference.py docs/reference
 
-dashboard:
+dashboard: ## the web dashboard (not part of this version)
 	@echo "The web dashboard is not part of this version; see README.md, 'What it does not do yet'."
 
-clean:
+clean: ## remove what was built
 	rm -rf dist build .pytest_cache .ruff_cache .hypothesis

@@ -25,7 +25,9 @@ from pathlib import Path
 from typing import Any
 
 from compute_server import cpu_seconds, served
+from limits import Published
 
+PUBLISHED = Published()
 GIB = 2**30
 SIZES = (100, 1000, 5000, 20_000)
 ASKED = 5000
@@ -213,8 +215,8 @@ async def fill(file: Path, size: int) -> list[str]:
     from sqlalchemy import insert
 
     from vetro.compute import MIGRATIONS
-    from vetro.compute.records import DISK_KEYS
     from vetro.compute.tables import servers, vms
+    from vetro.compute.values.records import DISK_KEYS
     from vetro.storage import Database, migrate
 
     chance = random.Random(size)
@@ -351,9 +353,10 @@ def main() -> int:
     )
     found |= served
     for name, floor in FLOOR.items():
-        if found[name] < floor:
-            print(f"  {name}: {found[name]:.0f} a second is less than {floor:.0f}")
-    return 0
+        mark = PUBLISHED.least(f"{name}, a second", found[name], floor)
+        if mark:
+            print(f"  {name}: {found[name]:.0f} a second is less than {floor:.0f}{mark}")
+    return PUBLISHED.exit_code()
 
 
 if __name__ == "__main__":

@@ -17,7 +17,9 @@ import uuid
 from pathlib import Path
 
 from compute_server import cpu_seconds, served
+from limits import Published
 
+PUBLISHED = Published()
 NODES = 10_000
 CONNECTIONS = 1000
 RATE = 2000.0
@@ -139,6 +141,7 @@ async def measure(pid: int, port: int) -> int:
     print(
         f"         p50 {p50:.1f} ms   p99 {statistics.median(p99):.1f} ms in the median second,"
         f" {p99[-1]:.1f} ms in the worst (limit {LIMIT_P99_MS:g})"
+        f"{PUBLISHED.most('p99 of heartbeats, ms', statistics.median(p99), LIMIT_P99_MS)}"
     )
     print(
         f"         service: {used / wall:.0%} of one core, {written / 1024:.0f} KiB written to disk"
@@ -152,7 +155,7 @@ async def measure(pid: int, port: int) -> int:
     wrong = sum(one.failed for one in connections)
     if wrong:
         print(f"{wrong} ANSWERS WERE NOT 204")
-    return 1 if wrong else 0
+    return PUBLISHED.exit_code(wrong=wrong > 0)
 
 
 def main() -> int:

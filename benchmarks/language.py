@@ -20,6 +20,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from limits import Published
+
+PUBLISHED = Published()
 ROOT = Path(__file__).resolve().parent.parent
 HERE = ROOT / "benchmarks"
 SET = Path(os.environ.get("VETRO_BENCH") or ROOT.parent / "shared/bench")
@@ -76,11 +79,13 @@ def compare(program: Program) -> tuple[list[float], bool]:
         cold = ours["cpu_seconds"] / plain["seconds"]
         warm = ours["warm_cpu_seconds"] / plain["seconds"]
         ratios.append(cold)
-        bound = f"{limit:.0f}" if limit is not None and size == sizes[1] else ""
+        bound = mark = ""
+        if limit is not None and size == sizes[1]:
+            bound, mark = f"{limit:.0f}", PUBLISHED.most(name, cold, limit)
         print(
             f"{name:<13}{size:>8}{ours['cpu_seconds']:>10.4f}{ours['warm_cpu_seconds']:>10.4f}"
             f"{plain['seconds']:>10.4f}{cold:>8.2f}{warm:>8.2f}{bound:>7}"
-            f"{ours['load_seconds'] * 1000:>9.1f}{'' if agree else '  DIGESTS DIFFER'}",
+            f"{ours['load_seconds'] * 1000:>9.1f}{mark}{'' if agree else '  DIGESTS DIFFER'}",
             flush=True,
         )
     return ratios, same
@@ -107,15 +112,19 @@ def main() -> int:
     for title, ratios in (("the five given programs", given), ("all programs", everything)):
         if ratios:
             mean = math.exp(sum(math.log(ratio) for ratio in ratios) / len(ratios))
-            print(f"geometric mean of {title}, cold, middle size: {mean:.2f} (limit 5)")
+            mark = PUBLISHED.most(title, mean, 5)
+            print(f"geometric mean of {title}, cold, middle size: {mean:.2f} (limit 5){mark}")
     print()
     figures: dict[str, float] = {}
     for topic in ("start", "compile", "model", "sleep", "depth", "guards"):
         figures.update(run("benchmarks/language_figures.py", topic))
     for key, title, limit in FIGURES:
-        bound = "" if limit is None else f"  (limit {limit:g})"
+        bound = ""
+        if limit is not None:
+            judge = PUBLISHED.least if key == "depth" else PUBLISHED.most
+            bound = f"  (limit {limit:g}){judge(title, figures[key], limit)}"
         print(f"{title:<50}{figures[key]:>10.2f}{bound}")
-    return 1 if wrong else 0
+    return PUBLISHED.exit_code(wrong=wrong)
 
 
 if __name__ == "__main__":

@@ -209,7 +209,8 @@ def _without_guards(text: str) -> str:
 
 def guards() -> dict[str, float]:
     """What counting steps and depth costs: programs as they are, and with these lines taken out."""
-    from vetro.muranopl import DirectoryPackage, Limits, Runtime, traces
+    from vetro.muranopl import DirectoryPackage, Limits, Runtime
+    from vetro.muranopl.runtime import traces
 
     def measure(name: str, size: int) -> float:
         runtime = Runtime()

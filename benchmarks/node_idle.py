@@ -14,7 +14,9 @@ import time
 from pathlib import Path
 
 from deployment import VETRO, Vetro
+from limits import Published
 
+PUBLISHED = Published()
 SECONDS = float(os.environ.get("VETRO_BENCH_IDLE_SECONDS", "40"))
 MEMORY_MIB, CORE_PERCENT = 60.0, 0.5
 TICK = os.sysconf("SC_CLK_TCK")
@@ -72,9 +74,9 @@ def main() -> int:
         (f"memory (driver {driver})", memory, "MiB", MEMORY_MIB),
         (f"of one core, over {SECONDS:.0f} s", percent, "%", CORE_PERCENT),
     ):
-        verdict = "" if value <= limit else f"   over the limit of {limit:g} {unit}"
+        verdict = PUBLISHED.most(name, value, limit)
         print(f"{name:44}{value:8.2f} {unit}{verdict}")
-    return 0
+    return PUBLISHED.exit_code()
 
 
 if __name__ == "__main__":

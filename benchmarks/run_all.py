@@ -1,7 +1,7 @@
 """`make bench`: every published figure. Each topic is a script of its own and prints its own table.
 
 `run_all.py [TOPIC…]` runs some of them. A topic ends with 1 when what it measured is wrong (other
-results than its twin, a failed deployment); a figure beyond its limit is printed, not failed on.
+results than its twin, a failed deployment) or when a figure misses its limit by more than a quarter.
 """
 
 from __future__ import annotations

@@ -14,7 +14,9 @@ import time
 from typing import Any
 
 from compute_server import cpu_seconds, served
+from limits import Published
 
+PUBLISHED = Published()
 WAITERS = 1000
 RELEASES = 500
 LIMIT_P99_MS = 10.0
@@ -87,14 +89,15 @@ async def measure(port: int, pid: int) -> int:
     p50, p99 = took[len(took) // 2] * 1000, took[int(len(took) * 0.99)] * 1000
     print(
         f"grant after release, {WAITERS} waiters: p50 {p50:.1f} ms   p99 {p99:.1f} ms"
-        f" (limit {LIMIT_P99_MS:g})   load of the machine {os.getloadavg()[0]:.1f}"
+        f" (limit {LIMIT_P99_MS:g}){PUBLISHED.most('p99 of a grant, ms', p99, LIMIT_P99_MS)}"
+        f"   load of the machine {os.getloadavg()[0]:.1f}"
     )
     print(f"         service: {used:.2f} ms of processor time for a release and its grant")
     for one in [main, *waiters]:
         one.writer.close()
     if wrong:
         print(f"{wrong} ANSWERS WERE WRONG")
-    return 1 if wrong else 0
+    return PUBLISHED.exit_code(wrong=wrong > 0)
 
 
 def main() -> int:

@@ -223,3 +223,11 @@ def documented_answers() -> Iterator[None]:
     yield
     wrong = list(dict.fromkeys(DOCUMENTED.wrong))
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.fixture(scope="session")
+def hostile_documents() -> dict[str, bytes]:
+    """Documents that are meant to do harm, by what they are."""
+    from .documents.hostile import BYTES
+
+    return BYTES

@@ -200,7 +200,7 @@ def main() -> int:
         address = demo.run()
         if not keep:
             headline("Removing everything again (DEMO_KEEP=1 leaves it running)")
-            demo.vetro("env", "destroy", demo.name)
+            demo.vetro("env", "destroy", "--yes", demo.name)
     except DemoError as error:
         print(f"The demonstration failed: {error}", file=sys.stderr)
         log = demo.data_dir / "vetro-up.log"

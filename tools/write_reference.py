@@ -1,4 +1,4 @@
-"""`make docs`: writes the command line reference from the commands' own help, and docs/settings.md."""
+"""`make docs`: writes the reference of the command line from its help, and the generated pages of docs/."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 
 import click
+import metrics_page
+import rooms_page
 import settings_page
 
 from vetro.cli import COMMANDS, cli
@@ -34,9 +36,15 @@ def main() -> int:
         if command is not None:
             parts += sections(command, name, root)
     (target / "cli.md").write_text("\n".join(parts), encoding="utf-8")
-    settings = Path(__file__).parent.parent / "docs/settings.md"
-    settings.write_text(settings_page.page(), encoding="utf-8")
-    print(target / "cli.md", settings, sep="\n")
+    docs = Path(__file__).parent.parent / "docs"
+    pages = {
+        docs / "settings.md": settings_page.page(),
+        docs / "metrics.md": metrics_page.page(),
+        docs / "rooms.md": rooms_page.page(),
+    }
+    for path, text in pages.items():
+        path.write_text(text, encoding="utf-8")
+    print(target / "cli.md", *pages, sep="\n")
     return 0
 
 

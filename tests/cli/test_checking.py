@@ -38,7 +38,7 @@ def test_findings_are_lines_with_places(invoke, package):
 
 
 def test_no_findings_are_exit_0(invoke, make_package):
-    """A good package says so."""
+    """The command says that a good package has no findings."""
     package = make_package("p", {"Classes/A.yaml": "Namespaces: {=: p}\nName: A\n", "LICENSE": ""})
     assert invoke("check", package) == (0, "No errors found!\n")
 
@@ -110,7 +110,7 @@ def test_what_is_no_package_is_exit_2(invoke, tmp_path):
 
 
 def test_a_mistake_of_the_check_itself_is_exit_3(invoke, package, monkeypatch):
-    """An internal failure is told apart from findings."""
+    """An internal failure has another exit code than findings."""
     monkeypatch.setattr("vetro.cli.checking.find", lambda *_: 1 / 0)
     code, text = invoke("check", package)
     assert code == 3

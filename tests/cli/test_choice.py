@@ -98,8 +98,8 @@ def test_one_of_several_is_named_by_version_or_id(
     catalog: Catalog, invoke: Any, command: tuple[str, ...], path: str
 ) -> None:
     """That one is deleted; by force only when asked."""
-    assert invoke(*command)[0] == 0
-    assert invoke(*command, "--force")[0] == 0
+    assert invoke(*command, "--yes")[0] == 0
+    assert invoke(*command, "--yes", "--force")[0] == 0
     assert catalog.deleted == [(path, "false"), (path, "true")]
 
 
@@ -110,7 +110,7 @@ def test_in_a_terminal_the_user_is_asked(
     from vetro.cli import choice
 
     monkeypatch.setattr(choice, "is_watched", lambda: True)
-    code, text = invoke("package", "delete", "org.acme.App", input="3\n")
+    code, text = invoke("package", "delete", "org.acme.App", input="3\ny\n")
     assert code == 0, text
     assert catalog.deleted == [("/v1/catalog/packages/i1", "false")]
     assert text.index("10.0.0") < text.index("2.0.0") < text.index("1.0.0 (")
@@ -131,7 +131,7 @@ def test_what_is_in_use_is_refused_with_the_way_out(
 ) -> None:
     """The service's reason, and the option."""
     catalog.status = 409
-    code, text = invoke(*command)
+    code, text = invoke(*command, "--yes")
     assert code == 1
     assert "it is used by dev" in text
     assert "--force" in text

@@ -194,7 +194,7 @@ def shop(service: Service, package: Callable[..., Path]) -> Iterator[Service]:
     service.ok("package", "import", package(), "--exists-action", "skip")
     yield service
     for row in service.json("package", "list"):
-        service.ok("package", "delete", row["id"])
+        service.ok("package", "delete", "--yes", row["id"])
 
 
 def test_an_environment_from_its_making_to_its_end(shop: Service) -> None:
@@ -232,7 +232,7 @@ def test_an_environment_from_its_making_to_its_end(shop: Service) -> None:
     assert shop.json("env", "rename", "main", "second")["name"] == "second"
     removed = shop.json("env", "remove", "second", "corner")["removed"]
     assert removed["port"] == 9090
-    lines = shop.ok("env", "destroy", "second", "--json").splitlines()
+    lines = shop.ok("env", "destroy", "--yes", "second", "--json").splitlines()
     assert json.loads(lines[-1]) == {"environment": "second", "state": "gone"}
     assert shop.json("env", "list") == []
 
@@ -245,7 +245,7 @@ def test_environments_are_left_and_abandoned(shop: Service, tmp_path: Path) -> N
     assert shop.json("env", "add", "left", "--file", file)["port"] == 1
     assert shop.json("env", "deploy", "left", "--no-wait")["action"]["method"] == "deploy"
     assert "done" in shop.ok("env", "follow", "left")
-    assert "abandoned" in shop.ok("env", "destroy", "left", "--abandon")
+    assert "abandoned" in shop.ok("env", "destroy", "--yes", "left", "--abandon")
 
 
 def test_changes_that_wait_are_never_passed_over(
@@ -262,7 +262,7 @@ def test_changes_that_wait_are_never_passed_over(
     assert said in shop.ok("env", "changes", "wait")
     model = shop.json("env", "model", "wait", "--path", "services/0/?")
     sell = ("action", "call", "wait", f"{model['id']}_sell", "--arg", "what=tea")
-    text = shop.refused(*sell)
+    text = shop.refused(*sell, code=2)
     assert said in text
     assert "--keep-pending" in text
     count = len(shop.json("deployment", "list", "wait"))
@@ -291,12 +291,12 @@ def test_changes_that_wait_are_never_passed_over(
     (taken,) = shop.json("env", "changes", "wait", "--take-over")
     assert (taken["summary"], taken["overtaken"]) == ("removed c", False)
     assert taken["id"] != held["id"]
-    assert "Dropped: removed c" in shop.ok("env", "changes", "wait", "--discard")
+    assert "Dropped: removed c" in shop.ok("env", "changes", "wait", "--discard", "--yes")
     assert shop.json("env", "changes", "wait") == []
-    shop.refused("env", "changes", "wait", "--discard")
+    shop.refused("env", "changes", "wait", "--discard", "--yes")
     shop.refused("env", "changes", "wait", "--take-over")
     shop.refused("env", "changes", "wait", "--take-over", "--discard", code=2)
-    shop.ok("env", "destroy", "wait")
+    shop.ok("env", "destroy", "--yes", "wait")
 
 
 def overtake(shop: Service, environment: str, action: str) -> None:
@@ -309,6 +309,57 @@ def overtake(shop: Service, environment: str, action: str) -> None:
         path = f"/v1/environments/{row['id']}/actions/{action}"
         task = connection.request("POST", path, json={"what": "tea"}).json()["task_id"]
         assert follow_deployment(connection, row, task) == 0
+
+
+def test_applications_move_to_newer_versions(
+    shop: Service, package: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lists mark them, a preview shows the changes, a deploy makes it so; back with --to."""
+    shop.ok("env", "create", "up")
+    shop.ok("env", "add", "up", "Shop", "--name", "corner", "--set", "port=81")
+    shop.ok("env", "deploy", "up")
+    assert "Nothing to move" in shop.ok("env", "upgrade", "up")
+    newer = package("1.1.0")
+    classes = CLASSES.replace("$.int().notNull().check($ > 0)", "$.int().notNull()").replace(
+        "  url:", "  owner: {Contract: $.string().notNull()}\n  url:"
+    )
+    (newer / "Classes/Shop.yaml").write_text(classes)
+    shop.ok("package", "import", newer)
+    (row,) = shop.json("env", "list")
+    assert [(one["version"], one["newest"]) for one in row["upgrades"]] == [("1.0.0", "1.1.0")]
+    assert "corner 1.1.0" in shop.ok("env", "list")
+    assert "1.1.0" in shop.ok("env", "show", "up")
+    assert shop.json("env", "show", "up")["versions"][0]["newer"] == ["1.1.0"]
+
+    code, text = shop.run("env", "upgrade", "up", "--preview")
+    assert code == 1
+    for line in (
+        "corner: test.Shop 1.0.0 -> 1.1.0",
+        "+ owner: $.string().notNull()",
+        "~ port: contract $.int().notNull().check($ > 0) -> $.int().notNull()",
+        "problem: test.Shop.owner is required",
+    ):
+        assert line in text
+    assert shop.json("env", "changes", "up") == []
+    code, text = shop.run("env", "upgrade", "up", "--yes")
+    assert (code, "would not work" in text, "--set" in text) == (1, True, True)
+    given = ("corner", "--set", "owner=ann")
+    code, text = shop.run("env", "upgrade", "up", *given)
+    assert (code, "give --yes" in text) == (2, True)
+    assert "env deploy up" in shop.ok("env", "upgrade", "up", *given, "--yes")
+    assert "changed corner: ?.type, owner" in shop.ok("env", "changes", "up")
+    shop.ok("env", "deploy", "up")
+    (service,) = shop.json("env", "show", "up")["services"]
+    assert (service["?"]["type"], service["owner"]) == ("test.Shop/1.1.0@test.Shop", "ann")
+
+    assert "downgrade" in shop.ok("env", "upgrade", "up", "corner", "--to", "1.0.0", "--preview")
+    found = shop.json("env", "upgrade", "up", "corner", "--to", "1.0.0", "--yes")
+    assert found["applications"][0]["direction"] == "downgrade"
+    assert "there are: 1.0.0, 1.1.0" in shop.run("env", "upgrade", "up", "corner", "--to", "9")[1]
+    shop.refused("env", "upgrade", "up", "--to", "1.0.0", code=2)
+    assert "Applications: corner." in shop.refused("env", "upgrade", "up", "nobody")
+    shop.ok("env", "deploy", "up")
+    shop.ok("env", "destroy", "up", "--yes")
 
 
 def test_bad_input_about_environments(shop: Service, tmp_path: Path) -> None:
@@ -332,7 +383,70 @@ def test_bad_input_about_environments(shop: Service, tmp_path: Path) -> None:
     assert "deploy first" in shop.refused("action", "call", "e", "x")
     assert "--arg x: expected" in shop.refused("action", "call", "e", "x", "--arg", "x", code=2)
     assert "vetro deployment list e" in shop.refused("deployment", "show", "e", "nope")
-    shop.ok("env", "destroy", "e")
+    shop.ok("env", "destroy", "--yes", "e")
+
+
+@pytest.mark.parametrize(
+    ("header", "says"),
+    [
+        ({"type": "test.Shop"}, "Without a version a class is one of 0.x: write"),
+        ({"type": "test.Shop", "classVersion": "7"}, "There is 1.0.0: write"),
+        ({"type": "test.Shop/2.0"}, "There is 1.0.0: write"),
+        ({"type": "test.Nope"}, "'vetro package list'"),
+    ],
+)
+def test_a_class_that_is_not_found_says_what_to_write(
+    shop: Service, tmp_path: Path, header: dict[str, str], says: str
+) -> None:
+    """The version that is there, in the form in which it is written."""
+    shop.ok("env", "create", "versions")
+    file = tmp_path / "app.json"
+    file.write_text(json.dumps({"?": header, "name": "n", "port": 1}))
+    text = shop.refused("env", "add", "versions", "--file", file)
+    assert says in text
+    if "write" in says:
+        assert '"type": "test.Shop/1.0.0"' in text
+        file.write_text('{"?": {"type": "test.Shop/1.0.0"}, "name": "n", "port": 1}')
+        assert "ACTIONS" not in shop.ok("env", "add", "versions", "--file", file)
+    shop.ok("env", "destroy", "--yes", "versions")
+
+
+MISTAKES: list[tuple[tuple[str, ...], str, str]] = [
+    (("package", "import", "{text}"), "not a zip", "vetro package build"),
+    (("package", "import", "{shop}"), "catalog already", "--exists-action update"),
+    (("env", "create", "taken"), "already exists", "choose another name"),
+    (("category", "delete", "--yes", "Used"), "cannot be deleted", "package update --category"),
+    (("image", "import", "i", "{text}"), "no tar archive", "root file system"),
+    (("image", "build", "a/b"), "is not an image name", "debian-12-apache"),
+    (("image", "build", "i", "--packages", "A B"), "is not a package name", "--packages apache2"),
+    (("image", "build", "i", "--suite", "1/2"), "is not a release name", "bookworm"),
+    (("image", "delete", "--yes", "nope"), "There is no image", "Images: "),
+    (("env", "show", "nope"), "There is no environment", "Environments of this project: taken"),
+    (("deployment", "show", "taken", "nope"), "nope", "vetro deployment list taken"),
+    (("deployment", "cancel", "taken"), "No deployment of taken", "vetro deployment list taken"),
+    (("env", "destroy", "taken"), "its history", "--yes"),
+]
+
+
+def test_every_mistake_has_a_hint_that_fits(shop: Service, tmp_path: Path, package: Any) -> None:
+    """One line says what is wrong and the next what to do about this, not about something else."""
+    (tmp_path / "text.zip").write_text("text" * 400)
+    shop.ok("env", "create", "taken")
+    shop.ok("category", "create", "Used")
+    shop.ok("package", "update", "Shop", "--category", "Used")
+    known = {"text": str(tmp_path / "text.zip"), "shop": str(package())}
+    for words, wrong, hint in MISTAKES:
+        code, text = shop.run(*(word.format(**known) for word in words))
+        lines = [line for line in text.splitlines() if not line.startswith("Building")]
+        assert code in (1, 2), words
+        assert len(lines) == 2, text
+        assert lines[0].startswith("Error: "), text
+        assert wrong in lines[0]
+        assert lines[1].startswith("Hint: "), text
+        assert hint in lines[1]
+    shop.ok("package", "update", "Shop", "--category", "")
+    shop.ok("category", "delete", "--yes", "Used")
+    shop.ok("env", "destroy", "--yes", "taken")
 
 
 @pytest.mark.parametrize("how", ["add", "edit", "file"])
@@ -403,8 +517,8 @@ def test_objects_are_checked_before_they_are_taken(shop: Service, tmp_path: Path
     if how == "edit":
         changed = ("--set", "port=81", "--set", "instance.flavor=m1.small")
         assert shop.json("env", "edit", "looked", "web", *changed)["port"] == 81
-    shop.ok("env", "destroy", "looked")
-    shop.ok("image", "delete", "debian")
+    shop.ok("env", "destroy", "--yes", "looked")
+    shop.ok("image", "delete", "--yes", "debian")
 
 
 def test_packages_from_upload_to_deletion(
@@ -419,7 +533,7 @@ def test_packages_from_upload_to_deletion(
     assert same["id"] == row["id"]
     (newer,) = service.json("package", "import", package("2.0.0"), "--exists-action", "update")
     assert (newer["version"], len(service.json("package", "list"))) == ("2.0.0", 2)
-    service.ok("package", "delete", newer["id"])
+    service.ok("package", "delete", "--yes", newer["id"])
     (again,) = service.json("package", "import", package(), "--exists-action", "update")
     assert again["id"] != row["id"]
     assert (again["categories"], again["is_public"]) == (["Web"], True)
@@ -435,9 +549,9 @@ def test_packages_from_upload_to_deletion(
     assert service.json("package", "download", "test.Shop", target)["file"] == str(target)
     assert target.read_bytes()[:2] == b"PK"
     assert [row["name"] for row in service.json("category", "show", "Web")["packages"]]
-    assert "--category" in service.refused("category", "delete", "Web")
-    assert service.json("package", "delete", "Corner") == {"deleted": ["test.Shop 1.0.0"]}
-    assert service.json("category", "delete", "Web") == {"deleted": ["Web"]}
+    assert "--category" in service.refused("category", "delete", "--yes", "Web")
+    assert service.json("package", "delete", "--yes", "Corner") == {"deleted": ["test.Shop 1.0.0"]}
+    assert service.json("category", "delete", "--yes", "Web") == {"deleted": ["Web"]}
     assert service.json("category", "list") == []
 
 
@@ -458,10 +572,10 @@ def test_an_import_says_what_the_check_finds(
     text = service.ok("package", "import", user)
     assert "A.yaml:5:14: E313 sell of test.Shop needs what" in text
     assert f"{user}: 2 errors, 1 warning" in text
-    service.ok("package", "delete", "test.user")
+    service.ok("package", "delete", "--yes", "test.user")
     (row,) = service.json("package", "import", user)
     assert [item["code"] for item in row["findings"]] == ["E313", "E311", "W121"]
-    service.ok("package", "delete", "test.user", "Shop")
+    service.ok("package", "delete", "--yes", "test.user", "Shop")
 
 
 def test_a_package_shows_fields_and_actions(shop: Service) -> None:
@@ -488,7 +602,7 @@ def test_a_replacement_that_is_refused_leaves_the_old_package(
     (kept,) = service.json("package", "list")
     for key in ("fully_qualified_name", "version", "is_public", "tags", "class_definitions"):
         assert kept[key] == row[key]
-    service.ok("package", "delete", "Shop")
+    service.ok("package", "delete", "--yes", "Shop")
 
 
 def test_bad_input_about_packages(shop: Service, tmp_path: Path) -> None:
@@ -496,7 +610,7 @@ def test_bad_input_about_packages(shop: Service, tmp_path: Path) -> None:
     text = tmp_path / "x.zip"
     text.write_text("text")
     assert "Packages: test.Shop." in shop.refused("package", "show", "Nope")
-    assert "'Nope'" in shop.refused("package", "delete", "Nope")
+    assert "'Nope'" in shop.refused("package", "delete", "--yes", "Nope")
     assert "No such file" in shop.refused("package", "import", tmp_path / "nope")
     assert "no manifest.yaml" in shop.refused("package", "import", tmp_path)
     assert "not a zip archive" in shop.refused("package", "import", text)
@@ -550,8 +664,8 @@ def test_images_are_looked_at_before_they_are_sent(service: Service, tmp_path: P
     assert "not exported" in service.refused("image", "export", "i", tmp_path / "no/such.tar")
     assert "There is no image" in service.refused("image", "export", "j", tmp_path / "j.tar")
     assert sorted(path.name for path in tmp_path.iterdir() if "partial" in path.name) == []
-    assert service.json("image", "delete", "i") == {"deleted": [f"i ({row['uuid']})"]}
-    assert "Images: none." in service.refused("image", "delete", "i")
+    assert service.json("image", "delete", "--yes", "i") == {"deleted": [f"i ({row['uuid']})"]}
+    assert "Images: none." in service.refused("image", "delete", "--yes", "i")
 
 
 def test_machines_that_are_not_there(service: Service) -> None:
@@ -603,5 +717,15 @@ def test_shells_complete_names(shop: Service, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("VETRO_DATA_DIR", "/nowhere")
     assert completions("env", "show", "") == []
     monkeypatch.setenv("VETRO_DATA_DIR", str(shop.directory / "data"))
+    assert completions("env", "add", "alpha", "test.Shop", "--set", "") == ["port="]
+    assert completions("env", "add", "alpha", "test.Shop", "--set", "x") == []
+    assert completions("env", "add", "alpha", "test.Shop", "--set", "port=") == []
+    assert completions("env", "add", "alpha", "test.Nope", "--set", "") == []
+    assert completions("env", "add", "alpha", "--set", "") == []
+    shop.ok("env", "add", "alpha", "test.Shop", "--name", "corner")
+    assert {"name=", "port="} <= set(completions("env", "edit", "alpha", "corner", "--set", ""))
+    assert completions("env", "edit", "alpha", "corner", "--set", "po") == ["port="]
+    assert completions("env", "edit", "alpha", "nosuch", "--set", "") == []
+    assert completions("env", "edit", "beta", "corner", "--set", "") == []
     for name in ("alpha", "beta"):
-        shop.ok("env", "destroy", name)
+        shop.ok("env", "destroy", "--yes", name)

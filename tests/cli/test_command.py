@@ -93,7 +93,8 @@ def test_run_calls_a_method_of_a_package_directory(tmp_path: Path) -> None:
 
 def test_settings_are_json_or_text() -> None:
     """``--set`` values that are JSON keep their type, other values are text."""
-    from vetro.cli.env import parse_settings, set_path
+    from vetro.cli.editing import parse_settings
+    from vetro.cli.objects import set_path
 
     values = parse_settings(("port=8080", "page=Hello you", "flags=[true]", "a.b=x=y"))
     assert values == {"port": 8080, "page": "Hello you", "flags": [True], "a.b": "x=y"}

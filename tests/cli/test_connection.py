@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from vetro.cli.connection import error_text, hint_for
+from vetro.cli.hints import error_text, hint_for
 from vetro.http.client import SyncResponse
 
 PARAMETERS = {
@@ -26,6 +26,20 @@ PARAMETERS = {
          "Environment with specified name already exists: x", "choose another name"),
         (503, {"code": "X", "message": "later"}, "later", "req-1"),
         (400, {"other": 1}, '400: {"other": 1}', "'--help'"),
+        (400, {"message": "the file is not a zip archive (x)"}, "the file is not a zip archive (x)",
+         "vetro package build"),
+        (403, {"message": "Only an administrator may add categories"},
+         "Only an administrator may add categories", "ask an administrator"),
+        (403, {"message": "This call is for operators"}, "This call is for operators",
+         "ask an administrator"),
+        (403, {"message": "Package p belongs to another project"},
+         "Package p belongs to another project", "OS_PROJECT_NAME"),
+        (403, {"message": "Environment e is deploying; wait until it is done"},
+         "Environment e is deploying; wait until it is done", "deployment cancel"),
+        (409, {"message": "Package p 1 is in this project's catalog already; x"},
+         "Package p 1 is in this project's catalog already; x", "--exists-action update"),
+        (409, {"message": "There are changes that are not deployed, and this would overtake them: x"},
+         "There are changes that are not deployed, and this would overtake them: x", "env changes"),
     ],
 )  # fmt: skip
 def test_an_error_names_what_is_wrong_and_what_to_do(
@@ -49,7 +63,8 @@ def test_an_error_names_what_is_wrong_and_what_to_do(
         "Server may not be reset because it has 3 vms",
     ],
 )
-def test_a_conflict_that_is_about_no_name_has_no_hint_about_names(message: str) -> None:
+@pytest.mark.parametrize("status", [403, 409])
+def test_a_refusal_that_says_all_has_no_hint(message: str, status: int) -> None:
     """The message says what is in the way; a hint that does not fit would lead astray."""
-    answer = SyncResponse(409, {}, json.dumps({"code": "X", "message": message}).encode())
+    answer = SyncResponse(status, {}, json.dumps({"code": "X", "message": message}).encode())
     assert hint_for(answer) is None

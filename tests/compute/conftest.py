@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from vetro.compute import MIGRATIONS, ComputeService, ComputeSettings, compute_face
-from vetro.compute.agents import NodeTaskError, TaskCall
-from vetro.compute.keys import NodeAware
-from vetro.compute.servers import Agent
+from vetro.compute.http.keys import NodeAware
+from vetro.compute.servers.store import Agent
 from vetro.compute.wire import node_key
+from vetro.compute.work.agents import NodeTaskError, TaskCall
 from vetro.http import Principal, assemble, serve
 from vetro.http.client import HttpClient, Response
 from vetro.storage import Clock, Database, SystemClock, migrate

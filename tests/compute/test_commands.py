@@ -17,8 +17,8 @@ from structlog.testing import capture_logs
 
 from vetro.cli import cli
 from vetro.cli.servers import virtual_machines
-from vetro.compute.agents import NodeTaskError
 from vetro.compute.tables import servers
+from vetro.compute.work.agents import NodeTaskError
 
 NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
 OTHER = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a002"
@@ -152,18 +152,18 @@ async def test_vms_are_listed_started_and_stopped(served: Any, vetro: Vetro) -> 
 
 
 async def test_snapshots_of_a_vm(served: Any, vetro: Vetro) -> None:
-    """Taken, listed, gone back to and deleted; going back asks first."""
+    """Taken, listed, gone back to and deleted; going back and deleting want a word."""
     vm = await served.vm(alias="db")
     assert (await vetro("vm", "snapshot", "create", "db", "before")).code == 0
     assert served.nodes.last("machine_create_snapshot").params["snapshot_name"] == "before"
     served.nodes.vms[vm]["snapshots"] = [{"name": "before", "created_at": "2026-01-01"}]
     rows = (await vetro("vm", "snapshot", "list", "db", "--json")).json
     assert [row["name"] for row in rows] == ["before"]
-    assert (await vetro("vm", "snapshot", "rollback", "db", "before", given="n\n")).code == 1
+    assert (await vetro("vm", "snapshot", "rollback", "db", "before", given="y\n")).code == 2
     assert "machine_rollback_snapshot" not in served.nodes.tasks
     assert (await vetro("vm", "snapshot", "rollback", "db", "before", "--yes")).code == 0
     assert served.nodes.last("machine_rollback_snapshot").params["snapshot_name"] == "before"
-    assert (await vetro("vm", "snapshot", "delete", "db", "before")).code == 0
+    assert (await vetro("vm", "snapshot", "delete", "db", "before", "--yes")).code == 0
     assert served.nodes.last("machine_delete_snapshot").params["uuid"] == vm
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from vetro.compute.calls import Access
-from vetro.compute.endpoints import all_endpoints
+from vetro.compute.http.endpoint import Access
+from vetro.compute.http.endpoints import all_endpoints
 
 PAGE = Path(__file__).parents[2] / "docs" / "compute" / "endpoints.md"
 CALLERS = {

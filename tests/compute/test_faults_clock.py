@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from sqlalchemy import insert, select, update
 
-from vetro.compute.heartbeats import Heartbeats
-from vetro.compute.nodetasks import NodeTasks
+from vetro.compute.servers.heartbeats import Heartbeats
 from vetro.compute.tables import instances, servers, tasks
+from vetro.compute.work.node_tasks import NodeTasks
 from vetro.storage import ManualClock
 
 NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
@@ -104,7 +104,7 @@ async def test_a_server_moves_to_another_service_whose_clock_was_set(
 async def test_tickets_expire_at_once_when_the_clock_is_set_beyond_their_time(
     make_world: MakeWorld, clock: ManualClock
 ) -> None:
-    """Nothing else happens meanwhile: who waits is told, and the next has its turn."""
+    """Without another event the waiter gets an error, and the next ticket is active."""
     world = await make_world(clock=clock)
     await world.server()
 

@@ -170,7 +170,7 @@ async def again(world: World, method: str, path: str, body: object = None) -> An
 async def test_ten_seconds_without_the_database_lose_no_heartbeat(
     worlds: tuple[World, World], line: Line, clock: ManualClock
 ) -> None:
-    """Heartbeats and samples are taken meanwhile, the rest is 503, and nobody becomes unknown."""
+    """Heartbeats and samples are accepted, other calls are 503, and no server becomes unknown."""
     near, far = worlds
     key = {"token": "", "headers": far.key_of(NODE)}
     assert (await far.call("POST", f"/servers/{NODE}/events/heartbeat", {}, **key)).status == 204
@@ -204,7 +204,7 @@ async def test_ten_seconds_without_the_database_lose_no_heartbeat(
 async def test_a_turn_that_was_granted_behind_a_cut_line_is_noticed(
     worlds: tuple[World, World], line: Line, during: bool
 ) -> None:
-    """Who waits at the service that lost its line is woken after it, or is told and asks again."""
+    """The waiter at the disconnected service is woken afterwards, or gets an error and retries."""
     near, far = worlds
     body = {"scope": "vm", "id": "one", "expires_at": "3000"}
     first = (await near.ok("POST", f"/servers/{NODE}/tickets", body))["uuid"]

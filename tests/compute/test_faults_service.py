@@ -108,7 +108,7 @@ async def test_a_killed_service_ends_its_waits_and_loses_no_ticket(start: Start)
 
 
 async def test_a_service_that_stops_ends_its_waits_with_an_answer(start: Start) -> None:
-    """It does not wait for them for ever: who hangs is told, and asks the other service."""
+    """The service ends the waits with an error, and the clients ask the other service."""
     one = await start()
     two = await start()
     first, second = await one.ticket(), await one.ticket()
@@ -127,7 +127,7 @@ async def test_a_service_that_stops_ends_its_waits_with_an_answer(start: Start) 
 
 
 async def test_two_services_grant_each_others_tickets_while_one_dies(start: Start) -> None:
-    """The turn that a killed service's client held goes on when somebody releases it at the other."""
+    """The turn of a killed service's client continues after a release at the other service."""
     one = await start()
     two = await start()
     first, second = await one.ticket(), await two.ticket()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from vetro.compute.agents import NodeTaskError
+from vetro.compute.work.agents import NodeTaskError
 
 NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
 OTHER = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a002"
@@ -39,7 +39,7 @@ STORAGE = [
 async def test_storage_calls(
     world: World, verb: str, path: str, body: Any, task: str, params: dict[str, Any], status: int
 ) -> None:
-    """Each call is one task with the dataset as one name; a failure is told with what was tried."""
+    """Each call is one task with the dataset as one name; a failure names the attempted call."""
     answer = await world.call(verb, f"/servers/{NODE}{path}", body)
     assert answer.status == status
     sent = world.nodes.last(task).params

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 import structlog
 
-from vetro.compute.heartbeats import Beat, Heartbeats
-from vetro.compute.reserving import Reservations
-from vetro.compute.tickets import TicketStore
+from vetro.compute.placement.reserving import Reservations
+from vetro.compute.servers.heartbeats import Beat, Heartbeats
+from vetro.compute.waitlist.tickets import TicketStore
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 
@@ -99,7 +99,7 @@ def test_a_fault_would_show(
 
 
 def test_a_lost_wake_up_would_show(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A change of turn that nobody is told of leaves a client waiting, and that is seen."""
+    """A change of turn without a notification leaves a client waiting, which the check finds."""
     notify = "simulation.store.TwinTransaction.notify"
 
     def deaf(self: Any, channel: str, payload: str = "") -> None:

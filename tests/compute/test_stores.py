@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from vetro import compute
-from vetro.compute.fabric import ExternalNetwork, Fabric
-from vetro.compute.servers import ServerStore
+from vetro.compute.networks.fabric import ExternalNetwork, Fabric
+from vetro.compute.servers.store import ServerStore
 from vetro.compute.tables import ports
-from vetro.compute.tickets import TicketStore
+from vetro.compute.waitlist.tickets import TicketStore
 from vetro.http import Fault
 from vetro.storage import Database, ManualClock, migrate
 

@@ -6,7 +6,9 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -29,8 +31,10 @@ def blocks() -> list[tuple[str, str, str]]:
 class Reader:
     """Somebody who does what the page says, in a directory and on a port of their own."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, user: Sequence[str] = ()) -> None:
+        """``user``: the words before a command that make it somebody else's."""
         self.directory = directory
+        self.user = user
         with socket.create_server(("127.0.0.1", 0)) as probe:
             port = probe.getsockname()[1]
         (directory / "dist").symlink_to(ROOT / "dist")
@@ -59,7 +63,7 @@ class Reader:
             if line != "make setup" and not line.startswith("export ")
         ]
         done = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", "\n".join(lines)],
+            [*self.user, "bash", "-euo", "pipefail", "-c", "\n".join(lines)],
             cwd=self.directory,
             env=self.environ,
             capture_output=True,
@@ -71,10 +75,14 @@ class Reader:
 
     def start(self) -> str:
         """``vetro up`` in a terminal of its own, until it answers."""
-        (self.directory / "data").mkdir(mode=0o711)
+        if not self.user:
+            (self.directory / "data").mkdir(mode=0o711)
         with (self.directory / "up.log").open("wb") as log:
             self.server = subprocess.Popen(
-                [str(BIN / "vetro"), "up"], env=self.environ, stdout=log, stderr=subprocess.STDOUT
+                [*self.user, str(BIN / "vetro"), "up"],
+                env=self.environ,
+                stdout=log,
+                stderr=subprocess.STDOUT,
             )
         deadline = time.monotonic() + 240
         while (
@@ -115,23 +123,80 @@ def test_the_tutorial_works_as_it_stands(tmp_path: Path) -> None:
     for directory in (tmp_path, tmp_path.parent):
         directory.chmod(0o711)
     reader = Reader(tmp_path)
-    said = ""
     try:
-        for kind, file, text in blocks():
-            if kind == "sh":
-                said += reader.do(text)
-            elif file:
-                if not (tmp_path / "my.Greeter").exists():
-                    (tmp_path / "my.Greeter").mkdir()
-                target = tmp_path / "my.Greeter" / file
-                target.parent.mkdir(exist_ok=True)
-                target.write_text(text, encoding="utf-8")
+        said = follow(reader, as_root())
         assert "password" in said
         assert "Hello\n" in said
         assert "Hello again\n" in said
         assert "200 Apache" in said
         assert "Hello Ann" in said
         assert not list((tmp_path / "data/node/vms").iterdir())
+    finally:
+        reader.stop()
+
+
+def as_root() -> list[tuple[str, str, str]]:
+    """The blocks for somebody with root, in their order."""
+    return blocks()[: -len(without_root())]
+
+
+def without_root() -> list[tuple[str, str, str]]:
+    """The blocks of the section for somebody without."""
+    page = (ROOT / "docs/tutorial.md").read_text(encoding="utf-8")
+    section = page[page.index("## Without root") :]
+    return [(m["kind"], m["file"] or "", m["text"]) for m in _BLOCK.finditer(section)]
+
+
+def follow(reader: Reader, steps: list[tuple[str, str, str]]) -> str:
+    """Do the steps; what the commands say."""
+    said = ""
+    for kind, file, text in steps:
+        if kind == "sh":
+            said += reader.do(text)
+        elif file:
+            target = reader.directory / "my.Greeter" / file
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text, encoding="utf-8")
+    return said
+
+
+def somebody() -> list[str]:
+    """The words that run a command as a user without rights on this machine.
+
+    Where such a user may not read this checkout, it may read, but nothing else more.
+    """
+    words = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    may_read = subprocess.run([*words, str(BIN / "vetro"), "--version"], capture_output=True)
+    if may_read.returncode == 0:
+        return [*words, "--"]
+    reading = ("--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search")
+    return [*words, *reading, "--"]
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """The directory of a user without rights: pytest's own may be entered by root alone."""
+    with tempfile.TemporaryDirectory(prefix="tutorial-") as directory:
+        os.chown(directory, 65534, 65534)
+        yield Path(directory)
+
+
+def test_the_tutorial_works_without_root(home: Path) -> None:
+    """A user without rights gets the same by the path for them: at a port that they may have."""
+    reader = Reader(home, somebody())
+    reader.environ["HOME"] = str(home)
+    install, images = without_root()
+    steps = [install, *as_root()[1:]]
+    (place,) = [n for n, step in enumerate(steps) if "vetro image build" in step[2]]
+    steps[place] = images
+    try:
+        said = follow(reader, steps)
+        assert "password" in said
+        assert "Hello\n" in said
+        assert "Hello again\n" in said
+        assert '"200 ' in said
+        assert "Hello Ann" in said
+        assert not list((home / "data/node/vms").iterdir())
     finally:
         reader.stop()
 

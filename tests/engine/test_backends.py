@@ -45,7 +45,7 @@ async def found(resolver: CatalogResolver, method: str, *arguments: Any) -> str 
 
 
 def test_every_folder_with_a_manifest_is_a_package(tmp_path: Path) -> None:
-    """At any depth, but not inside of another package; what cannot be read is left out."""
+    """Packages are found at any depth, but not inside another one; unreadable ones are left out."""
     make(tmp_path / "a" / "deep" / "one", "p.one", "1.0.0")
     make(tmp_path / "b", "p.two", "1.0.0")
     make(tmp_path / "b" / "Resources" / "three", "p.three", "1.0.0")
@@ -56,7 +56,7 @@ def test_every_folder_with_a_manifest_is_a_package(tmp_path: Path) -> None:
 
 
 async def test_installed_packages_are_asked_first_and_must_fit(tmp_path: Path) -> None:
-    """The newest installed version that satisfies the spec; without one the catalog."""
+    """The newest installed version that satisfies the spec is used, else the catalog's."""
     for version in ("1.0.0", "1.2.0", "2.0.0"):
         make(tmp_path / version, "p", version)
     catalog: Any = Catalog()
@@ -70,7 +70,7 @@ async def test_installed_packages_are_asked_first_and_must_fit(tmp_path: Path) -
 
 
 async def test_an_environment_uses_its_owners_packages(tmp_path: Path) -> None:
-    """Requirements too, and whoever acts: an administrator deploys with what the owner has."""
+    """An administrator who deploys for an owner gets the owner's packages and requirements."""
     catalog: Any = Catalog()
     resolver = CatalogResolver(catalog, [], "owner")
     await found(resolver, "find_package", "p", "1", None)

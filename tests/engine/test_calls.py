@@ -167,7 +167,7 @@ async def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
 
 
 async def test_results_come_back_as_json(desk: Desk) -> None:
-    """Arguments by name, defaults, the caller's identity, objects in their models' form."""
+    """Named arguments, defaults and the caller's identity arrive; objects return as in models."""
     assert await desk.act("greet", name="John") == "Hello, John"
     assert await desk.act("greet", name="x", times=2) == "Hello, xHello, x"
     assert await desk.act("greet", class_version="0.3.0", name="John") == "Hello, John"
@@ -177,7 +177,7 @@ async def test_results_come_back_as_json(desk: Desk) -> None:
 
 
 async def test_failures_are_sorted(desk: Desk) -> None:
-    """404 for what is not there or not exposed, 400 for arguments, 503 for the program's own."""
+    """404: unknown or not exposed, 400: wrong arguments, 503: the program's own error."""
     for fault in (
         await desk.fault("nothing"),
         await desk.fault("hidden"),
@@ -204,7 +204,7 @@ async def test_failures_are_sorted(desk: Desk) -> None:
 
 
 async def test_results_have_a_limit(desk: Desk) -> None:
-    """What is too large is refused with the name of the setting."""
+    """A result that is too large is refused with the name of the setting."""
     assert await desk.act("many", size=100) == list(range(100))
     fault = await desk.fault("many", size=10_000)
     assert isinstance(fault, ServiceUnavailable)
@@ -212,7 +212,7 @@ async def test_results_have_a_limit(desk: Desk) -> None:
 
 
 async def test_schemas_are_made_where_classes_are(desk: Desk) -> None:
-    """The class under the empty key, its model builders by name; 404 for what is not there."""
+    """The class is under the empty key, its model builders by name; 404 for unknown ones."""
     found = await desk.schemas("test.Shape")
     assert list(found) == ["", "regular"]
     edges = found[""]["properties"]["edges"]
@@ -229,7 +229,7 @@ async def test_schemas_are_made_where_classes_are(desk: Desk) -> None:
 
 @pytest.mark.parametrize("method", ["asleep", "wild"])
 async def test_a_call_has_its_time(desk: Desk, method: str) -> None:
-    """A program that sleeps, or never ends, is ended; its worker goes."""
+    """A program that sleeps or loops for ever is stopped, and its worker ends."""
     desk.rooms.calls.timeout_seconds = 1.0
     with pytest.raises((GatewayTimeout, ServiceUnavailable), match=r"second"):
         await desk.act(method)
@@ -238,7 +238,7 @@ async def test_a_call_has_its_time(desk: Desk, method: str) -> None:
 
 
 async def test_a_killed_worker_fails_its_call_only(desk: Desk) -> None:
-    """The caller hears of it at once, and the next call works."""
+    """The caller gets the error at once, and the next call works."""
     asking = asyncio.create_task(desk.act("asleep"))
     await desk.handed.wait()
     (pid,) = desk.pool._workers.values()
@@ -250,7 +250,7 @@ async def test_a_killed_worker_fails_its_call_only(desk: Desk) -> None:
 
 
 async def test_a_pool_that_stops_answers_what_runs(desk: Desk) -> None:
-    """Nobody waits for an engine that has gone."""
+    """A running call is answered at once when its engine stops."""
     asking = asyncio.create_task(desk.act("asleep"))
     await desk.handed.wait()
     desk.running.cancel()

@@ -46,7 +46,7 @@ async def perform(effects: JournalEffects, kind: str, request: Any, execute: Any
 
 
 async def test_an_effect_is_written_before_and_after(database: Database) -> None:
-    """While it is done the row says that it began; then it has the result."""
+    """During the effect its row says that it began; afterwards the row has the result."""
     effects = JournalEffects(database, "t", 7)
 
     async def look() -> Any:
@@ -89,7 +89,7 @@ async def test_requests_are_kept_as_digests(database: Database) -> None:
 
 
 async def test_effects_of_two_runs_do_not_meet(database: Database) -> None:
-    """A later claim of a task has rows of its own, and other ids."""
+    """A later claim of a task has its own rows and other ids."""
 
     async def nothing() -> None:
         return None
@@ -105,7 +105,7 @@ async def test_effects_of_two_runs_do_not_meet(database: Database) -> None:
 
 
 async def test_what_a_task_has_begun_is_known_until_it_is_forgotten(database: Database) -> None:
-    """By its rows; forgetting one task leaves the others."""
+    """A task's rows show that it has begun; forgetting one task keeps the others' rows."""
 
     async def nothing() -> None:
         return None
@@ -121,7 +121,7 @@ async def test_what_a_task_has_begun_is_known_until_it_is_forgotten(database: Da
 
 
 async def test_parallel_effects_have_an_order(database: Database) -> None:
-    """Each its number, given when it began; they end as they like."""
+    """Each effect gets a number when it begins; the effects may end in any order."""
     effects = JournalEffects(database, "t", 1)
     gate = asyncio.Event()
 
@@ -144,7 +144,7 @@ async def test_parallel_effects_have_an_order(database: Database) -> None:
 
 
 def test_engines_that_start_at_once_sign_with_one_key(tmp_path: Path) -> None:
-    """Eight at the same moment: one file, one key."""
+    """Eight processes that start at the same moment share one file and one key."""
     path = tmp_path / "key.pem"
     with ThreadPoolExecutor(8) as pool:
         signers = list(pool.map(lambda _: PlanSigner.load_or_create(path), range(8)))

@@ -31,20 +31,20 @@ TEMPLATES = st.recursive(
     ],
 )
 def test_the_merge_table(old: Any, new: Any, expected: Any) -> None:
-    """Maps join, lists gain what they lack, values are replaced, null and text have their rule."""
+    """Maps join, lists gain missing items, values are replaced; null and text have own rules."""
     assert merge(old, new) == expected
 
 
 @pytest.mark.parametrize(("old", "new"), [({}, []), ([], "x"), (1, "1"), (True, 1), ({}, None)])
 def test_types_that_do_not_fit_are_errors(old: Any, new: Any) -> None:
-    """The path of the misfit is named."""
+    """The error names the path of the conflicting types."""
     with pytest.raises(TypeError, match="at /resources/x"):
         merge({"resources": {"x": old}}, {"resources": {"x": new}})
 
 
 @given(TEMPLATES, TEMPLATES)
 def test_nothing_given_is_changed_and_repeating_adds_nothing(old: Any, new: Any) -> None:
-    """Merging is pure, and merging the same fragment again is the same."""
+    """Merging leaves its arguments unchanged, and merging the same fragment again adds nothing."""
     before = copy.deepcopy((old, new))
     try:
         merged = merge(old, new)

@@ -33,7 +33,7 @@ def template(**script: Any) -> dict[str, Any]:
 
 
 def test_a_plan_carries_its_files_once_with_newlines_normalised() -> None:
-    """Text, binary, alias and URL forms; a name that is known is not sent again."""
+    """Text, binary, alias and URL forms are accepted; a known name is not attached again."""
     files = ["<b.bin>", {"other.txt": "dir/c.txt"}, "https://h.test/x/repo.git", "a.sh"]
     given = template(Files=files)
     plan = builder().build(given)
@@ -50,7 +50,7 @@ def test_a_plan_carries_its_files_once_with_newlines_normalised() -> None:
 
 
 def test_stamps_rise_whatever_the_clock_does() -> None:
-    """A clock that stands still or goes back does not repeat a stamp."""
+    """A clock that stops or goes back does not repeat a stamp."""
     stamps = Stamps()
     values = [stamps.next(t) for t in (5.0, 5.0, 1.0, 6.0)]
     assert values == sorted(set(values))
@@ -73,7 +73,7 @@ def test_old_plans_carry_their_scripts_as_base64() -> None:
     ],
 )
 def test_wrong_templates_are_refused(given: Any, message: str) -> None:
-    """Each mistake is named."""
+    """The error names each mistake."""
     with pytest.raises(ValueError, match=message):
         builder().build(given)
 
@@ -104,7 +104,7 @@ def test_a_signature_verifies_with_the_published_key(tmp_path: Path) -> None:
     ],
 )
 def test_good_results_are_decoded(result: Any, value: Any) -> None:
-    """Both generations of results."""
+    """Results of both formats are decoded."""
     assert decode_result(result) == value
 
 

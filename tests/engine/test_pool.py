@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 import sys
@@ -15,14 +16,15 @@ import pytest
 from sqlalchemy import func, insert, select
 from structlog.contextvars import bound_contextvars
 
+import vetro.engine.pool as pool_module
 from vetro import catalog, engine, environments, identity, messaging, stacks
 from vetro.engine import EnginePool, EngineSettings
 from vetro.engine.running import TaskReports, WaitingReports
 from vetro.engine.tables import journal
-from vetro.environments import Environments, task_channel
+from vetro.environments import Environments, TaskStore, task_channel
 from vetro.http import Conflict, Principal
 from vetro.packages import build_archive
-from vetro.storage import Database, migrate
+from vetro.storage import Database, DatabaseFull, migrate
 
 ANN = Principal("id-ann", "ann", "p", roles=frozenset({"member"}))
 MANIFEST = """
@@ -176,7 +178,7 @@ class Yard:
             while True:
                 async with self.database.read() as tx:
                     found = await tx.execute(select(tasks).where(tasks.c.id == task))
-                    if found.first() is None:
+                    if found.one().environment_gone is not None:
                         return
                 await subscription.wait(60)
 
@@ -257,7 +259,7 @@ def zygote_of(pool: EnginePool) -> int:
 async def test_an_environment_lives_on_with_packages_that_were_deleted(
     yard: Yard, tmp_path: Path
 ) -> None:
-    """Deleted by force while in use: it deploys again and is destroyed; then the archive goes."""
+    """After a forced deletion it deploys and is destroyed; then the archive is removed."""
     source = tmp_path / "kept"
     (source / "Classes").mkdir(parents=True)
     (source / "manifest.yaml").write_text(
@@ -274,7 +276,7 @@ async def test_an_environment_lives_on_with_packages_that_were_deleted(
     task = await yard.submit("Kept", version="1.2.0")
     assert not (await yard.ended(task))["isException"]
     uses = environments.EnvironmentUses(yard.database)
-    with pytest.raises(Conflict, match="is used by environments: e1"):
+    with pytest.raises(Conflict, match="is used by 1 environment: e1"):
         await packages.delete(ANN, row["id"], uses)
     await packages.delete(ANN, row["id"], uses, force=True)
     (environment,) = await yard.rooms.store.listing(ANN, all_tenants=False, tenant=None)
@@ -291,7 +293,7 @@ async def test_an_environment_lives_on_with_packages_that_were_deleted(
 
 
 async def test_a_task_runs_in_a_worker_and_leaves_no_journal(yard: Yard) -> None:
-    """Reports keep their order, the model is saved with the result, the journal's rows go."""
+    """Reports keep their order; the model is saved with the result; the journal is removed."""
     yard.start()
     task = await yard.submit("Greeter")
     assert await yard.ended(task) == {"result": None, "isException": False}
@@ -315,7 +317,7 @@ async def test_a_failing_program_leaves_no_journal(yard: Yard) -> None:
 
 
 async def test_a_killed_worker_fails_its_task_only(yard: Yard) -> None:
-    """The reason names the environment; the tasks beside it and after it run."""
+    """The error names the environment; other tasks, before and after, are not affected."""
     yard.start()
     victim, other = await yard.submit("Sleeper"), await yard.submit("Sleeper")
     await yard.reported(victim, "asleep")
@@ -328,7 +330,7 @@ async def test_a_killed_worker_fails_its_task_only(yard: Yard) -> None:
 
 
 async def test_a_dead_zygote_is_replaced_while_nothing_runs(yard: Yard) -> None:
-    """The next task does not notice, nor does the one after it."""
+    """The next two tasks run as usual."""
     yard.start()
     await yard.ended(await yard.submit("Greeter"))
     before = zygote_of(yard.pool)
@@ -342,7 +344,7 @@ async def test_a_dead_zygote_is_replaced_while_nothing_runs(yard: Yard) -> None:
 async def test_a_zygote_that_dies_takes_its_workers_and_their_tasks_end_at_once(
     yard: Yard,
 ) -> None:
-    """No task waits for the end of its lease, and the pool goes on with a new zygote."""
+    """The tasks do not wait for the end of their leases, and the pool gets a new zygote."""
     yard.start()
     task = await yard.submit("Sleeper")
     await yard.reported(task, "asleep")
@@ -355,7 +357,7 @@ async def test_a_zygote_that_dies_takes_its_workers_and_their_tasks_end_at_once(
 async def test_a_zygote_that_cannot_be_started_fails_tasks(
     yard: Yard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A pool without workers says so in each task, and works again when it can."""
+    """Each task fails with that reason, and tasks run again once a zygote starts."""
     yard.start()
     await yard.ended(await yard.submit("Greeter"))
     with monkeypatch.context() as patch:
@@ -369,7 +371,7 @@ async def test_a_zygote_that_cannot_be_started_fails_tasks(
 async def test_a_failure_inside_the_engine_is_reported_with_the_request(
     yard: Yard, settings: EngineSettings
 ) -> None:
-    """The reason is in the report, with what to look for in the log; the model is as before."""
+    """The report has the reason and the id to find in the log; the model is unchanged."""
     settings.signing_key_file.write_text("no key")
     yard.start()
     task = await yard.submit("Greeter", request_id="req-quoted")
@@ -381,8 +383,41 @@ async def test_a_failure_inside_the_engine_is_reported_with_the_request(
     assert await yard.ended(await yard.submit("Greeter")) == {"result": None, "isException": False}
 
 
+async def test_a_full_disk_fails_deployments_with_that_reason(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Work and failures wait for room; the report has the reason; the pool keeps running."""
+    refused: list[str] = []
+
+    def once_full(name: str) -> None:
+        given = getattr(TaskStore, name)
+
+        async def full_at_first(*args: Any, **more: Any) -> Any:
+            if name not in refused:
+                refused.append(name)
+                raise DatabaseFull("the database: the disk is full")
+            return await given(*args, **more)
+
+        monkeypatch.setattr(TaskStore, name, full_at_first)
+
+    async def no_room(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", "/data/signing")
+
+    monkeypatch.setattr(pool_module, "FULL_PAUSE_SECONDS", 0.0)
+    once_full("claim")
+    once_full("fail_task")
+    with monkeypatch.context() as patch:
+        patch.setattr(pool_module.EnginePool, "_run", no_room)
+        yard.start()
+        task = await yard.submit("Greeter")
+        (error,) = await yard.errors(task)
+    assert "The service's disk is full" in error
+    assert "/data/signing" in error
+    assert refused == ["claim", "fail_task"]
+
+
 async def test_a_stopped_pool_fails_what_it_runs(yard: Yard) -> None:
-    """A user sees why; what waits is left for the next engine."""
+    """The user sees the reason; waiting tasks are left for the next engine."""
     running = yard.start()
     tasks = [await yard.submit("Sleeper") for _ in range(2)]
     for task in tasks:
@@ -399,7 +434,7 @@ async def test_a_stopped_pool_fails_what_it_runs(yard: Yard) -> None:
 
 
 async def test_an_interrupted_task_is_failed_although_others_wait_before_it(yard: Yard) -> None:
-    """After a crash exactly what ran is failed; what only waited runs, however old it is."""
+    """After a crash only the running tasks are failed; waiting ones run, however old."""
     older = await yard.submit("Greeter")
     interrupted = await yard.submit("Greeter")
     younger = await yard.submit("Greeter")
@@ -414,7 +449,7 @@ async def test_an_interrupted_task_is_failed_although_others_wait_before_it(yard
 
 @pytest.mark.parametrize("had_begun", [True, False])
 async def test_a_task_of_a_dead_engine_elsewhere_is_taken_over(yard: Yard, had_begun: bool) -> None:
-    """It runs when nothing had been done for it, and is failed when something had."""
+    """It runs if it had no effect yet, else it fails."""
     task = await yard.submit("Greeter")
     claimed = await yard.rooms.tasks.claim("another-host/x/1", 0.001)
     assert claimed is not None
@@ -441,7 +476,7 @@ async def test_a_task_of_a_dead_engine_elsewhere_is_taken_over(yard: Yard, had_b
 
 
 async def test_journals_of_ended_tasks_are_swept_at_the_start(yard: Yard) -> None:
-    """Rows that a dead engine could not remove go; rows of tasks that wait are kept."""
+    """Rows that a dead engine left are removed; rows of waiting tasks are kept."""
     waiting = await yard.submit("Greeter")
     async with yard.database.transaction() as tx:
         for task in ("ended", waiting):
@@ -479,7 +514,7 @@ async def test_no_more_tasks_run_than_there_are_workers(yard: Yard) -> None:
 async def test_a_deployment_that_takes_too_long_is_cancelled(
     yard: Yard, yard_settings: EngineSettings
 ) -> None:
-    """The reason is in the report; the worker ends, and the next task runs."""
+    """The report has the reason; the worker ends, and the next task runs."""
     yard.start()
     (error,) = await yard.errors(await yard.submit("Sleeper"))
     assert error == "The deployment took longer than 0.5 seconds and was cancelled"
@@ -490,7 +525,7 @@ async def test_a_deployment_that_takes_too_long_is_cancelled(
 async def test_one_project_does_not_hold_all_workers(
     yard: Yard, yard_settings: EngineSettings
 ) -> None:
-    """Its second deployment waits while another project's runs; then it has its turn."""
+    """Its second deployment waits while another project's runs, and runs afterwards."""
     yard.start()
     first = await yard.submit("Sleeper")
     await yard.reported(first, "asleep")
@@ -510,7 +545,7 @@ async def test_one_project_does_not_hold_all_workers(
 async def test_a_model_that_is_too_large_is_refused(
     yard: Yard, yard_settings: EngineSettings
 ) -> None:
-    """The report says how much it is and which setting is the limit; the model is as before."""
+    """The report has the size and the setting of the limit; the model is unchanged."""
     yard.start()
     task = await yard.submit("Hoarder")
     (error,) = await yard.errors(task)
@@ -521,7 +556,7 @@ async def test_a_model_that_is_too_large_is_refused(
 
 @pytest.mark.parametrize("yard_settings", [{"worker_memory": 256}], indirect=True)
 async def test_a_worker_has_memory_of_its_own(yard: Yard, yard_settings: EngineSettings) -> None:
-    """A program that wants more ends with the reason; the service and other tasks go on."""
+    """A program above the limit fails with the reason; service and other tasks are unaffected."""
     yard.start()
     (error,) = await yard.errors(await yard.submit("Hoarder", times=20000))
     assert error.startswith("The program needed more than 256 MiB of memory")
@@ -529,7 +564,7 @@ async def test_a_worker_has_memory_of_its_own(yard: Yard, yard_settings: EngineS
 
 
 async def test_long_reports_are_cut_in_the_middle(yard: Yard) -> None:
-    """Beginning and end are kept, and how much is missing."""
+    """The report keeps beginning and end, and the number of missing characters."""
     yard.start()
     task = await yard.submit("Chatterer")
     assert await yard.ended(task) == {"result": None, "isException": False}
@@ -548,7 +583,7 @@ async def cancel(yard: Yard, task: str, reason: str) -> None:
 
 
 async def test_a_running_deployment_is_cancelled(yard: Yard) -> None:
-    """It ends out of what it waits for, with the reason; its journal goes; others go on."""
+    """Its wait is interrupted with the reason and its journal removed; other tasks run on."""
     yard.start()
     one, other = await yard.submit("Sleeper"), await yard.submit("Sleeper")
     for task in (one, other):
@@ -569,7 +604,7 @@ async def test_a_running_deployment_is_cancelled(yard: Yard) -> None:
 async def test_a_worker_that_does_not_end_is_killed(
     yard: Yard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A cancelled program has some time; the reason is in the report all the same."""
+    """A cancelled program is killed after a delay, and the report has the reason."""
     monkeypatch.setattr("vetro.engine.pool.CANCEL_SECONDS", 0.05)
     yard.start()
     task = await yard.submit("Sleeper")
@@ -583,7 +618,7 @@ async def test_a_worker_that_does_not_end_is_killed(
 
 
 async def test_what_is_waited_on_is_stored(yard: Yard) -> None:
-    """The newest word counts; what is said at the end is not lost, what is taken back is gone."""
+    """The newest text is stored, including the last one; a withdrawn text is removed."""
     task_id = await yard.submit("Sleeper")
     claimed = await yard.rooms.tasks.claim("engine", 60, task_id=task_id)
     assert claimed is not None
@@ -608,7 +643,7 @@ async def waiting_on(yard: Yard, task_id: str) -> str | None:
 
 
 async def test_a_user_is_known_by_name(yard: Yard) -> None:
-    """Programs see who deploys; without an account the id stands for the name."""
+    """Programs see the deploying user's name; without an account, the id."""
     yard.start()
     task = await yard.submit("Curious")
     assert await yard.ended(task) == {"result": None, "isException": False}
@@ -616,6 +651,6 @@ async def test_a_user_is_known_by_name(yard: Yard) -> None:
 
 
 def test_settings_reach_a_restarted_zygote_unchanged(settings: EngineSettings) -> None:
-    """What is written as JSON is read back equal, paths and lists too."""
+    """Settings written as JSON are read back equal, including paths and lists."""
     for one in (settings, replace(settings, signing_key=Path("/k"), default_dns=["192.0.2.1"])):
         assert EngineSettings.from_json(one.as_json()) == one

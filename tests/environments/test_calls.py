@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import func, select
 
 from vetro.environments import CallAnswer, EngineCall
-from vetro.environments.calls import FAULTS, CallStore
+from vetro.environments.static_calls import FAULTS, CallStore
 from vetro.environments.tables import calls
 from vetro.http import GatewayTimeout, Principal
 from vetro.storage import Lease, LeaseLost
@@ -42,7 +42,7 @@ async def answered(api: Api, request: Any, answer: CallAnswer) -> tuple[EngineCa
 
 
 async def test_a_static_action_answers_with_its_result(api: Api) -> None:
-    """The engine gets class, method, arguments and caller; nothing of the call is kept."""
+    """The engine gets class, method, arguments and caller; no row of the call is kept."""
     request = api.call("POST", "/actions", HELLO)
     call, response = await answered(api, request, CallAnswer("Hello, John"))
     assert (response.status, response.json()) == (200, "Hello, John")
@@ -56,7 +56,7 @@ async def test_a_static_action_answers_with_its_result(api: Api) -> None:
 
 
 async def test_bad_names_of_classes_have_no_schemas(api: Api) -> None:
-    """400 before any engine is asked."""
+    """The answer is 400, and no engine is asked."""
     for path in ("/schemas/a%20b", "/schemas/A/b%20c", "/schemas/A?classVersion=x"):
         assert (await api.call("GET", path)).status == 400, path
     assert await api.rooms.calls.claim("engine", 60) is None
@@ -75,7 +75,7 @@ async def test_every_json_value_is_a_result(api: Api, value: Any) -> None:
 async def test_failures_have_the_status_of_their_sort(
     api: Api, failure: Any, fault: type[Exception]
 ) -> None:
-    """404 for what is not there, 400 for bad values, 503 for the program's failure, 504."""
+    """404 for unknown names, 400 for bad values, 503 for the program's failure, 504."""
     answer = CallAnswer(failure=failure, message="why", type="Kind", details="trace")
     _, response = await answered(api, api.call("POST", "/actions", HELLO), answer)
     assert response.status == fault.status
@@ -102,7 +102,7 @@ async def test_failures_have_the_status_of_their_sort(
     ],
 )
 async def test_bad_requests_never_reach_an_engine(api: Api, body: Any, said: str) -> None:
-    """400 with the name of what is wrong."""
+    """The answer is 400 with the name of the wrong member."""
     response = await api.call("POST", "/actions", body)
     assert response.status == 400
     assert said in response.json()["error"]["message"]
@@ -130,7 +130,7 @@ async def test_a_call_nobody_answers_times_out(api: Api) -> None:
 
 
 async def test_an_answer_that_comes_too_late_is_not_kept(api: Api) -> None:
-    """The engine's work ends as if somebody had listened; a second answer loses its lease."""
+    """The engine's work ends normally; a second answer loses its lease."""
     impatient = CallStore(api.database, timeout_seconds=0.01)
     claimed: list[tuple[Lease, EngineCall]] = []
 
@@ -152,7 +152,7 @@ async def test_an_answer_that_comes_too_late_is_not_kept(api: Api) -> None:
 
 
 async def test_a_caller_that_leaves_takes_its_call_along(api: Api) -> None:
-    """Of a cancelled request nothing stays, and no engine runs it."""
+    """A cancelled request leaves no row, and no engine runs its call."""
     store = api.rooms.calls
     async with api.database.listen(store.queue.channel) as submitted:
         asking = asyncio.create_task(
@@ -166,7 +166,7 @@ async def test_a_caller_that_leaves_takes_its_call_along(api: Api) -> None:
 
 
 async def test_rows_of_dead_callers_go_with_the_next_call(api: Api) -> None:
-    """A process that died while it waited leaves a row until its time is over."""
+    """The row of a process that died while it waited is removed after its time."""
     from datetime import timedelta
 
     from sqlalchemy import insert

@@ -5,10 +5,8 @@ import json
 from typing import Any
 
 import pytest
-from sqlalchemy import select
 
 from vetro.environments import TaskResult
-from vetro.environments.tables import statuses
 from vetro.storage import LeaseLost
 
 Api = Any  # the fixture of conftest.py
@@ -33,7 +31,7 @@ async def deployed(api: Api, name: str = "e") -> tuple[str, dict[str, Any]]:
 
 
 async def test_a_deployment_runs_from_submission_to_the_next_version(api: Api) -> None:
-    """Task for the engine, reports, final state, new model and version."""
+    """The engine gets the task; reports, final state, new model and version are stored."""
     environment = await api.environment()
     session = await api.session(environment)
     service = await api.add(environment, session, name="web", password="secret")
@@ -71,7 +69,7 @@ async def test_a_deployment_runs_from_submission_to_the_next_version(api: Api) -
 async def test_reports_are_bounded_in_size_and_number(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Long texts lose their middle; of very many the first of each level are kept, and that is said."""
+    """Long texts are cut in the middle; of too many, only the first of each level are kept."""
     monkeypatch.setattr("vetro.environments.tasks.MOST_REPORTS", 4)
     environment = await api.environment()
     session = await api.session(environment)
@@ -102,7 +100,7 @@ async def test_reports_are_bounded_in_size_and_number(
 
 
 async def test_an_error_report_fails_the_deployment(api: Api) -> None:
-    """The status stays a failure until a later deployment succeeds; changes can go on."""
+    """The status stays a failure until a later deployment succeeds; changes are possible."""
     environment = await api.environment()
     session = await api.session(environment)
     await api.add(environment, session)
@@ -156,7 +154,7 @@ async def test_a_result_is_taken_once(api: Api) -> None:
 
 
 async def test_an_environment_that_was_never_deployed_is_removed_at_once(api: Api) -> None:
-    """Deletion without anything built needs no engine."""
+    """Deletion without built resources needs no engine."""
     environment = await api.environment()
     answer = await api.call("DELETE", f"/environments/{environment}")
     assert (answer.status, answer.content) == (200, b"")
@@ -164,7 +162,7 @@ async def test_an_environment_that_was_never_deployed_is_removed_at_once(api: Ap
 
 
 async def test_a_deployed_environment_is_deleted_by_the_engine(api: Api) -> None:
-    """The engine gets null objects; its good result removes the environment, a bad one keeps it."""
+    """The engine gets null objects; success removes the environment, failure keeps it."""
     environment, _ = await deployed(api)
     await api.call("DELETE", f"/environments/{environment}")
     assert await api.status(environment) == "deleting"
@@ -182,7 +180,7 @@ async def test_a_deployed_environment_is_deleted_by_the_engine(api: Api) -> None
 
 
 async def test_abandoning_forgets_whatever_the_state(api: Api) -> None:
-    """The rows go at once; the engine's late result is dropped."""
+    """The rows are removed at once; the engine's late result is dropped."""
     environment = await api.environment()
     session = await api.session(environment)
     await api.add(environment, session)
@@ -192,22 +190,6 @@ async def test_abandoning_forgets_whatever_the_state(api: Api) -> None:
     assert (await api.call("DELETE", path)).status == 200
     await api.rooms.tasks.finish_task(lease, TaskResult(task.model))
     assert (await api.call("GET", f"/environments/{environment}")).status == 404
-
-
-@pytest.mark.parametrize("how", ["deleted", "abandoned"])
-async def test_no_report_outlives_its_environment(api: Api, how: str) -> None:
-    """The reports of its tasks go with an environment; those of others stay."""
-    kept, _ = await deployed(api, "kept")
-    environment, _ = await deployed(api, "gone")
-    if how == "abandoned":
-        await api.call("DELETE", f"/environments/{environment}?abandon=true")
-    else:
-        await api.call("DELETE", f"/environments/{environment}")
-        await api.finish(Objects=None, ObjectsCopy=None)
-    (task,) = (await api.call("GET", f"/environments/{kept}/deployments")).json()["deployments"]
-    async with api.database.read() as tx:
-        rows = await tx.execute(select(statuses.c.task_id).distinct())
-        assert [row.task_id for row in rows] == [task["id"]]
 
 
 async def test_abandoning_withdraws_what_no_engine_began(api: Api) -> None:
@@ -237,7 +219,7 @@ async def test_actions_are_called_and_return_their_result(api: Api) -> None:
 
 
 async def test_arguments_are_checked_before_anything_is_deployed(api: Api) -> None:
-    """What the model says an action takes, refuses the rest; without a deployment or a session."""
+    """Arguments that the model does not allow are refused without a deployment or a session."""
     environment, _ = await deployed(api)
     session = await api.session(environment)
     await api.deploy(environment, session)
@@ -273,7 +255,7 @@ async def test_a_failed_lookup_of_an_action_leaves_no_session(api: Api) -> None:
 
 
 async def test_events_stream_reports_and_the_end(api: Api) -> None:
-    """A listener gets what was, what comes, and the end; it can resume in the middle."""
+    """A listener gets past and new reports and the end, and can resume in the middle."""
     environment = await api.environment()
     session = await api.session(environment)
     await api.add(environment, session)
@@ -322,7 +304,7 @@ async def test_statistics_count_what_is_tracked(api: Api) -> None:
 
 
 async def test_a_running_deployment_says_what_it_waits_on(api: Api) -> None:
-    """In the deployment while it runs, and as an event; afterwards nothing."""
+    """The deployment shows it while it runs, and an event reports it; afterwards it is empty."""
     environment = await api.environment()
     session = await api.session(environment)
     await api.add(environment, session)
@@ -372,7 +354,7 @@ async def test_a_waiting_deployment_is_cancelled_at_once(api: Api) -> None:
 
 
 async def test_a_running_deployment_is_told_to_end(api: Api) -> None:
-    """Its engine learns why; asking again changes nothing; after the end it is a conflict."""
+    """Its engine gets the reason; asking again changes nothing; after the end it is a conflict."""
     environment = await api.environment()
     session = await api.session(environment)
     await api.add(environment, session)
@@ -412,7 +394,7 @@ async def test_a_deletion_that_waits_can_be_cancelled(api: Api) -> None:
 
 @pytest.mark.parametrize("body", [["x"], {"reason": 3}, {"reason": "x" * 501}])
 async def test_a_cancellation_is_checked(api: Api, body: Any) -> None:
-    """What is no reason is refused, and who belongs to another project may not cancel."""
+    """An invalid reason is refused, and users of another project may not cancel."""
     environment = await api.environment()
     session = await api.session(environment)
     await api.add(environment, session)

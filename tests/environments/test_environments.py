@@ -41,7 +41,7 @@ async def test_bad_environments_are_refused(api: Api, body: Any, status: int, me
 
 
 async def test_names_are_unique_in_a_project(api: Api) -> None:
-    """The same name is a conflict in one project and fine in another; renaming obeys too."""
+    """The same name is a conflict within a project but not in another, also when renaming."""
     first = await api.environment("a")
     assert (await api.call("POST", "/environments", {"name": "a"})).status == 409
     await api.environment("a", user="eve")
@@ -65,7 +65,7 @@ async def test_own_properties_go_to_the_model_and_column_fields_do_not(api: Api)
 
 
 async def test_services_are_added_read_changed_and_removed(api: Api) -> None:
-    """The whole life of applications in a session; the environment itself does not change."""
+    """Applications change within a session; the environment itself does not change."""
     environment = await api.environment()
     session = await api.session(environment)
     base = f"/environments/{environment}/services"
@@ -102,7 +102,7 @@ async def test_services_are_added_read_changed_and_removed(api: Api) -> None:
     ],
 )
 async def test_bad_services_are_refused(api: Api, body: Any, message: str) -> None:
-    """What would make the environment unreadable later is refused now."""
+    """Values that would make the environment unreadable are refused."""
     environment = await api.environment()
     session = await api.session(environment)
     path = f"/environments/{environment}/services"
@@ -113,7 +113,7 @@ async def test_bad_services_are_refused(api: Api, body: Any, message: str) -> No
 
 
 async def test_the_session_header_is_checked(api: Api) -> None:
-    """Absent, unknown and foreign sessions, for writes and reads."""
+    """Absent, unknown and foreign sessions are refused, for writes and reads."""
     one, two = await api.environment("one"), await api.environment("two")
     foreign = await api.session(two)
     path = f"/environments/{one}/services"
@@ -158,7 +158,7 @@ async def test_the_model_is_patched_atomically(api: Api) -> None:
 
 
 async def test_sessions_belong_to_their_user_and_die_when_overtaken(api: Api) -> None:
-    """Another user of the project may deploy but not read it; the loser of a race is invalid."""
+    """Another user may deploy a session but not read it; the loser of a race is invalid."""
     environment = await api.environment()
     first, second = await api.session(environment), await api.session(environment, user="bob")
     base = f"/environments/{environment}/sessions"
@@ -177,7 +177,7 @@ async def test_sessions_belong_to_their_user_and_die_when_overtaken(api: Api) ->
 
 
 async def test_two_deploys_at_once_start_one(api: Api) -> None:
-    """Whoever comes first wins; the other is refused."""
+    """The first deploy is accepted, the other one is refused."""
     environment = await api.environment()
     sessions = [await api.session(environment) for _ in range(4)]
     for session in sessions:
@@ -241,7 +241,7 @@ async def test_another_project_gets_nothing(api: Api) -> None:
 
 
 async def test_a_model_grows_to_a_limit(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What would make it larger is refused with the setting's name; what there is stays."""
+    """A larger model is refused with the setting's name; the stored one stays."""
     settings = EnvironmentSettings(model_limit=10_000)
     monkeypatch.setattr(api.rooms.store, "settings", settings)
     environment = await api.environment()

@@ -33,7 +33,7 @@ def files(tmp_path: Path) -> int:
 async def test_a_package_in_use_leaves_the_catalog_only_by_force_and_stays_for_its_users(
     api: Api, package_zip: Any, tmp_path: Path
 ) -> None:
-    """409 names the environments; by force it is hidden, and its archive goes with the last of them."""
+    """409 names the environments; by force it is hidden until the last of them is removed."""
     row = (await api.upload(package_zip())).json()
     path = f"/catalog/packages/{row['id']}"
     environment = await deployed(api, "dev", {NAME: ["1.0.0"]})
@@ -77,7 +77,7 @@ async def test_a_package_in_use_leaves_the_catalog_only_by_force_and_stays_for_i
 async def test_the_same_version_uploaded_again_takes_the_deleted_ones_place(
     api: Api, package_zip: Any, tmp_path: Path
 ) -> None:
-    """Update on conflict: delete by force, upload; environments use what is there now."""
+    """After a forced deletion and an upload, environments use the new package."""
     row = (await api.upload(package_zip())).json()
     await deployed(api, "dev", {NAME: ["1.0.0"]})
     await api.call("DELETE", f"/catalog/packages/{row['id']}?force=true")
@@ -104,7 +104,7 @@ async def test_the_same_version_uploaded_again_takes_the_deleted_ones_place(
 async def test_what_an_open_session_is_going_to_deploy_is_in_use(
     api: Api, package_zip: Any, header: dict[str, str], refused: bool
 ) -> None:
-    """An object that was never deployed keeps the package of its class, if it can be this version."""
+    """An undeployed object keeps the package of its class, if its version can be this one."""
     row = (await api.upload(package_zip())).json()
     environment = await api.environment("dev")
     session = await api.session(environment)
@@ -120,7 +120,7 @@ async def test_what_an_open_session_is_going_to_deploy_is_in_use(
 async def test_environments_of_other_projects_count_for_public_packages_only(
     api: Api, package_zip: Any
 ) -> None:
-    """A public package says how many others use it, not who; a private one is not theirs to use."""
+    """A public package counts users in other projects without names; a private one has none."""
     private = (await api.upload(package_zip())).json()
     public = await api.upload(package_zip(), json.dumps({"is_public": True}), user="root")
     shared = f"/catalog/packages/{public.json()['id']}"
@@ -151,7 +151,7 @@ async def test_environments_of_other_projects_count_for_public_packages_only(
 async def test_a_disabled_package_stays_for_environments_that_use_it(
     api: Api, package_zip: Any, tmp_path: Path
 ) -> None:
-    """Nothing new can be deployed with it; what was, can be changed and destroyed."""
+    """New objects cannot use it; deployed ones can be changed and destroyed."""
     row = (await api.upload(package_zip())).json()
     patch = [{"op": "replace", "path": "/enabled", "value": False}]
     kind = "application/murano-packages-json-patch"
@@ -164,7 +164,7 @@ async def test_a_disabled_package_stays_for_environments_that_use_it(
 async def test_a_package_that_nobody_uses_is_gone_at_once(
     api: Api, package_zip: Any, tmp_path: Path
 ) -> None:
-    """Deletion without users leaves no row and no archive, categories and tags included."""
+    """Deletion without users leaves no row, archive, category or tag."""
     await api.call("POST", "/catalog/categories", {"name": "Web"}, user="root")
     row = (await api.upload(package_zip(), json.dumps({"categories": ["Web"]}))).json()
     assert (await api.call("DELETE", f"/catalog/packages/{row['id']}")).status == 200
@@ -173,3 +173,46 @@ async def test_a_package_that_nobody_uses_is_gone_at_once(
     assert category["package_count"] == 0
     path = f"/catalog/categories/{category['id']}"
     assert (await api.call("DELETE", path, user="root")).status == 200
+
+
+@pytest.mark.parametrize("what", ["is_public", "enabled"])
+async def test_a_public_package_is_taken_from_other_projects_by_force_only(
+    api: Api, package_zip: Any, what: str
+) -> None:
+    """Making it private or disabling it is a 409 that counts their environments."""
+    row = (await api.upload(package_zip(), json.dumps({"is_public": True}), user="root")).json()
+    path = f"/catalog/packages/{row['id']}"
+    kind = "application/murano-packages-json-patch"
+    taken = [
+        {"op": "replace", "path": f"/{what}", "value": False},
+        {"op": "replace", "path": "/name", "value": "Else"},
+    ]
+    for name in ("one", "two"):
+        await deployed(api, name, {NAME: ["1.0.0"]}, user="eve")
+    refused = await api.call("PATCH", path, taken, type=kind, user="root")
+    assert refused.status == 409
+    error = refused.json()["error"]
+    assert error["type"] == "PackageInUse"
+    assert "used by 2 environments" in error["message"]
+    assert "force=true" in error["message"]
+    kept = (await api.call("GET", path, user="root")).json()
+    assert (kept[what], kept["name"]) == (True, row["name"])
+    # What takes nothing from anybody needs no force.
+    renamed = [{"op": "replace", "path": "/name", "value": "Other"}]
+    assert (await api.call("PATCH", path, renamed, type=kind, user="root")).status == 200
+    forced = await api.call("PATCH", f"{path}?force=true", taken, type=kind, user="root")
+    assert (forced.status, forced.json()[what], forced.json()["name"]) == (200, False, "Else")
+
+
+@pytest.mark.parametrize("what", ["is_public", "enabled"])
+async def test_what_only_its_own_project_uses_is_the_projects_to_withdraw(
+    api: Api, package_zip: Any, what: str
+) -> None:
+    """Environments with a package of their own, or without this one, do not count."""
+    row = (await api.upload(package_zip(), json.dumps({"is_public": True}), user="root")).json()
+    await deployed(api, "own", {NAME: ["1.0.0"]}, user="root")
+    await api.environment("other", "eve")
+    patch = [{"op": "replace", "path": f"/{what}", "value": False}]
+    kind = "application/murano-packages-json-patch"
+    path = f"/catalog/packages/{row['id']}"
+    assert (await api.call("PATCH", path, patch, type=kind, user="root")).status == 200

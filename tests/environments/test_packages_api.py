@@ -10,7 +10,7 @@ Api = Any  # the fixture of conftest.py
 
 
 async def test_a_package_is_uploaded_shown_and_downloaded(api: Api, package_zip: Any) -> None:
-    """What was uploaded comes back byte for byte, with its manifest as the object."""
+    """The upload comes back byte for byte, with its manifest as the object."""
     content = package_zip()
     answer = await api.upload(content, json.dumps({"tags": ["more"]}))
     assert answer.status == 200, answer.text
@@ -51,7 +51,7 @@ async def test_bad_metadata_is_refused(
 
 
 async def test_bad_archives_are_refused(api: Api, package_zip: Any, tmp_path: Any) -> None:
-    """A file that is no package is 400 with the reason, and nothing of it stays."""
+    """An invalid package is a 400 with the reason and leaves no file."""
     for content, message in (
         (b"no zip", "not a zip archive"),
         (package_zip(klass="a: [\n"), "Classes/App.yaml:2"),
@@ -79,7 +79,7 @@ async def test_bad_archives_are_refused(api: Api, package_zip: Any, tmp_path: An
 async def test_a_form_that_is_none_is_refused(
     api: Api, package_zip: Any, tmp_path: Any, form: str, said: str
 ) -> None:
-    """400 with the place of what is wrong, at the upload and not when somebody wants to use it."""
+    """The upload is refused with 400 and the place of the mistake."""
     answer = await api.upload(package_zip(form=form))
     assert answer.status == 400
     assert said in answer.json()["error"]["message"]
@@ -95,7 +95,7 @@ async def test_a_form_that_is_none_is_refused(
     ],
 )
 async def test_a_form_of_another_time_is_no_mistake(api: Api, package_zip: Any, form: str) -> None:
-    """Old and new versions, and keys that are not known: what is only advice refuses nothing."""
+    """Old and new versions and unknown keys give only advice, and the package is accepted."""
     assert (await api.upload(package_zip(form=form))).status == 200
 
 
@@ -105,7 +105,7 @@ def listed(count: int) -> str:
 
 
 async def test_tags_have_a_bound(api: Api, package_zip: Any) -> None:
-    """Of the manifest, of the upload, of both together, and of a change: thousands of rows are refused."""
+    """Too many tags in manifest, upload, both together or a change are refused."""
     many = json.dumps({"tags": [f"m{number}" for number in range(101)]})
     for content, metadata in (
         (package_zip(tags=listed(101)), None),
@@ -129,7 +129,7 @@ async def test_tags_have_a_bound(api: Api, package_zip: Any) -> None:
 async def test_packages_are_checked_beside_the_event_loop(
     api: Api, package_zip: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Opening and checking an archive never holds others up: no thread of it has a loop."""
+    """Archives are opened and checked in threads without an event loop."""
     from vetro.catalog import store
 
     for name in ("open_package", "check_upload", "digest_of"):
@@ -150,7 +150,7 @@ async def test_packages_are_checked_beside_the_event_loop(
 async def test_names_versions_and_classes_conflict_within_a_project(
     api: Api, package_zip: Any
 ) -> None:
-    """The same version again is 409, a new version is fine, another project does not matter."""
+    """The same version again is 409; a new version or another project is not."""
     assert (await api.upload(package_zip())).status == 200
     assert (await api.upload(package_zip())).status == 409
     assert (await api.upload(package_zip(version="2.0.0"))).status == 200
@@ -158,7 +158,7 @@ async def test_names_versions_and_classes_conflict_within_a_project(
 
 
 async def test_private_packages_of_others_are_hidden(api: Api, package_zip: Any) -> None:
-    """A foreign project sees public packages only, and changes none."""
+    """Another project sees public packages only and changes none."""
     row = (await api.upload(package_zip())).json()
     path = f"/catalog/packages/{row['id']}"
     for part in ("", "/download", "/ui", "/logo"):
@@ -173,7 +173,7 @@ async def test_private_packages_of_others_are_hidden(api: Api, package_zip: Any)
 
 
 async def test_packages_are_searched_and_paged(api: Api, package_zip: Any) -> None:
-    """Filters, words, order and markers."""
+    """Filters, words, order and markers work together."""
     names = [f"org.acme.{name}" for name in ("Alpha", "Beta", "Gamma")]
     for name in names:
         assert (await api.upload(package_zip(name))).status == 200
@@ -207,7 +207,7 @@ async def test_packages_are_searched_and_paged(api: Api, package_zip: Any) -> No
 async def test_a_version_is_found_however_it_is_written(
     api: Api, package_zip: Any, stored: str, asked: list[str]
 ) -> None:
-    """Update on conflict asks with the manifest's own text: it finds what lacks parts of a version."""
+    """A search with a version that lacks parts finds the package (update on conflict)."""
     assert (await api.upload(package_zip(version=asked[0].strip()))).status == 200
     assert (await api.upload(package_zip(version=stored))).status == 409
     for text in asked:
@@ -248,7 +248,7 @@ async def test_a_patch_changes_all_or_nothing(api: Api, package_zip: Any) -> Non
 
 
 async def test_categories(api: Api, package_zip: Any) -> None:
-    """Created by administrators, counted, and kept while packages are in them."""
+    """Administrators create categories, which count their packages and are kept while used."""
     assert (await api.call("POST", "/catalog/categories", {"name": "Web"})).status == 403
     made = await api.call("POST", "/catalog/categories", {"name": "Web"}, user="root")
     assert made.json()["package_count"] == 0
@@ -270,7 +270,7 @@ async def test_categories(api: Api, package_zip: Any) -> None:
 
 @pytest.mark.parametrize("path", ["/nope", "/nope/a/b", "/v2/environments", "/environments/"])
 async def test_what_begins_with_no_version_is_told_the_versions(api: Api, path: str) -> None:
-    """300 without a token, whatever the method (§1); what begins with a version needs a token."""
+    """Paths without a version get 300 without a token (§1); versioned paths need a token."""
     for method in ("GET", "POST", "DELETE"):
         answer = await api.http.request(method, path)
         assert answer.status == 300
@@ -280,7 +280,7 @@ async def test_what_begins_with_no_version_is_told_the_versions(api: Api, path: 
 
 
 async def test_parts_of_a_package_are_not_sent_twice(api: Api, package_zip: Any) -> None:
-    """Archive, form and logo: 304 for who has them; of the archive also a part."""
+    """Archive, form and logo get 304 for a known tag; the archive also supports ranges."""
     content = package_zip()
     path = f"/v1/catalog/packages/{(await api.upload(content)).json()['id']}"
     token = {"X-Auth-Token": "ann"}
@@ -294,7 +294,7 @@ async def test_parts_of_a_package_are_not_sent_twice(api: Api, package_zip: Any)
 
 
 async def test_discovery_is_open(api: Api) -> None:
-    """Versions are told without a token; everything else needs one."""
+    """The versions need no token; everything else needs one."""
     answer = await api.http.request("GET", "/")
     assert (answer.status, answer.json()["versions"][0]["id"]) == (300, "v1.0")
     assert (await api.http.request("GET", "/v1/")).status == 200

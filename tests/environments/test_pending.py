@@ -69,7 +69,7 @@ async def overtake(api: Api, environment: str, how: str) -> None:
 async def test_an_overtaken_session_says_what_it_holds_and_is_carried_over(
     api: Api, how: str
 ) -> None:
-    """Whatever overtakes it, its use is refused with what would be lost; a rebase keeps it all."""
+    """An overtaken session is refused with the changes at stake; a rebase keeps them all."""
     environment, web = await deployed(api)
     session = await edited(api, environment, web)
     await overtake(api, environment, how)
@@ -103,7 +103,7 @@ async def test_an_overtaken_session_says_what_it_holds_and_is_carried_over(
 
 @pytest.mark.parametrize("what", ["action", "deployment"])
 async def test_who_asks_to_be_refused_overtakes_nothing(api: Api, what: str) -> None:
-    """409 names the session, whose it is and its changes; nothing is submitted."""
+    """The 409 names the session, its user and its changes; no task is submitted."""
     environment, web = await deployed(api)
     session = await edited(api, environment, web, user="bob")
     base = f"/environments/{environment}"
@@ -125,7 +125,7 @@ async def test_who_asks_to_be_refused_overtakes_nothing(api: Api, what: str) -> 
 
 
 async def test_a_session_without_changes_stands_in_nobodys_way(api: Api) -> None:
-    """Opened sessions that hold nothing are no reason to refuse."""
+    """An opened session without changes is no reason to refuse."""
     environment, _ = await deployed(api)
     untouched = await api.session(environment, "bob")
     path = f"/environments/{environment}"
@@ -136,7 +136,7 @@ async def test_a_session_without_changes_stands_in_nobodys_way(api: Api) -> None
 
 
 async def test_opened_sessions_are_listed_with_their_changes(api: Api) -> None:
-    """Whose they are, what they hold and whether they were overtaken; other projects see nothing."""
+    """The list has user, changes and whether it was overtaken; other projects see nothing."""
     environment, web = await deployed(api)
     mine = await edited(api, environment, web)
     path = f"/environments/{environment}/sessions"
@@ -155,7 +155,7 @@ async def test_opened_sessions_are_listed_with_their_changes(api: Api) -> None:
 
 
 async def test_a_change_of_what_is_gone_is_refused_and_kept(api: Api) -> None:
-    """The rebase names what cannot be done, and the session still holds it."""
+    """The rebase names the impossible change, and the session still has it."""
     environment, web = await deployed(api)
     session = await edited(api, environment, web)
     other = await api.session(environment, "bob")
@@ -198,13 +198,13 @@ async def test_a_change_of_what_is_gone_is_refused_and_kept(api: Api) -> None:
 def test_changes_are_carried_over(
     base: Any, mine: Any, current: Any, expected: Any, lost: list[str]
 ) -> None:
-    """The three-way merge keeps what either side did."""
+    """The three-way merge keeps the changes of both sides."""
     assert carry_over(base, mine, current) == (expected, lost)
     assert repr(carry_over(base, mine, current)[0]) == repr(expected)
 
 
 def test_changes_are_named_without_their_values() -> None:
-    """Applications and dotted properties; what the service itself writes is no change."""
+    """Applications and dotted properties are named; the service's own writes are not."""
     secret = "hunter2"
     before = root(app("w", "org.W/1.0@p", name="web", db=app("d", password="x")), app("x"))
     after = root(app("w", "org.W/1.0@p", name="web", db=app("d", password=secret)), app("n", "o.N"))

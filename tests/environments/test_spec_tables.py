@@ -337,7 +337,7 @@ async def test_every_row_answers_as_specified(api: Api) -> None:
 async def test_bodies_are_read_by_their_type(
     api: Api, raw: bytes, kind: str, status: int, says: str
 ) -> None:
-    """§3: malformed JSON is 400, other types 415, a body without a type is no body."""
+    """§3: malformed JSON is 400, other types 415, a body without a type counts as none."""
     headers = {"X-Auth-Token": "ann", **({"Content-Type": kind} if kind else {})}
     answer = await api.http.request("POST", "/v1/environments", content=raw, headers=headers)
     assert answer.status == status, answer.text
@@ -345,7 +345,7 @@ async def test_bodies_are_read_by_their_type(
 
 
 async def test_a_token_comes_before_anything_else(api: Api) -> None:
-    """§2: without a good token every path, existing or not, is 401 before its body is looked at."""
+    """§2: without a valid token every path, existing or not, is 401 before its body is read."""
     for path in ("/v1/environments", "/v1/none", "/v1/catalog/packages/x"):
         for token in ({}, {"X-Auth-Token": "wrong"}):
             answer = await api.http.request("POST", path, content=b"{", headers=token)
@@ -414,7 +414,7 @@ async def test_uploads_and_patches_of_packages_answer_as_specified(
 
 
 async def test_uploads_side_by_side_conflict_once(api: Api, package_zip: Any) -> None:
-    """§6.2: the checks and the insert are one: of ten equal uploads one wins, nothing is lost."""
+    """§6.2: checks and insert are atomic: of ten equal uploads exactly one succeeds."""
     content = package_zip()
     answers = await asyncio.gather(*(api.upload(content) for _ in range(10)))
     assert sorted(one.status for one in answers) == [200, *[409] * 9]

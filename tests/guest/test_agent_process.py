@@ -232,7 +232,7 @@ def test_bad_signatures_are_dropped(
 
 
 def test_bad_json_is_dropped(guest: Any, mailbox: Any, make_plan: Any) -> None:
-    """What is no JSON map leaves no trace and does not stop the agent."""
+    """A body that is not a JSON map leaves no trace and does not stop the agent."""
     for body in (b"{", b"[]", b"\xff\xfe", b"null"):
         mailbox.offer(body)
     mailbox.offer(make_plan("return 1"))
@@ -243,7 +243,7 @@ def test_bad_json_is_dropped(guest: Any, mailbox: Any, make_plan: Any) -> None:
 def test_a_plan_without_any_id_yields_no_result(
     guest: Any, mailbox: Any, make_plan: Any, tmp_path: Any
 ) -> None:
-    """Without an id in body or message it runs, and nobody is told."""
+    """A plan without an id in body or message runs, and no result is sent."""
     trace = tmp_path / "trace"
     plan = make_plan(f"open({str(trace)!r}, 'w').close()")
     del plan["ID"]
@@ -262,7 +262,7 @@ def test_a_plan_without_any_id_yields_no_result(
 def test_timeout_kills_the_whole_process_group(
     guest: Any, mailbox: Any, make_plan: Any, tmp_path: Any
 ) -> None:
-    """A plan over its time ends with what it had printed, and takes its children along."""
+    """A plan over its time ends with its output so far, and its children are killed."""
     pids = tmp_path / "pids"
     script = f"#!/bin/sh\necho working\nsleep 300 &\necho $! > {pids}\nwait\n"
     mailbox.offer(make_plan("return hang()", {"hang": script}, Timeout=1))
@@ -367,7 +367,7 @@ def test_a_result_that_is_too_large_becomes_an_error(
 def test_an_unknown_credential_makes_the_agent_wait(
     guest: Any, mailbox: Any, make_plan: Any
 ) -> None:
-    """401 is no reason to give up or to hammer: one try, then a minute's pause."""
+    """After a 401 the agent neither stops nor retries at once: it waits a minute."""
     mailbox.token = "right"
     guest.mailbox_section = ""
     guest.configure()
@@ -392,7 +392,7 @@ def test_retry_after_is_honoured(guest: Any, mailbox: Any, make_plan: Any) -> No
 
 
 def test_nothing_needless_is_imported_before_the_first_poll(guest: Any, mailbox: Any) -> None:
-    """What only plans need is not even read when the agent asks for work the first time."""
+    """Modules that only plans need are not imported when the agent first polls."""
     guest.python_options = ["-X", "importtime"]
     guest.start()
     mailbox.until(lambda: mailbox.polls > 0)

@@ -280,7 +280,7 @@ async def test_plans_and_results_over_a_broker(
 async def test_a_plan_that_comes_with_the_answer_is_seen(
     broker: Broker, guest_archive: Path, tmp_path: Path, make_plan: Any
 ) -> None:
-    """What the broker sends in one piece with an answer is not left until it speaks again."""
+    """A plan that arrives in one piece with an answer is handled at once."""
     broker.silent = broker.at_once = True
     await broker.offer(make_plan("return 1"))
     async with _listening(broker) as port, _agent(guest_archive, tmp_path, port):
@@ -292,7 +292,7 @@ async def test_a_plan_that_comes_with_the_answer_is_seen(
 async def test_the_signature_header_is_checked(
     broker: Broker, guest_archive: Path, tmp_path: Path, make_plan: Any, signer: Any
 ) -> None:
-    """The raw signature in the header is what counts."""
+    """The raw signature in the header is verified."""
     async with (
         _listening(broker) as port,
         _agent(guest_archive, tmp_path, port, more=signer.option()),
@@ -309,7 +309,7 @@ async def test_the_signature_header_is_checked(
 async def test_a_lost_acknowledgement_does_not_run_a_plan_twice(
     broker: Broker, guest_archive: Path, tmp_path: Path, make_plan: Any
 ) -> None:
-    """The broker delivers again after the connection broke; the agent knows the plan."""
+    """The broker delivers again after a lost connection; the agent recognises the plan."""
     broker.drop_before_ack = True
     trace = tmp_path / "trace"
     async with _listening(broker) as port, _agent(guest_archive, tmp_path, port):
@@ -327,7 +327,7 @@ async def test_a_lost_acknowledgement_does_not_run_a_plan_twice(
 async def test_the_agent_waits_for_its_queues(
     broker: Broker, guest_archive: Path, tmp_path: Path, make_plan: Any
 ) -> None:
-    """A queue that is not declared yet is tried again; a result without a queue is kept."""
+    """An undeclared queue is tried again; a result without a queue is kept."""
     del broker.queues[QUEUE], broker.queues[RESULTS]
     async with _listening(broker) as port, _agent(guest_archive, tmp_path, port):
         await _until(lambda: "NOT_FOUND" in (tmp_path / "agent.log").read_text())
@@ -342,7 +342,7 @@ async def test_the_agent_waits_for_its_queues(
 async def test_a_wrong_password_is_said(
     broker: Broker, guest_archive: Path, tmp_path: Path
 ) -> None:
-    """A refused login is in the log with the broker's words; the agent keeps trying."""
+    """The log has the refusal in the broker's words; the agent keeps trying."""
     broker.login = b"\x00other\x00login"
     async with _listening(broker) as port, _agent(guest_archive, tmp_path, port) as process:
         await _until(lambda: "ACCESS_REFUSED" in (tmp_path / "agent.log").read_text())
@@ -398,7 +398,7 @@ def _certificate(folder: Path) -> tuple[Path, Path]:
 async def test_tls_is_verified(
     broker: Broker, guest_archive: Path, tmp_path: Path, make_plan: Any, trusted: bool
 ) -> None:
-    """With the right CA it works; without it the agent does not send its password."""
+    """The right CA is accepted; with another one the agent does not send its password."""
     pem, private = _certificate(tmp_path)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(pem, private)
@@ -432,7 +432,7 @@ async def test_heartbeats_keep_an_idle_connection(
 
 
 def test_missing_options_are_named(guest_archive: Path, tmp_path: Path) -> None:
-    """Without a mailbox URL and without a queue the agent says what is missing."""
+    """Without a mailbox URL and a queue the agent names the missing options."""
     import subprocess
 
     config = tmp_path / "agent.conf"

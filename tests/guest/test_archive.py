@@ -61,9 +61,28 @@ def test_sources_are_python_3_6(path: Path) -> None:
 def test_bad_command_lines_end_with_code_2(
     guest_archive: Path, arguments: list[str], said: str
 ) -> None:
-    """What cannot be configured is said in words and by the exit code."""
+    """An invalid configuration is explained, and the exit code is 2."""
     done = subprocess.run(
         [sys.executable, str(guest_archive), *arguments], capture_output=True, check=False
     )
     assert done.returncode == 2
     assert said in done.stderr.decode()
+
+
+def test_every_module_is_there_where_vetro_is_not(guest_archive: Path) -> None:
+    """Each module of the archive can be imported without any other package."""
+    with zipfile.ZipFile(guest_archive) as archive:
+        modules = sorted(
+            name[: -len(".py")].replace("/", ".").removesuffix(".__init__")
+            for name in archive.namelist()
+            if name.startswith("vetro_guest/")
+        )
+    assert len(modules) == len(SOURCES)
+    program = (
+        "import importlib, sys; sys.path.insert(0, sys.argv[1])\n"
+        "for name in sys.argv[2:]: importlib.import_module(name)"
+    )
+    # -I and -S: neither this directory nor what is installed beside Python.
+    command = [sys.executable, "-I", "-S", "-c", program, str(guest_archive), *modules]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

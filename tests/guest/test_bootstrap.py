@@ -126,7 +126,7 @@ def test_user_data_is_applied_once(guest: Any, mailbox: Any, make_plan: Any, roo
 def test_an_interrupted_bootstrap_goes_on_where_it_was(
     guest: Any, mailbox: Any, make_plan: Any, root: Path
 ) -> None:
-    """Parts that were applied before the power went are not applied again."""
+    """Parts that were applied before a power cut are not applied again."""
     first = '#!/bin/sh\n# Isolation: optional\necho first >> "$VETRO_GUEST_ROOT/trace"\n'
     config = {"write_files": [{"path": "/etc/murano/agent.conf", "content": _agent_conf(guest)}]}
     state = root / "var/lib/vetro/bootstrap.json"
@@ -172,7 +172,7 @@ def test_a_broken_part_does_not_stop_the_next(
 def test_folders_of_written_files_are_for_everybody(
     guest: Any, mailbox: Any, make_plan: Any, root: Path
 ) -> None:
-    """Parents that have to be made are as cloud-init makes them; a file's mode is what is said."""
+    """Missing parents are created as by cloud-init; a file has the given mode."""
     entries = [
         {"path": "/srv/www/site/index.html", "content": "hello", "permissions": "0644"},
         {"path": "/srv/secret", "content": "s", "permissions": "0600"},
@@ -201,7 +201,7 @@ def test_folders_of_written_files_are_for_everybody(
 def test_user_data_that_cannot_be_read_does_not_keep_the_agent(
     guest: Any, mailbox: Any, root: Path, data: bytes
 ) -> None:
-    """It is said in the log; a configuration that is there is used."""
+    """The log has the reason; an existing configuration is used."""
     conf = root / "etc/murano/agent.conf"
     conf.parent.mkdir(parents=True)
     conf.write_text(_agent_conf(guest))
@@ -214,7 +214,7 @@ def test_user_data_that_cannot_be_read_does_not_keep_the_agent(
 def test_a_stopped_agent_takes_its_user_data_script_along(
     guest: Any, mailbox: Any, root: Path
 ) -> None:
-    """The next agent runs that part again, and must not meet the former run of it."""
+    """The next agent runs that part again, and the former run must have ended."""
     trace = root / "trace"
     script = (
         "#!/bin/sh\n# Isolation: optional\n"
@@ -233,7 +233,7 @@ def test_a_stopped_agent_takes_its_user_data_script_along(
 
 
 def test_two_agents_do_not_apply_user_data_side_by_side(guest: Any, root: Path) -> None:
-    """The second one refuses, with code 2, and says who is at it."""
+    """The second agent refuses with code 2 and names the first one."""
     started = root / "started"
     _start(guest, root, f"#!/bin/sh\n# Isolation: optional\ntouch {started}\nsleep 300\n".encode())
     guest.until(started.exists)
@@ -249,7 +249,7 @@ def test_two_agents_do_not_apply_user_data_side_by_side(guest: Any, root: Path) 
 def test_a_guest_without_isolation_runs_only_what_says_that_it_is_safe(
     guest: Any, mailbox: Any, make_plan: Any, root: Path
 ) -> None:
-    """Scripts, commands and plans that do not say so would change the machine that others share."""
+    """Scripts, commands and plans without that declaration would change a shared machine."""
     trace = root / "trace"
     config = {"write_files": [{"path": "/etc/murano/agent.conf", "content": _agent_conf(guest)}]}
     unsafe = (

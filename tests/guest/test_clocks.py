@@ -32,7 +32,7 @@ def leap(guest: Any, tmp_path: Path) -> Any:
 def test_a_clock_that_is_set_ends_no_plan(
     guest: Any, mailbox: Any, make_plan: Any, tmp_path: Path, leap: Any, adopted: bool
 ) -> None:
-    """The time of a plan is the time that passes, also for an agent that took the plan over."""
+    """A plan's time-out is elapsed time, also for an agent that took the plan over."""
     gate = tmp_path / "gate"
     os.mkfifo(gate)
     plan = make_plan(
@@ -55,7 +55,7 @@ def test_a_clock_that_is_set_ends_no_plan(
 def test_plans_run_in_order_when_the_clock_is_set_back(
     guest: Any, mailbox: Any, make_plan: Any, tmp_path: Path, leap: Any
 ) -> None:
-    """First come, first run, whatever the clock says."""
+    """Plans run in order of arrival, whatever the clock says."""
     gate = tmp_path / "gate"
     os.mkfifo(gate)
     guest.start()

@@ -32,7 +32,7 @@ MANY = 200
 
 
 def test_no_step_loses_a_plan(guest: Any, mailbox: Any, make_plan: Any, tmp_path: Path) -> None:
-    """Killed before each of its steps on disk in turn: the plan is answered, and runs once at most."""
+    """Killed before any step on disk, the agent answers the plan and runs it at most once."""
     taken = False
     for last in range(1, MANY):
         runs = tmp_path / f"runs-{last}"
@@ -70,7 +70,7 @@ def test_no_step_loses_a_plan(guest: Any, mailbox: Any, make_plan: Any, tmp_path
 def test_damaged_notes_do_not_stop_the_agent(
     guest: Any, mailbox: Any, make_plan: Any, name: str, content: bytes
 ) -> None:
-    """What a file system left of them after a power cut is not what the agent depends on."""
+    """The agent does not depend on files that a power cut damaged."""
     (guest.storage / "plans").mkdir(parents=True)
     (guest.storage / "plans" / name).write_bytes(content)
     plan = make_plan("return 1", Stamp=5)
@@ -83,7 +83,7 @@ def test_damaged_notes_do_not_stop_the_agent(
 def test_a_damaged_result_is_an_error(
     guest: Any, mailbox: Any, make_plan: Any, content: bytes
 ) -> None:
-    """Who waits is told; the results behind it come through."""
+    """The waiter gets an error; later results are sent."""
     plan = make_plan("return 1", Stamp=5)
     mailbox.refuse = lambda method, path: (503, {}) if path.endswith("/results") else None
     mailbox.offer(plan)
@@ -102,7 +102,7 @@ def test_a_damaged_result_is_an_error(
 
 
 def test_two_agents_on_one_storage(guest: Any, mailbox: Any, make_plan: Any) -> None:
-    """The second one refuses, with code 2, and says who has it; the first is not disturbed."""
+    """The second agent refuses with code 2 and names the first, which keeps running."""
     guest.start()
     mailbox.until(lambda: mailbox.polls > 0)
     command = [sys.executable, str(guest.archive), "--config-file", str(guest.configure())]
@@ -118,7 +118,7 @@ def test_two_agents_on_one_storage(guest: Any, mailbox: Any, make_plan: Any) -> 
 def test_a_full_disk_is_waited_out(
     guest: Any, mailbox: Any, make_plan: Any, tmp_path: Path
 ) -> None:
-    """A plan that cannot be kept is not acknowledged, and is not taken for one that is here."""
+    """A plan that cannot be stored is not acknowledged, nor taken for a stored one."""
     full = tmp_path / "full"
     full.touch()
     guest.tampering = f"""

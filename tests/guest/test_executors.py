@@ -160,7 +160,7 @@ def test_input_arguments_and_functions(guest: Any, mailbox: Any, make_plan: Any)
 def test_bodies_that_fail_are_error_1(
     guest: Any, mailbox: Any, make_plan: Any, text: str, said: str
 ) -> None:
-    """Whatever a body does to itself, the agent lives and reports it."""
+    """Whatever a body does to its process, the agent survives and reports it."""
     mailbox.offer(make_plan(text))
     mailbox.offer(make_plan("return 'alive'"))
     guest.start()
@@ -203,7 +203,7 @@ def _download_plan(make_plan: Any, url: str, body: str, **more: Any) -> Any:
 
 
 def test_a_url_is_fetched_into_a_folder(guest: Any, mailbox: Any, make_plan: Any, web: str) -> None:
-    """The link names a folder that holds the fetched file; a right checksum passes."""
+    """The link points to a folder with the fetched file; a right checksum passes."""
     digest = hashlib.sha256(b"\x00\xffbinary").hexdigest()
     mailbox.offer(
         _download_plan(

@@ -17,7 +17,7 @@ PRINTING = (
 
 
 def test_a_full_log_disk_is_no_trouble(guest: Any, mailbox: Any, make_plan: Any) -> None:
-    """The agent runs plans, also such as print much, while not one line can be written."""
+    """The agent runs plans, even with much output, while no line can be written."""
     guest.extra = "log_file = /dev/full"
     mailbox.offer(make_plan(PRINTING))
     guest.start()
@@ -29,7 +29,7 @@ def test_a_full_log_disk_is_no_trouble(guest: Any, mailbox: Any, make_plan: Any)
 def test_a_full_disk_under_standard_error_is_no_trouble(
     guest: Any, mailbox: Any, make_plan: Any
 ) -> None:
-    """As a supervisor may have it."""
+    """The agent runs plans while standard error is on a full disk."""
     mailbox.offer(make_plan(PRINTING))
     command = [sys.executable, str(guest.archive), "--config-file", str(guest.configure())]
     with open("/dev/full", "w") as full:
@@ -40,7 +40,7 @@ def test_a_full_disk_under_standard_error_is_no_trouble(
 def test_a_log_that_cannot_be_opened_goes_to_standard_error(
     guest: Any, mailbox: Any, make_plan: Any
 ) -> None:
-    """And says so; the agent works."""
+    """A line on standard error says so, and the agent works."""
     guest.extra = f"log_file = {guest.directory}/agent.conf/log"
     mailbox.offer(make_plan("return 1"))
     guest.start()
@@ -49,7 +49,7 @@ def test_a_log_that_cannot_be_opened_goes_to_standard_error(
 
 
 def test_the_log_is_bounded(guest: Any, mailbox: Any, make_plan: Any) -> None:
-    """It begins anew when it is too long, also when plans write to it, and one former is kept."""
+    """A long log is rotated, also when plans write to it, and one former file is kept."""
     path = guest.directory / "own.log"
     guest.extra = f"log_file = {path}\nlog_limit = 20000"
     guest.start()
@@ -69,7 +69,7 @@ def test_the_log_is_bounded(guest: Any, mailbox: Any, make_plan: Any) -> None:
 
 
 def test_missing_lines_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first line that can be written again says how many could not."""
+    """The next written line says how many lines are missing."""
     for name in ("_descriptor", "_path", "_lost"):
         monkeypatch.setattr(log, name, getattr(log, name))
     full = open("/dev/full", "wb")
@@ -87,7 +87,7 @@ def test_missing_lines_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_full_disk_makes_room_of_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where no copy of the former log can be kept, it is given up for new lines."""
+    """When the former log cannot be copied, it is dropped for new lines."""
     for name in ("_descriptor", "_path", "_lost", "_limit"):
         monkeypatch.setattr(log, name, getattr(log, name))
     path = tmp_path / "agent.log"

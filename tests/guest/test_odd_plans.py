@@ -60,7 +60,7 @@ def test_an_odd_plan_is_refused(guest: Any, mailbox: Any, make_plan: Any, odd: s
 
 @pytest.mark.parametrize("odd", DROPPED.values(), ids=DROPPED)
 def test_what_is_no_plan_is_dropped(guest: Any, mailbox: Any, make_plan: Any, odd: str) -> None:
-    """It leaves nothing behind, and the next plan runs."""
+    """It leaves no files behind, and the next plan runs."""
     mailbox.offer(odd.encode("latin-1"), message_id="odd")
     mailbox.offer(make_plan("return 'next'"))
     guest.start()
@@ -72,7 +72,7 @@ def test_what_is_no_plan_is_dropped(guest: Any, mailbox: Any, make_plan: Any, od
 def test_an_id_that_no_message_can_have(
     guest: Any, mailbox: Any, make_plan: Any, id_: object
 ) -> None:
-    """The plan has the message's then."""
+    """The plan gets the id of its message."""
     plan = make_plan("return 'ran'", ID=id_)
     mailbox.offer(json.dumps(plan).encode(), message_id="its-message")
     guest.start()
@@ -81,7 +81,7 @@ def test_an_id_that_no_message_can_have(
 
 
 def test_an_order_that_cannot_be_read_is_dropped(guest: Any, mailbox: Any, make_plan: Any) -> None:
-    """Also when it looks like one to cancel a plan."""
+    """An unreadable message is dropped even when it looks like a cancellation."""
     mailbox.offer(('{"Action": "Cancel", "ID": ' + _nested(100_000) + "}").encode(), message_id="c")
     mailbox.offer(make_plan("return 'next'"))
     guest.start()
@@ -89,7 +89,7 @@ def test_an_order_that_cannot_be_read_is_dropped(guest: Any, mailbox: Any, make_
 
 
 def test_an_unforeseen_failure_costs_one_plan(guest: Any, mailbox: Any, make_plan: Any) -> None:
-    """Whatever goes wrong with one plan, it is answered, and those behind it run."""
+    """Any failure of one plan is answered, and the later plans run."""
     guest.tampering = """
 import json
 real = json.loads

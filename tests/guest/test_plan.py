@@ -49,7 +49,7 @@ def _document(**changes: Any) -> dict[str, Any]:
     ],
 )
 def test_valid_plans_are_accepted(changes: dict[str, Any]) -> None:
-    """What the rules allow passes."""
+    """Plans that keep the rules are accepted."""
     plan.validate(_document(**changes))
 
 
@@ -161,7 +161,7 @@ def test_results_of_errors_carry_code_message_and_details() -> None:
     ],
 )
 def test_bodies(text: str, value: object) -> None:
-    """One line or many, with tabs or common indentation, blank or returning."""
+    """A body may have one line or many, tabs or common indentation, be blank or return."""
     scripts: dict[str, Callable[[str], str]] = {"run": lambda what: "ran " + what}
     parameters = {"n": 2, "deep": {"list": [{"k": 7.5}]}}
     assert body.execute(text, parameters, scripts) == value
@@ -174,6 +174,6 @@ def test_a_body_that_is_no_python_says_where() -> None:
 
 
 def test_an_unknown_parameter_is_named() -> None:
-    """`args.x` of a parameter that is not there says which ones are."""
+    """The error for an unknown `args.x` names the known parameters."""
     with pytest.raises(AttributeError, match=r"'port'.*host"):
         body.execute("return args.port", {"host": "h"}, {})

@@ -30,7 +30,7 @@ def fitted(document: dict[str, Any], limit: int = LIMIT) -> Any:
 
 
 def test_a_result_that_fits_is_as_it_is() -> None:
-    """To the byte."""
+    """A result that fits is unchanged to the byte."""
     given = result({"stdout": "x" * 1000, "a": ["é", None]})
     assert fitted(given) == given
     exact = len(results.dump(given))
@@ -44,7 +44,7 @@ def test_a_result_that_fits_is_as_it_is() -> None:
     st.integers(2_000, 20_000),
 )
 def test_whatever_is_printed_fits(small: list[str], unit: str, limit: int) -> None:
-    """Small outputs stay whole; large ones are cut in the front, as much as need be."""
+    """Small outputs stay whole; large ones are cut at the front as far as needed."""
     bodies = [Outcome(exitCode=1, stdout=Output(text), stderr=None) for text in small]
     large = Output(unit * 9000 + "END")
     out = fitted(result([*bodies, {"exitCode": 2, "stdout": large, "stderr": large}]), limit)
@@ -59,7 +59,7 @@ def test_whatever_is_printed_fits(small: list[str], unit: str, limit: int) -> No
 
 
 def test_one_stream_may_have_the_room_that_the_other_leaves() -> None:
-    """What is short is whole; the rest of the room is the long one's."""
+    """A short output stays whole; the long one gets the rest of the room."""
     out = fitted(result({"exitCode": 7, "stdout": "x" * 10 * LIMIT, "stderr": "why"}, 100))
     assert out["Body"]["stderr"] == "why"
     assert len(out["Body"]["stdout"]) > 0.9 * LIMIT
@@ -67,7 +67,7 @@ def test_one_stream_may_have_the_room_that_the_other_leaves() -> None:
 
 
 def test_an_output_alone_is_cut_too() -> None:
-    """`return script().stdout` is the usual body."""
+    """The output that `return script().stdout` returns is cut as well."""
     out = fitted(result(Output("x" * 10 * LIMIT + "END")))
     assert out["ErrorCode"] == 0
     assert out["Body"].endswith("END")
@@ -75,7 +75,7 @@ def test_an_output_alone_is_cut_too() -> None:
 
 @pytest.mark.parametrize("body", ["x" * 10 * LIMIT, {"data": ["x" * LIMIT]}, list(range(LIMIT))])
 def test_data_is_never_cut(body: Any) -> None:
-    """A value with a part missing would be taken for the value: it is an error that says so."""
+    """Other data is not cut, which would change its meaning: it becomes an error that says so."""
     out = fitted(result(body))
     assert out["ErrorCode"] == 1
     assert f"limit of {LIMIT}" in out["Body"]["Message"]
@@ -83,7 +83,7 @@ def test_data_is_never_cut(body: Any) -> None:
 
 
 def test_an_error_keeps_its_code_and_reason_whatever_is_with_it() -> None:
-    """Also when there is so much beside the outputs that cutting them does not help."""
+    """Both are kept even when cutting the outputs does not help."""
     info = {"exitCode": 7, "stdout": "x" * LIMIT, "stderr": "why", "more": ["y" * 2 * LIMIT]}
     out = fitted(result({"Message": "Script 'a' failed", "AdditionalInfo": info}, 100))
     assert out["ErrorCode"] == 100
@@ -96,7 +96,7 @@ def test_an_error_keeps_its_code_and_reason_whatever_is_with_it() -> None:
 def test_a_failing_script_that_floods_is_understood(
     guest: Any, mailbox: Any, make_plan: Any, said: int | None
 ) -> None:
-    """Exit code and the ends of both outputs arrive, within what the door says it takes, or 1 MiB."""
+    """Exit code and the ends of both outputs arrive, within the given limit or 1 MiB."""
     mailbox.result_limit = said
     mailbox.largest_result = said or 1 << 20
     mailbox.offer(make_plan("return flood()", {"flood": FAILING}))
@@ -112,7 +112,7 @@ def test_a_failing_script_that_floods_is_understood(
 
 
 def test_a_limit_of_the_guests_own_comes_first(guest: Any, mailbox: Any, make_plan: Any) -> None:
-    """Where an operator of the guest has set one."""
+    """A limit set by the guest's operator is used."""
     guest.extra = "result_limit = 50000"
     mailbox.result_limit = 300_000
     mailbox.offer(make_plan("return flood().stdout", {"flood": FLOOD}))
@@ -123,7 +123,7 @@ def test_a_limit_of_the_guests_own_comes_first(guest: Any, mailbox: Any, make_pl
 
 
 def test_a_limit_that_was_lowered_meanwhile(guest: Any, mailbox: Any, make_plan: Any) -> None:
-    """The result that is refused is made to fit what the refusal says."""
+    """A refused result is shortened to the limit in the refusal."""
     mailbox.result_limit = 300_000
     mailbox.largest_result = mailbox.limit_when_refused = 30_000
     mailbox.offer(make_plan("return flood()", {"flood": FAILING}))
@@ -136,7 +136,7 @@ def test_a_limit_that_was_lowered_meanwhile(guest: Any, mailbox: Any, make_plan:
 
 
 def test_a_plan_that_is_killed_tells_what_fits(guest: Any, mailbox: Any, make_plan: Any) -> None:
-    """What it had printed until then is an output as any other."""
+    """Its output so far is shortened like any other output."""
     mailbox.result_limit = mailbox.largest_result = 50_000
     plan = make_plan("return f()", {"f": FLOOD + "sleep 300\n"})
     mailbox.offer(plan)

@@ -23,7 +23,7 @@ def _public(form: serialization.PublicFormat = serialization.PublicFormat.PKCS1)
 
 @given(st.binary(max_size=400))
 def test_genuine_signatures_verify(message: bytes) -> None:
-    """Whatever the library signs, both PEM forms of its key accept."""
+    """Signatures of the library verify with both PEM forms of its key."""
     signature = KEY.sign(message, padding.PKCS1v15(), hashes.SHA256())
     assert _public().verify(message, signature)
     assert _public(serialization.PublicFormat.SubjectPublicKeyInfo).verify(message, signature)
@@ -39,12 +39,12 @@ def test_one_wrong_bit_is_noticed(message: bytes, bit: int) -> None:
 
 @pytest.mark.parametrize("signature", [b"", b"\x00" * 256, b"\xff" * 256, b"\x01" * 255])
 def test_nonsense_is_no_signature(signature: bytes) -> None:
-    """Empty, too short, too large numbers: false, not an exception."""
+    """Empty, short and large numbers give false, not an exception."""
     assert not _public().verify(b"message", signature)
 
 
 def test_other_digests_and_paddings_are_refused() -> None:
-    """SHA-1 or PSS under the same key do not count."""
+    """SHA-1 or PSS signatures of the same key are refused."""
     message = b"message"
     sha512 = KEY.sign(message, padding.PKCS1v15(), hashes.SHA512())
     pss = padding.PSS(padding.MGF1(hashes.SHA256()), padding.PSS.MAX_LENGTH)

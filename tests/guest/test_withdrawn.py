@@ -49,7 +49,7 @@ def keep(guest: Any, plan: dict[str, Any], number: int, **more: Any) -> None:
 def test_a_waiting_plan_is_withdrawn(
     guest: Any, mailbox: Any, make_plan: Any, gate: Path, restarted: bool
 ) -> None:
-    """Answered at once, it never runs: not after those before it, not after a restart, not as a replay."""
+    """It is answered at once and never runs, neither after a restart nor as a replay."""
     trace = gate.parent / "trace"
     first = held(make_plan, gate, Stamp=1)
     second = make_plan(f"open({str(trace)!r}, 'w').close()", Stamp=2)
@@ -79,7 +79,7 @@ def test_a_waiting_plan_is_withdrawn(
 def test_a_plan_is_not_begun_after_its_lifetime(
     guest: Any, mailbox: Any, make_plan: Any, gate: Path
 ) -> None:
-    """One that had to wait for too long is answered instead, and its stamp counts."""
+    """A plan that waited too long is answered instead, and its stamp is stored."""
     first = held(make_plan, gate, Stamp=1)
     second = make_plan("return 'too late'", Lifetime=0.001, Stamp=2)
     third = make_plan("return 'in time'", Lifetime=3600, Stamp=3)
@@ -96,7 +96,7 @@ def test_a_plan_is_not_begun_after_its_lifetime(
 
 
 def test_a_lifetime_ends_a_running_plan(guest: Any, mailbox: Any, make_plan: Any) -> None:
-    """It bounds a plan as its time-out does: what nobody waits for does not hold the next one."""
+    """It limits a plan as its time-out does, so that the next plan is not delayed."""
     mailbox.offer(make_plan("return hang()", {"hang": "#!/bin/sh\nsleep 300\n"}, Lifetime=1))
     mailbox.offer(make_plan("return 'next'"))
     guest.start()
@@ -108,7 +108,7 @@ def test_a_lifetime_ends_a_running_plan(guest: Any, mailbox: Any, make_plan: Any
 def test_a_lifetime_goes_on_while_the_machine_is_off(
     guest: Any, mailbox: Any, make_plan: Any, age: float, runs: bool
 ) -> None:
-    """After a restart of the machine the age of a plan is told by the calendar."""
+    """After a restart of the machine the age of a plan is measured by the wall clock."""
     plan = make_plan("return 'ran'", Lifetime=60)
     came = {"boot": "another", "monotonic": 1e9, "time": time.time() - age}
     keep(guest, plan, 17000000000000, Received=came)
@@ -120,7 +120,7 @@ def test_a_lifetime_goes_on_while_the_machine_is_off(
 def test_an_agent_that_starts_hears_first_what_was_withdrawn(
     guest: Any, mailbox: Any, make_plan: Any, tmp_path: Path
 ) -> None:
-    """A plan of before the start is not begun when the order to forget it is waiting."""
+    """A plan from before the start is not begun while its cancellation is waiting."""
     trace = tmp_path / "trace"
     plan = make_plan(f"open({str(trace)!r}, 'w').close()", Stamp=1)
     keep(guest, plan, 17000000000000)
@@ -136,7 +136,7 @@ def test_an_agent_that_starts_hears_first_what_was_withdrawn(
 def test_what_is_to_hear_does_not_hold_plans_for_long(
     guest: Any, mailbox: Any, make_plan: Any
 ) -> None:
-    """Without a service to ask, plans that are here are begun all the same."""
+    """When the service cannot be reached, stored plans are begun all the same."""
     mailbox.refuse = lambda method, path: (503, {}) if "/plans" in path else None
     keep(guest, make_plan("return 'ran'"), 17000000000000)
     guest.start()

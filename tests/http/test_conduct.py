@@ -64,7 +64,7 @@ async def test_a_client_that_takes_no_json_is_told_so(accept: str, status: int) 
 
 
 async def test_web_origins_are_let_in_only_when_allowed() -> None:
-    """A preflight needs no token; a strange origin gets no permission; an allowed one may read."""
+    """A preflight needs no token; a foreign origin gets no permission; an allowed one may read."""
     assembly = assemble([open_face()], cors=Cors(["https://good.example"]))
     async with HttpClient(app=assembly, base_url="http://test") as client:
         ask = {"Access-Control-Request-Method": "PUT", "Origin": "https://good.example"}
@@ -84,7 +84,7 @@ async def test_web_origins_are_let_in_only_when_allowed() -> None:
 
 
 async def test_proxy_headers_are_believed_only_when_trusted() -> None:
-    """Anybody can send them: without the setting they change nothing."""
+    """Any client can send them: without the setting they change nothing."""
     headers = {
         "X-Forwarded-Proto": "https",
         "X-Forwarded-Host": "evil, catalog.example",
@@ -104,7 +104,7 @@ async def test_proxy_headers_are_believed_only_when_trusted() -> None:
 
 
 async def test_pages_follow_their_markers_to_the_end() -> None:
-    """Every row once; the last page has no marker."""
+    """Every row comes once; the last page has no marker."""
     rows: list[str] = []
     async with HttpClient(app=assemble([open_face()]), base_url="http://test") as client:
         marker = ""
@@ -119,7 +119,7 @@ async def test_pages_follow_their_markers_to_the_end() -> None:
 
 @pytest.mark.parametrize("limit", ["0", "-1", "x", "1.5", "1_0", "+5", "", "٣"])
 async def test_a_limit_that_is_no_number_is_refused(limit: str) -> None:
-    """400 says what a limit is."""
+    """The answer is 400 and says what a limit is."""
     async with HttpClient(app=assemble([open_face()]), base_url="http://test") as client:
         answer = await client.request("GET", f"/c/page?limit={limit.replace('+', '%2B')}")
     assert answer.status == 400
@@ -127,7 +127,7 @@ async def test_a_limit_that_is_no_number_is_refused(limit: str) -> None:
 
 
 def test_a_limit_above_the_most_is_lowered() -> None:
-    """One row more than shown is fetched: it tells whether there is a next page."""
+    """One row more than shown is fetched to detect a next page."""
     assert PageRequest(3, None).fetch == 4
     assert PageRequest(None, None).cut([1, 2], str) == ([1, 2], None)
 
@@ -151,7 +151,7 @@ async def served(
 
 
 async def test_requests_in_flight_finish_and_new_connections_are_refused() -> None:
-    """After the stop signal whoever is being served gets the answer, nobody else gets in."""
+    """After the stop signal requests in flight are answered, new connections are refused."""
     began, release = asyncio.Event(), asyncio.Event()
 
     @get("/slow")
@@ -184,7 +184,7 @@ async def test_requests_in_flight_finish_and_new_connections_are_refused() -> No
 
 
 async def test_a_request_that_never_ends_does_not_hold_the_process() -> None:
-    """When the time for finishing is over, what is left is cancelled and the server ends."""
+    """After the time for finishing, remaining requests are cancelled and the server ends."""
     began, cancelled = asyncio.Event(), asyncio.Event()
 
     @get("/stuck")
@@ -209,7 +209,7 @@ async def test_a_request_that_never_ends_does_not_hold_the_process() -> None:
 
 
 async def test_what_is_not_http_gets_an_explained_refusal() -> None:
-    """Garbage on the socket is a 400 with a fault body and a request id, and the connection closes."""
+    """Invalid bytes get a 400 with a fault body and a request id, and the connection closes."""
     async with served(open_face()) as (url, _, _):
         port = int(url.rsplit(":", 1)[1])
         reader, writer = await asyncio.open_connection("127.0.0.1", port)

@@ -193,7 +193,7 @@ class Wire:
 
 
 async def test_a_connection_that_says_nothing_is_closed() -> None:
-    """Without an answer: nothing was asked."""
+    """The connection is closed without an answer, because there was no request."""
     wire = Wire(header_seconds=7)
     assert wire.pass_time() == [7]
     assert (wire.closed, wire.written) == (True, b"")
@@ -201,7 +201,7 @@ async def test_a_connection_that_says_nothing_is_closed() -> None:
 
 @pytest.mark.parametrize("pieces", [["GET /c/qu"], ["GET / HTTP/1.1\r\n", "Host: x\r\n", "X: "]])
 async def test_headers_have_one_time_for_all_of_them(pieces: list[str]) -> None:
-    """However they trickle: 408, and the connection closes."""
+    """Headers that come too slowly get a 408, and the connection closes."""
     wire = Wire(header_seconds=7)
     for piece in pieces:
         wire.protocol.data_received(piece.encode())
@@ -211,7 +211,7 @@ async def test_headers_have_one_time_for_all_of_them(pieces: list[str]) -> None:
 
 
 async def test_headers_of_a_later_request_have_the_same_time() -> None:
-    """Between requests a connection may be silent for longer; once it begins it must go on."""
+    """Idle time between requests may be longer; a request that began must go on."""
     wire = Wire(header_seconds=7)
     wire.protocol.data_received(asking("/").encode())
     await wire.settled()
@@ -224,7 +224,7 @@ async def test_headers_of_a_later_request_have_the_same_time() -> None:
 
 
 async def test_a_body_must_go_on() -> None:
-    """It is the amount in each span that counts: enough goes on, a trickle is a 408."""
+    """Enough bytes in each span are accepted; too few get a 408."""
     wire = Wire(body_seconds=9, body_bytes=1000)
     wire.protocol.data_received(asking("/", "PUT", Content_Length="90000").encode())
     for _ in range(3):
@@ -243,7 +243,7 @@ async def test_a_body_must_go_on() -> None:
 
 
 async def test_a_body_is_not_blamed_for_a_slow_service() -> None:
-    """While nobody reads, what does not come is not the client's fault."""
+    """The time does not count while the service does not read."""
     wire = Wire(body_seconds=9)
     wire.protocol.data_received(asking("/", "PUT", Content_Length="900000").encode())
     wire.protocol.data_received(b"x" * 100_000)  # more than is read ahead
@@ -256,7 +256,7 @@ async def test_a_body_is_not_blamed_for_a_slow_service() -> None:
 
 
 async def test_an_answer_that_nobody_takes_is_broken_off() -> None:
-    """As long as some of it goes out the connection stays; then it is aborted."""
+    """The connection stays as long as the client takes some of the answer; then it is aborted."""
     wire = Wire(write_seconds=5)
     wire.unsent = 1000
     wire.protocol.pause_writing()
@@ -269,7 +269,7 @@ async def test_an_answer_that_nobody_takes_is_broken_off() -> None:
 
 
 async def test_clients_that_say_nothing_whole_make_room_for_others() -> None:
-    """A thousand unfinished headers, more than there are descriptors, and everybody else is served."""
+    """A thousand unfinished headers, more than descriptors, do not block other clients."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     async with service(total=20, per_address=20, header_seconds=3600) as port:
         silent: list[Peer] = []
@@ -290,7 +290,7 @@ async def test_clients_that_say_nothing_whole_make_room_for_others() -> None:
 
 @pytest.mark.parametrize("limits", [{"total": 4}, {"total": 100, "per_address": 4}])
 async def test_when_all_are_being_served_only_the_operations_pages_answer(limits: Any) -> None:
-    """503 with a reason for what does not fit, 200 for /healthz, and both connections close."""
+    """Other pages get a 503 with the reason, /healthz a 200; both connections close."""
     async with service(**limits) as port:
         busy = [await Peer.of(port, asking("/c/events")) for _ in range(4)]
         for peer in busy:
@@ -318,7 +318,7 @@ async def test_when_all_are_being_served_only_the_operations_pages_answer(limits
 @pytest.mark.parametrize("path", ["/c/body", "/c/refused", "/c/nothing", "/healthz"])
 @pytest.mark.parametrize("more", [{}, {"Connection": "close"}])
 async def test_an_early_refusal_is_read_by_a_client_that_writes_first(path: str, more: Any) -> None:
-    """Whatever refuses a body, and however early: the answer arrives, and no reset before it."""
+    """However early a body is refused, the answer arrives before any reset."""
     size = 8 * MEBIBYTE
     async with service() as port:
         with socket.create_connection(("127.0.0.1", port)) as client:
@@ -335,7 +335,7 @@ async def test_an_early_refusal_is_read_by_a_client_that_writes_first(path: str,
 
 
 async def test_a_client_that_waits_to_be_asked_for_its_body_is_not_asked() -> None:
-    """``Expect: 100-continue``: the refusal comes at once, and says that the connection ends."""
+    """With ``Expect: 100-continue`` the refusal comes at once and closes the connection."""
     async with service() as port:
         head = asking("/c/refused", "PUT", Content_Length="9000000", Expect="100-continue")
         peer = await Peer.of(port, head)
@@ -354,7 +354,7 @@ async def test_a_client_that_waits_to_be_asked_for_its_body_is_not_asked() -> No
     ],
 )
 async def test_headers_are_limited_by_line_and_together(lines: list[str], status: int) -> None:
-    """16 KiB a line (catalog-api.md §11); several of them, as clients with long tokens send, are fine."""
+    """A line may have 16 KiB (catalog-api.md §11); several long ones (tokens) are accepted."""
     async with service() as port:
         request = "\r\n".join(["GET /c/quick HTTP/1.1", "Host: x", *lines, "", ""])
         peer = await Peer.of(port, request)
@@ -364,7 +364,7 @@ async def test_headers_are_limited_by_line_and_together(lines: list[str], status
 
 
 async def test_a_target_is_limited_as_a_line_is() -> None:
-    """414 beyond 16 KiB."""
+    """A target beyond 16 KiB gets a 414."""
     async with service() as port:
         peer = await Peer.of(port, asking("/c/quick?" + "a" * 16_400))
         assert (await peer.answer())[0] == 414
@@ -372,7 +372,7 @@ async def test_a_target_is_limited_as_a_line_is() -> None:
 
 
 def test_limits_follow_the_descriptors_that_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The soft limit is raised; with few descriptors connections leave enough for everything else."""
+    """The soft limit is raised; connections leave enough descriptors for everything else."""
     set_to: list[tuple[int, int]] = []
     monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, 4096))
     monkeypatch.setattr(resource, "setrlimit", lambda _, values: set_to.append(values))

@@ -40,7 +40,7 @@ async def client(tmp_path: Path) -> AsyncGenerator[HttpClient, None]:
 
 
 async def test_a_file_comes_whole_with_what_names_it(client: HttpClient) -> None:
-    """Length, entity tag, name; HEAD has the same headers and no body."""
+    """Length, entity tag and name are sent; HEAD has the same headers and no body."""
     answer = await client.request("GET", "/file")
     assert (answer.status, answer.content) == (200, CONTENT)
     assert answer.headers["etag"] == '"d1"'
@@ -69,14 +69,14 @@ async def test_a_file_comes_whole_with_what_names_it(client: HttpClient) -> None
     ],
 )
 async def test_who_has_it_is_told_so(client: HttpClient, given: str, status: int) -> None:
-    """By entity tag: 304 with the tag and without a body."""
+    """A matching entity tag gets a 304 with the tag and without a body."""
     answer = await client.request("GET", "/file", headers={"If-None-Match": given})
     assert (answer.status, answer.headers["etag"]) == (status, '"d1"')
     assert answer.content == (CONTENT if status == 200 else b"")
 
 
 async def test_who_has_it_since_a_time_is_told_so(client: HttpClient) -> None:
-    """By date, unless a tag is given, which counts more; nonsense is ignored."""
+    """A date is compared unless a tag is given, which has priority; invalid ones are ignored."""
     now = datetime.now(UTC)
     for moment, status in ((now, 304), (now - timedelta(days=9), 200)):
         since = {"If-Modified-Since": format_datetime(moment, usegmt=True)}
@@ -101,7 +101,7 @@ async def test_who_has_it_since_a_time_is_told_so(client: HttpClient) -> None:
 async def test_a_part_can_be_asked_for(
     client: HttpClient, wanted: str, first: int, end: int
 ) -> None:
-    """206 with that part, and where it stands in the whole."""
+    """The answer is 206 with that part and its position in the whole."""
     answer = await client.request("GET", "/file", headers={"Range": wanted})
     assert (answer.status, answer.content) == (206, CONTENT[first:end])
     assert answer.headers["content-range"] == f"bytes {first}-{end - 1}/512000"
@@ -109,7 +109,7 @@ async def test_a_part_can_be_asked_for(
 
 @pytest.mark.parametrize("wanted", ["bytes=512000-", "bytes=-0"])
 async def test_a_part_outside_of_it_is_refused(client: HttpClient, wanted: str) -> None:
-    """416 with the size."""
+    """The answer is 416 with the size."""
     answer = await client.request("GET", "/file", headers={"Range": wanted})
     assert (answer.status, answer.headers["content-range"]) == (416, "bytes */512000")
     assert "512000 bytes" in answer.json()["error"]["message"]
@@ -119,14 +119,14 @@ async def test_a_part_outside_of_it_is_refused(client: HttpClient, wanted: str) 
     "wanted", ["bytes=5-2", "bytes=-", "lines=1-2", "bytes=1-2,5-6", "bytes=a-b"]
 )
 async def test_a_range_of_another_kind_is_ignored(client: HttpClient, wanted: str) -> None:
-    """As a server may: everything comes."""
+    """The whole file is sent, as the standard allows."""
     headers = {"Range": wanted}
     answer = await client.request("GET", "/file", headers=headers)
     assert (answer.status, len(answer.content)) == (200, len(CONTENT))
 
 
 async def test_a_part_of_something_else_is_not_sent(client: HttpClient) -> None:
-    """``If-Range`` with another tag or date: the whole comes instead of a part that does not fit."""
+    """``If-Range`` with another tag or date gets the whole file instead of a part."""
     modified = (await client.request("HEAD", "/file")).headers["last-modified"]
     for condition, status in (('"d1"', 206), (modified, 206), ('"old"', 200), ('W/"d1"', 200)):
         headers = {"Range": "bytes=1-2", "If-Range": condition}
@@ -134,7 +134,7 @@ async def test_a_part_of_something_else_is_not_sent(client: HttpClient) -> None:
 
 
 async def test_bytes_at_hand_are_not_sent_again(client: HttpClient) -> None:
-    """Their tag follows from the content."""
+    """Their tag is derived from the content."""
     answer = await client.request("GET", "/text")
     assert answer.headers["content-type"] == "text/plain; charset=utf-8"
     again = {"If-None-Match": answer.headers["etag"]}

@@ -172,7 +172,7 @@ async def test_bad_forms_are_refused_and_leave_nothing(
 
 
 async def test_a_full_disk_is_a_507(tmp_path: Path) -> None:
-    """ENOSPC while writing becomes a fault that says so, and nothing stays."""
+    """ENOSPC during a write becomes a fault that says so, and no file stays."""
     writer = SpooledWriter(tmp_path, 100)
     writer._file.close()
     # The kernel's own full disk.
@@ -185,7 +185,7 @@ async def test_a_full_disk_is_a_507(tmp_path: Path) -> None:
 
 
 async def test_events_are_streamed_to_their_end(client: HttpClient) -> None:
-    """A stream is labelled as one, yields its events with ids and ends with its source."""
+    """A stream has its media type, sends its events with ids and ends with its source."""
     answer = await client.request("GET", "/t/events")
     assert 'event: count\nid: 2\ndata: {"n":2}\n\n' in answer.text
     assert answer.headers["content-type"] == "text/event-stream; charset=utf-8"
@@ -228,7 +228,7 @@ async def test_the_openapi_document_is_public(client: HttpClient) -> None:
 
 
 async def test_options_names_every_method_of_a_path(tmp_path: Path) -> None:
-    """Whichever handler came first, with HEAD where GET is; operations pages and ``*`` have theirs."""
+    """All methods are named, with HEAD where GET is; operations pages and ``*`` have theirs."""
 
     @get("/both")
     async def first() -> str:
@@ -263,7 +263,7 @@ async def test_options_names_every_method_of_a_path(tmp_path: Path) -> None:
 async def test_no_text_has_a_nul(
     client: HttpClient, path: str, content: bytes | None, said: str
 ) -> None:
-    """In the address and in a body: 400 that says where; an escaped backslash is no NUL."""
+    """A NUL in the address or a body is a 400 that names its place; an escaped backslash is not."""
     headers = {"Content-Type": "application/json"}
     method = "POST" if content else "GET"
     answer = await client.request(method, path, content=content, headers=headers)
@@ -275,7 +275,7 @@ async def test_no_text_has_a_nul(
 
 
 async def test_a_form_is_limited_as_a_whole(tmp_path: Path) -> None:
-    """Beyond the whole body's limit it is 413, also when the length was not said."""
+    """A body above the limit of the whole is 413, also without an announced length."""
 
     @post("/form", status_code=200)
     async def form(request: Request[Any, Any, Any]) -> int:

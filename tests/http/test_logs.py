@@ -20,7 +20,7 @@ except ValueError as error:
 
 @pytest.mark.parametrize("style", ["console", "json"])
 def test_an_exception_is_logged_without_the_values_of_variables(style: str) -> None:
-    """Where it was and what it says; never what a password was."""
+    """The log has the place and the message, but no values such as passwords."""
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM.format(style=style)],
         capture_output=True, text=True, check=True, timeout=60,

@@ -164,7 +164,7 @@ async def test_tokens_are_validated_and_revoked(running: Running) -> None:
 
 
 async def test_a_wrong_password_is_refused_and_then_throttled(running: Running) -> None:
-    """Guessing costs: after five failures the next attempt must wait, also with the right one."""
+    """After five failures the next attempt must wait, even with the right password."""
     body = {
         "auth": {
             "identity": {
@@ -198,14 +198,14 @@ async def test_a_wrong_password_is_refused_and_then_throttled(running: Running) 
     ],
 )
 async def test_malformed_logins_are_400(running: Running, body: Any) -> None:
-    """A wrong shape is named, never a crash."""
+    """The error names the wrong member, and nothing crashes."""
     answer = await running.http.request("POST", f"{running.url}/v3/auth/tokens", json=body)
     assert answer.status == 400
     assert "Expecting" in answer.json()["error"]["message"]
 
 
 async def test_users_projects_and_roles(running: Running) -> None:
-    """An administrator makes a user with a role in a project, who can then log in there."""
+    """An administrator creates a user with a role in a project, who can then log in there."""
     admin = await running.token()
     project = (await running.call("POST", "/projects", admin, {"project": {"name": "p"}})).json()
     user = (
@@ -239,7 +239,7 @@ async def test_a_disabled_user_is_out_at_once(running: Running) -> None:
 
 
 async def test_names_are_unique_and_missing_things_404(running: Running) -> None:
-    """Conflicts and absent ids are reported as Keystone does."""
+    """Conflicts and absent ids are reported as in Keystone."""
     admin = await running.token()
     assert (
         await running.call("POST", "/projects", admin, {"project": {"name": "admin"}})
@@ -257,7 +257,7 @@ async def test_discovery_needs_no_token(running: Running) -> None:
 
 
 async def test_the_first_start_makes_one_administrator(tmp_path: Path) -> None:
-    """A second bootstrap makes nobody and tells nothing; stored secrets are hashes."""
+    """A second bootstrap creates no user and shows no secret; stored secrets are hashes."""
     database = await Database.open(f"sqlite:///{tmp_path}/i.db")
     await migrate(database, [MIGRATIONS])
     identity = Identity(database)
@@ -270,7 +270,7 @@ async def test_the_first_start_makes_one_administrator(tmp_path: Path) -> None:
 
 
 async def test_the_stock_command_line_client_works(running: Running, tmp_path: Path) -> None:
-    """``openstack`` makes domains, projects, users and grants, lists them, and logs in as the new user."""
+    """``openstack`` creates and lists domains, projects, users and grants; the new user logs in."""
     environ = {
         **os.environ,
         "HOME": str(tmp_path),
@@ -329,7 +329,7 @@ async def test_the_stock_command_line_client_works(running: Running, tmp_path: P
 
 
 async def test_a_domain_scope_needs_a_role_in_the_domain(running: Running) -> None:
-    """A token for a domain carries the roles held there; without any there is no token."""
+    """A token for a domain has the roles in it; without a role there is no token."""
     with pytest.raises(keystone_errors.Unauthorized):
         await running.token(domain_name="Default")
     admin = await running.token()
@@ -351,7 +351,7 @@ async def test_a_domain_scope_needs_a_role_in_the_domain(running: Running) -> No
 async def test_a_domain_in_use_is_kept_and_a_disabled_one_locks_its_users_out(
     running: Running,
 ) -> None:
-    """Deleting a domain with users is refused; disabling it ends what its users hold."""
+    """Deleting a domain with users is refused; disabling it ends its users' tokens and logins."""
     admin = await running.token()
     domain = (await running.call("POST", "/domains", admin, {"domain": {"name": "lab"}})).json()
     id_ = domain["domain"]["id"]
@@ -372,7 +372,7 @@ async def test_a_domain_in_use_is_kept_and_a_disabled_one_locks_its_users_out(
 
 
 async def test_guesses_side_by_side_are_throttled_like_one_after_another(running: Running) -> None:
-    """Twenty wrong passwords at once: five are looked at, the others must wait."""
+    """Of twenty simultaneous wrong passwords five are checked; the others must wait."""
 
     async def guess() -> int:
         body = {
@@ -396,7 +396,7 @@ async def test_guesses_side_by_side_are_throttled_like_one_after_another(running
 async def test_a_token_revoked_elsewhere_is_forgotten_here(
     running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another process's revocation reaches the cache of this one by notification."""
+    """A notification of another process's revocation clears the cache of this one."""
     monkeypatch.setattr("vetro.identity.tokens.CACHE_SECONDS", 1e9)
     token = await running.token()
     assert await running.identity.tokens.get(token) is not None
@@ -433,7 +433,7 @@ async def test_a_domain_is_found_by_its_name_in_any_case(running: Running, domai
 
 
 async def test_names_of_domains_differ_by_more_than_case(running: Running) -> None:
-    """What a login takes for one domain cannot be made twice; a name may change its own case."""
+    """Two domains cannot differ only in case; a domain may change the case of its own name."""
     token = await running.token()
     for name in ("default", "DEFAULT"):
         taken = await running.call("POST", "/domains", token, {"domain": {"name": name}})

@@ -91,7 +91,7 @@ BLOCKERS = [
 
 
 async def test_the_report_says_which_plan_is_in_the_way(lab: Any) -> None:
-    """A guest runs one plan at a time: who waits for a later one is told what it waits behind."""
+    """A guest runs one plan at a time: a waiting call reports the plans before its own."""
     lab.cloud.transport.guest = lambda queue, plan: None
     lab.cloud.transport.before = BLOCKERS
     await ask(lab, f"- $agent.callRaw({PLAN}, 7)", fails=True)
@@ -102,7 +102,7 @@ async def test_the_report_says_which_plan_is_in_the_way(lab: Any) -> None:
 
 
 async def test_a_call_that_timed_out_is_cancelled(lab: Any, tmp_path: Path) -> None:
-    """The guest is told, signed; an agent that knows no such order finds a plan that does nothing."""
+    """The guest gets a signed cancellation; an agent that does not know it runs an empty plan."""
     signer = lab.cloud.signer = PlanSigner.load_or_create(tmp_path / "k.pem")
     lab.cloud.transport.guest = lambda queue, plan: None
     transport = lab.cloud.transport
@@ -170,7 +170,7 @@ async def test_a_plan_withdrawn_in_time_needs_no_order(lab: Any) -> None:
 
 
 async def test_a_result_that_cannot_be_read_is_an_error(lab: Any) -> None:
-    """However it came to be stored; the plan's failure says so."""
+    """The plan's failure says that its result cannot be read."""
 
     class Broken(MemoryTransport):
         async def wait_result(self, message_id: str, timeout: float) -> bytes | None:
@@ -292,6 +292,18 @@ async def test_stamps_rise(lab: Any) -> None:
     assert second > first
 
 
+@pytest.mark.parametrize("ahead", [-3600, 0, 3600, 86_400 * 365])
+async def test_stamps_rise_over_sessions_whatever_the_clocks_say(lab: Any, ahead: int) -> None:
+    """A guest drops a plan whose stamp is not above the last: also an engine that lags goes over it."""
+    last = int((datetime.now(UTC).timestamp() + ahead) * 10_000)
+    lab.cloud.transport.stamps["eenv-hvm"] = last
+    for _session in range(2):
+        await ask(lab, f"- $agent.call({PLAN}, null)\n- $agent.send({PLAN}, null)")
+    sent = [plan["Stamp"] for queue, plan in lab.cloud.transport.plans if queue == "eenv-hvm"]
+    assert len(sent) == 4
+    assert sorted({last, *sent}) == [last, *sent]
+
+
 async def test_a_listener_starts_once_and_stops_with_the_session(lab: Any) -> None:
     """Its queue is named after the region's stack."""
     text = """
@@ -314,7 +326,7 @@ async def test_removing_the_machine_removes_its_mailbox(lab: Any) -> None:
 
 
 def test_two_processes_agree_on_one_signing_key(tmp_path: Path) -> None:
-    """Whoever comes second uses the first one's key, and nothing is left beside it (mode 0600)."""
+    """The second process uses the first one's key, and no other file remains (mode 0600)."""
     path = tmp_path / "key.pem"
     keys = {PlanSigner.load_or_create(path).public_key() for _ in range(2)}
     assert len(keys) == 1
@@ -324,7 +336,7 @@ def test_two_processes_agree_on_one_signing_key(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", ["", "no key"])
 def test_a_key_that_is_none_is_named(tmp_path: Path, content: str) -> None:
-    """Signing is never switched off without a word."""
+    """An invalid key is an error that names it; signing is never silently disabled."""
     path = tmp_path / "key.pem"
     path.write_text(content)
     with pytest.raises(SigningKeyError, match="key.pem"):
@@ -360,7 +372,7 @@ def agent_config(lab: Any, name: str = "web") -> dict[str, str]:
 
 
 async def test_guests_behind_a_broker(lab: Any, tmp_path: Path) -> None:
-    """With a broker in the settings every plan goes there; the guest is told, and nothing stays."""
+    """With a configured broker every plan goes there, the guest gets its login, no queue stays."""
     (tmp_path / "ca.pem").write_text("the certificate\n")
     lab.cloud.options |= {
         "rabbitmq_host": "broker.example", "rabbitmq_port": 5671, "rabbitmq_ssl": True,
@@ -422,7 +434,7 @@ class SlowTransport(MemoryTransport):
 
 
 async def test_a_cancelled_deployment_cancels_its_plan(lab: Any, tmp_path: Path) -> None:
-    """The guest is told, signed, to end the plan that it runs; nobody waits for the result."""
+    """The guest gets a signed order to end the running plan, and its result is not awaited."""
     signer = lab.cloud.signer = PlanSigner.load_or_create(tmp_path / "k.pem")
     transport = lab.cloud.transport = SlowTransport(lambda queue, plan: None)
     lab.add_class(ROOM)

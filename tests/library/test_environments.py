@@ -144,7 +144,7 @@ async def test_what_regions_are_configured_with(lab: Any) -> None:
 
 
 async def test_a_region_that_does_not_exist_is_named(lab: Any) -> None:
-    """With those that do."""
+    """The error names the existing regions."""
     lab.class_configs = CONFIGS
     said = await lab.failure(room(lab, lab.instance(regionName="east")))
     assert said.endswith("There is no region east; there are south, west")

@@ -419,7 +419,7 @@ async def test_a_patch_that_leads_nowhere_changes_nothing(
 
 
 async def test_what_a_push_waits_on_is_told(lab: Any) -> None:
-    """Resource by resource while it goes on; nothing when it is done."""
+    """It names each resource in turn during the push, and nothing afterwards."""
     said: list[str] = []
     make = lab.cloud.services
 

@@ -268,7 +268,7 @@ async def test_metadata_of_the_model_reaches_the_server(lab: Any) -> None:
 async def test_an_affinity_group_places_its_machines(
     lab: Any, affinity: bool, hosts: int, fails: bool
 ) -> None:
-    """Near each other or apart; where that cannot be the deployment says so."""
+    """Machines are near each other or apart; if that is impossible, the deployment says so."""
     lab.cloud.compute.hosts = hosts
     group = {
         "?": {"id": "g", "type": "io.murano.resources.InstanceAffinityGroup"}, "affinity": affinity,

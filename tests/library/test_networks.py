@@ -85,7 +85,7 @@ async def test_a_network_nobody_refers_to_goes(lab: Any) -> None:
 
 
 async def test_a_range_that_somebody_else_took_meanwhile(lab: Any) -> None:
-    """Two deployments chose the same range: the loser takes the next and goes on."""
+    """Of two deployments that chose the same range, the second takes the next range."""
     taken: list[str] = []
 
     def race(call: str) -> None:
@@ -108,7 +108,7 @@ async def test_a_range_that_somebody_else_took_meanwhile(lab: Any) -> None:
 
 
 async def test_a_range_of_the_users_own_is_not_replaced(lab: Any) -> None:
-    """Then the conflict is the user's to solve, and says so."""
+    """The conflict is reported to the user, who has to solve it."""
     lab.cloud.compute.subnet_list["theirs"] = subnet("10.9.0.0/24")
     said = await lab.probe(
         "- $.net.deploy()", net=lab.network(subnetCidr="10.9.0.0/24"), fails=True
@@ -175,7 +175,7 @@ async def test_networks_of_the_first_release(lab: Any) -> None:
 
 
 async def test_without_uplink_there_is_no_router(lab: Any) -> None:
-    """Neither interface nor floating addresses."""
+    """Without an uplink the network has no router and no floating addresses."""
     text = "- $.net.deploy()\n- Return: [$.net.externalRouterId, $.net.describe().floatingIpNetId]"
     assert await lab.probe(text, net=lab.network(autoUplink=False)) == [None, None]
     assert lab.cloud.compute.router_list == {}

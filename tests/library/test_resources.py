@@ -44,7 +44,7 @@ async def test_a_type_as_name_is_the_file_named_like_the_class(lab: Any) -> None
     "name", ["../manifest.yaml", "/etc/passwd", "a/../../manifest.yaml", "link"]
 )
 def test_a_package_gives_nothing_from_outside_its_resources(tmp_path: Path, name: str) -> None:
-    """Neither by dots nor by an absolute path nor by a link."""
+    """Dots, an absolute path or a link do not lead outside."""
     (tmp_path / "Resources").mkdir()
     (tmp_path / "Classes").mkdir()
     (tmp_path / "Classes" / "a.yaml").write_text("Name: t.A\n")

@@ -151,7 +151,7 @@ async def until(condition: Callable[[], Any]) -> Any:
 async def test_a_plan_there_and_its_result_back(
     make: Callable[..., BrokerDoor], channel: Any, queue: str
 ) -> None:
-    """Persistent, with id, signature and reply queue; the queue is the guest's own and durable."""
+    """The plan is persistent, with id, signature and reply queue; its queue is durable."""
     door = make()
     await door.declare(queue)
     await door.send(queue, "m1", b'{"ID": "m1"}', b"\x00\xffsigned")
@@ -171,7 +171,7 @@ async def test_a_plan_there_and_its_result_back(
 async def test_the_same_plan_is_published_once(
     make: Callable[..., BrokerDoor], channel: Any, queue: str
 ) -> None:
-    """An effect done again changes nothing; the id with another plan is refused."""
+    """A repeated effect changes nothing; another plan under the same id is refused."""
     door = make()
     await door.declare(queue)
     for _ in range(3):
@@ -185,7 +185,7 @@ async def test_the_same_plan_is_published_once(
 async def test_a_plan_of_an_engine_that_died_is_published(
     make: Callable[..., BrokerDoor], mailboxes: Mailboxes, channel: Any, queue: str
 ) -> None:
-    """Written down, not handed over: the successor, which does the effect again, hands it over."""
+    """A stored but unpublished plan is published by the engine that repeats the effect."""
     await mailboxes.declare(queue)
     await mailboxes.send(queue, "m3", b"{}", b"s")
     await make().send(queue, "m3", b"{}", b"s")
@@ -196,7 +196,7 @@ async def test_a_plan_of_an_engine_that_died_is_published(
 async def test_a_result_wakes_whoever_waits_for_it(
     make: Callable[..., BrokerDoor], elsewhere: Mailboxes, channel: Any, queue: str
 ) -> None:
-    """Two engines listen to one result queue: it does not matter which of them gets a result."""
+    """Either of two engines on one result queue may receive a result."""
     one, other = make(), make(elsewhere)
     await one.declare(queue)
     await other.declare(queue)
@@ -215,7 +215,7 @@ async def test_a_result_wakes_whoever_waits_for_it(
 async def test_a_lost_connection_is_made_again(
     make: Callable[..., BrokerDoor], pipe: Pipe, channel: Any, queue: str
 ) -> None:
-    """Who waits for a result gets it although the connection broke off meanwhile, twice."""
+    """A waiter gets its result although the connection was lost twice meanwhile."""
     door = make()
     await door.declare(queue)
     for number in range(3):
@@ -230,7 +230,7 @@ async def test_a_lost_connection_is_made_again(
 async def test_a_broker_that_comes_back_is_waited_for(
     make: Callable[..., BrokerDoor], pipe: Pipe, channel: Any, queue: str
 ) -> None:
-    """Sending does not fail because the broker is away for a moment."""
+    """Sending does not fail while the broker is unreachable for a short time."""
     door = make()
     await door.declare(queue)
     await pipe.close()
@@ -248,7 +248,7 @@ async def _true(value: Any) -> bool:
 async def test_a_broker_that_is_not_there_is_named(
     make: Callable[..., BrokerDoor], pipe: Pipe, mailboxes: Mailboxes, queue: str
 ) -> None:
-    """The error says which broker, what happened and where the settings are; never the password."""
+    """The error names the broker, the cause and the settings, without the password."""
     await pipe.close()
     door = make(patience=0.5, password="geheim")
     await mailboxes.declare(queue)
@@ -263,7 +263,7 @@ async def test_a_broker_that_is_not_there_is_named(
 
 
 async def test_a_refused_login_is_said(make: Callable[..., BrokerDoor], queue: str) -> None:
-    """With the broker's words."""
+    """The error has the broker's words."""
     door = make(password="wrong")
     with pytest.raises(BrokerUnreachable, match="ACCESS_REFUSED"):
         await door.declare(queue)
@@ -272,7 +272,7 @@ async def test_a_refused_login_is_said(make: Callable[..., BrokerDoor], queue: s
 async def test_results_that_nobody_can_use(
     make: Callable[..., BrokerDoor], mailboxes: Mailboxes, channel: Any, queue: str
 ) -> None:
-    """They are kept with the reason, of the guest when it is known; later ones come through."""
+    """They are kept with the reason, under the guest if it is known; later results arrive."""
     door = make()
     await door.declare(queue)
     for id_ in ("late", "big", "good"):
@@ -293,7 +293,7 @@ async def test_results_that_nobody_can_use(
 async def test_queues_that_exist_otherwise_will_do(
     make: Callable[..., BrokerDoor], channel: Any, queue: str
 ) -> None:
-    """Queues of an earlier release, or an operator's, have other arguments."""
+    """Existing queues of an earlier release or an operator are used with other arguments."""
     door = make()
     await channel.declare_queue(queue, durable=True, arguments={"x-expires": 1_000_000})
     await channel.declare_queue(door.results, durable=True)
@@ -306,7 +306,7 @@ async def test_queues_that_exist_otherwise_will_do(
 async def test_what_is_removed_is_gone(
     make: Callable[..., BrokerDoor], pipe: Pipe, queue: str
 ) -> None:
-    """A guest's queue with its plans, and the region's result queue."""
+    """A guest's queue with its plans and the region's result queue are removed."""
     door = make()
     await door.declare(queue)
     await door.send(queue, "m7", b"{}")
@@ -321,7 +321,7 @@ async def test_what_is_removed_is_gone(
 async def test_a_queue_that_expired_is_declared_again(
     make: Callable[..., BrokerDoor], channel: Any, queue: str
 ) -> None:
-    """A guest that was off for long has lost its queue; the next plan makes it again."""
+    """The next plan declares the expired queue of a guest that was off for long."""
     door = make()
     await door.declare(queue)
     await channel.queue_delete(queue)
@@ -353,7 +353,7 @@ async def _agent(folder: Path, queue: str, door: BrokerDoor, key: str) -> AsyncI
 async def test_the_real_guest_agent(
     make: Callable[..., BrokerDoor], pipe: Pipe, tmp_path: Path, queue: str
 ) -> None:
-    """Signed plans run in order and their results come back, also when the engine loses its connection."""
+    """Signed plans run in order and return results, also when the engine's connection is lost."""
     door = make()
     key = rsa.generate_private_key(65537, 2048)
     public = key.public_key().public_bytes(
@@ -377,7 +377,7 @@ async def test_the_real_guest_agent(
 
 
 def test_tls_settings(tmp_path: Path) -> None:
-    """The certificate is checked unless told otherwise; what cannot be is refused by name."""
+    """The certificate is checked unless disabled; the error names an unusable file."""
     plain = BrokerSettings(host="b")
     assert plain.tls() is None
     checked = replace(plain, ssl=True).tls()
@@ -396,7 +396,7 @@ def test_tls_settings(tmp_path: Path) -> None:
 
 
 def test_queue_arguments() -> None:
-    """Queues expire when nobody uses them; replicated ones by option."""
+    """Unused queues expire; replicated queues are an option."""
     settings = BrokerSettings(host="b")
     assert settings.queue_arguments() == {"x-expires": 86_400_000}
     other = replace(settings, queue_expires=0, quorum_queues=True)
@@ -406,7 +406,7 @@ def test_queue_arguments() -> None:
 async def test_a_plan_expires_with_its_call(
     make: Callable[..., BrokerDoor], channel: Any, queue: str
 ) -> None:
-    """The broker drops it when nobody waits any more; one that is only sent stays."""
+    """The broker drops a plan whose call has expired; a plan without a call stays."""
     door = make()
     await door.declare(queue)
     await door.send(queue, "short", b"{}", lifetime=0.01)
@@ -429,7 +429,7 @@ async def test_a_plan_expires_with_its_call(
 async def test_the_real_guest_agent_and_large_results(
     make: Callable[..., BrokerDoor], tmp_path: Path, queue: str
 ) -> None:
-    """Outputs are cut to what the door takes; data that is too large is an error at once."""
+    """Outputs are cut to the limit; other data that is too large is an error at once."""
     door = make()
     await door.declare(queue)
     script = "#!/bin/sh\nyes | head -c 100000\necho the end\nexit 3\n"

@@ -34,7 +34,7 @@ async def rows(database: Database, table: object) -> int:
 async def test_a_plan_that_nobody_waits_for_is_not_handed_out(
     mailboxes: Mailboxes, database: Database, clock: ManualClock
 ) -> None:
-    """When the call's time is over a plan that was not fetched is passed over, and then removed."""
+    """After the call's time-out an unfetched plan is not handed out, and is then removed."""
     await mailboxes.declare(QUEUE)
     await mailboxes.send(QUEUE, "short", b"{}", lifetime=10)
     await mailboxes.send(QUEUE, "for-ever", b"{}")
@@ -51,7 +51,7 @@ async def test_a_plan_that_nobody_waits_for_is_not_handed_out(
 
 
 async def test_discarding_says_whether_a_guest_may_have_the_plan(mailboxes: Mailboxes) -> None:
-    """Only of a plan that was never handed out it is certain that it does not run."""
+    """Only a plan that was never handed out is certain not to run."""
     await mailboxes.declare(QUEUE)
     for number in range(3):
         await mailboxes.send(QUEUE, f"m{number}", b"{}")
@@ -65,7 +65,7 @@ async def test_discarding_says_whether_a_guest_may_have_the_plan(mailboxes: Mail
 
 
 async def test_what_is_before_a_plan_is_named(mailboxes: Mailboxes, clock: ManualClock) -> None:
-    """In order, with who still waits, until it is answered, also too late; what no guest got is not."""
+    """Fetched, unanswered plans are named in order, with whether their sender still waits."""
     await mailboxes.declare(QUEUE)
     sent = (("a", "Install"), ("b", ""), ("c", "withdrawn"), ("d", "mine"), ("e", "behind"))
     for name, title in sent:
@@ -93,7 +93,7 @@ async def test_what_is_before_a_plan_is_named(mailboxes: Mailboxes, clock: Manua
 
 
 async def test_other_guests_are_before_nothing(mailboxes: Mailboxes, clock: ManualClock) -> None:
-    """Every guest runs its own plans."""
+    """Plans of other guests are not listed."""
     for queue in ("one", "two"):
         await mailboxes.declare(queue)
         await mailboxes.send(queue, f"to {queue}", b"{}")
@@ -104,7 +104,7 @@ async def test_other_guests_are_before_nothing(mailboxes: Mailboxes, clock: Manu
 async def test_orders_to_the_agent_are_not_waited_for(
     mailboxes: Mailboxes, database: Database, clock: ManualClock
 ) -> None:
-    """They are handed out like plans, hold nothing up, and are forgotten in time."""
+    """They are handed out like plans, delay nothing, and are removed after a time."""
     await mailboxes.declare(QUEUE)
     await mailboxes.send(QUEUE, "stop", b"{}", order=True, lifetime=3600)
     clock.advance(1)

@@ -30,7 +30,7 @@ async def of_before(mailboxes: Mailboxes, database: Database, queue: str) -> str
 async def test_guests_of_before_keep_their_credentials(
     mailboxes: Mailboxes, elsewhere: Mailboxes, database: Database
 ) -> None:
-    """Deploying again changes nothing in their user data, and they get in."""
+    """Deploying again does not change their user data, and their tokens stay valid."""
     token = await of_before(mailboxes, database, "old")
     for boxes in (mailboxes, elsewhere):
         assert await boxes.issue_credential("old") == token
@@ -40,7 +40,7 @@ async def test_guests_of_before_keep_their_credentials(
 async def test_new_credentials_do_not_follow_from_what_was_read(
     mailboxes: Mailboxes, database: Database
 ) -> None:
-    """Neither those of new guests nor those that old ones get anew."""
+    """The new tokens of new and of old guests are not derived from the old key."""
     token = await of_before(mailboxes, database, "old")
     assert await mailboxes.issue_credential("new") != _derive(LEAKED, "new", 1)
     rotated = await mailboxes.rotate_credential("old")
@@ -55,7 +55,7 @@ async def test_new_credentials_do_not_follow_from_what_was_read(
 async def test_a_new_mailbox_of_an_old_name_has_a_new_credential(
     mailboxes: Mailboxes, database: Database
 ) -> None:
-    """A guest that was removed and made again is another guest."""
+    """A guest that was removed and created again gets another token."""
     token = await of_before(mailboxes, database, "old")
     await mailboxes.delete("old")
     assert await mailboxes.issue_credential("old") != token

@@ -61,7 +61,7 @@ async def door(database: Database, documented_answers: None) -> AsyncIterator[Do
 
 
 async def test_a_plan_travels_and_its_result_returns(door: Door) -> None:
-    """Receive with exact bytes and headers, acknowledge, send the result, and it is there."""
+    """The guest receives exact bytes and headers, acknowledges, and its result arrives."""
     token = await door.mailboxes.issue_credential("q")
     await door.mailboxes.send("q", "m-1", b'{"exact":  1}', b"\x01\xff")
     plan = await door.call("GET", "/plans?wait=0", token)
@@ -120,7 +120,7 @@ async def test_closing_ends_hanging_polls(door: Door) -> None:
     ],
 )
 async def test_every_call_needs_a_valid_credential(door: Door, method: str, path: str) -> None:
-    """No, a wrong and a revoked credential are all 401."""
+    """A missing, a wrong and a revoked credential are all 401."""
     token = await door.mailboxes.issue_credential("q")
     assert (await door.call(method, path, None)).status == 401
     assert (await door.call(method, path, "wrong")).status == 401
@@ -149,7 +149,7 @@ async def test_a_guest_sees_only_its_own_mailbox(door: Door) -> None:
 
 
 async def test_large_and_malformed_results_are_refused(door: Door) -> None:
-    """413 over the limit, 400 for what is no result; the malformed one is kept aside."""
+    """413 over the limit, 400 for an invalid result; the malformed one is kept aside."""
     token = await door.mailboxes.issue_credential("q")
     assert (await door.call("POST", "/results", token, content=b"x" * 1001)).status == 413
     assert (await door.call("POST", "/results", token, content=b"{")).status == 400
@@ -158,13 +158,13 @@ async def test_large_and_malformed_results_are_refused(door: Door) -> None:
 
 @pytest.mark.parametrize("wait", ["-1", "nan", "inf", "soon"])
 async def test_bad_waits_are_400(door: Door, wait: str) -> None:
-    """A wait that is no sensible number of seconds is refused."""
+    """A wait that is not a valid number of seconds is refused."""
     token = await door.mailboxes.issue_credential("q")
     assert (await door.call("GET", f"/plans?wait={wait}", token)).status == 400
 
 
 async def test_alive_tells_version_and_time(door: Door) -> None:
-    """The agent's greeting counts as contact; nonsense in it is 400."""
+    """The agent's message counts as contact; an invalid one is 400."""
     token = await door.mailboxes.issue_credential("q")
     said = await door.call("POST", "/alive", token, json={"version": "1.0", "uptime": 3.5})
     assert said.status == 204
@@ -188,7 +188,7 @@ async def test_a_guest_that_asks_too_often_is_told_to_wait(door: Door) -> None:
 
 
 async def test_contacts_are_stored_when_the_face_ends(database: Database) -> None:
-    """What was noted but not yet written is written at shutdown."""
+    """Contacts that are not stored yet are stored at shutdown."""
     mailboxes = Mailboxes(database)
     token = await mailboxes.issue_credential("q")
     assembly = assemble([mailboxes.face()])
@@ -203,7 +203,7 @@ async def test_contacts_are_stored_when_the_face_ends(database: Database) -> Non
 
 
 async def test_guests_are_told_how_large_a_result_may_be(door: Door) -> None:
-    """With every plan, and when one was too large: whether it announced its length or not."""
+    """The limit comes with every plan and with a 413, whether the length was announced or not."""
     token = await door.mailboxes.issue_credential("q")
     await door.mailboxes.send("q", "m", b"{}")
     plan = await door.call("GET", "/plans?wait=0", token)

@@ -74,7 +74,7 @@ async def test_a_waiting_call_gets_its_result_from_elsewhere(
 async def test_an_unacknowledged_plan_comes_again_after_its_lease(
     mailboxes: Mailboxes, clock: ManualClock
 ) -> None:
-    """Within the lease nothing is handed out, also not the next plan; after it, the same one."""
+    """Within the lease no plan is handed out; after it, the same one is."""
     await mailboxes.declare("e1-h1")
     await mailboxes.send("e1-h1", "m1", b"{}")
     await mailboxes.send("e1-h1", "m2", b"{}")
@@ -109,7 +109,7 @@ async def test_the_same_result_twice_counts_once(mailboxes: Mailboxes) -> None:
 async def test_a_result_withdraws_a_plan_whose_acknowledgement_was_lost(
     mailboxes: Mailboxes, clock: ManualClock
 ) -> None:
-    """Who answers has the plan: it is not handed out again."""
+    """A plan that was answered is not handed out again."""
     await mailboxes.declare("e1-h1")
     await mailboxes.send("e1-h1", "m", b"{}")
     await mailboxes.next_plan(GUEST, "s", 0)
@@ -119,7 +119,7 @@ async def test_a_result_withdraws_a_plan_whose_acknowledgement_was_lost(
 
 
 async def test_late_unknown_and_foreign_results_are_kept_aside(mailboxes: Mailboxes) -> None:
-    """A result nobody can use changes nothing but is kept with its reason."""
+    """An unusable result changes nothing and is kept with the reason."""
     await mailboxes.declare("e1-h1")
     await mailboxes.declare("other")
     await mailboxes.send("e1-h1", "late", b"{}")
@@ -139,7 +139,7 @@ async def test_late_unknown_and_foreign_results_are_kept_aside(mailboxes: Mailbo
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"1", b"\xff", b'{"SourceID": 5}', b"{}"])
 async def test_malformed_results_are_refused_and_kept(mailboxes: Mailboxes, body: bytes) -> None:
-    """A result that cannot be read is a dead letter, and the waiter goes on waiting."""
+    """A result that cannot be read is a dead letter, and the waiter keeps waiting."""
     await mailboxes.declare("e1-h1")
     await mailboxes.send("e1-h1", "m", b"{}")
     with pytest.raises(MalformedResult):
@@ -209,7 +209,7 @@ async def test_a_shared_secret_gives_the_same_tokens_anywhere(mailboxes: Mailbox
 
 
 async def test_a_deleted_mailbox_leaves_nothing(mailboxes: Mailboxes) -> None:
-    """Messages, credential and dead letters go with the mailbox; deleting again is fine."""
+    """Messages, credential and dead letters are removed too; deleting again does nothing."""
     token = await mailboxes.issue_credential("e1-h1")
     await mailboxes.send("e1-h1", "m", b"{}")
     await mailboxes.accept_result(GUEST, _result("unknown"))
@@ -224,7 +224,7 @@ async def test_a_deleted_mailbox_leaves_nothing(mailboxes: Mailboxes) -> None:
 
 
 async def test_old_results_and_letters_are_pruned(mailboxes: Mailboxes, clock: ManualClock) -> None:
-    """What nobody fetched goes after a day, dead letters after a week."""
+    """Plans and results expire after a day, dead letters after a week."""
     await mailboxes.declare("e1-h1")
     await mailboxes.send("e1-h1", "m", b"{}")
     await mailboxes.accept_result(GUEST, _result("m"))
@@ -239,7 +239,7 @@ async def test_old_results_and_letters_are_pruned(mailboxes: Mailboxes, clock: M
 
 
 async def test_contacts_are_remembered(mailboxes: Mailboxes, clock: ManualClock) -> None:
-    """The last contact is none before the first and the given moment after it."""
+    """The last contact is none before the first one, then its time."""
     await mailboxes.declare("e1-h1")
     assert await mailboxes.last_contact("e1-h1") is None
     await mailboxes.record_contacts({"e1-h1": clock.now(), "gone": clock.now()})
@@ -259,7 +259,7 @@ STEPS = st.lists(st.sampled_from(["send", "poll", "ack", "crash", "result", "exp
 async def test_any_interleaving_delivers_each_plan_in_order(
     mailboxes: Mailboxes, clock: ManualClock, steps: list[str]
 ) -> None:
-    """Whatever crashes and expires, plans are persisted in sending order and each at least once."""
+    """After any crashes and expiries each plan arrives at least once, in sending order."""
     await mailboxes.delete("e1-h1")
     await mailboxes.declare("e1-h1")
     sent: list[str] = []
@@ -286,3 +286,19 @@ async def test_any_interleaving_delivers_each_plan_in_order(
         elif step == "expire":
             clock.advance(61)
     assert kept == sent
+
+
+@pytest.mark.parametrize("hours", [-48, -1, 0, 1, 48])
+async def test_the_last_stamp_is_the_highest(
+    mailboxes: Mailboxes, elsewhere: Mailboxes, clock: ManualClock, hours: int
+) -> None:
+    """Every engine gets it, whatever its clock; a mailbox that is created anew has none."""
+    await mailboxes.declare("q")
+    assert await mailboxes.last_stamp("q") == await mailboxes.last_stamp("nobody") == 0
+    for number, stamp in enumerate((70, 1 << 62, 80, None)):
+        await mailboxes.send("q", f"m{number}", b"{}", stamp=stamp)
+        clock.jump(hours * 3600)
+    assert await elsewhere.last_stamp("q") == 1 << 62
+    await mailboxes.delete("q")
+    await mailboxes.declare("q")
+    assert await mailboxes.last_stamp("q") == 0

@@ -36,7 +36,7 @@ async def answer(mailboxes: Mailboxes) -> dict[str, Any]:
 
 
 async def test_a_brokers_result_that_is_too_large_is_answered_at_once(called: Mailboxes) -> None:
-    """The error keeps code, message, exit code and the ends of the outputs, and says the limit."""
+    """The error keeps code, message, exit code and ends of the outputs, and names the limit."""
     info = {"exitCode": 7, "stdout": LARGE + "last line", "stderr": "short"}
     given = {"SourceID": "m", "ErrorCode": 100, "Body": {"Message": "s", "AdditionalInfo": info}}
     await called.accept_brokered("results", json.dumps(given).encode(), None)
@@ -63,7 +63,7 @@ async def test_a_brokers_result_that_is_too_large_is_answered_at_once(called: Ma
 async def test_a_good_result_that_is_too_large_is_an_error(
     called: Mailboxes, document: Any, message_id: str | None
 ) -> None:
-    """Whatever its format: nobody waits until the end of the time."""
+    """In either format the waiter gets an error before the time-out."""
     await called.accept_brokered("results", json.dumps(document).encode(), message_id)
     error = await answer(called)
     assert error["ErrorCode"] == 1
@@ -78,7 +78,7 @@ async def test_a_good_result_that_is_too_large_is_an_error(
 async def test_a_result_that_cannot_be_read_is_answered_at_once(
     called: Mailboxes, body: bytes
 ) -> None:
-    """By the message's id it is known who waits; the guest over HTTP is told as well."""
+    """The message's id identifies the waiter; the guest gets an error over HTTP as well."""
     await called.accept_brokered("results", body, "m")
     assert "cannot be read" in (await answer(called))["Body"]["Message"]
     await called.send(QUEUE, "n", b"{}")
@@ -88,7 +88,7 @@ async def test_a_result_that_cannot_be_read_is_answered_at_once(
 
 
 async def test_a_result_that_is_too_deep_is_malformed(called: Mailboxes) -> None:
-    """Nesting that exhausts the stack is no failure of the service's own."""
+    """Nesting that exhausts the stack does not fail in the service."""
     former = sys.getrecursionlimit()
     sys.setrecursionlimit(1000)
     try:
@@ -99,7 +99,7 @@ async def test_a_result_that_is_too_deep_is_malformed(called: Mailboxes) -> None
 
 
 async def test_a_guest_cannot_refuse_for_another(called: Mailboxes) -> None:
-    """A malformed result that names another guest's plan is not that plan's."""
+    """A malformed result that names another guest's plan does not end that plan."""
     with pytest.raises(MalformedResult):
         await called.accept_result(Guest("e1-h2"), b"{", "m")
     assert await called.wait_result("m", 0) is None

@@ -91,7 +91,7 @@ def _plan(body: str, number: int, **more: object) -> tuple[str, bytes]:
 async def test_a_signed_plan_is_run_by_a_real_agent(
     mailboxes: Mailboxes, archive: Path, tmp_path: Path
 ) -> None:
-    """Signed, sent, run, answered; a forged one beside it stays unanswered."""
+    """A signed plan is sent, run and answered; a forged one beside it is not answered."""
     key = rsa.generate_private_key(65537, 2048)
     pem = key.public_key().public_bytes(
         serialization.Encoding.PEM, serialization.PublicFormat.PKCS1
@@ -114,7 +114,7 @@ async def test_a_signed_plan_is_run_by_a_real_agent(
 async def test_service_and_agent_are_killed_and_nothing_is_lost(
     mailboxes: Mailboxes, archive: Path, tmp_path: Path
 ) -> None:
-    """A plan sent while the service is away, and a result made meanwhile, both arrive once."""
+    """A plan sent and a result made during the outage both arrive once."""
     token = await mailboxes.issue_credential(QUEUE)
     gate = tmp_path / "gate"
     started = tmp_path / "started"

@@ -5,8 +5,8 @@ import re
 import pytest
 
 from vetro.muranopl import DirectEffects, Limits, MemoryPackage, Runtime
-from vetro.muranopl.run import raise_python_limit
-from vetro.muranopl.testing import discover_tests, enable_testing, run_tests
+from vetro.muranopl.runtime.run import raise_python_limit
+from vetro.muranopl.tools.testing import discover_tests, enable_testing, run_tests
 
 # Before Hypothesis begins to watch the limit, which the first session raises.
 raise_python_limit()
@@ -45,7 +45,7 @@ def package_fixture():
     return package
 
 
-# -- test classes (`vetro.muranopl.testing`) ---------------------------------------------------------
+# -- test classes (`vetro.muranopl.tools.testing`) ---------------------------------------------------------
 
 _CASES_CODE = """
 Namespaces: {=: t, std: io.murano}

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from vetro.muranopl import DirectEffects, Limits, MemoryPackage, MuranoError, Runtime
+from vetro.muranopl import DirectEffects, Limits, MemoryPackage, MuranoError, Runtime, check_package
 
 CASES = Path(__file__).parent / "cases"
 
@@ -175,7 +175,7 @@ def test_no_two_cases_of_a_table_have_one_name():
 
 
 NAMES = {"E-unknown-function", "E-unknown-static", "E-arguments"} | {
-    *("W-unknown-method", "W-own-exception", "W-unknown-property")
+    *("W-unknown-method", "W-own-exception", "W-unknown-property", "W-arguments")
 }
 
 
@@ -185,7 +185,7 @@ def test_the_check_finds_unknown_names_and_nothing_else(case):
     catch what comes of it, and no other."""
     runtime = Runtime(class_configs=case.get("configs"))
     runtime.add_function("trace", print)
-    found = runtime.check_package(add_packages(case, runtime))
+    found = check_package(runtime, add_packages(case, runtime))
     lines = source_of(case).splitlines()
     marked = {number for number, line in enumerate(lines, 1) if "# mistake" in line}
     assert {item.position.line for item in found if item.code in NAMES} == marked

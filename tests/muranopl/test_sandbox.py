@@ -148,8 +148,9 @@ STATEMENTS = {
 
 def test_names_with_two_underscores_are_no_targets():
     """What Python keeps for itself cannot be assigned."""
+    session, root = session_of(HEAD + "  go:\n    Body:\n      - $.__class__: 1\n")
     with pytest.raises(MuranoError, match="Invalid assignment target"):
-        session_of(HEAD + "  go:\n    Body:\n      - $.__class__: 1\n")
+        session.call(root, "go")
 
 
 @pytest.mark.parametrize("body", STATEMENTS.values(), ids=STATEMENTS)

@@ -81,3 +81,58 @@ def test_recursion_in_finally_has_one_budget_of_clean_up():
     with pytest.raises(MuranoError) as failure:
         run("$x: 1", "deep")
     assert "LimitExceeded" in failure.value.names[0]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "$n: $m.mergeWith($m)",
+        "$m: $m.mergeWith($m)",
+        "$m: !yaql '$m.mergeWith({x => $m, y => $m})'",
+    ],
+)
+def test_two_shared_parts_are_merged_once(statement):
+    """Merging a mapping of sixty shared levels with itself takes sixty steps, also in place."""
+    session, _ = run(statement)
+    assert session.root is not None
+
+
+def test_mergers_of_a_program_are_paid_for_before_they_are_called():
+    """With functions of the program every pair is merged: the run ends before all are."""
+    with pytest.raises(MuranoError) as failure:
+        run("$n: $m.mergeWith($m, $1 + $2, $1)")
+    assert "LimitExceeded" in failure.value.names[0]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "$x: {$l: 1}",
+        "{Match: {1: []}, Value: $l}",
+        "$x: logger($l)",
+        "$.setAttr($l, 1)",
+        "$x: $.getAttr($l)",
+        "$log: logger(a).info('{0}', $l)",
+        "$x: logger(a).info($l)",
+        "{Throw: a, Message: x, Extra: {a: $l}}",
+        "$x: set($l)",
+        "$x: !yaql '{$l => 1}'",
+        "$x: !yaql '$l.flatten().toList()'",
+        "$x: !yaql '[1].patch({op => add, path => \"/0\", value => $l})'",
+        "$x: call(str, [$l])",
+        "$x: !yaql '[$l].join(\"\")'",
+        "$x: !yaql '$l = [$l[0], [$l[1][0], $l[1][1]]]'",
+    ],
+)
+def test_every_way_over_a_value_of_many_parts_ends(statement):
+    """Keys, names, log lines, messages and copies go over bounded parts or end the run."""
+    with pytest.raises(MuranoError):
+        run(statement)
+
+
+@pytest.mark.parametrize("call", ["id($l)", "name($l)", "metadata($l)", "cast($l, Main)"])
+def test_the_message_about_a_value_of_many_parts_is_short(call):
+    """A function that takes an object shows the beginning of what it was given."""
+    with pytest.raises(MuranoError, match="takes an object") as failure:
+        run(f"$x: {call}")
+    assert len(str(failure.value)) < 400

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from vetro.muranopl import CallContext, DirectEffects, MuranoError, Runtime, loose_package, native
-from vetro.muranopl.testing import discover_tests, enable_testing, run_test
+from vetro.muranopl.tools.testing import discover_tests, enable_testing, run_test
 
 TABLES = Path(__file__).parent / "tables"
 HEAD = (

@@ -21,23 +21,23 @@ import msgspec
 import pytest
 
 from vetro.http.client import HttpClient
-from vetro.node.api import TaskApi
 from vetro.node.drivers import ManagedDriver
-from vetro.node.drivers.lxc import LxcHypervisor
-from vetro.node.drivers.lxc_host import inspect
+from vetro.node.drivers.lxc.host import inspect
+from vetro.node.drivers.lxc.hypervisor import LxcHypervisor
 from vetro.node.drivers.simulated import SimulatedHypervisor
-from vetro.node.fences import Fences
-from vetro.node.history import History
-from vetro.node.image_store import ImageStore
-from vetro.node.machines import MachineStore
+from vetro.node.images.store import ImageStore
 from vetro.node.migration import Migrations
 from vetro.node.network import NetworkApplier
-from vetro.node.networking import NicTags
-from vetro.node.queues import TaskRunner
+from vetro.node.network.nic_tags import NicTags
 from vetro.node.storage import open_pool
-from vetro.node.streams import Streams
+from vetro.node.streams.servers import Streams
 from vetro.node.tasks import NodeParts, register_all
 from vetro.node.tasks.host import RealHost
+from vetro.node.vm_objects import MachineStore
+from vetro.node.work.api import TaskApi
+from vetro.node.work.fences import Fences
+from vetro.node.work.history import History
+from vetro.node.work.queues import TaskRunner
 
 IMAGE = "11111111-1111-4111-8111-111111111111"
 OTHER_IMAGE = "22222222-2222-4222-8222-222222222222"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -15,9 +17,10 @@ from typing import Any
 
 import pytest
 
+from vetro.http import ConnectionLimits
 from vetro.http.client import HttpClient
 from vetro.node import ConfigurationError, NodeAgent, NodeSettings
-from vetro.node.drivers.followed import command_line
+from vetro.node.processes import command_line
 
 IMAGE = "11111111-1111-4111-8111-111111111111"
 
@@ -301,3 +304,86 @@ async def test_an_agent_without_instances_leaves_the_machine_as_it_was(
         _, bad = await task(agent, "network_apply", version=2, networks=[{"uuid": "?"}])
         assert bad["details"]["restCode"] == "NetworkError"
     assert kit.traces(prefix, tmp_path) == []
+
+
+async def said(port: int, text: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection to the task API on which this was said."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(text.encode())
+    return reader, writer
+
+
+async def test_a_slow_client_of_the_task_api_is_told_and_closed(
+    service: Any, tmp_path: Path
+) -> None:
+    """Headers and bodies have the time that the settings give; the answer is in the API's own form."""
+    limits = ConnectionLimits(header_seconds=0.05, body_seconds=0.05)
+    unfinished = ["POST /tasks HT", "POST /tasks HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer key"]
+    unfinished.append(f"{unfinished[1]}\r\nContent-Length: 9\r\n\r\n{{")
+    async with running(settings(service, tmp_path, limits=limits)) as agent:
+        for text in unfinished:
+            reader, writer = await said(agent.port, text)
+            answer = await reader.read()
+            writer.close()
+            head, _, body = answer.partition(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 408"), text
+            assert set(json.loads(body)) == {"code", "message"}
+        assert (await task(agent, "nop"))[0] == 200
+
+
+async def test_silent_clients_of_the_task_api_make_room_for_the_service(
+    service: Any, tmp_path: Path
+) -> None:
+    """More connections than there may be: those without a whole request go, tasks are still taken."""
+    limits = ConnectionLimits(total=4, per_address=4, header_seconds=3600)
+    async with running(settings(service, tmp_path, limits=limits)) as agent:
+        silent = [await said(agent.port, "POST /tasks HTTP/1.1\r\n") for _ in range(40)]
+        assert (await task(agent, "nop"))[0] == 200
+        assert await silent[0][0].read() == b""
+        for _, writer in silent:
+            writer.close()
+
+
+async def test_a_node_that_has_no_connection_left_still_says_that_it_lives(
+    service: Any, tmp_path: Path
+) -> None:
+    """While all are being served, ``/ping`` answers, and everything else is 503 with the reason."""
+    limits = ConnectionLimits(total=3, per_address=3, body_seconds=3600)
+    head = "POST /tasks HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer key\r\nContent-Length: 90\r\n"
+    asks = "Expect: 100-continue\r\n\r\n"
+    async with running(settings(service, tmp_path, limits=limits)) as agent:
+        busy = [await said(agent.port, head + asks) for _ in range(3)]
+        for reader, _ in busy:
+            assert b"100" in await reader.readline()  # its body is being read
+        assert (await task(agent, "nop"))[0] == 503
+        async with HttpClient() as client:
+            answer = await client.request("GET", f"http://127.0.0.1:{agent.port}/ping")
+        assert (answer.status, answer.headers["connection"]) == (200, "close")
+        for _, writer in busy:
+            writer.close()
+
+
+@pytest.mark.parametrize("key", ["key", "wrong"])
+async def test_a_refused_body_of_the_task_api_is_read_to_its_end(
+    service: Any, tmp_path: Path, key: str
+) -> None:
+    """A caller that writes before it reads gets the refusal and no reset."""
+    size = 20 * 2**20 if key == "key" else 8 * 2**20
+    async with running(settings(service, tmp_path)) as agent:
+
+        def write_then_read() -> bytes:
+            with socket.create_connection(("127.0.0.1", agent.port)) as client:
+                client.settimeout(240)
+                head = f"POST /tasks HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\n"
+                client.sendall(f"{head}Content-Length: {size}\r\n\r\n".encode())
+                client.sendall(bytes(size))
+                return client.recv(65_536)
+
+        answer = await asyncio.to_thread(write_then_read)
+    assert int(answer.split()[1]) == (413 if key == "key" else 401)
+
+
+def test_a_node_loads_no_framework() -> None:
+    """The task API is the one HTTP face that every node runs, so that it must be small in memory."""
+    code = "import sys, vetro.node.agent; sys.exit('litestar' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

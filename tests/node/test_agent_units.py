@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from vetro.engine.services import library_path
-from vetro.node.drivers import qemu_seed
-from vetro.node.guest_root import GuestRoot
-from vetro.node.instance_files import Init, start_script, write_init
+from vetro.node.drivers.qemu import seed
+from vetro.node.guest.instance_files import Init, start_script, write_init
+from vetro.node.guest.root import GuestRoot
 
 
 def until(condition: Callable[[], object]) -> None:
@@ -35,7 +35,7 @@ def _library_unit(folder: Path) -> str:
     return (library_path() / "io.murano/Resources/murano-agent.service").read_text()
 
 
-@pytest.mark.parametrize("unit", [_image_unit, _library_unit, lambda _: qemu_seed.AGENT_UNIT])
+@pytest.mark.parametrize("unit", [_image_unit, _library_unit, lambda _: seed.AGENT_UNIT])
 def test_systemd_ends_the_agent_only(unit: Callable[[Path], str], tmp_path: Path) -> None:
     """Every unit that starts an agent leaves the other processes of its group alone."""
     lines = unit(tmp_path).splitlines()

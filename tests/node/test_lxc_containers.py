@@ -15,12 +15,15 @@ from typing import Any
 
 import pytest
 
-from vetro.node.drivers.followed import command_line
 from vetro.node.errors import DriverError, ImageError, NodeError
+from vetro.node.network.names import host_interface_name
+from vetro.node.processes import command_line
 
 pytestmark = pytest.mark.root
 
 PATH = {"PATH": "/bin:/sbin"}
+#: The image that the fixture knows (conftest.py).
+IMAGE = "11111111-1111-4111-8111-111111111111"
 
 
 async def fetch(address: str, port: int = 80, timeout: float = 5) -> bytes | None:
@@ -572,3 +575,57 @@ async def test_a_create_cancelled_by_its_time_limit_leaves_nothing(containers: A
     hypervisor.start = start
     assert await containers.driver.list() == []
     assert list((containers.directory / "vms").iterdir()) == []
+
+
+async def test_the_first_packets_of_an_instance_arrive(containers: Any) -> None:
+    """Rules, bridge and forwarding are there before the link: nothing an instance sends is sent twice."""
+    nic = containers.nic(5)
+    await containers.apply([nic])
+    heard: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.put_nowait(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(b"HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(answer, f"{containers.subnet}.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    vm = await containers.create([nic], autoboot=False)
+    root = await containers.driver.files(vm["uuid"])
+    # The very first thing that runs in the instance.
+    first = f"#!/bin/sh\nwget -q -O /dev/null http://{containers.subnet}.1:{port}/first\n"
+    root.write("/etc/init.d/rcS", first.encode(), 0o755)
+    await containers.driver.start(vm["uuid"])
+    async with server, asyncio.timeout(60):
+        assert (await heard.get()).startswith(b"GET /first ")
+    _, snmp = await inside(containers, vm["uuid"], "cat", "/proc/net/snmp")
+    names, values = (line.split()[1:] for line in snmp.splitlines() if line.startswith("Tcp:"))
+    counted = dict(zip(names, values, strict=True))
+    assert (counted["ActiveOpens"], counted["RetransSegs"], counted["AttemptFails"]) == (
+        "1",
+        "0",
+        "0",
+    )
+    peer = Path("/sys/class/net", host_interface_name(containers.prefix, nic["mac"]), "statistics")
+    assert [(peer / name).read_text() for name in ("rx_dropped", "tx_dropped")] == ["0\n", "0\n"]
+
+
+async def test_an_image_is_unpacked_before_a_container_needs_it(containers: Any) -> None:
+    """A creation that comes meanwhile joins it; the store says how far it is, then that it is here."""
+    seen: list[tuple[str, int]] = []
+
+    def changed() -> None:
+        seen.extend((one["state"], one["percent"]) for one in containers.images.copies().values())
+
+    containers.images.watch(changed)
+    nic = containers.nic(5)
+    await containers.apply([nic])
+    early = asyncio.create_task(containers.images.ensure(IMAGE))
+    vm = await containers.create([nic])
+    await early
+    assert vm["state"] == "running"
+    assert seen[0] == ("fetching", 0)
+    assert ("unpacking", 40) in seen
+    assert seen[-1] == ("present", 100)
+    assert [percent for _, percent in seen] == sorted(percent for _, percent in seen)

@@ -16,8 +16,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from vetro.compute.agents import AgentClient, NodeTaskError, TaskCall
-from vetro.compute.servers import Agent
+from vetro.compute.servers.store import Agent
+from vetro.compute.work.agents import AgentClient, NodeTaskError, TaskCall
 from vetro.http.client import HttpClient, TransportError
 from vetro.http.tls import MutualTls, TlsError
 from vetro.node import ConfigurationError, NodeAgent, NodeSettings

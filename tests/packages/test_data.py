@@ -22,7 +22,7 @@ def test_a_yaml_file_is_plain_data():
         (read_yaml, b"a: [\n", "a:2:1: not YAML"),
         (read_yaml, b"a: !!python/name:os.system x", "a:1:4: not YAML"),
         (read_yaml, b"\xff\xfe\x00", "a: not UTF-8"),
-        (read_json, b"[" * 200_000 + b"]" * 200_000, "a: nested too deep"),
+        (read_json, b"[" * 200_000 + b"]" * 200_000, "a:1:101: nested deeper than 100"),
         (read_json, b"{\n", "a:2:1: not JSON"),
         (read_json, b"9" * 10_000, "a: not JSON"),
         (text_of, b"\xff", "a: not UTF-8"),

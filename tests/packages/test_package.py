@@ -180,7 +180,7 @@ def test_alias_bombs_are_stopped() -> None:
     text = "a: &a [x]\n" + "".join(
         f"b{i}: &b{i} [{', '.join(['*a' if i == 0 else f'*b{i - 1}'] * 9)}]\n" for i in range(20)
     )
-    with pytest.raises(PackageLimitError, match="aliases"):
+    with pytest.raises(PackageLimitError, match="more than 20000 nodes"):
         open_package(archive({"manifest.yaml": text}))
 
 
@@ -230,6 +230,26 @@ def test_damaged_archives_never_crash(noise: bytes, position: int) -> None:
         pass
 
 
+@pytest.mark.parametrize(
+    ("offset", "noise"),
+    [
+        (6, b"\x00\x08"),  # the name is UTF-8, it says
+        (6, b"\x01\x00"),  # the member is encrypted, it says
+    ],
+)
+def test_a_local_header_that_differs_from_the_directory_is_an_error(
+    offset: int, noise: bytes
+) -> None:
+    """What is wrong with a member alone is found when it is read."""
+    content = bytearray(archive(good()))
+    content[offset : offset + 2] = noise
+    content[30:31] = b"\xff"  # the first byte of the first member's name
+    with pytest.raises(PackageError):
+        package = open_package(bytes(content))
+        for name in package.members.names():
+            package.members.read(name)
+
+
 def manifest_of(**lists: Any) -> str:
     """The good manifest with more keys."""
     return MANIFEST + "".join(f"{key}: {value}\n" for key, value in lists.items())
@@ -268,7 +288,7 @@ def test_a_catalog_takes_packages_of_a_size_that_it_can_serve(
 
 def test_masses_in_a_manifest_are_refused_before_anything_is_built() -> None:
     """However they nest: the nodes are counted while they are read."""
-    with pytest.raises(PackageLimitError, match="more than 20000 YAML nodes"):
+    with pytest.raises(PackageLimitError, match="more than 20000 nodes"):
         open_package(archive({**good(), "manifest.yaml": manifest_of(Tags=[0] * 30_000)}))
 
 

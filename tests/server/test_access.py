@@ -25,12 +25,12 @@ from typing import Any
 import pytest
 from litestar.routes import HTTPRoute
 
-from vetro.compute.agents import AgentClient
 from vetro.compute.wire import node_key
-from vetro.http import assemble
+from vetro.compute.work.agents import AgentClient
+from vetro.http import ConnectionLimits, assemble
 from vetro.http.client import HttpClient, Response
 from vetro.messaging import Mailboxes
-from vetro.node.api import ROUTES, TaskApi
+from vetro.node.work.api import ROUTES, TaskApi
 from vetro.server import up as up_module
 from vetro.server.settings import load_settings
 from vetro.storage import Database, ManualClock
@@ -311,6 +311,11 @@ CATALOG = {
     f"POST {E}/sessions/{{session_id}}/deploy": Row("owned", environment),
     f"GET {E}/sessions": Row("owned", environment),
     f"POST {E}/sessions/{{session_id}}/rebase": Row("owned", environment, good=(400, 403, 409)),
+    "GET /v1/upgrades": Row("people"),
+    f"GET {E}/upgrades": Row("owned", environment),
+    # No application of it has a package: nobody asks an engine.
+    f"POST {E}/upgrades": Row("owned", environment, {}),
+    f"POST {E}/upgrades/preview": Row("owned", environment, {}),
     f"GET {E}/services": Row("owned", environment),
     f"GET {E}/services/{{path}}": Row("owned", environment, good=(404,)),
     f"POST {E}/services": Row("owned", environment, T),
@@ -371,6 +376,7 @@ COMPUTE = {
     "PUT /routers/{router}/interfaces/{subnet}": Row("owned", net("routers", subnet=True)),
     "DELETE /routers/{router}/interfaces/{subnet}": Row("owned", joined),
     # Everybody has his own names.
+    "GET /keypairs": Row("list", keypair),
     "GET /keypairs/{name}": Row("owned", keypair),
     "PUT /keypairs/{name}": Row("people", body={"public_key": "ssh"}),
     "DELETE /keypairs/{name}": Row("owned", keypair),
@@ -394,6 +400,7 @@ COMPUTE = {
     "POST /servers/{server_uuid}/events/status": Row("node", server, {"vms": {}}),
     "POST /servers/{server_uuid}/events/vm": Row("node", server, {"vms": {}}),
     "POST /servers/{server_uuid}/events/vms": Row("node", server, {"vms": {}}),
+    "POST /servers/{server_uuid}/events/images": Row("node", server, {"images": {}}),
     "GET /servers/{server_uuid}/agent/next-task": Row("node", server, query="?timeout=0"),
     "POST /servers/{server_uuid}/agent/tasks/{task_uuid}": Row(
         "node", server, {"status": 200, "body": {}}, good=(404,)
@@ -451,6 +458,7 @@ SHARED: list[tuple[str, str, Make, Any, str, bool]] = [
     ("DELETE", "/compute/networks/{uuid}", external, None, "", False),
     ("GET", "/compute/images/{uuid}", image(public=True), None, "", True),
     ("GET", "/compute/images/{uuid}/file", image(public=True), None, "", True),
+    ("GET", "/compute/images/{uuid}/copies", image(public=True), None, "", False),
     ("PUT", "/compute/images/{uuid}/file", image(public=True), b"x", "", False),
     ("DELETE", "/compute/images/{uuid}", image(public=True), None, "", False),
 ]
@@ -480,13 +488,15 @@ async def place(
             "identity.admin_password": PASSWORD,
             "node.enabled": False,
             "engine.static_call_timeout": 0.01,
+            "compute.prefetch_images": "none",  # nothing changes but by what is asked
         },
         environ={},
     )
     for name in ("packages", "images", "notify", "logs"):
         (tmp_path / name).mkdir(exist_ok=True)
-    whole: Any = up_module._Up(settings, None, None, "process", "", "service-key")  # type: ignore[arg-type]
-    async with whole._rooms(8082) as (faces, agents, database):
+    parts: Any = (settings, None, None, "process", "", "service-key", ConnectionLimits())
+    whole: Any = up_module._Up(*parts)
+    async with whole._rooms(8082) as (faces, agents, database, _):
         assembly = assemble([*faces, agents])
         async with (
             assembly.running(),
@@ -560,7 +570,7 @@ def filled(path: str, names: Names) -> str:
 
 
 def test_every_route_is_accounted_for(place: Place) -> None:
-    """On the open faces each is named here, and nothing is named that is not there; so is what is shared."""
+    """The table names every route of the open faces, no other routes, and every shared one."""
     shared = {f"{method} {path}" for method, path, *_ in SHARED}
     for face in place.faces:
         there = {f"{method} {path}" for method, path in routes_of(face)}
@@ -585,7 +595,7 @@ async def refused(
 
 @pytest.mark.parametrize("name", sorted(TABLES))
 async def test_every_route_of_a_face_as_everybody(place: Place, name: str) -> None:
-    """Nobody gets 401, strangers nothing of ours and no change; who it belongs to is let in."""
+    """Without a token it is 401; strangers see and change nothing of ours; owners are admitted."""
     face = next(one for one in place.faces if one.name == name)
     problems: list[str] = []
     for method, path in routes_of(face):
@@ -655,7 +665,7 @@ async def test_every_route_of_a_face_as_everybody(place: Place, name: str) -> No
 
 
 async def test_what_is_shared_is_read_by_all_and_changed_by_operators(place: Place) -> None:
-    """A member of any project reads a public package, a category, the external network, an image."""
+    """Members of any project read a public package, a category, the external network, an image."""
     problems: list[str] = []
     for method, path, make, body, type_, reads in SHARED:
         names = await make(place)
@@ -672,7 +682,7 @@ async def test_what_is_shared_is_read_by_all_and_changed_by_operators(place: Pla
 
 
 async def test_a_nodes_own_calls_need_its_key() -> None:
-    """Every call of the agent but ping refuses who has no key, another node's or another uuid."""
+    """Every agent call but ping refuses a missing key, another node's key or another uuid."""
 
     async def ask(method: str, path: str, **headers: str) -> int:
         sent: list[dict[str, Any]] = []

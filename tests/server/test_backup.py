@@ -27,7 +27,7 @@ def commands(heading: str) -> list[str]:
 def test_a_backup_of_a_running_service_is_restored_elsewhere(
     install: Callable[..., Installation], tmp_path: Path
 ) -> None:
-    """The page's own commands: environments, packages and the administrator's login are there again."""
+    """The page's commands restore environments, packages and the administrator's login."""
     first = install("first", driver="simulated")
     first.run("package", "import", str(ROOT / "library/ApacheHttpServer"))
     first.run("env", "create", "web")
@@ -47,7 +47,7 @@ def test_a_backup_of_a_running_service_is_restored_elsewhere(
 
 
 def test_a_database_that_is_gone_is_noticed(install: Callable[..., Installation]) -> None:
-    """A service whose file was deleted is not ready and says why; a start does not begin anew."""
+    """A service whose file was deleted is not ready and says why; a restart is refused."""
     vetro = install("lost", driver="simulated")
     (vetro.directory / "vetro.db").unlink()
     with pytest.raises(urllib.error.HTTPError) as caught:

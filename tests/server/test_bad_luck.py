@@ -43,7 +43,7 @@ def bare_image(path: Path) -> None:
 def test_an_agent_that_never_comes_is_named(
     install: Callable[..., Installation], tmp_path: Path
 ) -> None:
-    """The deployment fails after the time-out and says what was waited for; it can be destroyed."""
+    """The deployment fails after the time-out and names the agent; it can be destroyed."""
     vetro = install("silent", net=78)
     bare_image(tmp_path / "bare.tar")
     vetro.run("image", "import", "bare", str(tmp_path / "bare.tar"))
@@ -55,12 +55,12 @@ def test_an_agent_that_never_comes_is_named(
     assert "did not respond within 3 seconds" in text
     assert "never" in text
     assert vetro.status("silent") == "deploy failure"
-    vetro.run("env", "destroy", "silent")
+    vetro.run("env", "destroy", "--yes", "silent")
     assert vetro.leftovers() == []
 
 
 def test_a_node_without_room_is_explained(vetro: Installation) -> None:
-    """The allocation's reasons reach the deployment's report; with room again it deploys."""
+    """The report has the allocation's reasons; with room again it deploys."""
     server = vetro.json("server", "list")[0]["uuid"]
     vetro.run("env", "create", "room")
     arguments = ("--name", "s", "--set", "script=#!/bin/sh\necho fits")
@@ -71,7 +71,7 @@ def test_a_node_without_room_is_explained(vetro: Installation) -> None:
     assert "Server is reserved" in text
     assert vetro.http("POST", f"/compute/servers/{server}", {"reserved": False})[0] == 204
     assert "The script printed: fits" in vetro.run("env", "deploy", "room")
-    vetro.run("env", "destroy", "room")
+    vetro.run("env", "destroy", "--yes", "room")
 
 
 def node_agent(vetro: Installation) -> subprocess.Popen[bytes]:
@@ -90,7 +90,7 @@ def node_agent(vetro: Installation) -> subprocess.Popen[bytes]:
 def test_a_node_killed_in_the_middle_of_a_create_loses_nothing(
     install: Callable[..., Installation], tmp_path: Path
 ) -> None:
-    """The deployment ends by itself, nothing half made stays, and the next one uses one machine."""
+    """The deployment ends, no half-made machine stays, and the next one uses one machine."""
     vetro = install("halved", net=79, VETRO_NODE_ENABLED="false")
     bare_image(tmp_path / "bare.tar")
     vetro.run("image", "import", "bare", str(tmp_path / "bare.tar"))
@@ -113,7 +113,7 @@ def test_a_node_killed_in_the_middle_of_a_create_loses_nothing(
         text = " ".join(vetro.run("env", "deploy", "half", code=1).split())
         assert "did not respond within 2 seconds" in text
         assert [row["state"] for row in vetro.json("vm", "list")] == ["running"]
-        vetro.run("env", "destroy", "half")
+        vetro.run("env", "destroy", "--yes", "half")
         assert vetro.json("vm", "list") == []
         assert vetro.leftovers() == []
     finally:
@@ -155,7 +155,7 @@ def package(path: Path, *, weight: int = 0, **files: bytes) -> Path:
 def test_a_full_disk_refuses_an_upload_and_keeps_the_rest(
     install: Callable[..., Installation], small_disk: Path, tmp_path: Path
 ) -> None:
-    """507 with a plain reason, no file stays, the service goes on; with space again it works."""
+    """The answer is 507 with the reason, no file stays, and with space again uploads work."""
     vetro = install("disk", directory=small_disk, driver="process", VETRO_NODE_ENABLED="false")
     heavy = package(tmp_path / "heavy.zip", weight=3 * 2**20)
     filler = small_disk / "filler"
@@ -186,7 +186,7 @@ def test_a_full_disk_refuses_an_upload_and_keeps_the_rest(
 def test_a_data_directory_of_a_newer_version_is_refused(
     install: Callable[..., Installation],
 ) -> None:
-    """The start says so and leaves everything as it was."""
+    """The start fails with that reason and changes nothing."""
     vetro = install("newer", driver="process", VETRO_NODE_ENABLED="false")
     vetro.stop()
     with sqlite3.connect(vetro.directory / "vetro.db") as database:
@@ -211,7 +211,7 @@ BAD_PACKAGES: dict[str, tuple[dict[str, bytes], str]] = {
 def test_bad_packages_are_refused_with_the_reason(
     vetro: Installation, tmp_path: Path, case: str
 ) -> None:
-    """The command ends with 1 and one clear line; the catalog is as before."""
+    """The command ends with 1 and one clear line; the catalog is unchanged."""
     files, message = BAD_PACKAGES[case]
     bad = package(tmp_path / "bad.zip", **files)
     before = vetro.json("package", "list")
@@ -285,5 +285,5 @@ def test_a_user_of_another_project_gets_nothing(vetro: Installation, tmp_path: P
     assert vetro.http("GET", "/v1/environments", token=eve)[1] == {"environments": []}
     assert vetro.http("GET", "/v1/environments?all_tenants=true", token=eve)[0] == 403
     assert vetro.http("GET", "/v1/deployments", token=eve)[1] == {"deployments": []}
-    vetro.run("env", "destroy", "mine")
-    vetro.run("package", "delete", "org.acme.Heavy")
+    vetro.run("env", "destroy", "--yes", "mine")
+    vetro.run("package", "delete", "--yes", "org.acme.Heavy")

@@ -30,7 +30,7 @@ async def exists(queue: str) -> bool:
 async def test_a_script_runs_in_a_guest_behind_a_broker(
     install: Callable[..., Installation], tmp_path: Path
 ) -> None:
-    """Deployed and destroyed; the guest has no mailbox address, and no queue is left."""
+    """It is deployed and destroyed; the guest has no mailbox address, and no queue is left."""
     if URL is None:
         pytest.skip("VETRO_TEST_RABBITMQ_URL is not set; tools/with-rabbitmq.sh sets it")
     broker = urlsplit(URL)
@@ -55,5 +55,5 @@ async def test_a_script_runs_in_a_guest_behind_a_broker(
     assert lines["port"] == str(broker.port)
     queues = [lines["input_queue"], lines["result_routing_key"]]
     assert [await exists(queue) for queue in queues] == [True, True]
-    vetro.run("env", "destroy", "told")
+    vetro.run("env", "destroy", "--yes", "told")
     assert [await exists(queue) for queue in queues] == [False, False]

@@ -42,7 +42,7 @@ def older(directory: Path) -> None:
 
 
 def test_what_an_earlier_version_left_open_is_closed_and_said(tmp_path: Path) -> None:
-    """Database, archives and caches of before are closed at the next start, which names them."""
+    """The next start closes existing databases, archives and caches, and names them."""
     directory = tmp_path / "data"
     older(directory)
     with structlog.testing.capture_logs() as logs:
@@ -62,7 +62,7 @@ def test_what_an_earlier_version_left_open_is_closed_and_said(tmp_path: Path) ->
 
 
 def test_trees_of_containers_stay_reachable(tmp_path: Path) -> None:
-    """Containers have other user ids: the way to their trees stays passable, the records are closed."""
+    """The path to containers' trees stays traversable, while the records are closed."""
     data_directory.prepare(tmp_path)
     vm = tmp_path / "node/vms/4f7b"
     (vm / "upper").mkdir(parents=True)
@@ -78,7 +78,7 @@ def test_trees_of_containers_stay_reachable(tmp_path: Path) -> None:
 
 
 def test_links_are_not_followed(tmp_path: Path) -> None:
-    """What a symbolic link points to is somebody else's file."""
+    """The target of a symbolic link is not changed."""
     (tmp_path / "elsewhere").write_bytes(b"")
     data_directory.prepare(tmp_path / "data")
     (tmp_path / "data/admin-openrc").symlink_to(tmp_path / "elsewhere")
@@ -87,7 +87,7 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
 
 
 async def test_a_new_database_is_private(tmp_path: Path) -> None:
-    """The database, its log and its shared memory are made for this user only."""
+    """The database, its log and its shared memory are created for this user only."""
     database = await Database.open(f"sqlite:///{tmp_path / 'new.db'}")
     async with database.transaction() as tx:
         await tx.connection.exec_driver_sql("CREATE TABLE t (a)")
@@ -97,7 +97,7 @@ async def test_a_new_database_is_private(tmp_path: Path) -> None:
 
 
 async def test_a_database_of_before_is_closed_to_others(tmp_path: Path) -> None:
-    """A database that is kept elsewhere is mended when it is opened, with the files beside it."""
+    """A database at another place is closed when it is opened, with the files beside it."""
     file = tmp_path / "old.db"
     file.write_bytes(b"")
     assert mode(file) == 0o644
@@ -108,7 +108,7 @@ async def test_a_database_of_before_is_closed_to_others(tmp_path: Path) -> None:
 
 
 async def test_uploads_and_archives_are_private(tmp_path: Path) -> None:
-    """What is uploaded or built becomes a file that only this user reads."""
+    """Uploaded and built files can be read by this user only."""
     blobs = BlobStore(tmp_path / "packages")
     writer = SpooledWriter(tmp_path / "packages", 100)
     await writer.write(b"abc")
@@ -120,7 +120,7 @@ async def test_uploads_and_archives_are_private(tmp_path: Path) -> None:
 
 
 def test_the_lock_is_private(tmp_path: Path) -> None:
-    """The lock file is made for this user only."""
+    """The lock file is created for this user only."""
     data_directory.prepare(tmp_path)
     with data_directory.lock(tmp_path):
         assert mode(tmp_path / "lock") == 0o600

@@ -56,7 +56,7 @@ def test_secrets_of_models_are_sealed_and_keys_rotate_under_a_running_service(
     assert not in_database(vetro, SECRET)
     keys = vetro.directory / "keys"
     before = keys.read_text()
-    said = json.loads(vetro.run("--json", "key", "rotate"))
+    said = json.loads(vetro.run("--json", "key", "rotate", "--yes"))
     assert said["rows"] > 5
     after = keys.read_text()
     assert len(after.splitlines()) == 2
@@ -73,7 +73,7 @@ def test_secrets_of_models_are_sealed_and_keys_rotate_under_a_running_service(
 def test_the_login_file_has_the_password_and_follows_the_service(
     install: Callable[..., Installation], tmp_path: Path
 ) -> None:
-    """No password goes into a journal; on another port, commands find the service by its login file."""
+    """The journal has no password; after a change of port, commands use the file's address."""
     vetro = install("moved", driver="simulated")
     file = vetro.directory / "admin-openrc"
     password = re.search(r"OS_PASSWORD=(\S+)", file.read_text())
@@ -118,7 +118,7 @@ def database_of_two() -> Iterator[str]:
 def test_two_services_on_one_database_are_one_installation(
     database_of_two: str, install: Callable[..., Installation], tmp_path: Path
 ) -> None:
-    """Packages, images, nodes, logins and secrets of the one are those of the other."""
+    """Both share packages, images, nodes, logins and secrets."""
     common = {
         "VETRO_DATABASE_URL": database_of_two,
         "VETRO_SHARED_DIR": str(tmp_path / "shared"),
@@ -137,10 +137,10 @@ def test_two_services_on_one_database_are_one_installation(
         assert {row["status"] for row in vetro.json("env", "list")} == {"ready"}
         vetro.run("package", "download", "HelloScript", str(vetro.directory / "p.zip"))
         assert SECRET in vetro.run("env", "model", "made-by-one")
-    assert json.loads(second.run("--json", "key", "rotate"))["rows"] > 5
+    assert json.loads(second.run("--json", "key", "rotate", "--yes"))["rows"] > 5
     for vetro in (first, second):
         assert SECRET in vetro.run("env", "model", "made-by-one")
-    second.run("env", "destroy", "made-by-one")
+    second.run("env", "destroy", "--yes", "made-by-one")
 
 
 def uuid(number: int) -> str:
@@ -151,7 +151,7 @@ def uuid(number: int) -> str:
 async def test_a_second_service_without_the_shared_directory_is_refused(
     database_url: str, tmp_path: Path
 ) -> None:
-    """With keys or packages of its own it would break what the first one has: it does not start."""
+    """It does not start with its own keys or packages, which would damage the installation."""
     first, second = (
         load_settings(
             {"server.data_dir": str(tmp_path / name), "server.database_url": database_url},
@@ -185,7 +185,7 @@ async def test_a_second_service_without_the_shared_directory_is_refused(
 async def test_a_service_with_a_copy_of_the_keys_keeps_them_from_being_rotated(
     database_of_two: str, tmp_path: Path
 ) -> None:
-    """It would go on to seal with the old key: the command says what to do, and changes nothing."""
+    """The command says what to do and changes nothing: that service would seal with the old key."""
     one, two = (
         load_settings(
             {"server.data_dir": str(tmp_path / name), "server.database_url": database_of_two},

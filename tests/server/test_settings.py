@@ -1,12 +1,15 @@
 """Settings: flag, then environment, then file."""
 
+import resource
+from dataclasses import asdict, fields
 from pathlib import Path
 
 import pytest
 
+from vetro.http import ConnectionLimits
 from vetro.server.errors import StartError
-from vetro.server.node import mutual_tls
-from vetro.server.settings import SettingsError, TlsSection, load_settings
+from vetro.server.node import connection_limits, mutual_tls
+from vetro.server.settings import ConnectionsSection, SettingsError, TlsSection, load_settings
 from vetro.server.up import placement_settings
 
 
@@ -49,7 +52,7 @@ def test_a_wrong_file_names_the_place_and_what_to_do(
 
 
 def test_a_named_file_must_exist(tmp_path: Path) -> None:
-    """A settings file that was asked for and is absent is an error, not silence."""
+    """A settings file that is named but absent is an error."""
     with pytest.raises(SettingsError, match="does not exist"):
         load_settings(environ={"VETRO_CONFIG": str(tmp_path / "none.toml")})
 
@@ -79,13 +82,13 @@ def test_environment_values_are_read_in_the_settings_type() -> None:
     ],
 )
 def test_values_that_mean_nothing_are_refused(name: str, value: str, known: str) -> None:
-    """Where only some values have a meaning the error names them."""
+    """The error names the allowed values."""
     with pytest.raises(SettingsError, match=f"must be one of {known}"):
         load_settings(environ={name: value})
 
 
 def test_the_allocators_settings(tmp_path: Path) -> None:
-    """``[dapi]`` wins over ``[compute]``; what has a structure is JSON in the environment."""
+    """``[dapi]`` overrides ``[compute]``; structured values are JSON in the environment."""
     file = tmp_path / "vetro.toml"
     file.write_text(
         "[dapi]\nbatch_size = 50\nrandom_seed = 'x'\n"
@@ -116,16 +119,52 @@ def test_the_allocators_settings(tmp_path: Path) -> None:
     ],
 )
 def test_a_bad_pipeline_or_default_stops_the_start(name: str, value: str, message: str) -> None:
-    """The reason is said before anything listens."""
+    """The error comes before anything listens."""
     settings = load_settings(environ={f"VETRO_DAPI_{name}": value, "VETRO_DATA_DIR": "/nowhere"})
     with pytest.raises(StartError, match=message):
         placement_settings(settings)
 
 
 def test_tls_is_all_or_nothing(tmp_path: Path) -> None:
-    """No files: no TLS; some, or files that are none: an error that names what is missing."""
+    """No files mean no TLS; the error for missing or invalid files names them."""
     assert mutual_tls(TlsSection()) is None
     with pytest.raises(StartError, match="all three"):
         mutual_tls(TlsSection(certificate="a.pem"))
     with pytest.raises(StartError, match=r"none\.pem"):
         mutual_tls(TlsSection(*[str(tmp_path / "none.pem")] * 3))
+
+
+@pytest.mark.parametrize("name", [item.name for item in fields(ConnectionsSection)])
+def test_every_limit_of_connections_has_bounds(name: str) -> None:
+    """A limit that admits no client or has no bound is refused with the allowed range."""
+    variable = f"VETRO_CONNECTIONS_{name.upper()}"
+    for wrong in ("-1", "99999999999"):
+        with pytest.raises(SettingsError, match=f"connections.{name} must be from"):
+            load_settings(environ={variable: wrong})
+    with pytest.raises(SettingsError, match=f"connections.{name} must be"):
+        load_settings(environ={variable: "nan"})
+
+
+def test_limits_of_connections_reach_the_server() -> None:
+    """Each setting is the limit of the same name; 0 is what the descriptors permit."""
+    table = {"header_seconds": 5.5, "body_seconds": 6.5, "body_bytes": 7, "write_seconds": 8.5}
+    table |= {"keep_alive_seconds": 9, "total": 40, "per_address": 20, "reserve": 3}
+    environ = {f"VETRO_CONNECTIONS_{name}".upper(): str(value) for name, value in table.items()}
+    assert asdict(connection_limits(load_settings(environ=environ).connections)) == table
+    assert connection_limits(ConnectionsSection()) == ConnectionLimits()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"total": 500}, r"total \(500\) is more than the 352 .* 512 open files .* reserve of 32"),
+        ({"total": 40, "per_address": 41}, r"per_address \(41\) is more than total \(40\)"),
+    ],
+)
+def test_more_connections_than_open_files_stop_the_start(
+    given: dict[str, int], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The start is refused with the number of connections that the process can keep."""
+    monkeypatch.setattr(resource, "getrlimit", lambda _kind: (256, 512))
+    with pytest.raises(StartError, match=message):
+        connection_limits(ConnectionsSection(**given))

@@ -1,5 +1,7 @@
 """What a start refuses, and the files it keeps."""
 
+import errno
+import fcntl
 import os
 import socket
 import stat
@@ -18,7 +20,9 @@ from vetro.server.errors import StartError
 from vetro.server.listeners import listen, port_of
 from vetro.server.node import run_node
 from vetro.server.settings import load_settings
-from vetro.server.up import run_up
+from vetro.server.starting import explained_errors, full_disk
+from vetro.server.up import run_up, sweep_builds
+from vetro.storage import DatabaseBusy, DatabaseFull, DatabaseUnavailable
 
 
 def test_a_port_in_use_is_named_with_a_hint() -> None:
@@ -36,13 +40,13 @@ def test_a_foreign_address_is_named() -> None:
 
 
 def test_an_address_that_comes_later_can_be_listened_on() -> None:
-    """The guests' door is bound before its network exists."""
+    """The guests' socket is bound before its network exists."""
     with listen("192.0.2.77", 0, before_address_exists=True) as listener:
         assert port_of(listener) > 0
 
 
 def test_one_process_holds_a_data_directory(tmp_path: Path) -> None:
-    """A second process on the same directory is told who holds it."""
+    """A second process on the same directory gets an error that names the first."""
     data_directory.prepare(tmp_path / "d")
     with (
         data_directory.lock(tmp_path / "d"),
@@ -54,7 +58,7 @@ def test_one_process_holds_a_data_directory(tmp_path: Path) -> None:
 
 
 def test_a_directory_that_cannot_be_made_is_explained(tmp_path: Path) -> None:
-    """A file in the way of the data directory is an error with a hint."""
+    """A file at the data directory's path is an error with a hint."""
     (tmp_path / "file").write_text("")
     with pytest.raises(StartError, match="cannot be used"):
         data_directory.prepare(tmp_path / "file")
@@ -79,7 +83,7 @@ def test_a_secret_is_made_once(tmp_path: Path) -> None:
 
 
 def test_a_node_without_a_key_says_what_to_do(tmp_path: Path) -> None:
-    """It does not make up a key that no service takes, and waits for nobody."""
+    """The node fails at once instead of creating a key that no service accepts."""
     settings = load_settings(environ={"VETRO_DATA_DIR": str(tmp_path / "new")})
     with pytest.raises(StartError, match="has no key") as caught:
         run_node(settings)
@@ -91,7 +95,7 @@ def test_a_node_without_a_key_says_what_to_do(tmp_path: Path) -> None:
     "cidr", ["172.24.4.0/33", "here", "fd00::/64", "172.24.4.1/24", "10.0.0.1/32"]
 )
 def test_an_external_network_that_is_none_stops_the_start(tmp_path: Path, cidr: str) -> None:
-    """Before anything is made or listens, with what is expected."""
+    """The error comes before anything is created or listens, and says what is expected."""
     settings = load_settings(
         environ={"VETRO_DATA_DIR": str(tmp_path), "VETRO_NETWORK_EXTERNAL_CIDR": cidr}
     )
@@ -115,7 +119,7 @@ def test_an_external_network_that_is_none_stops_the_start(tmp_path: Path, cidr: 
 def test_a_wrong_setting_is_said_before_that_vetro_listens(
     tmp_path: Path, setting: dict[str, str], said: str
 ) -> None:
-    """Who reads that it listens may rely on it: the reason comes instead, and no password is shown."""
+    """The error replaces the line that Vetro listens, and has no password."""
     done = subprocess.run(
         [str(Path(sys.executable).with_name("vetro")), "up", "--port", "0", "--driver", "simulated"],
         env={**os.environ, "VETRO_DATA_DIR": str(tmp_path), **setting},
@@ -129,7 +133,7 @@ def test_a_wrong_setting_is_said_before_that_vetro_listens(
 
 
 def test_metrics_have_a_port_of_their_own_when_one_is_given(install: Any) -> None:
-    """The page is there as well; nothing of the service's faces is."""
+    """That port serves the page, and none of the service's faces."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         port = one.getsockname()[1]
@@ -150,3 +154,147 @@ def test_metrics_have_a_port_of_their_own_when_one_is_given(install: Any) -> Non
     assert get("/compute/ping", vetro.url)[0] == 200
     assert get("/compute/ping", own)[0] == 404
     assert get("/identity/v3", own)[0] == 404
+
+
+def started(directory: Path) -> subprocess.CompletedProcess[str]:
+    """A `vetro up` on a directory that is no good, to its end."""
+    return subprocess.run(
+        [str(Path(sys.executable).with_name("vetro")), "up", "--port", "0", "--driver", "simulated"],
+        env={**os.environ, "VETRO_DATA_DIR": str(directory)},
+        capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("left", [0, 64, 512, 2048])
+def test_a_start_on_a_full_disk_is_one_clear_line(tmp_path: Path, left: int) -> None:
+    """With any number of KiB left, the line says what is full, where, and how much is free."""
+    directory = tmp_path / "full"
+    directory.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "none", directory], check=True)
+    try:
+        (directory / "filler").write_bytes(bytes((4096 - left) * 1024))
+        done = started(directory)
+    finally:
+        subprocess.run(["umount", "-l", directory], check=True)
+    assert done.returncode == 1
+    assert "The disk is full" in done.stderr
+    assert str(directory) in done.stderr
+    assert "MiB free" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "ExceptionGroup" not in done.stderr
+
+
+@pytest.mark.root
+def test_a_start_on_a_read_only_disk_says_so(tmp_path: Path) -> None:
+    """The directory exists, but cannot be written to."""
+    directory = tmp_path / "read-only"
+    directory.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m,ro", "none", directory], check=True)
+    try:
+        done = started(directory)
+    finally:
+        subprocess.run(["umount", "-l", directory], check=True)
+    assert done.returncode == 1
+    assert "Read-only file system" in done.stderr
+    assert str(directory) in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), "The disk is full"),
+        (OSError(errno.EDQUOT, "Disk quota exceeded"), "The disk is full"),
+        (DatabaseFull("database or disk is full"), "The disk is full"),
+        (DatabaseBusy("database is locked"), "The database is locked"),
+        (DatabaseUnavailable("connection refused"), "The database does not answer"),
+        (PermissionError(errno.EACCES, "Permission denied", "/x/keys"), "/x/keys cannot be used"),
+        (OSError(errno.EMFILE, "Too many open files"), "Too many open files"),
+    ],
+)
+@pytest.mark.parametrize("depth", [0, 2])
+def test_what_the_machine_refuses_is_explained(
+    tmp_path: Path, error: Exception, said: str, depth: int
+) -> None:
+    """Errors are explained alone and in groups with their consequences."""
+    settings = load_settings(environ={"VETRO_DATA_DIR": str(tmp_path)})
+    raised = error
+    for _ in range(depth):
+        raised = ExceptionGroup("unhandled errors in a TaskGroup", [RuntimeError("later"), raised])
+    with pytest.raises(StartError) as caught, explained_errors(settings):
+        raise raised
+    assert said in str(caught.value)
+    assert caught.value.hint
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.root
+def test_a_disk_that_becomes_full_while_running(tmp_path: Path, install: Any) -> None:
+    """Writes are refused with the reason, reads work, readiness fails; all recovers with room."""
+    directory = tmp_path / "data"
+    directory.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "none", directory], check=True)
+    try:
+        # Its output goes elsewhere, as to a journal.
+        up = install("up", driver="simulated", VETRO_DATA_DIR=str(directory))
+        token = up.run("token").strip()
+        filler = directory / "filler"
+        with filler.open("wb", buffering=0) as file, pytest.raises(OSError, match="No space left"):
+            while True:
+                # The last bytes of a write that does not fit are refused by the next one.
+                file.write(bytes(4096))
+        status, body = 200, None
+        for number in range(500):
+            # What the database's journal has room for is taken still.
+            given = {"name": f"e{number}", "description_text": "x" * 100_000}
+            status, body = up.http("POST", "/v1/environments", given, token=token)
+            if status != 200:
+                break
+        assert (status, "disk is full" in str(body)) == (507, True)
+        assert up.http("GET", "/v1/environments", token=token)[0] == 200
+        status, body = up.http("GET", "/readyz", token=token)
+        assert (status, str(directory) in body["waiting_on"]["disk"]) == (503, True)
+        filler.unlink()
+        assert up.http("GET", "/readyz", token=token)[0] == 200
+        assert up.http("POST", "/v1/environments", {"name": "later"}, token=token)[0] == 200
+        up.stop()
+        assert "Traceback" not in up.log()
+    finally:
+        subprocess.run(["umount", "-l", directory], check=True)
+
+
+def test_a_full_disk_is_told_from_other_errors(tmp_path: Path) -> None:
+    """A directory that does not exist, or that has room, is not full."""
+    assert full_disk(tmp_path) is None
+    assert full_disk(tmp_path / "nothing") is None
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
+def test_a_directory_that_takes_no_more_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    """The reason names the directory and the free space, for a full disk and for a quota."""
+
+    def refuse(_: int) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    said = full_disk(tmp_path) or ""
+    assert said.startswith(f"the disk is full: {tmp_path} has ")
+    assert "MiB free" in said
+
+
+async def test_leftovers_of_image_builds_are_removed_at_the_start(tmp_path: Path) -> None:
+    """Files of a killed build are removed; a running build and other files stay."""
+    cache = tmp_path / "image-cache"
+    for name in (".build-killed", ".build-at-work", "debian"):
+        (cache / name / "root").mkdir(parents=True)
+    at_work = os.open(cache / ".build-at-work", os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(at_work, fcntl.LOCK_EX)
+        await sweep_builds(tmp_path)
+    finally:
+        os.close(at_work)
+    assert sorted(one.name for one in cache.iterdir()) == [".build-at-work", "debian"]
+    await sweep_builds(tmp_path / "without images")

@@ -31,7 +31,7 @@ IN_CLEAR = {
 
 
 def test_structured_columns_are_sealed_or_known_to_have_no_secrets() -> None:
-    """Whoever adds a column of JSON or bytes decides whether applications' secrets can be in it."""
+    """Each column of JSON or bytes is sealed or declared free of applications' secrets."""
     found: dict[str, set[str]] = {}
     for one in SETS:
         assert one.tables is not None, one.room
@@ -43,7 +43,7 @@ def test_structured_columns_are_sealed_or_known_to_have_no_secrets() -> None:
 
 
 def test_rooms_with_sealed_columns_are_rotated() -> None:
-    """Rotation knows the tables of each room that has something sealed."""
+    """Rotation covers the tables of each room with sealed columns."""
     sealed = {columns[0].table.name for one in SETS for columns in sealed_columns(one.tables)}  # pyright: ignore[reportArgumentType]
     assert {
         "environments",

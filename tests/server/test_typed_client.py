@@ -94,7 +94,7 @@ def run(*command: str, cwd: Path) -> str:
 def test_a_generated_client_is_typed_and_works(
     install: Callable[..., Installation], tmp_path: Path
 ) -> None:
-    """Every call of every face becomes a typed function, and what they return is what is documented."""
+    """Every call of every face becomes a typed function that returns the documented type."""
     installation = install("typed", driver="process", VETRO_NODE_ENABLED="false")
     token = installation.run("token").strip()
     (tmp_path / "config.yaml").write_text(CONFIG)

@@ -66,7 +66,7 @@ def page(address: str) -> str:
 def test_an_upgrade_finds_containers_running(
     install: Callable[..., Installation], tmp_path: Path
 ) -> None:
-    """Stopped, migrated, started: the same processes, records and snapshots; new work goes on."""
+    """After the migration, processes, records and snapshots are the same; new work runs."""
     vetro = install("upgrade", net=76)
     api = Client(vetro)
     vetro.run("env", "create", "kept")

@@ -57,7 +57,7 @@ class Keyboard:
 
 
 def test_an_application_on_a_virtual_machine(install: Callable[..., Any]) -> None:
-    """An image of type ``vm`` makes the application's server a VM; its console, screen and end."""
+    """An image of type ``vm`` makes the server a VM with console and screen until its end."""
     vetro = install("vms", driver="qemu", net=79)
     try:
         life_of_an_application(vetro)
@@ -131,7 +131,7 @@ def life_of_an_application(vetro: Any) -> None:
     finish(vetro, "DELETE", f"{path}/snapshots/kept", None)
     assert vetro.json("vm", "show", row["uuid"])["snapshots"] == []
 
-    vetro.run("env", "destroy", "hello")
+    vetro.run("env", "destroy", "--yes", "hello")
     vetro.until(
         lambda: not vetro.leftovers(), f"everything is gone: {vetro.leftovers()}", seconds=240
     )

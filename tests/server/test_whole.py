@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.root, pytest.mark.e2e, pytest.mark.timeout(1800)]
 
 
 def test_a_page_is_deployed_changed_and_removed(vetro: Installation) -> None:
-    """The main job: a real page from a real container, redeployed, asked by an action, destroyed."""
+    """A real page from a container is deployed, redeployed, asked by an action and destroyed."""
     vetro.run("env", "create", "web")
     vetro.run("env", "add", "web", "ApacheHttpServer", "--name", "site", "--set", "page=First")
     text = vetro.run("env", "deploy", "web")
@@ -25,7 +25,7 @@ def test_a_page_is_deployed_changed_and_removed(vetro: Installation) -> None:
     text = vetro.run("action", "call", "web", "status")
     assert "200 Apache" in text
     assert vetro.open_to_others() == []
-    vetro.run("env", "destroy", "web")
+    vetro.run("env", "destroy", "--yes", "web")
     assert vetro.json("env", "list") == []
     vetro.until(
         lambda: not vetro.leftovers(), f"everything is gone: {vetro.leftovers()}", seconds=240
@@ -33,7 +33,7 @@ def test_a_page_is_deployed_changed_and_removed(vetro: Installation) -> None:
 
 
 def test_a_script_that_fails_says_code_and_stderr(vetro: Installation) -> None:
-    """Exit code 7 of a script reaches the report; mending it and deploying again works."""
+    """Exit code 7 of a script is in the report; after a correction it deploys."""
     vetro.run("env", "create", "script")
     script = "#!/bin/sh\necho broken >&2\nexit 7\n"
     vetro.run("env", "add", "script", "HelloScript", "--name", "s", "--set", f"script={script}")
@@ -44,30 +44,30 @@ def test_a_script_that_fails_says_code_and_stderr(vetro: Installation) -> None:
     good = "#!/bin/sh\necho mended\n"
     vetro.run("env", "edit", "script", "s", "--set", f"script={good}")
     assert "The script printed: mended" in vetro.run("env", "deploy", "script")
-    vetro.run("env", "destroy", "script")
+    vetro.run("env", "destroy", "--yes", "script")
 
 
 def test_an_image_that_does_not_exist_is_named(vetro: Installation) -> None:
-    """It is looked up before the application is taken; the environment can be removed."""
+    """The image is looked up before the change is accepted; the environment can be removed."""
     vetro.run("env", "create", "noimage")
     arguments = ("--set", "image=none-such")
     text = vetro.run("env", "add", "noimage", "HelloScript", "--name", "s", *arguments, code=None)
     assert "none-such" in text
-    vetro.run("env", "destroy", "noimage")
+    vetro.run("env", "destroy", "--yes", "noimage")
 
 
 def test_a_model_that_breaks_a_contract_is_explained(vetro: Installation) -> None:
-    """The change is refused before it is taken, with the property and the value."""
+    """The change is refused before it is stored, with the property and the value."""
     vetro.run("env", "create", "contract")
     vetro.run("env", "add", "contract", "ApacheHttpServer", "--name", "a")
     text = vetro.run("env", "edit", "contract", "a", "--set", "port=99999", code=None)
     assert "port" in text
     assert "65536" in text
-    vetro.run("env", "destroy", "contract")
+    vetro.run("env", "destroy", "--yes", "contract")
 
 
 def test_two_tiers_answer_through_the_balancer(vetro: Installation) -> None:
-    """Web servers behind a balancer; only the balancer has an address outside."""
+    """Web servers answer behind a balancer, which alone has an external address."""
     vetro.run("env", "create", "tiers")
     arguments = ("--name", "shop", "--set", "servers=2", "--set", "page=Shop")
     vetro.run("env", "add", "tiers", "TwoTier", *arguments)
@@ -80,11 +80,11 @@ def test_two_tiers_answer_through_the_balancer(vetro: Installation) -> None:
     assert not [line for line in lost for vm in machines if vm["uuid"] in line]
     asked = ("vm", "exec", machines[0]["uuid"], "--", "sh", "-c", "echo $((6 * 7)); exit 3")
     assert vetro.run(*asked, code=3) == "42\n"
-    vetro.run("env", "destroy", "tiers")
+    vetro.run("env", "destroy", "--yes", "tiers")
 
 
 def test_a_killed_worker_ends_as_a_failed_deployment(vetro: Installation) -> None:
-    """SIGKILL for the worker in the middle of a deployment: a reason, and it can be tried again."""
+    """After SIGKILL of the worker the deployment has a reason and can be repeated."""
     vetro.run("env", "create", "killed")
     script = "#!/bin/sh\nsleep 300\n"
     vetro.run("env", "add", "killed", "HelloScript", "--name", "k", "--set", f"script={script}")
@@ -94,14 +94,14 @@ def test_a_killed_worker_ends_as_a_failed_deployment(vetro: Installation) -> Non
         os.kill(pid, signal.SIGKILL)
     vetro.until(lambda: vetro.status("killed") == "deploy failure", "the deployment failed")
     assert "was killed while deploying" in vetro.reports("killed")
-    vetro.run("env", "destroy", "killed")
+    vetro.run("env", "destroy", "--yes", "killed")
     vetro.until(
         lambda: not vetro.leftovers(), f"everything is gone: {vetro.leftovers()}", seconds=240
     )
 
 
 def test_a_killed_service_recovers(vetro: Installation) -> None:
-    """SIGKILL for the whole of ``vetro up`` during a deployment: after a start nothing is stuck."""
+    """After SIGKILL of ``vetro up`` during a deployment, a restart leaves nothing stuck."""
     assert vetro.process is not None
     vetro.run("env", "create", "crash")
     script = "#!/bin/sh\nsleep 300\n"
@@ -113,14 +113,14 @@ def test_a_killed_service_recovers(vetro: Installation) -> None:
     vetro.start()
     vetro.until(lambda: vetro.status("crash") == "deploy failure", "the deployment failed")
     assert "was killed while this ran" in vetro.reports("crash")
-    vetro.run("env", "destroy", "crash")
+    vetro.run("env", "destroy", "--yes", "crash")
     vetro.until(
         lambda: not vetro.leftovers(), f"everything is gone: {vetro.leftovers()}", seconds=240
     )
 
 
 def test_a_second_process_is_told_who_holds_the_directory(vetro: Installation) -> None:
-    """Port and data directory in use are named, with a hint."""
+    """The error names the port or data directory in use, with a hint."""
     text = vetro.run("up", "--port", str(vetro.port), code=1)
     assert "in use by process" in text
     assert "Hint:" in text

@@ -180,7 +180,7 @@ async def test_a_cancelled_operation_says_so(
 async def test_a_process_that_lost_its_hold_stops(
     make_stacks: Callable[[], StackEngine], compute: MemoryCompute, application_template: Any
 ) -> None:
-    """Who slept through its hold is told `OperationLost` and changes nothing more."""
+    """A process whose hold expired gets `OperationLost` and changes nothing more."""
     there, gate = asyncio.Event(), asyncio.Event()
 
     async def hang(*_args: Any) -> None:

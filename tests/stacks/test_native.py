@@ -149,7 +149,7 @@ async def test_changed_user_data_replaces_the_server(
 async def test_no_room_names_resource_and_reasons(
     stacks: StackEngine, compute: MemoryCompute, application_template: Any
 ) -> None:
-    """An allocation that fails reaches the stack's reason, and a later update goes on."""
+    """The stack's reason has the failure of the allocation, and a later update succeeds."""
     compute.room = 0
     stack = await stacks.create(PROJECT, "env", application_template())
     assert stack.status is StackStatus.CREATE_FAILED
@@ -275,6 +275,34 @@ async def test_progress_and_waiting_on_are_told(
     assert stack.waiting_on is None
     assert any("a server with room" in text for text in said)
     assert said[-1] == ""
+
+
+async def test_a_stack_that_waits_for_an_image_says_how_far_it_is(
+    stacks: StackEngine, compute: MemoryCompute, application_template: Any
+) -> None:
+    """Image and node from the first moment, percents as soon as they are known."""
+    steps = [asyncio.Event() for _ in range(3)]
+    images: list[str] = []
+
+    async def ensure_image(_placement: Any, image: Any, say: Callable[[int], None]) -> None:
+        images.append(image.name)
+        for step, percent in zip(steps, (40, 90, None), strict=True):
+            await step.wait()
+            if percent is not None:
+                say(percent)
+
+    compute.ensure_image = ensure_image  # type: ignore[method-assign]
+    creating = asyncio.create_task(stacks.create(PROJECT, "env", application_template()))
+    for step, percents in zip(steps, ("", ": 40 %", ": 90 %"), strict=True):
+        while True:
+            stack = await stacks.get(PROJECT, "env")
+            waits = stack.waiting_on if stack is not None else None
+            if images and waits == f"{WEB}: waiting for the image {images[0]} on host-1{percents}":
+                break
+            assert not creating.done(), waits
+            await asyncio.sleep(0.01)
+        step.set()
+    assert (await creating).waiting_on is None
 
 
 async def test_independent_servers_are_made_side_by_side(

@@ -212,7 +212,7 @@ async def _nothing_left(world: World) -> None:
 async def test_an_application_from_create_to_delete(
     world: World, application_template: Any
 ) -> None:
-    """The node is told to make exactly what the template says, and to forget it again."""
+    """The node is asked to create exactly what the template says, and to remove it again."""
     stack = await world.stacks.create(PROJECT, "env", _template(application_template))
     assert (stack.status, stack.reason) == (StackStatus.CREATE_COMPLETE, "")
     [vm] = world.node.vms.values()

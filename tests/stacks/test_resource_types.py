@@ -291,7 +291,7 @@ async def test_a_group_that_cannot_be_apart_fails_with_the_allocators_steps() ->
 
 
 async def test_a_policy_that_does_not_exist_is_refused() -> None:
-    """With those that do."""
+    """The error names the existing policies."""
     with pytest.raises(
         TemplateError, match="the policy 'near' does not exist; use one of affinity"
     ):
@@ -349,7 +349,7 @@ async def test_deployments_carry_configurations_out() -> None:
 async def test_a_failure_tells_what_it_was(
     stacks: StackEngine, compute: MemoryCompute, error: Exception, kind_name: str
 ) -> None:
-    """To whoever ran the operation; a later look has the reason only."""
+    """The operation's caller gets the kind; a later read has only the reason."""
     compute.fail["create_subnet"] = error
     made = await stacks.create(PROJECT, "s", {"resources": NETWORK})
     assert made.failure is not None

@@ -40,7 +40,7 @@ async def test_a_unit_of_work_is_kept_whole_or_not_at_all(database: Database) ->
 
 
 async def test_concurrent_writers_lose_no_update(database: Database) -> None:
-    """Many read-modify-write units side by side count exactly."""
+    """Many concurrent read-modify-write units count exactly."""
     async with database.transaction() as tx:
         await tx.execute(insert(fences).values(queue="n", value=0))
 
@@ -55,7 +55,7 @@ async def test_concurrent_writers_lose_no_update(database: Database) -> None:
 
 
 async def test_a_reading_unit_cannot_notify(database: Database) -> None:
-    """Only what writes can have news."""
+    """Only a writing unit may send notifications."""
     async with database.read() as tx:
         with pytest.raises(StorageError, match="nothing to notify"):
             tx.notify("c")
@@ -66,7 +66,7 @@ async def test_a_reading_unit_cannot_notify(database: Database) -> None:
     [("mysql://x", "no storage for 'mysql'"), ("sqlite:////nowhere/at/all.db", "does not exist")],
 )
 async def test_a_wrong_url_is_explained(url: str, message: str) -> None:
-    """Unknown schemes and absent directories are named."""
+    """The error names an unknown scheme or an absent directory."""
     with pytest.raises(StorageError, match=message):
         await Database.open(url)
 
@@ -109,7 +109,7 @@ async def test_a_reading_unit_cannot_write(database: Database) -> None:
 
 
 async def test_a_reading_unit_sees_one_moment(database: Database) -> None:
-    """What is committed after its first look does not appear in it."""
+    """Rows committed after the unit's first read are not visible in it."""
     async with database.read() as reader:
         assert (await reader.execute(select(fences))).all() == []
         async with database.transaction() as tx:
@@ -129,7 +129,7 @@ async def test_a_transaction_within_a_transaction_is_refused(database: Database)
 
 
 async def test_a_full_disk_undoes_the_unit_and_is_said(tmp_path: Path) -> None:
-    """SQLITE_FULL becomes an error that is also an ENOSPC; the database goes on afterwards."""
+    """SQLITE_FULL becomes an error with ENOSPC, and the database is usable afterwards."""
     database = await Database.open(f"sqlite:///{tmp_path}/x.db")
     async with database.transaction() as tx:
         await tx.execute(text("CREATE TABLE t (a TEXT)"))
@@ -180,7 +180,7 @@ async def test_an_unreachable_server_is_said_without_the_password() -> None:
 
 
 async def test_readers_do_not_wait_for_writers(database: Database) -> None:
-    """While a unit writes, others read what was before."""
+    """While a unit writes, others read the previous values."""
     async with database.transaction() as tx:
         await tx.execute(insert(fences).values(queue="a", value=1))
         assert await asyncio.wait_for(values(database), 240) == []
@@ -188,7 +188,7 @@ async def test_readers_do_not_wait_for_writers(database: Database) -> None:
 
 
 async def test_a_closing_database_waits_for_what_is_under_way(database: Database) -> None:
-    """A unit of work is carried to its end; what comes later is told that the database is closed."""
+    """Running units of work are completed; later ones get the error that the database is closed."""
     inside = asyncio.Event()
     go_on = asyncio.Event()
 

@@ -14,7 +14,7 @@ KEYS = [f"k{number:02}" for number in range(40)]
 
 
 async def test_killed_claimers_lose_and_double_nothing(database_url: str) -> None:
-    """Processes are killed in the middle of work: each key has one result, of its newest claim."""
+    """When processes are killed during their work, each key has one result, of its newest claim."""
     database = await Database.open(database_url)
     await migrate(database, [])
     queue = LeaseQueue(database, "crash")

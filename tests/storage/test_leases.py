@@ -26,7 +26,7 @@ async def fill(database: Database, queue: LeaseQueue, *keys: str) -> None:
 
 
 async def test_work_is_handed_out_in_order_and_once(database: Database) -> None:
-    """Claims come first in first out, and nobody gets what another holds."""
+    """Claims are served first in, first out, and held work is not handed out."""
     queue = LeaseQueue(database, "q")
     await fill(database, queue, "a", "b")
     first, second = await queue.claim("x", 10), await queue.claim("y", 10)
@@ -39,7 +39,7 @@ async def test_work_is_handed_out_in_order_and_once(database: Database) -> None:
 
 
 async def test_parties_come_in_turn(database: Database) -> None:
-    """Many who wait do not make others wait; nobody has more than a claimer allows."""
+    """A party with much work does not delay others, and a claimer's limit per party is kept."""
     queue = LeaseQueue(database, "q")
     async with database.transaction() as tx:
         for key in ("a1", "a2", "a3", "a4", "b1", "b2", "c1", "none"):
@@ -60,7 +60,7 @@ async def test_parties_come_in_turn(database: Database) -> None:
 
 
 async def test_certain_work_can_be_claimed_out_of_order(database: Database) -> None:
-    """A key is claimed alone; what is held or absent is not; the queue names all its keys."""
+    """A key is claimed alone unless it is held or absent; the queue lists all its keys."""
     queue = LeaseQueue(database, "q")
     await fill(database, queue, "a", "b", "c")
     lease = await queue.claim("x", 10, key="b")
@@ -75,7 +75,7 @@ async def test_certain_work_can_be_claimed_out_of_order(database: Database) -> N
 
 
 async def test_work_nobody_holds_can_be_withdrawn(database: Database) -> None:
-    """Waiting work goes, held work stays with its owner, unknown keys do no harm."""
+    """Waiting work is withdrawn, held work stays with its owner, unknown keys are ignored."""
     queue = LeaseQueue(database, "q")
     await fill(database, queue, "a", "b")
     lease = await queue.claim("x", 10)
@@ -89,7 +89,7 @@ async def test_work_nobody_holds_can_be_withdrawn(database: Database) -> None:
 
 
 async def test_an_expired_lease_goes_to_the_next(database: Database, clock: ManualClock) -> None:
-    """After expiry another claims it, and the sleeper cannot complete, renew or release."""
+    """After expiry another owner claims it; the former cannot complete, renew or release it."""
     queue = LeaseQueue(database, "q")
     await fill(database, queue, "a")
     old = await queue.claim("x", 10)
@@ -164,7 +164,7 @@ async def test_waiting_ends_when_work_comes(database: Database) -> None:
 
 
 async def test_the_work_of_dead_owners_can_be_freed(database: Database) -> None:
-    """A successor frees what its predecessor held, and nothing else."""
+    """A successor frees exactly the work that its predecessor held."""
     queue = LeaseQueue(database, "q")
     await fill(database, queue, "a", "b")
     await queue.claim("host1/7", 1000)
@@ -178,7 +178,7 @@ async def test_the_work_of_dead_owners_can_be_freed(database: Database) -> None:
 
 
 async def test_many_claimers_complete_each_work_once(database: Database) -> None:
-    """Claimers side by side, some of which crash, complete everything exactly once."""
+    """Concurrent claimers, some of which crash, complete everything exactly once."""
     queue = LeaseQueue(database, "q")
     keys = [f"k{i}" for i in range(20)]
     await fill(database, queue, *keys)
@@ -205,7 +205,7 @@ async def test_many_claimers_complete_each_work_once(database: Database) -> None
 
 
 async def test_work_under_a_taken_key_is_refused_and_the_unit_goes_on(database: Database) -> None:
-    """A second enqueueing under a key says so; what else the unit does is kept."""
+    """A second enqueueing under a key raises; the unit's other changes are kept."""
     queue = LeaseQueue(database, "q")
     async with database.transaction() as tx:
         await queue.enqueue(tx, "a", 1)
@@ -276,7 +276,7 @@ async def test_holding_renews_until_the_block_ends(
 
 
 async def test_losing_a_held_lease_ends_the_block(database: Database, clock: ManualClock) -> None:
-    """When another has claimed the work, its first holder is stopped with the reason."""
+    """When another owner has claimed the work, the first holder's block raises the reason."""
     queue = LeaseQueue(database, "q")
     await fill(database, queue, "a")
     lease = await queue.claim("x", 0.1)
@@ -330,7 +330,7 @@ STEPS = st.lists(
 def test_any_history_keeps_the_promises(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int]]
 ) -> None:
-    """Whatever is done in whatever order: rising fences, one holder, one completion."""
+    """Any sequence of operations keeps fences rising, one holder and one completion."""
 
     async def history() -> None:
         clock = ManualClock()

@@ -48,7 +48,7 @@ async def revisions(database: Database) -> set[str]:
 
 
 async def test_a_database_from_a_newer_version_is_refused(database: Database) -> None:
-    """An unknown revision says which room and what to do."""
+    """The error for an unknown revision names the room and the remedy."""
     async with database.transaction() as tx:
         await tx.execute(text("UPDATE vetro_migrations SET version_num = 'storage_9999'"))
     with pytest.raises(DatabaseTooNew, match="newer version: revision storage_9999"):
@@ -56,7 +56,7 @@ async def test_a_database_from_a_newer_version_is_refused(database: Database) ->
 
 
 async def test_migrating_twice_does_nothing(database: Database) -> None:
-    """An up-to-date database is recognised."""
+    """The second run finds an up-to-date database and does nothing."""
     assert await migrate(database, []) is False
 
 
@@ -76,7 +76,7 @@ async def test_rooms_migrate_one_after_another(database: Database, tmp_path: Pat
 
 
 async def test_a_failing_migration_changes_nothing(database: Database, tmp_path: Path) -> None:
-    """What the steps before it did is undone as well, and it can be run again when mended."""
+    """The earlier steps are undone too, and a repaired migration can be run again."""
     ours = MigrationSet("apples", tmp_path)
     step(tmp_path, "apples", 1, table("apples"))
     step(tmp_path, "apples", 2, "op.execute('SELECT nothing FROM nowhere')")
@@ -89,7 +89,7 @@ async def test_a_failing_migration_changes_nothing(database: Database, tmp_path:
 
 
 async def test_two_processes_may_migrate_at_once(database_url: str, tmp_path: Path) -> None:
-    """One does it, the other finds it done."""
+    """One process migrates, the other finds it done."""
     step(tmp_path, "apples", 1, table("apples"))
     opened = [await Database.open(database_url) for _ in range(2)]
     try:

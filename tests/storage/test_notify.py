@@ -21,7 +21,7 @@ async def values(database: Database) -> list[int]:
 
 
 async def test_a_notification_comes_after_the_commit(database: Database) -> None:
-    """A listener that wakes sees what was written; a rolled back unit wakes nobody."""
+    """A woken listener sees the written rows; a rolled back unit wakes no listener."""
     async with database.listen("c") as subscription:
         with pytest.raises(RuntimeError):
             async with database.transaction() as tx:
@@ -37,7 +37,7 @@ async def test_a_notification_comes_after_the_commit(database: Database) -> None
 async def test_a_notification_reaches_another_connection(
     database: Database, database_url: str
 ) -> None:
-    """Another opened database (as another process has) is woken as well."""
+    """A second open database, as in another process, is notified as well."""
     other = await Database.open(database_url)
     try:
         async with other.listen("c") as subscription:
@@ -72,7 +72,7 @@ async def test_waiting_ends_after_its_time(database: Database) -> None:
 
 
 async def test_sockets_of_dead_processes_are_removed(tmp_path: Path) -> None:
-    """A socket file that nobody reads any more does not stay."""
+    """A socket file without a reader is removed."""
     database = await Database.open(f"sqlite:///{tmp_path}/x.db")
     stale = tmp_path / "notify" / "1-dead"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as gone:
@@ -84,7 +84,7 @@ async def test_sockets_of_dead_processes_are_removed(tmp_path: Path) -> None:
 
 
 async def test_no_channel_is_forgotten_when_a_queue_is_full(tmp_path: Path) -> None:
-    """A receiver that is behind wakes for every channel, however many datagrams came."""
+    """A slow receiver is woken for every channel, however many datagrams were sent."""
     url = f"sqlite:///{tmp_path}/x.db"
     sender, receiver = await Database.open(url), await Database.open(url)
     try:
@@ -106,7 +106,7 @@ async def test_no_channel_is_forgotten_when_a_queue_is_full(tmp_path: Path) -> N
 
 
 async def test_a_commit_stands_when_nobody_can_be_told(tmp_path: Path) -> None:
-    """Trouble with the directory of sockets does not make a committed unit look failed."""
+    """An error of the socket directory does not make a committed unit look failed."""
     database = await Database.open(f"sqlite:///{tmp_path}/x.db")
     (tmp_path / "notify").rename(tmp_path / "elsewhere")
     async with database.transaction() as tx:
@@ -121,7 +121,7 @@ async def test_a_commit_stands_when_nobody_can_be_told(tmp_path: Path) -> None:
 async def test_a_payload_that_is_too_long_is_left_out(
     database: Database, database_url: str
 ) -> None:
-    """The listener of another connection is woken all the same."""
+    """The listener of another connection is woken without the payload."""
     other = await Database.open(database_url)
     try:
         async with other.listen("c") as subscription:
@@ -134,7 +134,7 @@ async def test_a_payload_that_is_too_long_is_left_out(
 async def test_a_cancelled_unit_tells_exactly_what_it_committed(
     database: Database, database_url: str
 ) -> None:
-    """Whenever a task is cancelled, rows and notifications agree, and others can go on."""
+    """Whenever a task is cancelled, its rows and notifications agree, and other units work."""
     async with database.transaction() as tx:
         await tx.execute(text("CREATE TABLE t (a INTEGER)"))
 
@@ -162,7 +162,7 @@ async def test_a_cancelled_unit_tells_exactly_what_it_committed(
 @pytest.mark.postgres
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 async def test_a_broken_listener_comes_back(database: Database, database_url: str) -> None:
-    """When the connection that listens breaks, everybody is woken once and listens again."""
+    """When the listening connection is lost, all listeners are woken once and listen again."""
     async with database.listen("c") as subscription:
         async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as admin:
             await admin.execute(
@@ -179,7 +179,7 @@ async def test_a_broken_listener_comes_back(database: Database, database_url: st
 async def test_notifications_of_strangers_are_left_out(
     database: Database, database_url: str
 ) -> None:
-    """Something else that uses the same channel name does not end the listening."""
+    """Foreign messages on the same channel do not stop the listener."""
     async with database.listen("c") as subscription:
         async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as other:
             await other.execute("SELECT pg_notify('vetro', 'not json')")

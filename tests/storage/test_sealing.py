@@ -91,7 +91,7 @@ def keys_of(row: Any) -> set[str]:
 
 
 async def test_a_secret_is_nowhere_in_the_database(opened: Open) -> None:
-    """Text, JSON and bytes are sealed where they are stored, and read back as they were."""
+    """Text, JSON and bytes are stored sealed and read back unchanged."""
     database = await opened()
     await prepare_sealing(database, SETS)
     await add(database)
@@ -104,7 +104,7 @@ async def test_a_secret_is_nowhere_in_the_database(opened: Open) -> None:
 
 
 async def test_the_same_value_is_sealed_differently_each_time(opened: Open) -> None:
-    """Who reads the database cannot see which secrets are the same."""
+    """A reader of the database cannot see which secrets are equal."""
     database = await opened()
     await prepare_sealing(database, SETS)
     await add(database)
@@ -133,7 +133,7 @@ async def test_what_an_earlier_version_wrote_is_sealed_at_the_start(
 
 
 async def test_rotation_under_writers_loses_nothing(opened: Open, tmp_path: Path) -> None:
-    """A running service goes on through a rotation; afterwards nothing needs the old key."""
+    """A service keeps running during a rotation; afterwards no value needs the old key."""
     service, operator = await opened(), await opened()
     await prepare_sealing(service, SETS)
     old = Keyring(tmp_path / "keys").current
@@ -166,7 +166,7 @@ async def test_rotation_under_writers_loses_nothing(opened: Open, tmp_path: Path
 async def test_an_interrupted_rotation_is_finished(
     opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int
 ) -> None:
-    """Stopped after any step, all stays readable, and the next start finishes with the same key."""
+    """After a stop at any step all values are readable; the next start finishes with that key."""
     database = await opened()
     await prepare_sealing(database, SETS)
     for _ in range(50):
@@ -194,7 +194,7 @@ async def test_an_interrupted_rotation_is_finished(
 async def test_an_interrupted_rotation_does_not_make_a_third_key(
     opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Asked again, a rotation that was stopped half-way goes on with the key it had made."""
+    """A repeated rotation continues an interrupted one with the key that it created."""
     database = await opened()
     await prepare_sealing(database, SETS)
     await add(database)
@@ -205,7 +205,7 @@ async def test_an_interrupted_rotation_does_not_make_a_third_key(
 
 
 async def test_a_database_without_its_keys_is_refused(opened: Open, tmp_path: Path) -> None:
-    """A service whose key file is another's, or gone, does not start, and makes no new key."""
+    """A service with a wrong or missing key file does not start and creates no key."""
     database = await opened()
     await prepare_sealing(database, SETS)
     await add(database)

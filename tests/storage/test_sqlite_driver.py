@@ -43,7 +43,7 @@ async def test_a_query_is_one_trip(connection: Counted) -> None:
 
 
 async def test_what_a_change_leaves_behind(connection: Counted) -> None:
-    """A change has a count and the new row's number, and no columns; RETURNING has rows."""
+    """A change has a count, the new row's number and no columns; RETURNING has rows."""
     cursor = await connection.cursor().execute("INSERT INTO t (b) VALUES (?)", ("x",))
     assert (cursor.rowcount, cursor.lastrowid, cursor.description) == (1, 1, None)
     await cursor.executemany("INSERT INTO t (b) VALUES (?)", [("y",), ("z",)])
@@ -54,7 +54,7 @@ async def test_what_a_change_leaves_behind(connection: Counted) -> None:
 
 
 async def test_a_failed_statement_leaves_the_connection_usable(connection: Counted) -> None:
-    """Its error is the driver's own; nothing of it stays open that would hold a lock."""
+    """The error is the driver's own, and the statement leaves no lock behind."""
     await connection.cursor().execute("INSERT INTO t (b) VALUES ('x')")
     with pytest.raises(sqlite3.IntegrityError, match="UNIQUE"):
         await connection.cursor().execute("INSERT INTO t (b) VALUES ('x')")

@@ -464,16 +464,16 @@ def test_unregistrable() -> None:
 
 def test_overload_is_chosen_once_per_types(monkeypatch: pytest.MonkeyPatch) -> None:
     """A call site resolves once for each shape of argument types, then remembers."""
-    from vetro.yaql import sites
+    from vetro.yaql import inline_caches
 
     chosen: list[tuple[Any, ...]] = []
-    original = sites._choose
+    original = inline_caches._choose
 
     def counting(*args: Any) -> Any:
         chosen.append(tuple(map(type, args[4])))
         return original(*args)
 
-    monkeypatch.setattr(sites, "_choose", counting)
+    monkeypatch.setattr(inline_caches, "_choose", counting)
     library = standard_library()
     rt = Evaluation(library)
     site = function_site(library, "abs", ("",), 0)

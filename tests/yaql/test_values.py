@@ -27,8 +27,8 @@ from vetro.yaql import (
     standard_library,
     to_plain,
 )
+from vetro.yaql.inline_caches import method_site
 from vetro.yaql.sequences import Linked, depth_of, linked
-from vetro.yaql.sites import method_site
 from vetro.yaql.values import FINAL_TYPES, weight
 
 plain = st.recursive(

@@ -17,12 +17,12 @@ from sqlalchemy import delete
 from simulation.loop import VirtualClock, VirtualLoop, run
 from simulation.model import Model, Node, Violation
 from simulation.store import Files, Site, TwinDatabase
-from vetro.compute.heartbeats import INSTANCE_LIFETIME, LIFETIME, Heartbeats
-from vetro.compute.nodetasks import INSTANCE_BEAT_SECONDS, NodeTasks
-from vetro.compute.placement import Placement
-from vetro.compute.servers import ServerStore
+from vetro.compute.placement.placement import Placement
+from vetro.compute.servers.heartbeats import INSTANCE_LIFETIME, LIFETIME, Heartbeats
+from vetro.compute.servers.store import ServerStore
 from vetro.compute.tables import vms
-from vetro.compute.tickets import TicketStore
+from vetro.compute.waitlist.tickets import TicketStore
+from vetro.compute.work.node_tasks import INSTANCE_BEAT_SECONDS, NodeTasks
 from vetro.http import Fault
 
 OWNER = "11111111-1111-4111-8111-111111111111"

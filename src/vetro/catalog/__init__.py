@@ -12,6 +12,7 @@ from typing import Any
 from vetro.catalog.answers import REPLIES
 from vetro.catalog.handlers import category_handlers, empty, package_handlers
 from vetro.catalog.ids import new_id
+from vetro.catalog.leaving import delete_of_project, packages_of_project
 from vetro.catalog.search import PackageQuery
 from vetro.catalog.store import Catalog, UploadMetadata
 from vetro.catalog.times import api_time, api_time_or_none
@@ -45,6 +46,8 @@ __all__ = [
     "api_time",
     "api_time_or_none",
     "catalog_handlers",
+    "delete_of_project",
     "empty",
     "new_id",
+    "packages_of_project",
 ]

@@ -1,4 +1,4 @@
-"""What the calls of the catalog answer with, for the OpenAPI document (catalog-api.md §6.2, §6.3)."""
+"""The answers of the catalog calls, for the OpenAPI document (catalog-api.md §6.2, §6.3)."""
 
 from __future__ import annotations
 

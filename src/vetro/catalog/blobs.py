@@ -1,4 +1,4 @@
-"""Archives of packages, in files named by their content."""
+"""Package archives, in files named by the digest of their content."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ def digest_of(file: Path) -> str:
 
 
 class BlobStore:
-    """A directory of files named by SHA-256. Content never changes; who adopts or removes holds the name."""
+    """A directory of files named by SHA-256. Callers that adopt or remove a file lock its name."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def path(self, digest: str) -> Path:
-        """Where the content with this digest is."""
+        """The path of the content with this digest."""
         return self.directory / f"{digest}.zip"
 
     def adopt(self, file: Path, digest: str) -> None:
@@ -28,5 +28,5 @@ class BlobStore:
         file.replace(self.path(digest))
 
     def remove(self, digest: str) -> None:
-        """Delete content that nothing refers to any more."""
+        """Delete content that is not referred to any more."""
         self.path(digest).unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""What the calls of the catalog take, for the OpenAPI document (catalog-api.md §6.2, §6.3)."""
+"""The request bodies of the catalog calls, for OpenAPI (catalog-api.md §6.2, §6.3)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ UPLOAD = describes(
     ),
     content_type="multipart/form-data",
 )
-DELETE = describes(query={"force": {"type": "string", "enum": ["true", "false"]}})
+_FORCE = {"force": {"type": "string", "enum": ["true", "false"]}}
+DELETE = describes(query=_FORCE)
 PATCH = describes(
+    query=_FORCE,
     body={
         "type": "array",
         "items": an_object(

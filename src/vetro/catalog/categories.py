@@ -1,4 +1,4 @@
-"""Categories: what packages are filed under (catalog-api.md §6.3)."""
+"""Categories of packages (catalog-api.md §6.3)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class CategoryStore:
         if not isinstance(name, str) or not name.strip():
             raise BadRequest("A category needs a name")
         if len(name) > 80:
-            # In the words that existing clients and their tests know.
+            # The wording that existing clients and their tests expect.
             raise BadRequest("Category name should be 80 characters maximum")
         now = self.database.clock.now()
         async with self.database.transaction() as tx:
@@ -89,7 +89,7 @@ class CategoryStore:
 
 
 async def category_id(tx: Transaction, name: str) -> str:
-    """The id of the category with this name, held until the end of ``tx``. Errors: 400."""
+    """The id of the category with this name, locked until the end of ``tx``. Errors: 400."""
     await tx.exclude("catalog/categories")
     row = (await tx.execute(select(categories).where(categories.c.name == name))).first()
     if row is None:

@@ -114,9 +114,13 @@ def package_handlers(catalog: Catalog, uses: PackageUses, *, package_size_limit:
 
     @patch("/v1/catalog/packages/{package_id:str}", operation_class=bodies.PATCH)
     async def change(request: AnyRequest, package_id: FromPath[str]) -> dict[str, Any]:
-        """Change what may be changed of a package."""
+        """Change what may be changed of a package.
+
+        409 when other projects use a public one that is to be private or disabled; ``force=true``: not.
+        """
         body = await read_json(request, (PATCH_TYPE,))
-        return await catalog.patch(principal_of(request), package_id, body)
+        force = request.query_params.get("force", "").lower() == "true"
+        return await catalog.patch(principal_of(request), package_id, body, uses, force=force)
 
     @delete("/v1/catalog/packages/{package_id:str}", status_code=200, operation_class=bodies.DELETE)
     async def remove(request: AnyRequest, package_id: FromPath[str]) -> Response[Any]:

@@ -1,4 +1,4 @@
-"""Ids of what the API makes (catalog-api.md §3)."""
+"""Ids of the objects that the API creates (catalog-api.md §3)."""
 
 from __future__ import annotations
 

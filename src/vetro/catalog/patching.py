@@ -1,4 +1,4 @@
-"""Package patches: which attribute takes which operation (catalog-api.md §6.2)."""
+"""Package patches: the operations that each attribute allows (catalog-api.md §6.2)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Change:
     value: Any
 
     def apply(self, view: dict[str, Any]) -> None:
-        """Change the package object. Errors: 404 when something to remove is absent."""
+        """Change the package object. Errors: 404 when a value to remove is absent."""
         if self.path not in LISTS:
             view[self.path] = self.value
             return
@@ -40,7 +40,7 @@ class Change:
 
 
 def parse_operations(body: object) -> list[Change]:
-    """Check a patch. Errors: 400 for its form, 403 for what may not be changed so."""
+    """Check a patch. Errors: 400 for its form, 403 for an operation that is not allowed."""
     if not isinstance(body, list):
         raise BadRequest("A package patch is a list of operations")
     return [_operation(item) for item in cast("list[object]", body)]

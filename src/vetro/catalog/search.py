@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from vetro.http import BadRequest
-from vetro.muranopl.versions import Version
+from vetro.muranopl import Version
 
 DEFAULT_LIMIT = 20
 MAX_LIMIT = 100
@@ -15,7 +15,7 @@ ORDER_COLUMNS = {"fqn": "fully_qualified_name", "name": "name", "created": "crea
 
 @dataclass(frozen=True)
 class PackageQuery:
-    """What to look for. Lists are alternatives; ``None`` does not filter."""
+    """The filters of a search. Lists are alternatives; ``None`` does not filter."""
 
     catalog: bool = False
     include_disabled: bool = False
@@ -75,9 +75,9 @@ def parse_in(text: str) -> list[str] | None:
 
 
 def stored_version(text: str | None) -> str | None:
-    """A version as packages are stored under: ``0``, ``0.0`` and ``0.0.0`` are one (A3).
+    """A version in its stored form: ``0``, ``0.0`` and ``0.0.0`` are equal (A3).
 
-    What is no version stays as it is: it finds nothing.
+    An invalid version is returned unchanged: it matches nothing.
     """
     if text is None:
         return None

@@ -17,9 +17,16 @@ from vetro.catalog.ids import new_id
 from vetro.catalog.search import ORDER_COLUMNS, PackageQuery
 from vetro.catalog.tables import categories, classes, package_categories, packages, tags
 from vetro.catalog.times import api_time
-from vetro.catalog.uses import PackageUses, in_use, stored_packages, users_of
+from vetro.catalog.uses import (
+    PackageUses,
+    StoredPackage,
+    in_use,
+    stored_packages,
+    users_of,
+    withdrawn,
+)
 from vetro.http import BadRequest, Conflict, Forbidden, NotFound, Principal
-from vetro.muranopl.versions import Version, version_spec
+from vetro.muranopl import Version, version_spec
 from vetro.packages import MAX_TAGS, Package, PackageError, check_upload, open_package
 from vetro.storage import Database, Transaction
 
@@ -49,7 +56,7 @@ class Catalog:
         self.categories = CategoryStore(database)
 
     async def archives(self) -> list[Path]:
-        """Where the archives of some of the packages must be."""
+        """The paths at which the archives of some packages must be."""
         async with self.database.read() as tx:
             rows = await tx.execute(select(packages.c.archive).distinct().limit(100))
             return [self.blobs.path(row.archive) for row in rows]
@@ -62,13 +69,14 @@ class Catalog:
         """Check and add the archive in ``file`` (which is moved or removed). Errors: 400, 403, 409."""
         digest = ""
         try:
-            # Parsing every class takes a while: others are served meanwhile.
+            # Parsing every class takes a while: do it in a thread.
             package = await asyncio.to_thread(self._checked, file)
             if metadata.is_public and not principal.is_admin:
                 raise Forbidden("Only an administrator may make a package public")
             digest = await asyncio.to_thread(digest_of, file)
             async with self.database.transaction() as tx:
-                # A deletion of the same content must not remove the file between these two steps.
+                # Without the lock, a deletion of the same content could remove the file between
+                # both steps.
                 await tx.exclude(f"catalog/archive/{digest}")
                 replaced = await self._replace_deleted(tx, principal, package)
                 id_ = await self._insert(tx, principal, package, metadata, digest)
@@ -77,6 +85,15 @@ class Catalog:
                 self.blobs.adopt(file, digest)
             if replaced:
                 await self._drop_unused(replaced)
+            log.info(
+                "package_uploaded",
+                package=package.full_name,
+                version=package.manifest.version,
+                package_id=id_,
+                public=metadata.is_public,
+                user=principal.user_id,
+                project=principal.project_id,
+            )
             return view
         except BaseException:
             if digest:
@@ -88,7 +105,7 @@ class Catalog:
     async def _replace_deleted(
         self, tx: Transaction, principal: Principal, package: Package
     ) -> str | None:
-        """Forget a deleted package of this name and version: environments that use it take this one.
+        """Remove a deleted package of this name and version, and let its environments use this one.
 
         Returns its archive's digest.
         """
@@ -180,9 +197,9 @@ class Catalog:
         public: bool,
         except_id: str = "",
     ) -> None:
-        """409 when the name, or a class of it, is taken in this project (or in public).
+        """Refuse a name or class that is taken in this project (or in public). Errors: 409.
 
-        Who checks holds the catalog of the project (and the public one) until the end of ``tx``.
+        The catalog of the project (and the public one) is locked until the end of ``tx``.
         """
         held = [f"catalog/{owner}", *(["catalog/public"] if public else [])]
         await tx.exclude(*held)
@@ -287,7 +304,7 @@ class Catalog:
             return (await self._view(tx, [row]))[0]
 
     async def archive_for(self, principal: Principal, id_: str) -> tuple[str, Path]:
-        """A readable package's full name, and its archive: a file named by its digest. Errors: 403, 404."""
+        """A readable package's full name and the path of its archive. Errors: 403, 404."""
         async with self.database.read() as tx:
             row = await self._row(tx, id_)
         self._readable(principal, row)
@@ -303,7 +320,7 @@ class Catalog:
     ) -> None:
         """Remove a package of the caller's project from the catalog.
 
-        Its archive stays for the environments that use it (``force``), as long as they do. Errors:
+        With ``force``, its archive stays until no environment uses it any more. Errors:
         403, 404, 409 (in use, without ``force``).
         """
         async with self.database.read() as tx:
@@ -315,25 +332,25 @@ class Catalog:
         if users and not force:
             raise in_use(package, users, principal)
         async with self.database.transaction() as tx:
-            await self._row(tx, id_)  # somebody else may have been faster
+            await self._row(tx, id_)  # another request may have deleted it
             await tx.execute(
                 update(packages)
                 .where(packages.c.id == id_)
                 .values(deleted=self.database.clock.now(), enabled=False)
             )
-            # Nothing that it was filed under is in use by it any more.
+            # A deleted package does not keep its tags and categories in use.
             for table in (tags, package_categories):
                 await tx.execute(delete(table).where(table.c.package_id == id_))
-        if users:
-            log.warning(
-                "a package in use was deleted by force",
-                package=package.full_name,
-                version=package.version,
-                package_id=id_,
-                user=principal.user_id,
-                project=principal.project_id,
-                environments=[user.id for user in users],
-            )
+        log.log(
+            30 if users else 20,
+            "package_deleted",
+            package=package.full_name,
+            version=package.version,
+            package_id=id_,
+            user=principal.user_id,
+            project=principal.project_id,
+            **({"by_force_from": [user.id for user in users]} if users else {}),
+        )
         await self.drop_unused_packages(uses)
 
     async def drop_unused_packages(self, uses: PackageUses) -> int:
@@ -343,7 +360,7 @@ class Catalog:
             rows = list(await tx.execute(query))
             stored = await stored_packages(tx, rows)
         used = await users_of(self.database, stored, uses)
-        # Found out after they were hidden: no environment can have begun to use them since.
+        # Checked after they were hidden: no environment can have started to use them since.
         unused = [row for row in rows if not used.get(row.id)]
         for row in unused:
             async with self.database.transaction() as tx:
@@ -419,7 +436,7 @@ class Catalog:
     async def _ranked(
         self, tx: Transaction, rows: list[Row[Any]], query: PackageQuery
     ) -> list[Row[Any]]:
-        """Rows in the asked order; with ``search`` only matching ones, best field first."""
+        """Rows in the requested order; with ``search`` only matching ones, best field first."""
         for name in reversed([ORDER_COLUMNS[one] for one in query.order_by] + ["id"]):
             rows.sort(key=lambda row, name=name: getattr(row, name), reverse=query.descending)
         if not query.search:
@@ -456,10 +473,62 @@ class Catalog:
         keys = ("id", "name", "fully_qualified_name")
         return {**category, "packages": [{k: view[k] for k in keys} for view in views]}
 
-    async def patch(self, principal: Principal, id_: str, operations: object) -> dict[str, Any]:
-        """Apply a package patch; all of it or nothing. Errors: 400, 403, 404, 409."""
+    async def _refuse_withdrawal(
+        self,
+        principal: Principal,
+        id_: str,
+        operations: object,
+        uses: PackageUses,
+        *,
+        force: bool,
+    ) -> None:
+        """Refuse to withdraw a public package that environments of other projects use."""
         from vetro.catalog.patching import parse_operations
 
+        async with self.database.read() as tx:
+            row = await self._row(tx, id_)
+            if row.owner_id != principal.project_id and not principal.is_admin:
+                return  # the patch is refused for that
+            view = (await self._view(tx, [row]))[0]
+            (package,) = await stored_packages(tx, [row])
+        before = dict(view)
+        for change in parse_operations(operations):
+            change.apply(view)
+        taken = [key for key in ("is_public", "enabled") if before[key] and not view[key]]
+        if not before["is_public"] or not taken:
+            return
+        found = (await users_of(self.database, [package], uses)).get(id_, [])
+        others = [user for user in found if user.project_id != row.owner_id]
+        if others and not force:
+            raise withdrawn(package, others, principal, private="is_public" in taken)
+        if others:
+            log.warning(
+                "package_withdrawn",
+                package=package.full_name,
+                version=package.version,
+                package_id=id_,
+                user=principal.user_id,
+                project=principal.project_id,
+                changed=taken,
+                by_force_from=[user.id for user in others],
+            )
+
+    async def patch(
+        self,
+        principal: Principal,
+        id_: str,
+        operations: object,
+        uses: PackageUses,
+        *,
+        force: bool = False,
+    ) -> dict[str, Any]:
+        """Apply a package patch, completely or not at all. Errors: 400, 403, 404, 409.
+
+        409 also when it withdraws a public package that other projects use (without ``force``).
+        """
+        from vetro.catalog.patching import parse_operations
+
+        await self._refuse_withdrawal(principal, id_, operations, uses, force=force)
         async with self.database.transaction() as tx:
             await tx.exclude(f"catalog/package/{id_}")
             row = await self._row(tx, id_)
@@ -505,6 +574,13 @@ class Catalog:
                 )
             return (await self._view(tx, [await self._row(tx, id_)]))[0]
 
+    async def usable(self, project_id: str) -> list[StoredPackage]:
+        """The packages that a project's environments can move to: enabled, its own or public."""
+        near = or_(packages.c.is_public, packages.c.owner_id == project_id)
+        query = select(packages).where(near, packages.c.enabled, packages.c.deleted.is_(None))
+        async with self.database.read() as tx:
+            return await stored_packages(tx, list(await tx.execute(query)))
+
     # Packages, for the engine
 
     async def find_package(
@@ -512,8 +588,8 @@ class Catalog:
     ) -> Package | None:
         """The best version of a package that a project may use (packages-and-forms.md A7).
 
-        ``pinned``: packages and versions that the environment's last run used. They are found although
-        they were deleted or disabled since.
+        ``pinned``: packages and versions of the environment's last run. They are found even if they
+        were deleted or disabled since.
         """
         named = packages.c.fully_qualified_name == name
         return await self._best(named, spec, project_id, pinned)

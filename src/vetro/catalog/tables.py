@@ -38,7 +38,7 @@ packages = Table(
     Column("archive", String(64), nullable=False),
     Column("created", UtcDateTime, nullable=False),
     Column("updated", UtcDateTime, nullable=False),
-    # Deleted while environments use it: nobody sees it, and they still find it.
+    # Deleted while environments use it: hidden from users, but those environments find it.
     Column("deleted", UtcDateTime),
     UniqueConstraint("fully_qualified_name", "owner_id", "version"),
     Index("catalog_packages_owner", "owner_id"),
@@ -90,7 +90,7 @@ package_categories = Table(
         ForeignKey("catalog_packages.id", ondelete="CASCADE"),
         nullable=False,
     ),
-    # Restricted: a category in use cannot go, whoever asks at the same moment.
+    # Restricted: a category in use cannot be deleted, even by a concurrent request.
     Column("category_id", String(36), ForeignKey("catalog_categories.id"), nullable=False),
     PrimaryKeyConstraint("package_id", "category_id"),
 )

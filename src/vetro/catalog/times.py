@@ -11,5 +11,5 @@ def api_time(moment: datetime) -> str:
 
 
 def api_time_or_none(moment: datetime | None) -> str | None:
-    """The same for a time that may not have come yet."""
+    """The same for a time that may be unset."""
     return None if moment is None else api_time(moment)

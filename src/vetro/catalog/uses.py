@@ -1,6 +1,7 @@
-"""Who uses a package: what keeps it from being deleted, and its archive after that.
+"""The users of a package, which prevent its deletion or keep its archive after it.
 
-The catalog knows packages, not environments: whoever has them says who uses what, behind ``PackageUses``.
+The catalog does not know environments: another room implements ``PackageUses`` and reports the
+users.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from vetro.catalog.tables import classes, packages
 from vetro.http import Conflict, Principal
 from vetro.storage import Database, Transaction
 
-#: Environments that an error names; the others it counts.
+#: Environments that an error names; the others are counted.
 NAMED_USERS = 5
 
 
 @dataclass(frozen=True)
 class StoredPackage:
-    """A package of the catalog, as those who might use it refer to it."""
+    """A package of the catalog, with the members by which others refer to it."""
 
     id: str
     full_name: str
@@ -41,13 +42,13 @@ class PackageUser:
 
 
 class PackageUses(Protocol):
-    """Says which environments need packages."""
+    """Reports which environments need packages."""
 
     async def of(self, packages: Sequence[StoredPackage]) -> Mapping[str, list[PackageUser]]:
-        """The users of each package, by the package's id; a package that nobody uses may be absent.
+        """The users of each package, by the package's id; a package without users may be absent.
 
-        A user pins the package's version (its last run was made with it), or has an object of one of
-        its classes in a model that was not deployed yet.
+        A user pins the package's version (used in its last run), or has an object of one of its
+        classes in a model that is not deployed yet.
         """
         ...
 
@@ -74,7 +75,7 @@ async def stored_packages(tx: Transaction, rows: Sequence[Row[Any]]) -> list[Sto
 async def users_of(
     database: Database, stored: Sequence[StoredPackage], uses: PackageUses
 ) -> dict[str, list[PackageUser]]:
-    """Who uses which package: a project's own one stands before a public one of its name."""
+    """The users of each package; a project's own package precedes a public one of that name."""
     found = await uses.of(stored)
     result: dict[str, list[PackageUser]] = {}
     for package in stored:
@@ -93,7 +94,38 @@ async def users_of(
 
 
 def in_use(package: StoredPackage, users: Sequence[PackageUser], principal: Principal) -> Conflict:
-    """The refusal to delete a package; environments of others are only counted."""
+    """The refusal to delete a package; environments of other projects are only counted."""
+    return _refusal(
+        package,
+        users,
+        principal,
+        "Destroy them or deploy them without it first; with force=true it leaves the catalog, and its"
+        " archive stays for them",
+    )
+
+
+def withdrawn(
+    package: StoredPackage, users: Sequence[PackageUser], principal: Principal, *, private: bool
+) -> Conflict:
+    """The refusal to make a public package private or disable it while other projects use it."""
+    return _refusal(
+        package,
+        users,
+        principal,
+        "With force=true it is made private all the same, and they can be neither deployed nor"
+        " destroyed until it is public again"
+        if private
+        else "With force=true it is disabled all the same: what was deployed with it goes on with it,"
+        " nothing new can be",
+    )
+
+
+def _refusal(
+    package: StoredPackage,
+    users: Sequence[PackageUser],
+    principal: Principal,
+    way_out: str,
+) -> Conflict:
     known = [u for u in users if principal.is_admin or u.project_id == principal.project_id]
     named = [f"{user.name} ({user.id})" for user in known[:NAMED_USERS]]
     if len(known) > NAMED_USERS:
@@ -101,9 +133,8 @@ def in_use(package: StoredPackage, users: Sequence[PackageUser], principal: Prin
     if len(users) > len(known):
         named.append(f"{len(users) - len(known)} of other projects")
     return Conflict(
-        f"Package {package.full_name} {package.version} is used by environments:"
-        f" {', '.join(named)}. Destroy them or deploy them without it first; with force=true it leaves"
-        " the catalog, and its archive stays for them",
+        f"Package {package.full_name} {package.version} is used by {len(users)}"
+        f" environment{'' if len(users) == 1 else 's'}: {', '.join(named)}. {way_out}",
         type_="PackageInUse",
         extra={"environments": [{"id": user.id, "name": user.name} for user in known]},
     )

@@ -7,12 +7,13 @@ from typing import Any, cast
 
 import click
 
+from vetro.cli.applications import application_row
 from vetro.cli.connection import Connection, find_environment, segment
-from vetro.cli.env import application_row, latest_deployment, parse_settings
+from vetro.cli.editing import parse_settings
 from vetro.cli.names import ENVIRONMENT
 from vetro.cli.output import emit_json, emit_rows, fail, json_option, wants_json
 from vetro.cli.package import WHICH, newest_with_class
-from vetro.cli.progress import follow_deployment
+from vetro.cli.progress import await_deployment, follow_deployment, goes_on
 from vetro.cli.sessions import post_unless_pending, take_over
 
 
@@ -90,16 +91,10 @@ def call(environment: str, name_or_id: str, arguments: tuple[str, ...], keep_pen
             option="--keep-pending",
         )
         task = answer.json()["task_id"]
-        code = 0
         if not wants_json():
             code = follow_deployment(connection, row, task)
         else:
-            path = f"{base}/deployments/{task}/events"
-            for name, data in connection.events(path):
-                if name == "end" or not str(data.get("state", "running")).startswith("running"):
-                    break
-            if latest_deployment(connection, row["id"])["state"].endswith("errors"):
-                code = 1
+            code = await_deployment(connection, row, task)
         result = connection.get(f"{base}/actions/{task}")
         for one in overtaken:
             if one["own"]:
@@ -135,4 +130,7 @@ def static(
     with Connection() as connection:
         newest = class_version or newest_with_class(connection, class_name, package_name)
         body["classVersion"] = newest
-        emit_json(connection.request("POST", "/v1/actions", json=body, hint=WHICH).json())
+        with goes_on(
+            f"The call of {class_name}.{method} goes on until it ends; its result is not kept."
+        ):
+            emit_json(connection.request("POST", "/v1/actions", json=body, hint=WHICH).json())

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from vetro.cli.agreement import agree, some_of, yes_option
 from vetro.cli.connection import Connection, segment
 from vetro.cli.names import CATEGORY
 from vetro.cli.output import done, emit_object, emit_rows, fail, json_option
@@ -58,13 +59,16 @@ def create(name: str) -> None:
 
 @category.command("delete")
 @click.argument("names_or_ids", nargs=-1, required=True, type=CATEGORY)
+@yes_option
 @json_option
 def delete(names_or_ids: tuple[str, ...]) -> None:
     """Delete categories that no package stands in."""
     gone: list[str] = []
     with Connection() as connection:
-        for wanted in names_or_ids:
-            row = find_category(connection, wanted)
+        rows = [find_category(connection, wanted) for wanted in names_or_ids]
+        names = some_of([str(row["name"]) for row in rows])
+        agree(f"{names}: deleted for every project", "Delete")
+        for row in rows:
             connection.request(
                 "DELETE",
                 f"/v1/catalog/categories/{segment(row['id'])}",

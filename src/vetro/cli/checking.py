@@ -96,7 +96,7 @@ def row_of(path: Path, finding: Finding) -> dict[str, Any]:
 def _show_codes(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
     if not value:
         return
-    from vetro.packages.check_codes import CODES
+    from vetro.packages import CODES
 
     for code, meaning in CODES.items():
         click.echo(f"{code}  {meaning}")
@@ -147,7 +147,7 @@ def check(
 
     Exit code 0: no errors; 1: errors (with --strict: or warnings); 2: not a package.
     """
-    from vetro.packages.check import NotAPackage
+    from vetro.packages import NotAPackage
 
     refuse_unknown_codes((*_codes(select), *_codes(ignore)))
     rows: list[dict[str, Any]] = []
@@ -199,7 +199,7 @@ def find(
     """
     from vetro.cli.local import SearchPath, library_directory
     from vetro.engine.system import system_runtime
-    from vetro.muranopl.testing import enable_testing
+    from vetro.muranopl import enable_testing
     from vetro.packages import check as check_package
     from vetro.packages import open_package
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -18,6 +17,7 @@ from urllib.parse import quote
 
 import click
 
+from vetro.cli.hints import error_text, hint_for
 from vetro.cli.output import fail
 from vetro.http.client import SyncClient, SyncResponse, TransportError
 
@@ -68,6 +68,10 @@ def credentials() -> dict[str, str]:
         )
 
 
+class StreamBroke(Exception):
+    """The service stopped, or the way to it: a stream of events ended before its time."""
+
+
 class Connection:
     """Requests to one Vetro with the user's token."""
 
@@ -78,6 +82,7 @@ class Connection:
         self.url = str(given or self.variables.get("VETRO_URL") or DEFAULT_URL).rstrip("/")
         self.client = SyncClient(timeout_seconds=60.0)
         self._token = self.variables.get("VETRO_TOKEN") or self.variables.get("OS_TOKEN")
+        self._project: str | None = None
 
     def __enter__(self) -> Connection:
         return self
@@ -91,6 +96,46 @@ class Connection:
         if self._token is None:
             self._token = self._log_in()
         return self._token
+
+    @property
+    def identity_url(self) -> str:
+        """Where to log in."""
+        given = self.variables.get("OS_AUTH_URL") or f"{self.url}/identity/v3"
+        return given.rstrip("/")
+
+    @property
+    def project_id(self) -> str:
+        """The project that the token is for."""
+        if self._project is None:
+            token = self.token
+            if self._project is None:
+                body = self.identity("/auth/tokens", headers={"X-Subject-Token": token})
+                self._project = _project_in(body)
+        return self._project
+
+    def identity(self, path: str, *, headers: Mapping[str, str] | None = None) -> Any:
+        """The JSON body of a GET of the identity service."""
+        return self.ask_identity("GET", path, headers=headers).json()
+
+    def ask_identity(
+        self,
+        method: str,
+        path: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        params: Mapping[str, Any] | None = None,
+        hint: str | None = None,
+    ) -> SyncResponse:
+        """Send a request to the identity service; a refusal ends the command with its message."""
+        response = self._send(
+            method,
+            self.identity_url + path,
+            headers={"X-Auth-Token": self.token, **(headers or {})},
+            params=params,
+        )
+        if response.status >= 400:
+            fail(error_text(response), hint or hint_for(response))
+        return response
 
     def _log_in(self) -> str:
         user = self.variables.get("OS_USERNAME")
@@ -115,10 +160,10 @@ class Connection:
                 "scope": {"project": {"name": project, "domain": {"name": project_domain}}},
             }
         }
-        base = self.variables.get("OS_AUTH_URL") or f"{self.url}/identity/v3"
-        response = self._send("POST", f"{base.rstrip('/')}/auth/tokens", json=body, headers={})
+        response = self._send("POST", f"{self.identity_url}/auth/tokens", json=body, headers={})
         if response.status != 201:
             fail(f"Login of {user} refused: {error_text(response)}")
+        self._project = _project_in(response.json())
         return response.headers["x-subject-token"]
 
     def _send(
@@ -223,7 +268,10 @@ class Connection:
         return self.request("GET", path, **options).json()
 
     def events(self, path: str) -> Iterator[tuple[str, Any]]:
-        """Server-sent events of ``path`` as (event name, data) until the server ends them."""
+        """Server-sent events of ``path`` as (event name, data) until the server ends them.
+
+        Errors: ``StreamBroke`` when the service cannot be reached (any more), ``Fault`` for a refusal.
+        """
         name = "message"
         data: list[str] = []
         try:
@@ -241,60 +289,13 @@ class Connection:
                     yield name, json.loads("\n".join(data))
                     name, data = "message", []
         except TransportError as error:
-            fail(f"The stream of events broke: {error}", "The deployment goes on; follow it again.")
+            raise StreamBroke(str(error)) from error
 
 
-def error_text(response: SyncResponse) -> str:
-    """The message of an error body in any of the faces' styles."""
-    try:
-        body: Any = response.json()
-    except ValueError:
-        text = response.text.strip()
-        return f"{response.status}: {text[:300]}" if text else f"status {response.status}"
-    if isinstance(body, dict):
-        for value in cast("list[Any]", [body, *cast("dict[str, Any]", body).values()]):
-            if isinstance(value, dict):
-                message = cast("dict[str, Any]", value).get("message")
-                if message:
-                    return "; ".join([str(message), *wrong_fields(cast("dict[str, Any]", value))])
-    return f"{response.status}: {json.dumps(body)[:300]}"
-
-
-def wrong_fields(body: dict[str, Any]) -> list[str]:
-    """What a compute service says of single parameters: ``errors: [{field, message}]``."""
-    given: Any = body.get("errors")
-    errors = cast("list[Any]", given) if isinstance(given, list) else []
-    return [
-        f"{one.get('field')}: {one.get('message')}"
-        for one in cast("list[dict[str, Any]]", [e for e in errors if isinstance(e, dict)])
-    ]
-
-
-TAKEN = "A thing of that name exists: choose another name, or remove it first."
-_NAME_TAKEN = re.compile(r"\bexists already\b|\balready exists\b")
-
-
-def hint_for(response: SyncResponse) -> str | None:
-    """What a user can do about a refusal."""
-    status = response.status
-    if status == 500 and '"InvalidParameters"' in response.text:
-        status = 400  # the compute document's way to say so
-    if status >= 500 and status != 507:
-        headers = response.headers
-        request = headers.get("x-openstack-request-id") or headers.get("x-request-id")
-        request = request or "this request"
-        return f"The service's log has more under {request}."
-    if status == 409:
-        # Most conflicts are not about names: a wrong hint is worse than none.
-        return TAKEN if _NAME_TAKEN.search(error_text(response)) else None
-    return {
-        400: "'--help' says what the command takes.",
-        401: "The token is not valid (any more): unset VETRO_TOKEN, or log in again.",
-        403: "It may belong to another project, or a deployment is running.",
-        404: "The 'list' commands show what is there.",
-        413: "The file is larger than the service accepts.",
-        507: "The service's disk is full.",
-    }.get(status)
+def _project_in(body: dict[str, Any]) -> str:
+    """The project of a token's body; '' for a token that has none."""
+    project: dict[str, Any] = body["token"].get("project") or {}
+    return str(project.get("id") or "")
 
 
 def segment(text: str) -> str:

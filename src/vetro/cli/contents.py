@@ -52,7 +52,7 @@ def actions_of(package: Package, catalog: PackageResolver) -> list[dict[str, Any
     from vetro.cli.local import SearchPath, library_directory
     from vetro.engine.system import system_runtime
     from vetro.muranopl import MuranoError, describe_class
-    from vetro.muranopl.testing import enable_testing, is_test_class
+    from vetro.muranopl.tools.testing import enable_testing, is_test_class
     from vetro.packages import open_package
 
     runtime = system_runtime()

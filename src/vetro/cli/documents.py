@@ -2,42 +2,31 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, TextIO
 
+from vetro import documents
 from vetro.cli.output import fail
+from vetro.documents import DocumentLimits
 
-
-class NotADocument(ValueError):
-    """A text that cannot be read; the message is one line."""
+#: Models of environments may be deeper than what packages hold.
+LIMITS = DocumentLimits(depth=500)
+#: A text that cannot be read; the message is one line.
+NotADocument = documents.DocumentError
 
 
 def read_json(text: str) -> Any:
     """The value of a JSON text. Raises NotADocument, also for one nested too deep."""
-    try:
-        return json.loads(text)
-    except RecursionError:
-        raise NotADocument("it is nested too deep") from None
-    except ValueError as error:
-        raise NotADocument(" ".join(str(error).split())) from error
+    return documents.read_json(text, LIMITS)
 
 
 def read_yaml(text: str) -> Any:
     """The value of a JSON or YAML text. Raises NotADocument."""
-    import yaml
-
     try:
-        return json.loads(text)
-    except RecursionError:
-        raise NotADocument("it is nested too deep") from None
-    except ValueError:
-        pass
-    try:
-        return yaml.safe_load(text)
-    except RecursionError:
-        raise NotADocument("it is nested too deep") from None
-    except (yaml.YAMLError, ValueError) as error:
-        raise NotADocument(" ".join(str(error).split())) from error
+        return read_json(text)
+    except documents.DocumentTooLarge:
+        raise
+    except NotADocument:
+        return documents.read_yaml(text, LIMITS)
 
 
 def json_or_text(text: str) -> Any:

@@ -8,11 +8,16 @@ from urllib.parse import quote
 
 import click
 
+from vetro.cli.agreement import agree, some_of, yes_option
+from vetro.cli.applications import application_row, emit_applications, show_applications
+from vetro.cli.completion import FORM_FIELD, PROPERTY
 from vetro.cli.connection import Connection, find_environment, segment
-from vetro.cli.documents import NotADocument, json_or_text, read_json, text_of
+from vetro.cli.documents import NotADocument, read_json, text_of
+from vetro.cli.editing import find_application, parse_settings, session_and_services
 from vetro.cli.names import ENVIRONMENT, PACKAGE
-from vetro.cli.objects import Checker, set_path
+from vetro.cli.objects import Checker, application_name, is_machine, objects_of, set_path
 from vetro.cli.output import (
+    counted,
     done,
     emit_json,
     emit_object,
@@ -32,6 +37,7 @@ from vetro.cli.sessions import (
     post_unless_pending,
     take_over,
 )
+from vetro.cli.upgrade import newer_by_id, upgradable, upgrade
 
 COLUMNS = [
     ("ID", "id"),
@@ -46,6 +52,9 @@ KEEP_KEYS = ["id", "name", "status", "version", "created", "updated", "acquired_
 @click.group()
 def env() -> None:
     """Environments: compose, deploy, follow, destroy."""
+
+
+env.add_command(upgrade)
 
 
 @env.command("create")
@@ -69,7 +78,12 @@ def list_(all_projects: bool) -> None:
     """List environments."""
     with Connection() as connection:
         params = {"all_tenants": "true"} if all_projects else {}
-        emit_rows(connection.get("/v1/environments", params=params)["environments"], COLUMNS)
+        rows = connection.get("/v1/environments", params=params)["environments"]
+        newer = upgradable(connection)
+    for row in rows:
+        row["upgrades"] = newer.get(row["id"], [])
+        row["newer"] = ", ".join(f"{one['name']} {one['newest']}" for one in row["upgrades"])
+    emit_rows(rows, [*COLUMNS, ("NEWER", "newer")] if any(newer.values()) else COLUMNS)
 
 
 @env.command("show", short_help="Show an environment and its applications.")
@@ -83,45 +97,40 @@ def show(environment: str) -> None:
         session = open_session_of(connection, row, create_one=False)
         headers = {"X-Configuration-Session": session} if session else {}
         value = shown(connection.get(f"/v1/environments/{row['id']}", headers=headers))
+        held = opened_sessions(connection, row)
+        versions = newer_by_id(connection, row, headers)
     if wants_json():
-        emit_json(value)
+        emit_json({**value, "versions": list(versions.values())})
         return
     emit_object(value, KEEP_KEYS)
     click.echo()
-    emit_rows([application_row(service) for service in value.get("services", [])], APPLICATIONS)
-
-
-APPLICATIONS = [("APPLICATION", "name"), ("TYPE", "type"), ("ID", "id"), ("ACTIONS", "actions")]
-
-
-def application_row(service: dict[str, Any]) -> dict[str, Any]:
-    """One application as a table row."""
-    header = service.get("?", {})
-    actions = cast("dict[str, Any]", header.get("_actions") or {})
-    return {
-        "name": header.get("name") or service.get("name"),
-        "type": str(header.get("type", "")).split("/")[0],
-        "id": header.get("id"),
-        "actions": ", ".join(sorted(str(a["name"]) for a in actions.values() if a.get("enabled"))),
-    }
-
-
-def parse_settings(pairs: tuple[str, ...], option: str = "--set") -> dict[str, Any]:
-    """``a.b=value`` pairs as nested values; a value that is JSON is taken as such."""
-    values: dict[str, Any] = {}
-    for pair in pairs:
-        path, equals, text = pair.partition("=")
-        if not equals or not path:
-            fail(f"{option} {pair}: expected NAME=VALUE", f"For example {option} port=8080.", 2)
-        values[path] = json_or_text(text)
-    return values
+    shown_one = [one for one in held if one["id"] == session]
+    waiting = [change for one in shown_one for change in one["changes"]]
+    show_applications(value.get("services", []), waiting, versions)
+    for one in held:
+        if one["changes"] and one["id"] != session:
+            whose = "of yours" if one["own"] else f"of user {one['user_id']}"
+            click.echo(f"\nNot deployed, in another session {whose}: {one['summary']}")
+    if any(one["changes"] for one in held):
+        click.echo(f"\nNot deployed yet: 'vetro env changes {row['name']}' shows what.")
+    if any(one["newer"] for one in versions.values()):
+        click.echo(
+            f"\n'vetro env upgrade {row['name']} --preview' shows what a newer version changes."
+        )
 
 
 @env.command("add", short_help="Add an application of a package.")
 @click.argument("environment", type=ENVIRONMENT)
 @click.argument("package", required=False, type=PACKAGE)
 @click.option("--name", help="Name of the application in the environment.")
-@click.option("--set", "settings", multiple=True, metavar="FIELD=VALUE", help="A form field.")
+@click.option(
+    "--set",
+    "settings",
+    type=FORM_FIELD,
+    multiple=True,
+    metavar="FIELD=VALUE",
+    help="A form field.",
+)
 @click.option(
     "--file",
     "file",
@@ -164,7 +173,7 @@ def add(
     if wants_json():
         emit_json(cast("Any", stored))
     else:
-        emit_rows([application_row(item) for item in rows], APPLICATIONS)
+        emit_applications([application_row(item) for item in rows])
 
 
 def build_model(
@@ -191,41 +200,13 @@ def build_model(
     return model
 
 
-def find_application(services: list[dict[str, Any]], wanted: str) -> int:
-    """Position of the application with this id or name; an id goes before names."""
-    rows = [application_row(service) for service in services]
-    by_name = [
-        index
-        for index, row in enumerate(rows)
-        if wanted in (row["name"], services[index].get("name"))
-    ]
-    found = [index for index, row in enumerate(rows) if row["id"] == wanted] or by_name
-    if len(found) == 1:
-        return found[0]
-    if found:
-        ids = ", ".join(str(rows[index]["id"]) for index in found)
-        fail(f"Several applications are called '{wanted}'", f"Give the id of one: {ids}.")
-    names = ", ".join(str(application_row(s)["name"] or application_row(s)["id"]) for s in services)
-    fail(f"There is no application '{wanted}'", f"Applications: {names or 'none'}.")
-
-
-def session_and_services(
-    connection: Connection, environment: dict[str, Any]
-) -> tuple[dict[str, str], list[dict[str, Any]]]:
-    """The headers that name the session, and its applications as they are stored."""
-    headers = {"X-Configuration-Session": open_session_of(connection, environment) or ""}
-    services = connection.get(f"/v1/environments/{environment['id']}/services", headers=headers)
-    for service in services:
-        service.get("?", {}).pop("status", None)
-    return headers, services
-
-
 @env.command("edit", short_help="Change properties of an application.")
 @click.argument("environment", type=ENVIRONMENT)
 @click.argument("application")
 @click.option(
     "--set",
     "settings",
+    type=PROPERTY,
     multiple=True,
     metavar="PROPERTY=VALUE",
     required=True,
@@ -310,6 +291,7 @@ def deploy(environment: str, wait: bool, leave_pending: bool) -> None:
     "--take-over", "taking", is_flag=True, help="Keep overtaken changes for the next deploy."
 )
 @click.option("--discard", is_flag=True, help="Drop changes of yours; what is dropped is printed.")
+@yes_option
 @click.option("--session", help="Only this session.")
 @json_option
 def changes(environment: str, taking: bool, discard: bool, session: str | None) -> None:
@@ -341,6 +323,7 @@ def changes(environment: str, taking: bool, discard: bool, session: str | None) 
         elif discard:
             if not own:
                 fail(f"You have no changes in {row['name']}")
+            agree(f"Dropped: {'; '.join(one['summary'] for one in own)}", "Drop them")
             for one in own:
                 path = f"/v1/environments/{row['id']}/sessions/{segment(one['id'])}"
                 connection.request("DELETE", path)
@@ -376,15 +359,17 @@ def follow(environment: str) -> None:
         sys.exit(follow_deployment(connection, row, deployment["id"]))
 
 
-@env.command("destroy")
+@env.command("destroy", short_help="Remove an environment and everything it made.")
 @click.argument("environment", type=ENVIRONMENT)
 @click.option("--abandon", is_flag=True, help="Forget it; leave its machines as they are.")
+@yes_option
 @click.option("--wait/--no-wait", default=True, help="Follow it to its end (default).")
 @json_option
 def destroy(environment: str, abandon: bool, wait: bool) -> None:
-    """Remove ENVIRONMENT and everything it made."""
+    """Remove ENVIRONMENT and everything it made: its machines and what is on their disks."""
     with Connection() as connection:
         row = find_environment(connection, environment)
+        agree(what_is_lost(connection, row, abandon=abandon), "Destroy it")
         params = {"abandon": "true"} if abandon else {}
         connection.request("DELETE", f"/v1/environments/{row['id']}", params=params)
         forget_session(row)
@@ -399,6 +384,26 @@ def destroy(environment: str, abandon: bool, wait: bool) -> None:
             if code:
                 sys.exit(code)
         done(f"Environment {row['name']} is gone", environment=row["name"], state="gone")
+
+
+def what_is_lost(connection: Connection, environment: dict[str, Any], *, abandon: bool) -> str:
+    """What goes with an environment, in words: applications, machines, changes that wait."""
+    services = connection.get(f"/v1/environments/{environment['id']}")["services"]
+    names = [str(application_name(one) or one["?"]["id"]) for one in services]
+    machines = [node["name"] for one in services for _, node in objects_of(one) if is_machine(node)]
+    held = opened_sessions(connection, environment)
+    waiting = [one["summary"] for one in held if one["changes"]]
+    parts = [
+        f"{counted(len(names), 'application')} ({some_of(names)})" if names else "",
+        "" if abandon or not machines else f"{counted(len(machines), 'machine')} and their disks",
+        f"changes that wait ({'; '.join(waiting)})" if waiting else "",
+        "its history",
+    ]
+    left = f"; its machines ({len(machines)}) stay, and nothing knows them any more"
+    return (
+        f"Environment {environment['name']} is {'forgotten' if abandon else 'destroyed'} with"
+        f" {', '.join(part for part in parts if part)}{left if abandon and machines else ''}"
+    )
 
 
 @env.command("rename")

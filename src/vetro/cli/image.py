@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import signal
+from collections.abc import Coroutine
+from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
+from vetro.cli.agreement import agree, some_of, yes_option
 from vetro.cli.choice import choose
 from vetro.cli.connection import (
     Connection,
@@ -23,6 +27,7 @@ from vetro.cli.output import CommandError, done, emit_rows, fail, json_option, s
 from vetro.http import Fault
 from vetro.http.client import TransportError
 
+T = TypeVar("T")
 USED = "Destroy the instances first ('vetro vm list'); --force deletes the image all the same."
 COLUMNS = [
     ("UUID", "uuid"),
@@ -31,7 +36,13 @@ COLUMNS = [
     ("OS", "os"),
     ("TYPE", "type"),
     ("MIB", "mib"),
+    ("NODES", "on_nodes"),
 ]
+#: An answer that nodes give up to this long after a change.
+_NEWS_SECONDS = 20
+#: Until nodes are asked to fetch a new image, at most (there may be none).
+_ASKED_SECONDS = 2
+_COMING = ("fetching", "unpacking")
 
 
 @click.group()
@@ -44,6 +55,10 @@ def _rows(images: list[dict[str, Any]]) -> list[dict[str, Any]]:
         files: list[dict[str, Any]] = row.get("files") or []
         size = row.get("size") or sum(int(one.get("size", 0)) for one in files)
         row["mib"] = round(size / 2**20, 1)
+        nodes: dict[str, Any] = row.get("nodes") or {}
+        row["on_nodes"] = str(nodes.get("present", ""))
+        if nodes.get("coming"):
+            row["on_nodes"] += f" (+{nodes['coming']} at {nodes['percent']} %)"
     return images
 
 
@@ -68,6 +83,81 @@ def upload_image(connection: Connection, manifest: dict[str, Any], path: Path) -
                 connection.request("DELETE", f"/compute/images/{row['uuid']}")
         raise
     return connection.get(f"/compute/images/{row['uuid']}")
+
+
+def tell_step(step: str) -> None:
+    """What the build does now, with the time of day: it can take minutes."""
+    click.echo(f"  {datetime.now():%H:%M:%S} {step}", err=True)
+
+
+async def until_told(work: Coroutine[Any, Any, T]) -> T:
+    """Do the work; SIGTERM and a closed terminal end it in order: nothing of it stays."""
+    task = asyncio.ensure_future(work)
+    told: list[int] = []
+
+    def stop(number: int) -> None:
+        told.append(number)
+        task.cancel()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, stop, number)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        if not told:
+            raise
+        raise click.exceptions.Exit(128 + told[0]) from None
+
+
+def hint_for_build(error: Exception) -> str | None:
+    """What can be done about an image that was not built."""
+    text = str(error)
+    if "is not an image name" in text:
+        return "For example debian-12-apache."
+    if "is not a package name" in text:
+        return "Names of Debian packages, separated by commas: --packages apache2,curl."
+    if "is not a release name" in text:
+        return "For example bookworm."
+    if "needs root" in text or "is not installed" in text:
+        return None
+    if "Unable to locate package" in text:
+        return "'apt-cache search WORD' finds packages of the release."
+    return "Those are the bootstrap tool's words: are the names right, and the mirror reachable?"
+
+
+def follow_copies(connection: Connection, row: dict[str, Any]) -> dict[str, Any]:
+    """Show how nodes fetch and unpack a new image until they have it; the image as it is then.
+
+    Ctrl-C ends the showing: the nodes go on.
+    """
+    path = f"/compute/images/{segment(row['uuid'])}"
+    version, seconds = "", 0
+    told: dict[str, str] = {}
+    try:
+        while True:
+            found = connection.get(
+                f"{path}/copies",
+                params={"version": version, "timeout": seconds},
+            )
+            copies: list[dict[str, Any]] = found["copies"]
+            for copy in copies:
+                node, state = copy["hostname"] or copy["server_uuid"], copy["state"]
+                how = f"{state} {copy['percent']} %" if state in _COMING else state
+                reason = f": {copy['reason']}" if copy["reason"] else ""
+                # In steps: an image that is unpacked moves several times a second.
+                step = f"{state} {copy['percent'] // 20}"
+                if told.get(node) != step:
+                    told[node] = step
+                    say(f"{node}: {how}{reason}")
+            coming = any(copy["state"] in _COMING for copy in copies)
+            # The first look may come before the nodes are asked.
+            if found["policy"] == "none" or (not coming and (copies or version)):
+                break
+            version, seconds = found["version"], _NEWS_SECONDS if coming else _ASKED_SECONDS
+    except KeyboardInterrupt:
+        say(f"The nodes go on; 'vetro image show {row['name']}' says how far they are.")
+    return connection.get(path)
 
 
 def refuse_what_is_no_tar(path: Path) -> None:
@@ -123,17 +213,19 @@ def build(
     name: str, packages: str, suite: str, cache_dir: Path | None, no_import: bool, type_: str
 ) -> None:
     """Build a root file system as image NAME; the same inputs are built only once."""
-    from vetro.node.images import ImageBuildError, build_image
-    from vetro.node.vm_images import build_vm_image
+    from vetro.node import ImageBuildError, build_image, keep_once
+    from vetro.node.images.vm_images import build_vm_image
 
     names = [part.strip() for part in packages.split(",") if part.strip()]
     cache = cache_dir or data_directory() / "image-cache"
     say(f"Building {name} ({suite}{', ' + ', '.join(names) if names else ''}) …")
     try:
         make = build_vm_image if type_ == "vm" else build_image
-        built = asyncio.run(make(name, names, suite=suite, cache_dir=cache))
+        built = asyncio.run(
+            until_told(make(name, names, suite=suite, cache_dir=cache, on_step=tell_step))
+        )
     except ImageBuildError as error:
-        fail(str(error), "The bootstrap tool's own words stand above; check names and network.")
+        fail(str(error), hint_for_build(error))
     if no_import:
         if wants_json():
             emit_rows([{"name": name, "file": str(built.path)}], [])
@@ -146,6 +238,8 @@ def build(
                 emit_rows(_rows([row]), COLUMNS)
                 return
         row = upload_image(connection, built.manifest(), built.path)
+        keep_once(built.path, data_directory() / "images" / f"{row['uuid']}.image")
+        row = follow_copies(connection, row)
     emit_rows(_rows([row]), COLUMNS)
 
 
@@ -167,7 +261,8 @@ def import_(name: str, file: Path, type_: str, os_: str) -> None:
     refuse_what_is_no_tar(file)
     with Connection() as connection:
         manifest = {"name": name, "version": "1", "type": type_, "os": os_}
-        emit_rows(_rows([upload_image(connection, manifest, file)]), COLUMNS)
+        row = follow_copies(connection, upload_image(connection, manifest, file))
+        emit_rows(_rows([row]), COLUMNS)
 
 
 @image.command("export", short_help="Write an image's file to FILE.")
@@ -214,6 +309,26 @@ def list_() -> None:
         emit_rows(_rows(connection.get("/compute/images")), COLUMNS)
 
 
+@image.command("show")
+@click.argument("name_or_uuid", type=IMAGE)
+@json_option
+def show(name_or_uuid: str) -> None:
+    """Show an image, and which nodes have it."""
+    with Connection() as connection:
+        row = _rows([find_image(connection, name_or_uuid)])[0]
+        # (Which machines there are is for operators.)
+        answer = connection.answer("GET", f"/compute/images/{segment(row['uuid'])}/copies")
+    copies: list[dict[str, Any]] = answer.json()["copies"] if answer.status == 200 else []
+    if wants_json():
+        emit_rows([{**row, "copies": copies}], COLUMNS)
+        return
+    emit_rows([row], COLUMNS)
+    emit_rows(
+        [{**one, "hostname": one["hostname"] or one["server_uuid"]} for one in copies],
+        [("NODE", "hostname"), ("STATE", "state"), ("PERCENT", "percent"), ("REASON", "reason")],
+    )
+
+
 @image.command("delete")
 @click.argument("names_or_uuids", nargs=-1, required=True, type=IMAGE)
 @click.option(
@@ -221,13 +336,19 @@ def list_() -> None:
     is_flag=True,
     help="Also one that instances use: they run on, but can be made again nowhere.",
 )
+@yes_option
 @json_option
 def delete(names_or_uuids: tuple[str, ...], force: bool) -> None:
     """Delete images that no instance uses."""
     gone: list[str] = []
     with Connection() as connection:
-        for wanted in names_or_uuids:
-            row = choose(images_called(connection, wanted), wanted, _label, "Name it by its uuid.")
+        rows = [
+            choose(images_called(connection, wanted), wanted, _label, "Name it by its uuid.")
+            for wanted in names_or_uuids
+        ]
+        names = some_of([f"{row['name']} ({row['uuid']})" for row in rows])
+        agree(f"{names}: the file of the image is lost", "Delete")
+        for row in rows:
             path = f"/compute/images/{segment(row['uuid'])}"
             answer = connection.answer("DELETE", path, params={"force": str(force).lower()})
             if answer.status >= 400:

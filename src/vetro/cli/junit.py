@@ -8,7 +8,7 @@ from itertools import groupby
 from pathlib import Path
 from xml.etree import ElementTree
 
-from vetro.muranopl.testing import MuranoTestResult
+from vetro.muranopl import MuranoTestResult
 
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from vetro.cli.agreement import agree, yes_option
 from vetro.cli.output import emit_json, fail, json_option, wants_json
 
 
@@ -22,6 +23,7 @@ def key() -> None:
 @key.command("rotate", short_help="Seal everything with a new key, and remove the old one.")
 @click.option("--data-dir", help="Where everything is kept.")
 @click.option("--config", "config", type=click.Path(path_type=Path), help="A vetro.toml.")
+@yes_option
 @json_option
 @click.pass_context
 def rotate(ctx: click.Context, data_dir: str | None, config: Path | None) -> None:
@@ -46,6 +48,11 @@ def rotate(ctx: click.Context, data_dir: str | None, config: Path | None) -> Non
         settings = load_settings(
             {"server.data_dir": data_dir or ctx.find_root().meta.get("vetro.data_dir")},
             config_file=config,
+        )
+        agree(
+            f"The key that is in {settings.shared_dir / KEYS} now is removed: backups of the database"
+            " from before cannot be read without the key file of that time",
+            "Rotate",
         )
         rows = asyncio.run(rotate_keys(settings, progress))
     except (SettingsError, StartError) as error:

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from vetro.muranopl import (
         EffectsPort,
         Limits,
+        LineCoverage,
         MuranoPackage,
         PackageSource,
         Runtime,
         Session,
     )
-    from vetro.muranopl.coverage import LineCoverage
     from vetro.packages import Package
 
 _CORE = "io.murano"
@@ -187,7 +187,7 @@ def open_world(
         runtime.resolver = resolver
         runtime.coverage = coverage
     if testing:
-        from vetro.muranopl.testing import enable_testing
+        from vetro.muranopl import enable_testing
 
         enable_testing(runtime)
     if needed and not any(package.full_name == _CORE for package in opened):

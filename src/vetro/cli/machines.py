@@ -6,10 +6,16 @@ from typing import Any
 
 import click
 
+from vetro.cli.agreement import agree, yes_option
+from vetro.cli.choice import choose
 from vetro.cli.connection import Connection, segment
 from vetro.cli.console import console, screenshot, vnc
+from vetro.cli.creation import create, own_ports
 from vetro.cli.execution import exec_
+from vetro.cli.homes import environments_of
+from vetro.cli.names import SERVER, VM
 from vetro.cli.output import (
+    emit_json,
     emit_object,
     emit_rows,
     fail,
@@ -19,13 +25,15 @@ from vetro.cli.output import (
     shown,
     wants_json,
 )
-from vetro.cli.servers import find_server, list_servers, wait_job
+from vetro.cli.servers import find_server, list_servers, wait_job, wait_task
 
 VM_COLUMNS = [
     ("UUID", "uuid"),
     ("ALIAS", "alias"),
     ("STATE", "state"),
     ("ADDRESSES", "addresses"),
+    ("FLOATING", "floating"),
+    ("ENVIRONMENT", "environment"),
     ("SERVER", "server_uuid"),
 ]
 
@@ -35,7 +43,7 @@ def vm() -> None:
     """Containers and virtual machines."""
 
 
-for _command in (console, exec_, screenshot, vnc):
+for _command in (console, create, exec_, screenshot, vnc):
     vm.add_command(_command)
 
 
@@ -53,14 +61,36 @@ def all_vms(connection: Connection) -> list[dict[str, Any]]:
 
 
 def find_vm(connection: Connection, wanted: str) -> dict[str, Any]:
-    """The VM with this uuid or alias."""
-    rows = [row for row in all_vms(connection) if wanted in (row["uuid"], row.get("alias"))]
-    if len(rows) == 1:
-        return rows[0]
-    fail(
-        f"{'Several VMs are called' if rows else 'There is no VM'} '{wanted}'",
-        "'vetro vm list' shows them.",
-    )
+    """The VM with this uuid or alias; of several the user says which."""
+    rows = all_vms(connection)
+    found = [row for row in rows if row["uuid"] == wanted]
+    found = found or [row for row in rows if wanted and row.get("alias") == wanted]
+    if not found:
+        fail(f"There is no VM '{wanted}'", "'vetro vm list' shows them.")
+    return choose(found, wanted, _label, "Name it by its uuid.")
+
+
+def _label(row: dict[str, Any]) -> str:
+    told = [row.get("state"), row["addresses"], f"server {row['server_uuid']}"]
+    return f"{row['uuid']} ({', '.join(str(one) for one in told if one)})"
+
+
+def _with_floating(connection: Connection, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """VMs with the floating addresses that lead to them."""
+    everybodys = {"all_projects": "true"}
+    leads: dict[str, list[str]] = {}
+    for one in connection.get("/compute/floating-ips", params=everybodys):
+        if one["port_uuid"]:
+            leads.setdefault(one["port_uuid"], []).append(one["address"])
+    found: dict[str, list[str]] = {}
+    ports: list[dict[str, Any]] = []
+    if leads:
+        ports = connection.get("/compute/ports", params=everybodys)
+    for port in ports:
+        found.setdefault(port["device_uuid"], []).extend(leads.get(port["uuid"], []))
+    for row in rows:
+        row["floating"] = ", ".join(found.get(row["uuid"], []))
+    return rows
 
 
 @vm.command("list")
@@ -68,11 +98,15 @@ def find_vm(connection: Connection, wanted: str) -> dict[str, Any]:
 def vm_list() -> None:
     """List VMs."""
     with Connection() as connection:
-        emit_rows(all_vms(connection), VM_COLUMNS)
+        rows = _with_floating(connection, all_vms(connection))
+        homes = environments_of(connection, [row["uuid"] for row in rows])
+        for row in rows:
+            row["environment"] = homes.get(row["uuid"])
+    emit_rows(rows, VM_COLUMNS)
 
 
 @vm.command("show")
-@click.argument("name_or_uuid")
+@click.argument("name_or_uuid", type=VM)
 @secrets_option
 @json_option
 def vm_show(name_or_uuid: str) -> None:
@@ -83,25 +117,20 @@ def vm_show(name_or_uuid: str) -> None:
         emit_object(shown(found))
 
 
-def wait_task(connection: Connection, task_id: str) -> dict[str, Any]:
-    """A task when it has ended; the command fails with the node's own words when it failed."""
-    path = f"/compute/tasks/{segment(task_id)}/wait"
-    task = connection.get(path, params={"timeout": 30})
-    # A virtual machine has three minutes to stop in order.
-    while task.get("status") not in ("complete", "failure"):
-        task = connection.get(path, params={"timeout": 30})
-    if task["status"] == "failure":
-        result: dict[str, Any] = task.get("result") or {}
-        what = f"{task.get('task')} on server {task.get('server_uuid')}"
-        fail(f"{what} failed: {result.get('error') or 'no reason given'}")
-    return task
-
-
 def _vm_task(
-    name_or_uuid: str, method: str, suffix: str, done: str, body: dict[str, Any] | None = None
+    name_or_uuid: str,
+    method: str,
+    suffix: str,
+    done: str,
+    body: dict[str, Any] | None = None,
+    *,
+    losing: str = "",
 ) -> None:
+    """``losing``: what the user must agree to lose first, said behind the VM's name."""
     with Connection() as connection:
         row = find_vm(connection, name_or_uuid)
+        if losing:
+            agree(f"VM {row.get('alias') or row['uuid']} {losing}", "Go on")
         path = f"/compute/servers/{segment(row['server_uuid'])}/vms/{segment(row['uuid'])}{suffix}"
         task = connection.request(method, path, json=body or {}).json()
         if task.get("id"):
@@ -112,7 +141,7 @@ def _vm_task(
 
 
 @vm.command("start")
-@click.argument("name_or_uuid")
+@click.argument("name_or_uuid", type=VM)
 @json_option
 def vm_start(name_or_uuid: str) -> None:
     """Start a VM."""
@@ -120,7 +149,7 @@ def vm_start(name_or_uuid: str) -> None:
 
 
 @vm.command("stop")
-@click.argument("name_or_uuid")
+@click.argument("name_or_uuid", type=VM)
 @click.option("--force", is_flag=True, help="Do not wait for the guest to stop in order.")
 @json_option
 def vm_stop(name_or_uuid: str, force: bool) -> None:
@@ -129,25 +158,55 @@ def vm_stop(name_or_uuid: str, force: bool) -> None:
 
 
 @vm.command("reboot")
-@click.argument("name_or_uuid")
+@click.argument("name_or_uuid", type=VM)
 @json_option
 def vm_reboot(name_or_uuid: str) -> None:
     """Reboot a VM."""
     _vm_task(name_or_uuid, "POST", "/reboot", "rebooted")
 
 
-@vm.command("destroy")
-@click.argument("name_or_uuid")
-@click.confirmation_option(prompt="Destroy it and its disk?")
+@vm.command("destroy", short_help="Destroy VMs and their disks.")
+@click.argument("names_or_uuids", nargs=-1, required=True, type=VM)
+@yes_option
 @json_option
-def vm_destroy(name_or_uuid: str) -> None:
-    """Destroy a VM; an environment that uses it will miss it."""
-    _vm_task(name_or_uuid, "DELETE", "", "destroyed")
+def vm_destroy(names_or_uuids: tuple[str, ...]) -> None:
+    """Destroy VMs and their disks; an environment that uses one will miss it.
+
+    Ports that 'vetro vm create' made for them are removed, others are free; a floating address
+    leads nowhere then and stays yours.
+    """
+    ended: list[dict[str, Any]] = []
+    with Connection() as connection:
+        # All are looked up before one is destroyed: a wrong name changes nothing.
+        rows = [find_vm(connection, one) for one in dict.fromkeys(names_or_uuids)]
+        called = ", ".join(str(row.get("alias") or row["uuid"]) for row in rows)
+        agree(
+            f"VM {called} is destroyed with its disks and snapshots; an environment that uses it will"
+            " miss it"
+            if len(rows) == 1
+            else f"VMs {called} are destroyed with their disks and snapshots; environments that use them"
+            " will miss them",
+            "Go on",
+        )
+        for row in rows:
+            ports = own_ports(connection, row["uuid"])
+            path = f"/compute/servers/{segment(row['server_uuid'])}/vms/{segment(row['uuid'])}"
+            task = connection.request("DELETE", path, json={}).json()
+            ended.append(wait_task(connection, task["id"]) if task.get("id") else task)
+            for port in ports:
+                connection.request("DELETE", f"/compute/ports/{segment(port['uuid'])}")
+            say(f"VM {row.get('alias') or row['uuid']} destroyed")
+    if wants_json():
+        emit_json(ended[0] if len(ended) == 1 else ended)
+
+
+# Everything else that is removed is deleted: who looks for that word finds the command.
+vm.add_command(vm_destroy, "delete")
 
 
 @vm.command("migrate")
-@click.argument("name_or_uuid")
-@click.option("--to", "target", help="The server it moves to [where there is room].")
+@click.argument("name_or_uuid", type=VM)
+@click.option("--to", "target", type=SERVER, help="The server it moves to [where there is room].")
 @json_option
 def vm_migrate(name_or_uuid: str, target: str | None) -> None:
     """Move a VM to another compute node.
@@ -175,7 +234,7 @@ def snapshot() -> None:
 
 
 @snapshot.command("list")
-@click.argument("name_or_uuid")
+@click.argument("name_or_uuid", type=VM)
 @json_option
 def snapshot_list(name_or_uuid: str) -> None:
     """List a VM's snapshots, oldest first."""
@@ -187,7 +246,7 @@ def snapshot_list(name_or_uuid: str) -> None:
 
 
 @snapshot.command("create")
-@click.argument("name_or_uuid")
+@click.argument("name_or_uuid", type=VM)
 @click.argument("snapshot_name", required=False)
 @json_option
 def snapshot_create(name_or_uuid: str, snapshot_name: str | None) -> None:
@@ -197,21 +256,26 @@ def snapshot_create(name_or_uuid: str, snapshot_name: str | None) -> None:
 
 
 @snapshot.command("rollback")
-@click.argument("name_or_uuid")
+@click.argument("name_or_uuid", type=VM)
 @click.argument("snapshot_name")
-@click.confirmation_option(prompt="Lose what changed since, newer snapshots too?")
+@yes_option
 @json_option
 def snapshot_rollback(name_or_uuid: str, snapshot_name: str) -> None:
     """Take the disks back to a snapshot."""
     path = f"/snapshots/{segment(snapshot_name)}/rollback"
-    _vm_task(name_or_uuid, "PUT", path, f"is back at {snapshot_name}")
+    losing = f"loses what changed since {snapshot_name}, newer snapshots too"
+    _vm_task(name_or_uuid, "PUT", path, f"is back at {snapshot_name}", losing=losing)
 
 
 @snapshot.command("delete")
-@click.argument("name_or_uuid")
+@click.argument("name_or_uuid", type=VM)
 @click.argument("snapshot_name")
+@yes_option
 @json_option
 def snapshot_delete(name_or_uuid: str, snapshot_name: str) -> None:
     """Delete a snapshot."""
     path = f"/snapshots/{segment(snapshot_name)}"
-    _vm_task(name_or_uuid, "DELETE", path, f"has no snapshot {snapshot_name} any more")
+    losing = f"loses its snapshot {snapshot_name}"
+    _vm_task(
+        name_or_uuid, "DELETE", path, f"has no snapshot {snapshot_name} any more", losing=losing
+    )

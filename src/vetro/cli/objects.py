@@ -114,13 +114,29 @@ class Checker:
                 "GET", path, params={word: text for word, text in asked.items() if text}
             )
             if answer.status in (400, 404):
-                fail(error_text(answer), "'vetro package list' shows the packages and versions.")
+                fail(error_text(answer), self._which_version(name, version))
             if answer.status >= 400:
                 click.echo(f"{name} is not checked: {error_text(answer)}", err=True)
                 self._schemas[key] = None
             else:
                 self._schemas[key] = answer.json().get("")
         return self._schemas[key]
+
+    def _which_version(self, name: str, given: str) -> str:
+        """What to write in the place of a class that was not found."""
+        from vetro.packages import Version
+
+        params = {"catalog": "true", "class_name": name}
+        rows = self._connection.get("/v1/catalog/packages", params=params)["packages"]
+        versions = sorted({Version.parse(str(row["version"])) for row in rows}, reverse=True)
+        if not versions:
+            return "'vetro package list' shows the packages and versions."
+        newest = versions[0]
+        write = f'write "type": "{name}/{newest}" (or "classVersion": "{newest}" beside it)'
+        if not given:
+            return f"Without a version a class is one of 0.x: {write}."
+        there = ", ".join(str(one) for one in versions)
+        return f"There is {there}: {write}."
 
     def _wrong_names(
         self, node: dict[str, Any], where: str, names: set[str], others: list[dict[str, Any]]

@@ -9,6 +9,9 @@ from typing import Any, NoReturn, cast
 
 import click
 
+from vetro.cli.moments import moment, spoken
+from vetro.cli.tables import print_table
+
 
 class CommandError(click.ClickException):
     """A command failed: one line that says what and where, and a hint what to do."""
@@ -54,7 +57,10 @@ def emit_json(value: object) -> None:
 
 
 def cell(value: object) -> str:
-    """A value as table text: empty for nothing, JSON for structures."""
+    """A value as table text: empty for nothing, JSON for structures, times with zone and age."""
+    when = moment(value)
+    if when is not None:
+        return spoken(when)
     if value is None or value == "":
         return ""
     if isinstance(value, bool):
@@ -64,43 +70,14 @@ def cell(value: object) -> str:
     return str(value)
 
 
-STATUS_COLOURS = {
-    "ready": "green",
-    "running": "green",
-    "success": "green",
-    "pending": "yellow",
-    "deploying": "cyan",
-    "deleting": "cyan",
-    "deploy failure": "red",
-    "delete failure": "red",
-    "failed": "red",
-    "unknown": "red",
-}
-
-
 def emit_rows(rows: Iterable[Mapping[str, Any]], columns: Sequence[tuple[str, str]]) -> None:
     """Print rows: as JSON with all their keys, or as a table of ``columns`` (title, key)."""
     listed = [dict(row) for row in rows]
     if wants_json():
         emit_json(listed)
         return
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
-    for title, _ in columns:
-        table.add_column(title, overflow="fold")
-    for row in listed:
-        cells: list[Text] = []
-        for _, key in columns:
-            text = cell(row.get(key))
-            cells.append(Text(text, style=STATUS_COLOURS.get(text, "")))
-        table.add_row(*cells)
-    console = Console(width=None if sys.stdout.isatty() else 220)
-    console.print(table)
-    if not listed and sys.stdout.isatty():
-        console.print("(none)", style="dim")
+    cells = [[cell(row.get(key)) for _, key in columns] for row in listed]
+    print_table([title for title, _ in columns], cells)
 
 
 def emit_object(value: Mapping[str, Any], keys: Sequence[str] | None = None) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from vetro.cli.agreement import agree, some_of, yes_option
 from vetro.cli.checking import findings_of_upload
 from vetro.cli.choice import choose
 from vetro.cli.connection import Connection, error_text, hint_for, segment
@@ -255,6 +256,11 @@ def find_same(connection: Connection, content: bytes, path: Path) -> dict[str, A
 @click.option("--enable/--disable", "enabled", default=None, help="Whether it can be deployed.")
 @click.option("--tag", "tags", multiple=True, help="Its tags, instead of those it has.")
 @click.option("--category", "-c", "categories", multiple=True, help="Its categories, likewise.")
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Also --private and --disable while environments of other projects use it.",
+)
 @json_option
 def update(
     name_or_id: str,
@@ -265,6 +271,7 @@ def update(
     enabled: bool | None,
     tags: tuple[str, ...],
     categories: tuple[str, ...],
+    force: bool,
 ) -> None:
     """Change what the catalog says of a package; the archive stays as it is.
 
@@ -284,6 +291,7 @@ def update(
             "PATCH",
             f"/v1/catalog/packages/{segment(row['id'])}",
             content=json.dumps(patch).encode(),
+            params={"force": "true"} if force else None,
             headers={"Content-Type": "application/murano-packages-json-patch"},
         )
     emit_object(answer.json())
@@ -464,6 +472,7 @@ def download(name_or_id: str, file: Path, version: str | None) -> None:
     is_flag=True,
     help="Also one that environments use: it leaves the catalog, they go on with it.",
 )
+@yes_option
 @json_option
 def delete(names_or_ids: tuple[str, ...], version: str | None, force: bool) -> None:
     """Delete packages that no environment uses.
@@ -472,8 +481,10 @@ def delete(names_or_ids: tuple[str, ...], version: str | None, force: bool) -> N
     """
     gone: list[str] = []
     with Connection() as connection:
-        for name in names_or_ids:
-            row = choose_package(connection, name, version)
+        rows = [choose_package(connection, name, version) for name in names_or_ids]
+        names = some_of([f"{row['fully_qualified_name']} {row['version']}" for row in rows])
+        agree(f"{names}: it leaves the catalog, and its archive is lost", "Delete")
+        for row in rows:
             path = f"/v1/catalog/packages/{segment(row['id'])}"
             answer = connection.answer("DELETE", path, params={"force": str(force).lower()})
             if answer.status >= 400:

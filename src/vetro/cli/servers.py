@@ -7,8 +7,10 @@ from typing import Any
 
 import click
 
+from vetro.cli.agreement import agree, agree_or, yes_option
 from vetro.cli.connection import Connection, segment
 from vetro.cli.output import emit_object, emit_rows, fail, json_option, say, wants_json
+from vetro.cli.progress import goes_on
 
 SERVER_COLUMNS = [
     ("UUID", "uuid"),
@@ -51,8 +53,12 @@ def path_of(row: Row) -> str:
 def wait_job(connection: Connection, job: str) -> Row:
     """A job when it has ended; the command fails with the job's own words when the job failed."""
     shown = ""
+    path = f"/compute/jobs/{segment(job)}"
     while True:
-        view = connection.get(f"/compute/jobs/{segment(job)}/wait", params={"timeout": 30})
+        with goes_on(
+            f"The job {job} goes on: 'vetro cnapi {path.removeprefix('/compute')}' shows it."
+        ):
+            view = connection.get(f"{path}/wait", params={"timeout": 30})
         if view["execution"] in ("failed", "canceled"):
             steps: list[Row] = view["chain_results"]
             errors = [step["error"] for step in steps if step["error"]]
@@ -62,6 +68,23 @@ def wait_job(connection: Connection, job: str) -> Row:
         if view.get("waiting_on") and view["waiting_on"] != shown:
             shown = str(view["waiting_on"])
             say(f"  {shown} …")
+
+
+def wait_task(connection: Connection, task_id: str) -> dict[str, Any]:
+    """A task when it has ended; the command fails with the node's own words when it failed."""
+    path = f"/compute/tasks/{segment(task_id)}"
+    task: dict[str, Any] = {}
+    with goes_on(
+        f"The task {task_id} goes on: 'vetro cnapi {path.removeprefix('/compute')}' shows it."
+    ):
+        # A virtual machine has three minutes to stop in order.
+        while task.get("status") not in ("complete", "failure"):
+            task = connection.get(f"{path}/wait", params={"timeout": 30})
+    if task["status"] == "failure":
+        result: dict[str, Any] = task.get("result") or {}
+        what = f"{task.get('task')} on server {task.get('server_uuid')}"
+        fail(f"{what} failed: {result.get('error') or 'no reason given'}")
+    return task
 
 
 def finish(connection: Connection, job: str, wait: bool, done: str) -> None:
@@ -169,12 +192,13 @@ def server_evacuate(name_or_uuid: str, fenced: bool, wait: bool) -> None:
     disks stays there. A machine that only lost its network still runs its VMs, so first switch it
     off; --fenced says that you did.
     """
-    if not fenced:
-        fail(
-            "Not evacuated: if the machine still runs, its VMs would run twice",
-            "Switch it off, make sure that it stays off, and say so with --fenced.",
-            exit_code=2,
-        )
+    agree_or(
+        f"if {name_or_uuid} still runs, its VMs would run twice, and what is on its disks is left",
+        "Is it switched off, and stays so",
+        option="--fenced",
+        agreed=fenced,
+        hint="Switch it off, make sure that it stays off, and say so with --fenced.",
+    )
     with Connection() as connection:
         row = find_server(connection, name_or_uuid)
         job = start_job(connection, "POST", f"{path_of(row)}/evacuate", {"fenced": True})
@@ -219,13 +243,14 @@ def server_setup(name_or_uuid: str, settings: tuple[str, ...], wait: bool) -> No
 
 @server.command("factory-reset")
 @click.argument("name_or_uuid")
-@click.confirmation_option(prompt="Erase everything on it?")
+@yes_option
 @_wait
 @json_option
 def server_factory_reset(name_or_uuid: str, wait: bool) -> None:
     """Erase a compute node that has no VMs."""
     with Connection() as connection:
         row = find_server(connection, name_or_uuid)
+        agree(f"Everything on server {row.get('hostname')} ({row['uuid']}) is erased", "Erase it")
         job = start_job(connection, "PUT", f"{path_of(row)}/factory-reset", {})
         finish(connection, str(job), wait, f"Server {row.get('hostname')} is reset")
 

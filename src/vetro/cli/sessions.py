@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Any, cast
 
 import click
 
+from vetro.cli.agreement import agree_or
 from vetro.cli.connection import Connection, error_text, hint_for
 from vetro.cli.documents import read_json
-from vetro.cli.output import fail, wants_json
+from vetro.cli.output import fail
 from vetro.http.client import SyncResponse
 
 
@@ -91,11 +91,13 @@ def post_unless_pending(
     if answer.status == 409 and '"PendingChanges"' in answer.text:
         error = cast("dict[str, Any]", answer.json()["error"])
         overtaken = error["pending"]
-        if not agreed:
-            if wants_json() or not sys.stdin.isatty():
-                fail(str(error["message"]), f"Deploy or drop them first, or give {option}.")
-            click.echo(error["message"], err=True)
-            click.confirm(question, abort=True, err=True)
+        agree_or(
+            str(error["message"]),
+            question,
+            option=option,
+            agreed=agreed,
+            hint=f"Deploy or drop them first, or give {option}.",
+        )
         answer = connection.answer("POST", path, json=json)
     if answer.status >= 400:
         fail(error_text(answer), hint_for(answer))

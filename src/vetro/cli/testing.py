@@ -20,9 +20,7 @@ from vetro.cli.output import emit_json, fail, json_option, wants_json
 
 if TYPE_CHECKING:
     from vetro.cli.local import World
-    from vetro.muranopl import MuranoError
-    from vetro.muranopl.coverage import FileCoverage, LineCoverage
-    from vetro.muranopl.testing import MuranoTest, MuranoTestResult
+    from vetro.muranopl import FileCoverage, LineCoverage, MuranoError, MuranoTest, MuranoTestResult
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -46,7 +44,7 @@ class Worker:
 
     def __init__(self, setting: Setting) -> None:
         from vetro.cli.local import open_world
-        from vetro.muranopl.coverage import LineCoverage
+        from vetro.muranopl import LineCoverage
 
         self.setting = setting
         names = setting.package_names
@@ -58,7 +56,7 @@ class Worker:
     def run(self, test: MuranoTest) -> MuranoTestResult:
         """Run one test."""
         from vetro.muranopl import DirectEffects, Limits, Runtime, Session
-        from vetro.muranopl.testing import TEST_CLOCK, run_test
+        from vetro.muranopl.tools.testing import TEST_CLOCK, run_test
 
         def make_session(_runtime: Runtime) -> Session:
             effects = DirectEffects(seed=1, start=TEST_CLOCK)
@@ -119,7 +117,7 @@ def in_processes(
 
 
 def _lost(test: MuranoTest) -> MuranoTestResult:
-    from vetro.muranopl.testing import MuranoTestResult
+    from vetro.muranopl import MuranoTestResult
 
     return MuranoTestResult(
         test, "error", step=test.method, message="the process that ran the test ended"
@@ -196,7 +194,7 @@ def coverage_json(files: Sequence[FileCoverage]) -> dict[str, Any]:
 
 def _measured_files(world: World, coverage: LineCoverage) -> list[FileCoverage]:
     """Files under test, by their paths; those of test classes alone are no code under test."""
-    from vetro.muranopl.testing import is_test_class
+    from vetro.muranopl.tools.testing import is_test_class
 
     code: set[str] = set()
     for package in world.packages:
@@ -266,7 +264,7 @@ def test(
     A test is a method `test…` of a class that derives from io.murano.test.TestFixture.
     """
     from vetro.cli.local import packages_or_fail
-    from vetro.muranopl.testing import discover_tests, select_tests
+    from vetro.muranopl import discover_tests, select_tests
 
     started = time.perf_counter()
     wants_coverage = coverage or coverage_file is not None
@@ -335,7 +333,7 @@ def _names(paths: Sequence[Path]) -> tuple[str, ...]:
 
 
 def _broken_class(world: World, name: str, error: Any) -> MuranoTestResult:
-    from vetro.muranopl.testing import MuranoTest, MuranoTestResult
+    from vetro.muranopl import MuranoTest, MuranoTestResult
 
     result = MuranoTestResult(MuranoTest(name, "(load)"), "error", step="load")
     result.message = error.message

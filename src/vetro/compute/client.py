@@ -1,4 +1,4 @@
-"""The compute service as other processes see it: requests, typed errors, waits."""
+"""A client of the compute service for other processes: requests, typed errors, waits."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ComputeClient:
     def __init__(
         self, base_url: str, token: str, *, project_id: str = "", timeout_seconds: float = 60.0
     ) -> None:
-        """``project_id``: an operator's token is limited to what is this project's or shared."""
+        """``project_id``: limits an operator's token to this project's and shared objects."""
         self.base_url = base_url.rstrip("/")
         headers = {"X-Auth-Token": token}
         if project_id:
@@ -92,7 +92,7 @@ class ComputeClient:
             raise
 
     async def remove(self, path: str, *, params: Mapping[str, Any] | None = None) -> None:
-        """DELETE; something absent is fine."""
+        """DELETE; a missing object is not an error."""
         try:
             await self.call("DELETE", path, params=params, timeout_seconds=600.0)
         except ComputeError as error:
@@ -100,7 +100,7 @@ class ComputeClient:
                 raise
 
     async def wait_task(self, task_id: str) -> dict[str, Any]:
-        """Wait for a node task to end. Errors: ``ComputeError`` with the node's words when it failed."""
+        """Wait until a node task ends. Errors: ``ComputeError`` with the node's message."""
         while True:
             task = cast(
                 "dict[str, Any]",

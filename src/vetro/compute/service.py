@@ -17,27 +17,31 @@ from typing import Any, TypeVar
 import structlog
 from litestar import Request
 
-from vetro.compute.agents import AgentClient
-from vetro.compute.boot import BootParameters
-from vetro.compute.evacuation import watch_returning
-from vetro.compute.fabric import ExternalNetwork, Fabric
-from vetro.compute.heartbeats import Heartbeats
-from vetro.compute.images import ImageStore
-from vetro.compute.jobs import JobRunner
-from vetro.compute.machines import Machines
-from vetro.compute.metadata import Metadata
-from vetro.compute.netstate import NetworkReconciler
-from vetro.compute.nics import NicRegistry
-from vetro.compute.nodetasks import NodeTasks
-from vetro.compute.operations import WORKFLOWS
-from vetro.compute.placement import Placement, PlacementSettings
-from vetro.compute.records import Record
-from vetro.compute.samples import Samples
-from vetro.compute.servers import ServerStore
-from vetro.compute.strays import Strays
-from vetro.compute.tickets import TicketStore
+from vetro.compute.networks.fabric import ExternalNetwork, Fabric
+from vetro.compute.networks.reconciler import NetworkReconciler
+from vetro.compute.operations.evacuation import watch_returning
+from vetro.compute.operations.leaving import ProjectObjects
+from vetro.compute.operations.parts import ServiceParts
+from vetro.compute.operations.server_jobs import FACTORY_RESET, REBOOT, SETUP, UPDATE_NICS
+from vetro.compute.operations.workflows import WORKFLOWS
+from vetro.compute.placement.metadata import Metadata
+from vetro.compute.placement.placement import Placement, PlacementSettings
+from vetro.compute.servers.boot import BootParameters
+from vetro.compute.servers.heartbeats import Heartbeats
+from vetro.compute.servers.nics import NicRegistry
+from vetro.compute.servers.samples import Samples
+from vetro.compute.servers.store import ServerStore
+from vetro.compute.values.metrics import read_stored
+from vetro.compute.values.records import Record
+from vetro.compute.vms.image_copies import ImageCopies
+from vetro.compute.vms.image_store import ImageStore
+from vetro.compute.vms.lifecycle import Machines
+from vetro.compute.vms.unknown_vms import Strays
+from vetro.compute.waitlist.tickets import TicketStore
 from vetro.compute.wire import node_key
-from vetro.compute.workflows import FACTORY_RESET, REBOOT, SETUP, UPDATE_NICS
+from vetro.compute.work.agents import AgentClient
+from vetro.compute.work.jobs import JobRunner
+from vetro.compute.work.node_tasks import NodeTasks
 from vetro.http import unless_closing
 from vetro.storage import Database, Transaction
 
@@ -54,6 +58,7 @@ class ComputeSettings:
     what the process left, so it must be unique ('' makes one). ``profile`` ``seed`` or ``upstream`` and
     ``validation_status``, ``expired_wait_status``: compute-node-api.md §13. ``trusted_network``: calls
     without a token are an operator's, as in the seed. ``agent_tls``: how agents are reached (mutual TLS).
+    ``prefetch_images``: which images nodes fetch before they are needed, ``all``, ``public`` or ``none``.
     ``unknown_vm_seconds``: after that time a machine that no record knows is removed (0: never).
     """
 
@@ -71,6 +76,7 @@ class ComputeSettings:
     setup_reboot: bool = False
     smt_enabled_default: bool = True
     unknown_vm_seconds: float = 3600.0
+    prefetch_images: str = "none"
     images_url: str = ""
     platforms: dict[str, str] = field(default_factory=dict[str, str])
     metadata: Record = field(default_factory=dict[str, Any])
@@ -111,6 +117,10 @@ class ComputeService:
         self.machines = Machines(database, self.servers, self.work, self.networks)
         self.strays = Strays(database, self.servers, self.machines, settings.unknown_vm_seconds)
         self.images = ImageStore(database, settings.image_dir)
+        self.copies = ImageCopies(database, self.servers, self.work, settings.prefetch_images)
+        self.projects = ProjectObjects(
+            self.machines, self.servers, self.fabric, self.images, self.copies
+        )
         self.nics = NicRegistry(database)
         self.placement = Placement(
             database, self.servers, settings.placement, metadata=self.metadata.read
@@ -121,13 +131,24 @@ class ComputeService:
             platforms=settings.platforms,
             generated=self._kernel_args,
         )
-        self.jobs = JobRunner(self, (SETUP, REBOOT, FACTORY_RESET, UPDATE_NICS, *WORKFLOWS))
+        self.jobs: JobRunner[ServiceParts] = JobRunner(
+            self, (SETUP, REBOOT, FACTORY_RESET, UPDATE_NICS, *WORKFLOWS)
+        )
         self.work.note = self.jobs.note
+
+    async def read_stored(self, tx: Transaction) -> None:
+        """Set the metrics of what the database holds."""
+        await read_stored(tx)
 
     async def _kernel_args(self, tx: Transaction) -> Record:
         """Kernel arguments of nodes that have none of their own: whether processors' threads are used."""
         default = self.settings.smt_enabled_default
         return {"smt_enabled": await self.metadata.boolean_in(tx, "SMT_ENABLED_DEFAULT", default)}
+
+    @property
+    def reboots_after_setup(self) -> bool:
+        """Whether a server starts anew at the end of its setup."""
+        return self.settings.setup_reboot
 
     def new_uuid(self) -> str:
         """A random uuid."""
@@ -165,6 +186,7 @@ class ComputeService:
                 ("node tasks", self.work.watch()),
                 ("jobs", self.jobs.watch()),
                 ("evacuated servers", watch_returning(self)),
+                ("image copies", self.copies.watch()),
                 ("unknown machines", self.strays.watch()),
                 ("cleaning", self._clean()),
             )

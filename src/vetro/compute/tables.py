@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -19,9 +21,10 @@ from sqlalchemy import (
     true,
 )
 
-from vetro.storage import Json, SealedJson, UtcDateTime
+from vetro.storage import Json, MigrationSet, SealedJson, UtcDateTime
 
 metadata = MetaData()
+MIGRATIONS = MigrationSet("compute", Path(__file__).parent / "migrations", metadata)
 
 servers = Table(
     "compute_servers",
@@ -57,7 +60,7 @@ status = Table(
     Column("last_heartbeat", UtcDateTime, nullable=False),
 )
 
-# Service processes: the tasks of one that is silent are taken over by the others.
+# Service processes: the others take over the tasks of a silent one.
 instances = Table(
     "compute_instances",
     metadata,
@@ -87,14 +90,14 @@ vms = Table(
     Column("server_uuid", String(36), nullable=False),
     Column("owner_uuid", String(64), nullable=False),
     Column("alias", String(255)),
-    # allocated (room held, nothing made yet), creating, then what the node says.
+    # allocated (room held, nothing created yet), creating, then what the node reports.
     Column("state", String(20), nullable=False),
     Column("memory_mib", Integer, nullable=False),
     Column("quota_gib", Integer, nullable=False),
     Column("cpu_cap", Integer, nullable=False),
     Column("vm", SealedJson, nullable=False),
     Column("created", UtcDateTime, nullable=False),
-    # What it was made from: an evacuation makes it again elsewhere.
+    # Its original request: an evacuation recreates it elsewhere from this.
     Column("payload", SealedJson),
     Index("compute_vms_server", "server_uuid"),
 )
@@ -112,7 +115,7 @@ tasks = Table(
     Column("created", UtcDateTime, nullable=False),
     Column("finished", UtcDateTime),
     Column("req_id", String(128)),
-    # Kept while the task is active: another service sends it again when ours dies.
+    # Kept while the task is active: another service sends it again if this one dies.
     Column("params", SealedJson),
     Column("fence", Json),
     Column("instance", String(128)),
@@ -208,6 +211,19 @@ images = Table(
     Index("compute_images_name", "name"),
 )
 
+image_copies = Table(
+    "compute_image_copies",
+    metadata,
+    Column("server_uuid", String(36), primary_key=True),
+    Column("image_uuid", String(36), primary_key=True),
+    # fetching, unpacking, present (a node's words); interrupted, failed, skipped, removed.
+    Column("state", String(20), nullable=False),
+    Column("percent", Integer, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("changed", UtcDateTime, nullable=False),
+    Index("compute_image_copies_image", "image_uuid"),
+)
+
 networks = Table(
     "compute_networks",
     metadata,
@@ -230,7 +246,7 @@ subnets = Table(
     Column("cidr", String(64), nullable=False),
     Column("gateway", String(64)),
     Column("dns", Json, nullable=False),
-    # Set while a subnet of the same addresses takes its place: it is on its way out.
+    # Set while a subnet of the same addresses replaces it: it is being removed.
     Column("replaced_by", String(36)),
     Index("compute_subnets_network", "network_uuid"),
 )
@@ -282,7 +298,7 @@ ports = Table(
     Column("allowed_addresses", Json, nullable=False),
     Column("device_uuid", String(36)),
     Column("device_owner", String(64), nullable=False),
-    # Two ports never get one address, whatever two services do at once.
+    # Two ports never get one address, even from concurrent services.
     UniqueConstraint("subnet_uuid", "ip"),
     Index("compute_ports_device", "device_uuid"),
 )
@@ -314,18 +330,18 @@ fabric_numbers = Table(
     Column("vni", Integer, nullable=False, unique=True),
 )
 
-# What each node was told last of a subnet's instances on other nodes (spans.py).
+# What each node was last told of a subnet's instances on other nodes (overlays.py).
 spans_told = Table(
     "compute_spans_told",
     metadata,
     Column("server_uuid", String(36), primary_key=True),
     Column("subnet_uuid", String(36), primary_key=True),
-    # '' after a failure: whatever it is, the node does not have it.
+    # '' after a failure: it equals no fingerprint.
     Column("fingerprint", String(32), nullable=False),
     Index("compute_spans_told_subnet", "subnet_uuid"),
 )
 
-# VMs on their way to another server, which has their networks already (moves.py).
+# VMs that are being moved to another server, which has their networks already (migration.py).
 moves = Table(
     "compute_moves",
     metadata,

@@ -23,7 +23,7 @@ Json = Any
 
 #: An agent sends a heartbeat this long after the last one was answered.
 HEARTBEAT_SECONDS = 5.0
-#: A server nobody heard from for this long is ``unknown``.
+#: A server without a heartbeat for this long is ``unknown``.
 HEARTBEAT_LIFETIME_SECONDS = 11.0
 #: Between the end of one look at the heartbeats and the start of the next.
 RECONCILE_SECONDS = 5.0
@@ -41,7 +41,7 @@ KEY_PREFIX = "vn1"
 
 
 def node_key(master: str, server_uuid: str) -> str:
-    """The key of one server's agent: nobody can make another server's from it.
+    """The key of one server's agent: no other server's key can be derived from it.
 
     ``vn1.<uuid>.<64 hex digits>``, derived from the installation's secret ``master``.
     """

@@ -1,4 +1,4 @@
-"""What a program reaches through the engine, opened for one run and closed after it."""
+"""The back ends that a program reaches through the engine: opened for one run, closed after it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ log = structlog.get_logger(__name__)
 
 
 def package_folders(directory: Path) -> Iterator[Path]:
-    """Every folder with a manifest, but none below another one (packages-and-forms.md A7)."""
+    """Every folder with a manifest that is not inside another one (packages-and-forms.md A7)."""
     for folder, below, files in os.walk(directory):
         if "manifest.yaml" in files:
             below.clear()
@@ -52,8 +52,8 @@ def installed_packages(directories: Iterable[Path]) -> list[Package]:
 class CatalogResolver:
     """Finds packages: installed directories first, then the catalog (packages-and-forms.md A7).
 
-    ``project_id``: whose packages may be used, whoever it is that acts; ``None``: the session's.
-    ``pinned``: the packages and versions of the environment's last run, found although deleted since.
+    ``project_id``: the project whose packages may be used, whoever acts; ``None``: the session's.
+    ``pinned``: the packages and versions of the environment's last run; deleted ones are found too.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class CatalogResolver:
 
 @dataclass
 class KnownPeople:
-    """``People`` of the built-in identity service; who is not there any more is known by id."""
+    """``People`` of the built-in identity service; a deleted user or project has its id as name."""
 
     identity: Identity
 
@@ -131,13 +131,14 @@ async def back_ends(
 ) -> AsyncGenerator[World, None]:
     """Everything a run needs, with the runtime set up for it; closed at the end.
 
-    ``database``: one that is open already, and stays open. ``pinned``: the packages and versions that
+    ``database``: one that is already open; it stays open. ``pinned``: the packages and versions
+    that
     the environment's last run used.
     """
     opened = database or await Database.open(
         settings.database_url, data_dir=settings.data_dir, keyring=settings.keyring
     )
-    # A program may name any uuid: the compute service lets it have what is its project's.
+    # A program may name any uuid: the compute service admits only resources of this project.
     client = ComputeClient(settings.compute_url, settings.service_key, project_id=project_id)
     mailboxes = Mailboxes(
         opened,

@@ -6,7 +6,7 @@ from typing import Any
 
 
 class EngineError(Exception):
-    """Base of what the system classes raise on purpose."""
+    """Base of the errors that the system classes raise on purpose."""
 
     murano_names: tuple[str, ...] = ()
 
@@ -47,10 +47,10 @@ class HeatStackError(EngineError):
 
 
 class StackFailed(EngineError, OSError):
-    """A stack ended in a state it should not have.
+    """A stack ended in another state than the expected one.
 
-    ``extra`` says of the failed resource ``resource`` (its name) and ``kind`` (such as
-    ``AddressRangeTaken``), as far as that is known.
+    ``extra`` holds the name of the failed resource (``resource``) and the kind of its error
+    (``kind``, such as ``AddressRangeTaken``), if they are known.
     """
 
     murano_names = ("OSError", "EnvironmentError")
@@ -79,7 +79,7 @@ class NoWorkflowService(MistralError, ImportError):
 
 
 class NoBlockStorage(EngineError):
-    """Volumes where there is no block storage."""
+    """A volume was requested where there is no block storage."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -95,7 +95,7 @@ class RouterInfoError(EngineError):
 
 
 def describe(info: dict[str, Any]) -> str:
-    """An agent's error map in words: the message, then exit code and output of the script."""
+    """An agent's error map as text: the message, then exit code and output of the script."""
     parts = [str(info.get("message") or "The execution plan failed")]
     details = info.get("details")
     if isinstance(details, dict):

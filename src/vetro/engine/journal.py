@@ -1,11 +1,11 @@
-"""The effects port that writes everything down (DESIGN §1.4, §5).
+"""The effects port that records every effect (DESIGN §1.4, §5).
 
-Before an effect is done, a row says that it begins; its result is in the row before the program sees
-it. Reads of clock, random numbers and fresh ids are rows of a chunk: they are drawn from a seeded
-generator whose seed is the task's, so only the seed needs to be known to draw them again.
+A row is stored before an effect is executed; the result is stored in that row before the program
+sees it. Reads of the clock, random numbers and fresh ids are stored in chunks: they come from a
+generator that is seeded with the task's seed, so the seed is enough to repeat them.
 
-Going on from a journal after a crash is not done yet: a crashed task ends as failed. The rows are
-what that will stand on, and what an operator reads to see how far a deployment came.
+Resuming from a journal after a crash is not implemented: a crashed task ends as failed. The rows
+are the basis for that, and show an operator how far a deployment came.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ Json = Any
 
 
 def digest(value: Json) -> str:
-    """What identifies a request, without keeping its content (it may hold secrets)."""
+    """A hash that identifies a request without keeping its content, which may hold secrets."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), default=str)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 class JournalEffects:
-    """Effects of one task, done at once and recorded."""
+    """Executes and records the effects of one task."""
 
     def __init__(self, database: Database, task_id: str, fence: int) -> None:
         self._database = database
@@ -46,7 +46,7 @@ class JournalEffects:
         self._random = random.Random(seed)  # noqa: S311
 
     def perform(self, kind: str, request: Json, execute: Callable[[], Awaitable[Json]]) -> Json:
-        """Record, do, record, return."""
+        """Record the start, execute the effect, record its result and return it."""
         self._sequence += 1
         return wait(self._recorded(self._sequence, str(current_thread()), kind, request, execute))
 
@@ -108,7 +108,7 @@ class JournalEffects:
 
 
 async def begun(database: Database, task_id: str) -> bool:
-    """Whether any run of a task has begun an effect: then running it again is no fresh start."""
+    """Whether any run of a task has begun an effect; if so, the task cannot be started afresh."""
     async with database.read() as tx:
         row = await tx.execute(
             select(journal.c.sequence).where(journal.c.task_id == task_id).limit(1)
@@ -124,6 +124,6 @@ async def journaled(database: Database) -> set[str]:
 
 
 async def forget(database: Database, task_id: str) -> None:
-    """Remove an ended task's rows: nothing will be replayed from them."""
+    """Remove the rows of an ended task, which will not be replayed."""
     async with database.transaction() as tx:
         await tx.execute(delete(journal).where(journal.c.task_id == task_id))

@@ -1,8 +1,8 @@
-"""In-memory twins of what a program reaches through the engine: a cloud without machines.
+"""In-memory versions of the engine's back ends: a cloud without machines.
 
-For tests of packages and of the class library: stacks and networks are made in memory by the same
-engine as on real machines, guests are a Python function, reports are a list. Nothing depends on time
-or chance.
+For tests of packages and of the class library: the same engine as on real machines creates stacks
+and networks in memory, guests are a Python function, reports are a list. Nothing depends on time or
+chance.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 Json = Any
 Guest = Callable[[str, dict[str, Json]], Json]
-"""What a guest answers: queue and plan to a result, or ``None`` for a guest that never answers."""
+"""Maps a queue and a plan to the guest's result; ``None``: the guest never answers."""
 
 
 def obedient(queue: str, plan: dict[str, Json]) -> Json:
@@ -56,13 +56,15 @@ class MemoryTransport:
     signatures: dict[str, bytes | None] = field(default_factory=dict[str, bytes | None])
     lifetimes: dict[str, float | None] = field(default_factory=dict[str, float | None])
     orders: set[str] = field(default_factory=set[str])
-    """The messages that are for agents themselves."""
+    """The ids of the messages that are for the agent itself."""
     queues: set[str] = field(default_factory=set[str])
+    stamps: dict[str, int] = field(default_factory=dict[str, int])
+    """The highest stamp sent to the guest of each queue."""
     credentials: dict[str, str] = field(default_factory=dict[str, str])
     waited: list[tuple[str, float]] = field(default_factory=list[tuple[str, float]])
     discarded: list[str] = field(default_factory=list[str])
     before: list[Unfinished] = field(default_factory=list[Unfinished])
-    """What guests are said to have to finish first."""
+    """The plans that ``progress`` and ``unfinished`` report as unfinished."""
     results_forgotten: bool = False
     _results: dict[str, bytes] = field(default_factory=dict[str, bytes])
     _issued: int = 0
@@ -103,14 +105,17 @@ class MemoryTransport:
         name: str = "",
         lifetime: float | None = None,
         order: bool = False,
+        stamp: int | None = None,
     ) -> None:
-        """Have the guest answer."""
+        """Record the plan and have the guest answer it."""
         if message_id in self.bodies:
             return
         plan: dict[str, Json] = json.loads(body)
         self.plans.append((queue, plan))
         self.bodies[message_id] = body
         self.lifetimes[message_id] = lifetime
+        if stamp is not None:
+            self.stamps[queue] = max(self.stamps.get(queue, 0), stamp)
         if order:
             self.orders.add(message_id)
         self.signatures[message_id] = signature
@@ -119,30 +124,34 @@ class MemoryTransport:
             self._results[message_id] = json.dumps(answer).encode()
 
     async def wait_result(self, message_id: str, timeout: float) -> bytes | None:
-        """The answer; a guest that did not answer at once never will."""
+        """The answer; ``None`` when the guest did not answer at once."""
         self.waited.append((message_id, timeout))
         return self._results.get(message_id)
 
     async def discard(self, message_id: str) -> bool:
-        """Forget a message's result; a guest has fetched it at once."""
+        """Forget a message's result. ``False``: the guest always has the plan already."""
         self.discarded.append(message_id)
         self._results.pop(message_id, None)
         return False
 
     async def progress(self, message_id: str) -> Progress:
-        """The guest has it, behind what the test says."""
+        """The guest has the plan; ``before`` are the plans in front of it."""
         return Progress("guest", tuple(self.before))
 
     async def unfinished(self, queue: str) -> list[Unfinished]:
-        """What the test says."""
+        """The plans in ``before``."""
         return list(self.before)
 
     async def forget_results(self) -> None:
-        """As the door of a broker: its result queue goes."""
+        """Record the call, as a broker's door removes its result queue."""
         self.results_forgotten = True
 
+    async def last_stamp(self, queue: str) -> int:
+        """The highest stamp of the plans sent."""
+        return self.stamps.get(queue, 0)
+
     async def last_contact(self, queue: str) -> datetime | None:
-        """Noon of a certain day for those that answered, else never."""
+        """A fixed time for guests that have answered, else ``None``."""
         answered = any(name == queue for name, _ in self.plans) and self.guest is obedient
         return datetime(2026, 1, 1, 12, tzinfo=UTC) if answered else None
 
@@ -157,7 +166,7 @@ class MemoryReports:
     full: list[tuple[str | None, str, str, str | None]] = field(
         default_factory=list[tuple[str | None, str, str, str | None]]
     )
-    """The same with their details."""
+    """The reports with their details."""
     tracked: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     untracked: list[str] = field(default_factory=list[str])
 
@@ -173,7 +182,7 @@ class MemoryReports:
         self.tracked[values["instance_id"]] = values
 
     async def untrack(self, instance_id: str) -> None:
-        """Keep what is gone."""
+        """Keep the id of the instance that was removed."""
         self.tracked.pop(instance_id, None)
         self.untracked.append(instance_id)
 
@@ -188,7 +197,7 @@ class MemoryCloud:
     doors: dict[tuple[BrokerSettings, str], MemoryTransport] = field(
         default_factory=dict[tuple[BrokerSettings, str], MemoryTransport]
     )
-    """What is reached over brokers, by broker and result queue; the guests are ``transport``'s."""
+    """The transport of each broker and result queue; ``transport`` answers for the guests."""
     reports: MemoryReports = field(default_factory=MemoryReports)
     signer: PlanSigner | None = None
     project_id: str = "project"
@@ -199,7 +208,7 @@ class MemoryCloud:
     snapshots: set[str] = field(default_factory=set[str])
     backups: set[str] = field(default_factory=set[str])
     pauses: list[float] = field(default_factory=list[float])
-    """How long the class library would have waited before it tried again; it never does."""
+    """How long the class library would have waited before each retry; it never waits."""
 
     def __post_init__(self) -> None:
         self.stacks = MemoryStacks(self.compute)
@@ -254,10 +263,10 @@ class MemoryCloud:
 
 
 class WillingCompute(MemoryCompute):
-    """Has every image."""
+    """A compute service that has every image."""
 
     async def image(self, project_id: str, name: str) -> ImageInfo:
-        """The image of the name, made when it is asked for."""
+        """The image of this name, created on demand."""
         for known in self.images.values():
             if name in (known.uuid, known.name):
                 return known
@@ -267,5 +276,5 @@ class WillingCompute(MemoryCompute):
 
 
 def trial_cloud() -> MemoryCloud:
-    """A cloud for one session that packages are tried on: whatever image they name is there."""
+    """A cloud for one session in which packages are tried; it has every image they name."""
     return MemoryCloud(Path(tempfile.gettempdir()), compute=WillingCompute())

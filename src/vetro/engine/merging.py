@@ -10,7 +10,7 @@ Json = Any
 def merge(old: Json, new: Json, path: str = "") -> Json:
     """``new`` over ``old``: maps join, lists gain what they lack, other values are replaced.
 
-    Nothing given is changed. Errors: ``TypeError`` naming the path when the types do not fit.
+    The arguments are not changed. Errors: ``TypeError`` naming the path when the types do not fit.
     """
     if isinstance(old, dict) and isinstance(new, dict):
         result = dict(cast("dict[str, Json]", old))
@@ -19,7 +19,7 @@ def merge(old: Json, new: Json, path: str = "") -> Json:
         return result
     if isinstance(old, list) and isinstance(new, list):
         if old == new:
-            # Not even its own duplicates go: merging the same fragment again changes nothing.
+            # Keep even its own duplicates: merging the same fragment again changes nothing.
             return cast("Json", old)
         joined: list[Json] = []
         for item in [*cast("list[Json]", old), *cast("list[Json]", new)]:
@@ -27,7 +27,7 @@ def merge(old: Json, new: Json, path: str = "") -> Json:
                 joined.append(item)
         return joined
     if old is None:
-        # Values may appear where there was nothing; upstream ignores them without a word.
+        # A value may be added where there was null; upstream silently ignores it.
         return new
     if new is None and isinstance(old, str):
         return old

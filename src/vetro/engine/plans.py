@@ -22,7 +22,7 @@ def isolation_is_optional(session: Session) -> bool:
     """Whether every package with an object in the environment says `Isolation: optional`.
 
     Guests of the driver `process` share their machine with others and run only plans that say so
-    (docs/guest.md). The core library does what its callers ask, and is not counted.
+    (docs/guest.md). The core library acts for its callers and is not counted.
     """
     packages = {value.type.package for value in session.objects()}
     return all(
@@ -38,6 +38,10 @@ class Stamps:
 
     last: int = 0
 
+    def pass_over(self, stamp: int) -> None:
+        """Give only numbers above ``stamp``, which an earlier session has given."""
+        self.last = max(self.last, stamp)
+
     def next(self, unix_time: float) -> int:
         """A number above every earlier one."""
         self.last = max(self.last + 1, int(unix_time * 10_000))
@@ -45,7 +49,7 @@ class Stamps:
 
 
 class PlanBuilder:
-    """Builds plans; ``read(name)`` gives a file below ``Resources/scripts/`` as bytes."""
+    """Builds plans; ``read(name)`` returns a file below ``Resources/scripts/`` as bytes."""
 
     def __init__(
         self,
@@ -92,7 +96,7 @@ class PlanBuilder:
         return plan
 
     def _place(self, item: Json, files: dict[str, Json], known: dict[str, str]) -> str:
-        """The id of a file, attached once for each name."""
+        """The id of a file; each name is attached once."""
         alias, source = None, item
         if isinstance(item, dict):
             pairs = list(cast("dict[str, str]", item).items())
@@ -122,7 +126,7 @@ class PlanBuilder:
 
 
 def is_second_format(plan: Json) -> bool:
-    """Whether an agent of format 2 is meant to run a plan."""
+    """Whether a plan is for an agent of format 2."""
     if not isinstance(plan, dict):
         return False
     version = cast("dict[str, Json]", plan).get("FormatVersion")
@@ -130,10 +134,10 @@ def is_second_format(plan: Json) -> bool:
 
 
 def bounded(plan: dict[str, Json], seconds: float) -> dict[str, Json]:
-    """The plan of a call that waits for ``seconds``; agents of format 1 know nothing of it.
+    """The plan of a call that waits for ``seconds``; plans of format 1 are returned unchanged.
 
-    ``Timeout`` is how long the plan may run: what its author said, but not longer than the call
-    waits. ``Lifetime`` is how long after its arrival anybody waits: it is not begun later.
+    ``Timeout`` is how long the plan may run: the author's value, but at most the time that the call
+    waits. ``Lifetime``: the plan is not started more than that long after its arrival.
     """
     if not is_second_format(plan) or seconds <= 0:
         return plan
@@ -147,7 +151,7 @@ def bounded(plan: dict[str, Json], seconds: float) -> dict[str, Json]:
 
 
 def read_result(body: bytes) -> Json:
-    """A result's document. One that cannot be read is an error result."""
+    """A result's document; an error result when it cannot be read."""
     try:
         return json.loads(body)
     except (ValueError, RecursionError) as error:

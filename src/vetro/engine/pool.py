@@ -10,26 +10,37 @@ import secrets
 import signal
 import socket
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Literal
 
+import msgspec
 import structlog
 from structlog.contextvars import bound_contextvars
 
-from vetro.engine.calls import take_calls
-from vetro.engine.failures import EngineFailure, OverLimit, WorkerDied
+from vetro.engine.failures import EngineFailure, OverLimit, WorkerDied, disk_is_full, is_full
 from vetro.engine.journal import begun, forget, journaled
+from vetro.engine.metrics import DEATHS, show_workers
 from vetro.engine.settings import EngineSettings
+from vetro.engine.static_calls import take_calls
 from vetro.engine.zygote import LENGTH, Zygote, ZygoteDied, restart_zygote, start_zygote
 from vetro.environments import EngineTask, Environments, TaskResult
-from vetro.storage import Database, Lease, LeaseLost, LeaseQueue, StorageError
+from vetro.storage import (
+    Database,
+    DatabaseFull,
+    Lease,
+    LeaseLost,
+    LeaseQueue,
+    StorageError,
+    decode_json,
+    encode_json,
+)
 
 log = structlog.get_logger(__name__)
 
 LEASE_SECONDS = 30.0
 CANCEL_SECONDS = 30.0
-"""How long a cancelled task has to end by itself; then its worker is killed."""
+"""How long a cancelled task may take to end by itself; then its worker is killed."""
 SMALL = 2**16
-"""Bytes of JSON that may be read between two other things; what is larger is read in a thread."""
+"""Bytes of JSON that may be decoded in the event loop; larger messages are decoded in a thread."""
 FINISH_PAUSES = (0.2, 1.0, 3.0)
 CUT_OFF = (
     "The service was killed while this ran: deploy again to finish it, or delete the environment"
@@ -37,6 +48,9 @@ CUT_OFF = (
 STOPPED = (
     "The service was stopped while this ran: deploy again to finish it, or delete the environment"
 )
+
+#: Between two checks whether a full disk has room.
+FULL_PAUSE_SECONDS = 2.0
 
 
 class EnginePool:
@@ -47,7 +61,7 @@ class EnginePool:
         self._zygote: Zygote | None = None
         self._warm: socket.socket | None = None
         self._workers: dict[str, int] = {}
-        # The host's name tells a successor on this machine which leases were ours.
+        # A successor on this machine recognises our leases by host name and data directory.
         self.owner_prefix = f"{socket.gethostname()}/{settings.data_dir}/"
         self.owner = f"{self.owner_prefix}{os.getpid()}-{secrets.token_hex(4)}"
 
@@ -56,14 +70,14 @@ class EnginePool:
         self._zygote = start_zygote(self.settings)
 
     def close(self) -> None:
-        """End the zygote and the worker that waits."""
+        """End the zygote and the spare worker."""
         if self._warm is not None:
             self._warm.close()
         if self._zygote is not None:
             self._zygote.close()
 
     async def run(self, database: Database) -> None:
-        """Take tasks and calls until cancelled; then running workers are ended, their tasks failed."""
+        """Take tasks and calls until cancelled; then end running workers and fail their tasks."""
         rooms = Environments(database)
         await self.recover(rooms)
         try:
@@ -78,11 +92,27 @@ class EnginePool:
         slots = asyncio.Semaphore(self.settings.workers)
         ended = asyncio.Event()
         most = self.settings.most_per_project
+
+        def count(job: asyncio.Task[None] | None = None) -> None:
+            if job is not None:
+                running.discard(job)
+            show_workers("deployments", len(running), self.settings.workers)
+
+        count()
         try:
             while True:
                 await slots.acquire()
                 ended.clear()
-                claimed = await rooms.tasks.claim(self.owner, LEASE_SECONDS, most_per_project=most)
+                try:
+                    claimed = await rooms.tasks.claim(
+                        self.owner, LEASE_SECONDS, most_per_project=most
+                    )
+                except DatabaseFull as error:
+                    # The service still answers reads; work waits until there is room.
+                    log.error("engine_waits_for_room", error=str(error))
+                    slots.release()
+                    await asyncio.sleep(FULL_PAUSE_SECONDS)
+                    continue
                 if claimed is None:
                     slots.release()
                     self.warm_up()
@@ -90,7 +120,8 @@ class EnginePool:
                     continue
                 job = asyncio.create_task(self._job(rooms, *claimed), name=f"task {claimed[1].id}")
                 running.add(job)
-                job.add_done_callback(running.discard)
+                count()
+                job.add_done_callback(count)
                 job.add_done_callback(lambda _: slots.release())
                 job.add_done_callback(lambda _: ended.set())
         finally:
@@ -101,7 +132,7 @@ class EnginePool:
     async def work_or_end(self, queue: LeaseQueue, ended: asyncio.Event) -> None:
         """Wait until there is work that we may take, or until one of ours has ended.
 
-        With its end a project may have another one.
+        When one ends, its project may have another one.
         """
         work = asyncio.create_task(
             queue.wait_for_work(owner=self.owner, most_per_party=self.settings.most_per_project)
@@ -117,20 +148,20 @@ class EnginePool:
             await asyncio.gather(work, end, return_exceptions=True)
 
     async def recover(self, rooms: Environments) -> None:
-        """Fail what a killed predecessor on this data directory was running, however many wait."""
+        """Fail the tasks that a killed predecessor on this data directory was running."""
         async with rooms.tasks.database.transaction() as tx:
             keys = await rooms.tasks.queue.expire_owner(tx, self.owner_prefix)
         for key in keys:
             claimed = await rooms.tasks.claim(self.owner, LEASE_SECONDS, task_id=key)
             if claimed is not None:  # else another engine has it, and sees that it had begun
-                log.warning("a deployment was cut off by a crash", task=key)
-                await self._fail(rooms, claimed[0], CUT_OFF)
+                log.warning("deployment_cut_off", deployment=key, by="a crash")
+                await self._fail(rooms, claimed[0], CUT_OFF, outcome="interrupted")
         await self._sweep(rooms)
 
     async def _sweep(self, rooms: Environments) -> None:
-        """Remove journals whose tasks have ended: of engines that died between the two."""
+        """Remove journals of ended tasks, left by engines that died before removing them."""
         database = rooms.tasks.database
-        # In this order: who has rows and is not in the queue later has ended in between.
+        # In this order: a task that has rows but is then not in the queue has ended in between.
         found = await journaled(database)
         async with database.read() as tx:
             alive = await rooms.tasks.queue.keys(tx)
@@ -138,12 +169,12 @@ class EnginePool:
             await forget(database, task_id)
 
     def warm_up(self) -> None:
-        """Have one worker forked and waiting."""
+        """Fork a spare worker unless there is one."""
         if self._warm is None and self._zygote is not None:
             try:
                 self._warm = self._zygote.spawn()
             except ZygoteDied as error:
-                log.error("the engine's zygote died; it is started again", error=str(error))
+                log.error("engine_zygote_died", error=str(error))
                 self._zygote.close()
                 self._zygote = restart_zygote(self.settings)
                 with contextlib.suppress(ZygoteDied):
@@ -152,7 +183,7 @@ class EnginePool:
                 self._warm.setblocking(False)
 
     def _take_worker(self) -> socket.socket | None:
-        """The worker that waits, else a fresh one; ``None`` when there can be none now."""
+        """The spare worker, else a new one; ``None`` when none can be created now."""
         if self._zygote is None:
             raise WorkerDied("the engine pool was not prepared")
         self.warm_up()
@@ -160,26 +191,31 @@ class EnginePool:
         return channel
 
     async def _job(self, rooms: Environments, lease: Lease, task: EngineTask) -> None:
-        with bound_contextvars(task=task.id, request_id=task.request_id):
+        with bound_contextvars(deployment=task.id, request_id=task.request_id):
             try:
                 await self._attend(rooms, lease, task)
             except LeaseLost:
-                log.error("a task was taken over by another engine")
+                log.error("deployment_taken_over", by="another engine")
                 self._kill(task.id)
             except asyncio.CancelledError:
                 self._kill(task.id)
-                await self._fail(rooms, lease, STOPPED)
+                await self._fail(rooms, lease, STOPPED, outcome="interrupted")
                 raise
             except OverLimit as error:
-                log.warning("a deployment went beyond a limit", error=str(error))
+                log.warning("deployment_over_limit", error=str(error))
                 await self._fail(rooms, lease, str(error))
             except WorkerDied as error:
-                log.error("an engine worker died", error=str(error))
+                DEATHS.inc()
+                log.error("engine_worker_died", error=str(error))
                 await self._fail(rooms, lease, str(error))
             except Exception as error:
-                # A task must not be left to the end of its lease.
-                log.error("a task failed in the engine", error=str(error), exc_info=True)
+                # Do not leave the task unfinished until its lease ends.
                 self._kill(task.id)
+                if is_full(error):
+                    log.error("engine_disk_full", error=str(error))
+                    await self._fail(rooms, lease, disk_is_full(error))
+                    return
+                log.error("engine_failed", error=str(error), exc_info=True)
                 await self._fail(rooms, lease, *_blame(task, error))
             finally:
                 self._workers.pop(task.id, None)
@@ -187,16 +223,17 @@ class EnginePool:
     async def _attend(self, rooms: Environments, lease: Lease, task: EngineTask) -> None:
         """Run a task and store its result."""
         if lease.attempt > 1 and await begun(rooms.tasks.database, task.id):
-            log.warning("a deployment was cut off by the end of its engine")
-            await self._fail(rooms, lease, CUT_OFF)
+            log.warning("deployment_cut_off", by="the end of its engine")
+            await self._fail(rooms, lease, CUT_OFF, outcome="interrupted")
             return
+        rooms.tasks.began(lease, task)
         async with rooms.tasks.queue.hold(lease):
             result = await self._run(rooms, task, lease.fence)
-        # The hold is let go first: it must not take the end of the work for its loss.
+        # Release the hold first: it would take the end of the work for the loss of the lease.
         await self._finish(rooms, lease, result)
 
     async def _finish(self, rooms: Environments, lease: Lease, result: TaskResult) -> None:
-        """Store a result; the work was done, so a database that is busy is asked again."""
+        """Store a result; the work is done, so a busy database is retried."""
         for pause in (*FINISH_PAUSES, None):
             try:
                 await rooms.tasks.finish_task(lease, result)
@@ -204,12 +241,12 @@ class EnginePool:
             except StorageError as error:
                 if pause is None or isinstance(error, LeaseLost):
                     raise
-                log.warning("a result could not be stored yet", error=str(error))
+                log.warning("result_not_stored_yet", error=str(error))
                 await asyncio.sleep(pause)
         await self._forget(rooms, lease)
 
     async def _run(self, rooms: Environments, task: EngineTask, fence: int) -> TaskResult:
-        """Run a task in a worker. A worker that died before it had done anything is replaced."""
+        """Run a task in a worker. A worker that died before it began an effect is replaced."""
 
         async def has_begun() -> bool:
             return await begun(rooms.tasks.database, task.id)
@@ -218,21 +255,21 @@ class EnginePool:
         cancellation: list[str] = []
 
         async def pass_on(channel: socket.socket) -> None:
-            """Tell the worker that it is to end; end it when it does not."""
+            """Tell the worker to end; kill it when it does not."""
             seconds = self.settings.task_seconds
             try:
-                # The worker ends itself in time, unless it cannot any more.
+                # The worker stops itself at the time limit, unless it hangs.
                 async with asyncio.timeout(seconds + CANCEL_SECONDS if seconds else None):
                     reason = await rooms.tasks.cancelled(task.id)
             except TimeoutError:
                 cancellation.append(f"The deployment took longer than {seconds:g} seconds")
-                log.warning("a task went on beyond its time; its worker is killed")
+                log.warning("engine_worker_killed", reason=cancellation[0])
                 self._kill(task.id)
                 return
             cancellation.append(reason)
             await _say(channel, {"cancel": reason})
             await asyncio.sleep(CANCEL_SECONDS)
-            log.warning("a cancelled task did not end; its worker is killed")
+            log.warning("engine_worker_killed", reason="a cancelled deployment did not end")
             self._kill(task.id)
 
         try:
@@ -258,11 +295,12 @@ class EnginePool:
         has_begun: Callable[[], Awaitable[bool]],
         meanwhile: Callable[[socket.socket], Awaitable[None]] | None = None,
     ) -> dict[str, Any]:
-        """Have a worker do something; what it answers.
+        """Give an order to a worker; return its answer.
 
-        ``what``: what it is doing, for the message when it dies. A worker that died before anything
-        had begun is replaced. ``meanwhile`` runs beside the worker and may send it messages; it is
-        cancelled with its end. Errors: ``WorkerDied``, ``EngineFailure``, ``OverLimit``.
+        ``what``: what the worker is doing, for the message when it dies. A worker that died before
+        anything had begun is replaced. ``meanwhile`` runs beside the worker, may send it messages,
+        and is cancelled when the worker ends. Errors: ``WorkerDied``, ``EngineFailure``,
+        ``OverLimit``.
         """
         for _ in range(3):
             channel = self._take_worker()
@@ -290,24 +328,49 @@ class EnginePool:
         self._workers.pop(key, None)
 
     async def _fail(
-        self, rooms: Environments, lease: Lease, message: str, details: str | None = None
+        self,
+        rooms: Environments,
+        lease: Lease,
+        message: str,
+        details: str | None = None,
+        *,
+        outcome: Literal["failed", "interrupted"] = "failed",
     ) -> None:
         try:
-            await rooms.tasks.fail_task(lease, message, details)
+            await self._store_failure(rooms, lease, message, details, outcome)
         except LeaseLost:
             return  # another engine has it
         except StorageError as error:
-            # When the lease has run out, whoever claims the task sees that it had begun.
-            log.error("a task could not be failed", task=lease.key, error=str(error))
+            # After the lease expires, the next claimer sees that the task had begun.
+            log.error("failure_not_stored", deployment=lease.key, error=str(error))
             return
         await self._forget(rooms, lease)
+
+    async def _store_failure(
+        self,
+        rooms: Environments,
+        lease: Lease,
+        message: str,
+        details: str | None,
+        outcome: Literal["failed", "interrupted"],
+    ) -> None:
+        """Store why a task failed; on a full disk, retry until there is room unless stopping."""
+        while True:
+            try:
+                await rooms.tasks.fail_task(lease, message, details, outcome=outcome)
+                return
+            except DatabaseFull as error:
+                if outcome == "interrupted":
+                    raise
+                log.error("failure_waits_for_room", deployment=lease.key, error=str(error))
+            await asyncio.sleep(FULL_PAUSE_SECONDS)
 
     async def _forget(self, rooms: Environments, lease: Lease) -> None:
         try:
             await forget(rooms.tasks.database, lease.key)
         except StorageError as error:
-            # The task has ended; the next start sweeps.
-            log.warning("a journal could not be removed", task=lease.key, error=str(error))
+            # The task has ended; the next start removes the journal.
+            log.warning("journal_not_removed", deployment=lease.key, error=str(error))
 
     def _kill(self, task_id: str) -> None:
         pid = self._workers.get(task_id)
@@ -330,10 +393,18 @@ class EnginePool:
         return pid
 
 
+def _large(body: bytes) -> Any:
+    """Decode a large message in parts; programs may produce numbers that are not valid JSON."""
+    try:
+        return decode_json(body)
+    except msgspec.DecodeError:
+        return json.loads(body)
+
+
 async def _say(channel: socket.socket, message: dict[str, Any]) -> bool:
-    """Send a message to a worker; whether there is one."""
-    # A model may be large: others are served meanwhile.
-    body = await asyncio.to_thread(lambda: json.dumps(message).encode())
+    """Send a message to a worker; ``False`` when the worker is gone."""
+    # A model may be large: encode it in a thread so that the loop stays free.
+    body = await asyncio.to_thread(encode_json, message)
     loop = asyncio.get_running_loop()
     try:
         await loop.sock_sendall(channel, len(body).to_bytes(LENGTH, "big") + body)
@@ -356,13 +427,13 @@ async def _answer(
         beside.cancel()
         (failure,) = await asyncio.gather(beside, return_exceptions=True)
         if isinstance(failure, Exception):
-            log.error("a task could not be watched for its cancellation", error=str(failure))
+            log.error("cancellation_not_watched", error=str(failure))
 
 
 def _blame(task: EngineTask, error: Exception) -> tuple[str, str]:
-    """What the user is told of a failure inside the engine: the reason, and what to quote."""
+    """The user's message about a failure inside the engine, and a detail with the id to quote."""
     if isinstance(error, EngineFailure):
-        log.error("the failure of the worker", trace=error.details)
+        log.error("engine_worker_failed", trace=error.details)
         reason = str(error)
     else:
         reason = f"{type(error).__name__}: {error}"
@@ -388,7 +459,7 @@ class _Reader:
         body = await self._exactly(int.from_bytes(head, "big"))
         if body is None:
             return None
-        return json.loads(body) if len(body) < SMALL else await asyncio.to_thread(json.loads, body)
+        return json.loads(body) if len(body) < SMALL else await asyncio.to_thread(_large, body)
 
     async def _exactly(self, size: int) -> bytes | None:
         parts = bytearray()

@@ -28,11 +28,11 @@ WAITING_SECONDS = 0.5
 MOST_WARNINGS = 100
 log = structlog.get_logger(__name__)
 UNTOUCHED = ("<validate>", "<load>", "<GC>")
-"""Stages whose failure leaves the model as it was: nothing ran."""
+"""Stages whose failure leaves the model unchanged: nothing ran."""
 
 
 def preload(code_cache: Path | None = None) -> Runtime:
-    """A runtime with the core library compiled: what a worker starts from."""
+    """A runtime with the core library compiled, from which a worker starts."""
     runtime = system_runtime(code_cache)
     runtime.add_package(open_package(library_path() / "io.murano"))
     runtime.compile_all()
@@ -48,26 +48,26 @@ class TaskReports:
     cover: Cover = field(init=False)
 
     def __post_init__(self) -> None:
-        # What the user gave, what the last run left, and what the action is called with.
+        # The user's values, the last run's result, and the arguments of the action.
         self.cover = Cover(secrets_in([self.task.model, self.task.action]))
 
     async def report(
         self, entity_id: str | None, level: str, text: str, details: str | None = None
     ) -> None:
-        """Add a report; secrets of the model are not in it."""
+        """Add a report, with the secrets of the model masked."""
         if details is not None:
             details = self.cover(details)
         await self.rooms.tasks.report(self.task.id, entity_id, level, self.cover(text), details)
 
     async def track(self, values: dict[str, Any]) -> None:
-        """Something runs; statistics must never fail a deployment."""
+        """Record that an instance exists; failing statistics must never fail a deployment."""
         try:
             await self.rooms.tasks.track_instance(self.task.environment_id, values)
         except Exception as error:  # noqa: BLE001 - §4.5: failure must never fail a deployment
             log.warning("statistics were not written", error=str(error))
 
     async def untrack(self, instance_id: str) -> None:
-        """Something is gone."""
+        """Record that an instance is gone."""
         try:
             await self.rooms.tasks.untrack_instance(self.task.environment_id, instance_id)
         except Exception as error:  # noqa: BLE001 - as above
@@ -75,7 +75,7 @@ class TaskReports:
 
 
 class WaitingReports:
-    """Stores what a task waits on, not more often than twice a second: most waits are short."""
+    """Stores what a task waits on, at most twice a second: most waits are short."""
 
     def __init__(self, reports: TaskReports) -> None:
         self._reports = reports
@@ -84,7 +84,7 @@ class WaitingReports:
         self._writing: asyncio.Task[None] | None = None
 
     def tell(self, text: str) -> None:
-        """It waits on this now."""
+        """Store later that the task waits on ``text`` now."""
         self._text = text
         if self._writing is None or self._writing.done():
             self._writing = asyncio.get_running_loop().create_task(self._write())
@@ -98,14 +98,14 @@ class WaitingReports:
                     self._reports.task.id, self._reports.cover(text)
                 )
             except StorageError as error:
-                # It is only said; the next change says more.
+                # This is information only; the next change is stored again.
                 log.warning("what a task waits on was not written", error=str(error))
                 return
             self._stored = text
             await asyncio.sleep(WAITING_SECONDS)
 
     async def close(self) -> None:
-        """Say no more."""
+        """Store nothing more."""
         if self._writing is not None:
             self._writing.cancel()
             await asyncio.gather(self._writing, return_exceptions=True)
@@ -120,7 +120,7 @@ async def run_task(
 ) -> TaskResult:
     """Run a task to its result; failures of the program are in the result and in a report.
 
-    ``orders``: where the pool may say meanwhile that the task is to end.
+    ``orders``: the socket over which the pool may cancel the task.
     """
     database = await Database.open(
         settings.database_url, data_dir=settings.data_dir, keyring=settings.keyring
@@ -159,7 +159,7 @@ async def run_task(
                         lambda: describe_actions(session, reply.model)
                     )
                 except MuranoError as error:
-                    # A cancelled run: calls are checked when they run, then.
+                    # The run was cancelled; then calls of actions are checked when they run.
                     log.debug("the arguments of actions were not written", error=error.message)
                 if task.is_delete:
                     keep_what_is_left(reply, services.left)
@@ -184,7 +184,7 @@ async def run_task(
 
 
 def describe_actions(session: Session, model: Any) -> None:
-    """Write beside each action in a model what arguments it takes: the API checks calls by it."""
+    """Write the arguments of each action into the model, by which the API checks calls."""
     pending = [model.get("Objects")]
     while pending:
         value: Any = pending.pop()
@@ -205,8 +205,8 @@ def describe_actions(session: Session, model: Any) -> None:
 
 
 def keep_what_is_left(reply: TaskReply, left: dict[str, str]) -> None:
-    """Make a deletion a failure when a stack could not be removed: what fails in a `.destroy` is
-    only a warning, and an environment whose machines still run must not be forgotten."""
+    """Fail a deletion when a stack could not be removed: an error in a `.destroy` is only a
+    warning, and an environment whose machines still run must not be forgotten."""
     if left and not reply.is_exception:
         reply.is_exception = True
         reply.stage = "<destroy>"
@@ -217,7 +217,7 @@ def keep_what_is_left(reply: TaskReply, left: dict[str, str]) -> None:
 
 
 def limit_result(reply: TaskReply, limit_bytes: int) -> None:
-    """Make a result that is too large to be stored a failure that says so (catalog-api.md §5.6)."""
+    """Replace a result that is too large to store with a failure (catalog-api.md §5.6)."""
     if reply.is_exception or reply.result is None:
         return
     said = too_large(reply.result, limit_bytes)
@@ -228,7 +228,7 @@ def limit_result(reply: TaskReply, limit_bytes: int) -> None:
 
 
 def too_large(value: Any, limit_bytes: int) -> str:
-    """How much JSON a value is when that is more than allowed, else nothing."""
+    """The size of a value as JSON when it is above the limit, else an empty text."""
     if exceeds(value, limit_bytes):
         return f"more than {limit_bytes} bytes"
     size = len(json.dumps(value))
@@ -252,13 +252,13 @@ def limit_model(model: dict[str, Any], limit_bytes: int) -> None:
 
 
 def obey(session: Session, orders: socket.socket | None) -> None:
-    """Have the run cancelled when the pool says so."""
+    """Cancel the run when the pool says so."""
     if orders is None:
         return
     loop = asyncio.get_running_loop()
 
     def read() -> None:
-        # Short, and sent at once: it is here as a whole, or the pool is gone.
+        # The message is short and sent at once: it is complete, or the pool is gone.
         message = receive_message(orders)
         if message is None:
             loop.remove_reader(orders)
@@ -269,7 +269,7 @@ def obey(session: Session, orders: socket.socket | None) -> None:
 
 
 def _limit(session: Session, seconds: float) -> asyncio.TimerHandle | None:
-    """Have the run cancelled after so many seconds (0: never)."""
+    """Cancel the run after so many seconds (0: never)."""
     if not seconds:
         return None
     reason = f"The deployment took longer than {seconds:g} seconds and was cancelled"
@@ -277,25 +277,26 @@ def _limit(session: Session, seconds: float) -> asyncio.TimerHandle | None:
 
 
 def to_result(task: EngineTask, reply: TaskReply, cover: Cover) -> TaskResult:
-    """The stored result: what the run left, and of a failure the message and the trace.
+    """The result to store: the model after the run and, of a failure, the message and the trace.
 
-    A failure quotes no secrets (``cover``); what an action returns is for its caller, whatever it is.
+    Secrets in a failure are masked (``cover``); the value that an action returns is not masked.
     """
     result = reply.result
     if reply.is_exception:
-        # Masked before it is shortened: a secret that is cut in two would not be known again.
+        # Mask first, then shorten: a secret that is cut in two would not be recognised.
         details = None if reply.details is None else shortened(cover(reply.details))
         result = {"message": shortened(cover(reply.message or "")), "details": details}
     return TaskResult(stored_model(reply, task.model), result, reply.is_exception)
 
 
 def stored_model(reply: TaskReply, given: dict[str, Any]) -> dict[str, Any]:
-    """The model to be stored: ``ObjectsCopy`` is what this run leaves (catalog-api.md §8).
+    """The model to store: ``ObjectsCopy`` is the model after this run (catalog-api.md §8).
 
-    By the copy the next run sees what a user has removed, and whether values were changed that only
-    the program may set. The reply's own copy is from before the action: with it the next run would
-    take back what this one has set. A good deletion leaves no objects at all; one that failed leaves
-    what it was ``given``, or nobody would know what there is still to be removed.
+    The next run compares with the copy: it finds the objects that a user has removed and the
+    changed values that only the program may set. The reply's own copy is from before the action:
+    with it the next run would undo the changes of this one. A successful deletion leaves no
+    objects; a failed one keeps the objects it was ``given``, because some of them may still have to
+    be removed.
     """
     model = dict(reply.model)
     if given.get("Objects") is None:

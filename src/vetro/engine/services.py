@@ -1,4 +1,4 @@
-"""What the native system classes find their back ends in: one for each session."""
+"""The back ends of the native system classes, one set for each session."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Reports(Protocol):
-    """Where reports and tracked instances go."""
+    """Stores reports and tracked instances."""
 
     async def report(
         self, entity_id: str | None, level: str, text: str, details: str | None = None
@@ -30,23 +30,23 @@ class Reports(Protocol):
         ...
 
     async def track(self, values: dict[str, Any]) -> None:
-        """An application or instance exists."""
+        """Record that an application or instance exists."""
         ...
 
     async def untrack(self, instance_id: str) -> None:
-        """It is gone."""
+        """Record that it is gone."""
         ...
 
 
 class People(Protocol):
-    """The identity service, as far as programs may look. Maps have Keystone's keys."""
+    """The part of the identity service that programs may read. Maps have Keystone's keys."""
 
     async def user(self, id_: str) -> dict[str, Any]:
-        """A user; one that is not there any more has its id as name."""
+        """A user; a deleted one has its id as name."""
         ...
 
     async def project(self, id_: str) -> dict[str, Any]:
-        """A project; one that is not there any more has its id as name."""
+        """A project; a deleted one has its id as name."""
         ...
 
 
@@ -63,10 +63,10 @@ class Nameless:
 
 
 class WorkflowService(Protocol):
-    """A Mistral (§4.10)."""
+    """A Mistral workflow service (§4.10)."""
 
     async def upload(self, definition: str, region: str | None) -> None:
-        """Make workflows known."""
+        """Upload workflow definitions."""
         ...
 
     async def start(
@@ -81,7 +81,7 @@ class WorkflowService(Protocol):
 
 
 class VolumeDirectory(Protocol):
-    """What block storage there is."""
+    """Looks up snapshots and backups in block storage."""
 
     async def exists(self, project_id: str, kind: str, id_: str) -> bool:
         """Whether the project has a ``snapshot`` or ``backup`` of this id."""
@@ -101,9 +101,9 @@ class MetadataDefinitions(Protocol):
 
 
 class Waiting:
-    """What a task waits on now: side by side it may be several things.
+    """What a task waits on now; it may wait on several things at once.
 
-    ``tell`` hears of every change.
+    ``tell`` is called at every change.
     """
 
     def __init__(self, tell: Callable[[str], None] = lambda text: None) -> None:
@@ -111,7 +111,7 @@ class Waiting:
         self._texts: dict[str, str] = {}
 
     def say(self, subject: str, text: str) -> None:
-        """``subject``, which is one of the task's, waits on this; empty: on nothing any more."""
+        """Set what ``subject``, a part of the task, waits on; an empty text: it no longer waits."""
         if self._texts.get(subject, "") == text:
             return
         if text:
@@ -122,7 +122,7 @@ class Waiting:
 
     @property
     def text(self) -> str:
-        """Everything in one line."""
+        """All of them in one line."""
         return "; ".join(self._texts.values())
 
 
@@ -130,7 +130,7 @@ class RegionDoor(MessageTransport, Protocol):
     """A transport over a broker."""
 
     async def forget_results(self) -> None:
-        """The region is gone: so is its result queue."""
+        """Remove the result queue of a region that is deleted."""
         ...
 
 
@@ -148,19 +148,21 @@ class EngineServices:
     reports: Reports
     signer: PlanSigner | None
     brokers: Callable[[BrokerSettings, str], RegionDoor] | None = None
-    """Opens a door to the guests of a region: its broker, its result queue. Without it every guest
-    is on ``transport``."""
+    """Opens a transport to the guests of a region, for its broker and its result queue. Without it
+    every guest is on ``transport``."""
     people: People = field(default_factory=Nameless)
     workflows: WorkflowService | None = None
     metadefs: MetadataDefinitions | None = None
     volumes: VolumeDirectory | None = None
     chosen_ranges: dict[str, str] = field(default_factory=dict[str, str])
-    """Address ranges that networks of this session have chosen, perhaps not made yet."""
+    """Address ranges chosen by networks of this session, some of which may not exist yet."""
     left: dict[str, str] = field(default_factory=dict[str, str])
     """Stacks that could not be removed in this session, and why."""
     stamps: Stamps = field(default_factory=Stamps)
+    stamps_known: set[str] = field(default_factory=set[str])
+    """Mailboxes for which ``stamps`` gives only numbers above those of earlier sessions."""
     guests_met: set[str] = field(default_factory=set[str])
-    """Mailboxes in which this session has found and withdrawn what a dead one had left."""
+    """Mailboxes from which this session has withdrawn the plans of a dead session."""
     waiting: Waiting = field(default_factory=lambda: Waiting())
     """What the task waits on."""
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -172,7 +174,7 @@ def services_of(ctx: CallContext) -> EngineServices:
 
 
 def logger(name: str) -> Any:
-    """The log of a module: its library is loaded by whoever has something to say."""
+    """The logger of a module; the logging library is imported at the first use."""
     import structlog
 
     return structlog.get_logger(name)

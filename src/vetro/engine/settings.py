@@ -1,4 +1,4 @@
-"""What an engine is told when it starts (core-library.md §1.2)."""
+"""The settings that an engine gets when it starts (core-library.md §1.2)."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 class EngineSettings:
     """Settings of an engine pool and of the class library.
 
-    ``compute_url`` and ``service_key`` are how stacks reach the compute service; ``mailbox_url`` is
-    where guests find their mailboxes. ``signing_key`` is the private key for execution plans; by
-    default one in the data directory, made when there is none: engines that share guests, but not
-    a data directory, need the same one. ``class_configs`` is a directory of values for properties
+    ``compute_url`` and ``service_key``: how stacks reach the compute service; ``mailbox_url``:
+    where guests find their mailboxes. ``signing_key``: the private key for execution plans, by
+    default one in the data directory, created when it is missing; engines that share guests, but
+    not a data directory, need the same key. ``class_configs``: a directory of values for properties
     of classes (muranopl.md §6). Timeouts in seconds: ``agent_timeout`` for a plan,
-    ``stack_timeout`` for one operation on a stack, ``stack_busy_timeout`` for waiting until others
-    have done theirs; ``task_seconds`` bounds a whole deployment (0: without bound).
+    ``stack_timeout`` for one operation on a stack, ``stack_busy_timeout`` for waiting until other
+    operations on it have ended; ``task_seconds`` limits a whole deployment (0: no limit).
     ``action_result_limit``: bytes of JSON that an action may return; ``mailbox_result_limit`` and
-    ``mailbox_plan_limit``: bytes of what guests return and are sent; ``model_limit``: bytes of JSON
-    that an environment's objects may have. ``project_workers``: how many of the ``workers`` one
-    project may have at a time (0: all but one); ``worker_memory``: MiB that a worker may use beyond
-    what it starts with (0: without bound).
-    ``key_file`` has the keys that seal what is stored; without it nothing is sealed.
+    ``mailbox_plan_limit``: bytes of a guest's result and of a plan; ``model_limit``: bytes of JSON
+    of an environment's objects. ``project_workers``: how many of the ``workers`` one project may
+    use at a time (0: all but one); ``worker_memory``: MiB that a worker may use beyond its memory
+    at the start (0: no limit). ``key_file`` has the keys that seal stored values; without it
+    nothing is sealed.
     """
 
     database_url: str
@@ -139,7 +139,7 @@ class EngineSettings:
 
     @property
     def keyring(self) -> Keyring | None:
-        """What seals and opens stored secrets."""
+        """The keys that seal and open stored secrets."""
         from vetro.storage import Keyring
 
         return Keyring(self.key_file) if self.key_file else None
@@ -154,7 +154,7 @@ class EngineSettings:
         table: dict[str, dict[str, Any]] = {
             "DEFAULT": {"home_region": self.home_region, "file_server": None},
             "rabbitmq": {
-                # Without a broker the name under which guests find this service.
+                # Without a broker: the host name under which guests find this service.
                 "host": self.rabbitmq_host or urlsplit(self.mailbox_url).hostname,
                 "port": self.rabbitmq_port,
                 "login": self.rabbitmq_login,

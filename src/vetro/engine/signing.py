@@ -14,7 +14,7 @@ from vetro.engine.errors import EngineError
 
 
 class SigningKeyError(EngineError):
-    """The key for signing plans cannot be used; agents would refuse unsigned plans."""
+    """The key for signing plans cannot be used. Agents would refuse unsigned plans."""
 
 
 class PlanSigner:
@@ -27,7 +27,7 @@ class PlanSigner:
     def load_or_create(cls, path: Path) -> PlanSigner:
         """The key in ``path``; a new one (0600) when there is none.
 
-        Processes that start at once agree on one key: whoever links its file first has made it.
+        Processes that start at once agree on one key: the first to link its file wins.
         Errors: ``SigningKeyError`` naming the file.
         """
         try:
@@ -63,7 +63,7 @@ def _make(path: Path) -> None:
         serialization.PrivateFormat.TraditionalOpenSSL,
         serialization.NoEncryption(),
     )
-    # Made with 0600 by mkstemp; a link, unlike a rename, does not replace another process's key.
+    # mkstemp creates it with 0600; unlike a rename, a link does not replace another process's key.
     descriptor, temporary = tempfile.mkstemp(prefix=path.name, dir=path.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:

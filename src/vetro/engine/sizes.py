@@ -1,7 +1,7 @@
-"""Bounds on what a program hands out: its model, its results, its words.
+"""Limits on what a program produces: its model, its results, its texts.
 
-A program may build a value out of itself, so that a few kilobytes of objects are gigabytes of JSON. So
-values are counted as they would be written, every occurrence, and the counting ends at the limit.
+A program may nest a value in itself, so that a few kilobytes of objects become gigabytes of JSON.
+Values are therefore counted as they would be written, every occurrence, up to the limit.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ MEBIBYTE = 2**20
 
 
 def exceeds(value: Any, limit_bytes: int) -> bool:
-    """Whether JSON of a value surely has more than so many bytes. Ends as soon as that is known."""
+    """Whether the JSON of a value surely has more than so many bytes. Stops at the limit."""
     left = limit_bytes
     pending: list[Any] = [value]
     while pending:
@@ -37,9 +37,9 @@ def exceeds(value: Any, limit_bytes: int) -> bool:
 
 
 def limit_memory(mebibytes: int) -> None:
-    """Let this process have so much memory more than it has now; 0: as much as there is.
+    """Let this process use so much more memory than it uses now; 0: no limit.
 
-    What is beyond it is a ``MemoryError`` here, and no other process suffers.
+    Beyond it a ``MemoryError`` is raised here; other processes are not affected.
     """
     if not mebibytes:
         return

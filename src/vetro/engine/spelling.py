@@ -1,8 +1,8 @@
 """Two spellings of templates in one environment (core-library.md §9).
 
-Packages of the first release write CloudFormation keys (``Resources``, ``Ref``), later ones HOT keys
-(``resources``, ``get_resource``). A fragment is respelled like the template that it is merged into, so
-that it updates the same resources and so that lists do not get the same item twice.
+Packages of the first release write CloudFormation keys (``Resources``, ``Ref``), later ones HOT
+keys (``resources``, ``get_resource``). A fragment is converted to the spelling of the template that
+it is merged into, so that it updates the same resources and lists do not get the same item twice.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FUNCTIONS = {"Ref": "get_resource", "Fn::GetAtt": "get_attr"}
 
 
 def is_cfn(template: Mapping[str, Json]) -> bool:
-    """Whether a template is in CloudFormation's spelling: by its version, else by its sections."""
+    """Whether a template is in CloudFormation's spelling: by its version, else its sections."""
     if "heat_template_version" in template:
         return False
     if "AWSTemplateFormatVersion" in template or "HeatTemplateFormatVersion" in template:
@@ -52,7 +52,7 @@ def section(template: Mapping[str, Json], name: str) -> dict[str, Json]:
 
 
 def respell(fragment: Mapping[str, Json], like: Mapping[str, Json]) -> dict[str, Json]:
-    """``fragment`` in the spelling of the template ``like``; its own when that is empty."""
+    """``fragment`` in the spelling of the template ``like``; unchanged when that is empty."""
     cfn = is_cfn(like) if any(key in like for key in _MARKS) else is_cfn(fragment)
     parameters = {*section(like, "parameters"), *section(fragment, "parameters")}
     spelling = _Spelling(cfn, frozenset(parameters))
@@ -69,7 +69,7 @@ _MARKS = (
 
 
 class _Spelling:
-    """One of the two, with the names that are parameters, not resources."""
+    """One of the two spellings, and the names that are parameters, not resources."""
 
     def __init__(self, cfn: bool, parameters: frozenset[str]) -> None:
         self.cfn = cfn
@@ -136,7 +136,7 @@ class _Spelling:
             steps = cast("list[Json]", argument)
             if not self.cfn and name == "Fn::GetAtt":
                 return {"get_attr": steps}
-            # A path of more steps has no form in the other spelling; back ends know both.
+            # A path of more steps cannot be written in the other spelling; back ends know both.
             if self.cfn and name == "get_attr" and len(steps) == 2:
                 return {"Fn::GetAtt": steps}
         return None

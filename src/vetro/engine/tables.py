@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from sqlalchemy import Column, Integer, MetaData, PrimaryKeyConstraint, String, Table, Text
 
-from vetro.storage import SealedJson, UtcDateTime
+from vetro.storage import MigrationSet, SealedJson, UtcDateTime
 
 metadata = MetaData()
+MIGRATIONS = MigrationSet("engine", Path(__file__).parent / "migrations", metadata)
 
 journal = Table(
     "engine_journal",
     metadata,
     Column("task_id", String(36), nullable=False),
     Column("sequence", Integer, nullable=False),
-    # The fence of the claim that ran it: a later run of the task has a larger one.
+    # The fence of the claim that ran it; a later run of the task has a larger one.
     Column("fence", Integer, nullable=False),
     Column("thread", String(255), nullable=False),
     Column("kind", String(64), nullable=False),

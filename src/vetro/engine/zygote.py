@@ -1,12 +1,12 @@
-"""Workers by fork: a process that has everything loaded and does nothing but fork.
+"""Workers by fork: a process that has loaded everything and only forks.
 
-The zygote is forked from the service before it has threads, a loop or connections. It imports the
-language, compiles the core library and freezes it, so that a worker is a fork away from running a
-program and shares all of that memory. Parent and zygote talk over a socket, one JSON message each; each
-worker has a socket of its own, sent with the message that asks for it.
+The zygote is forked from the service before the service has threads, a loop or connections. It
+imports the language, compiles the core library and freezes it; a forked worker can run a program at
+once and shares all of that memory. Parent and zygote exchange single JSON messages over a socket;
+each worker has a socket of its own, sent with the message that requests the worker.
 
-A zygote that has died cannot be forked again: the service has threads and connections by then. Its
-successor is a program of its own, started with nothing but the socket to the service.
+A dead zygote cannot be forked again, because the service then has threads and connections. Its
+successor is started as a program that gets only the socket to the service.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any, cast
 
 from structlog.contextvars import bind_contextvars
 
-from vetro.engine.failures import OverLimit
+from vetro.engine.failures import OverLimit, disk_is_full, is_full
 from vetro.engine.settings import EngineSettings
 from vetro.environments import EngineCall, EngineTask
 
@@ -39,7 +39,7 @@ def send_message(channel: socket.socket, value: Any) -> None:
 
 
 def receive_message(channel: socket.socket) -> Any:
-    """The next JSON value; ``None`` when the other side has gone."""
+    """The next JSON value; ``None`` when the other side has closed."""
     head = _exactly(channel, LENGTH)
     if head is None:
         return None
@@ -58,20 +58,20 @@ def _exactly(channel: socket.socket, size: int) -> bytes | None:
 
 
 class ZygoteDied(Exception):
-    """The zygote does not exist any more."""
+    """The zygote has ended."""
 
 
 @dataclass
 class Zygote:
-    """The zygote, seen from the service."""
+    """The service's handle of the zygote."""
 
     pid: int
     control: socket.socket
 
     def spawn(self) -> socket.socket:
-        """Ask for a worker; the socket to talk to it. The worker's end is passed on and closed here.
+        """Ask for a worker; return the socket to it (the other end is sent and closed here).
 
-        A zygote that dies before it has read this shows only in that socket's end. Errors:
+        If the zygote dies before it has read this, the returned socket is closed. Errors:
         ``ZygoteDied``.
         """
         ours, theirs = socket.socketpair()
@@ -84,7 +84,7 @@ class Zygote:
         return ours
 
     def close(self) -> None:
-        """End the zygote; workers end with their own sockets."""
+        """End the zygote; each worker ends when its own socket closes."""
         self.control.close()
         try:
             os.waitpid(self.pid, 0)
@@ -93,13 +93,13 @@ class Zygote:
 
 
 def die_with_parent() -> None:
-    """Have the kernel end this process when its parent dies, however that happens."""
+    """Have the kernel kill this process when its parent dies."""
     pr_set_pdeathsig = 1
     ctypes.CDLL(None, use_errno=True).prctl(pr_set_pdeathsig, signal.SIGKILL, 0, 0, 0)
 
 
 def close_inherited(keep: int) -> None:
-    """Let go of the service's files and sockets: its port and its lock must be free when it dies."""
+    """Close the service's files and sockets: its port and its lock must be free when it dies."""
     os.closerange(3, keep)
     os.closerange(keep + 1, os.sysconf("SC_OPEN_MAX"))
 
@@ -107,15 +107,15 @@ def close_inherited(keep: int) -> None:
 def own_streams() -> None:
     """Write to the descriptors 1 and 2, whatever Python wrote to before.
 
-    A program that captures output has put files of its own in their place. They are closed now, and
-    their numbers will be those of other files: of the database, for one.
+    A program that captures output has replaced the streams with files of its own. These are closed
+    now, and their descriptor numbers will be reused, for instance for the database.
     """
     sys.stdout = open(1, "w", encoding="utf-8", buffering=1, closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", encoding="utf-8", buffering=1, closefd=False)  # noqa: SIM115
 
 
 def start_zygote(settings: EngineSettings) -> Zygote:
-    """Fork the zygote. To be called before the process has threads."""
+    """Fork the zygote. Must be called before the process has threads."""
     ours, theirs = socket.socketpair()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -130,21 +130,21 @@ def start_zygote(settings: EngineSettings) -> Zygote:
             _zygote(theirs, settings)
             status = 0
         finally:
-            # No clean-up handlers of the parent run twice.
+            # Skip the parent's clean-up handlers, which must not run twice.
             os._exit(status)
     theirs.close()
     return Zygote(pid, ours)
 
 
 def restart_zygote(settings: EngineSettings) -> Zygote:
-    """Start a zygote as a program: for a process that may not fork any more."""
+    """Start a zygote as a program, for a process that must not fork any more."""
     ours, theirs = socket.socketpair()
     with theirs:
         theirs.set_inheritable(True)
         code = f"from vetro.engine.zygote import serve; serve({theirs.fileno()})"
         # Everything else is closed by the kernel: Python's descriptors are not inheritable.
         pid = os.posix_spawn(sys.executable, [sys.executable, "-c", code], os.environ)
-    # It may have died at once: whoever asks it for a worker will find out.
+    # It may have died at once; the next request for a worker will show that.
     with contextlib.suppress(ConnectionError):
         send_message(ours, settings.as_json())
     return Zygote(pid, ours)
@@ -161,10 +161,10 @@ def serve(descriptor: int) -> None:
 
 
 def _zygote(control: socket.socket, settings: EngineSettings) -> None:
-    # Ctrl-C goes to the whole group of processes: the service ends us when it has finished.
+    # Ctrl-C goes to the whole process group: the service ends the zygote when it has finished.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    # Children that end are reaped by the kernel; who waits for them watches their socket.
+    # The kernel reaps ended children; the service watches their sockets instead.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     from vetro.engine.running import preload
     from vetro.http import configure_logging
@@ -192,7 +192,7 @@ def _zygote(control: socket.socket, settings: EngineSettings) -> None:
 
 
 def _is_memory(error: BaseException) -> bool:
-    """Whether memory ran out, also in one of several tasks."""
+    """Whether an error, or one in a group of errors, says that memory ran out."""
     if isinstance(error, BaseExceptionGroup):
         group = cast("BaseExceptionGroup[BaseException]", error)
         return any(_is_memory(one) for one in group.exceptions)
@@ -200,10 +200,10 @@ def _is_memory(error: BaseException) -> bool:
 
 
 def _worker(channel: socket.socket, settings: EngineSettings, runtime: Any) -> None:
-    """One task or one call: in over the socket, result out over it."""
-    from vetro.engine.calling import run_call
+    """Run one task or one call: read the order from the socket, send the result over it."""
     from vetro.engine.running import run_task
     from vetro.engine.sizes import limit_memory
+    from vetro.engine.static_call_worker import run_call
 
     limit_memory(settings.worker_memory)
     send_message(channel, {"pid": os.getpid()})
@@ -237,6 +237,9 @@ def _worker(channel: socket.socket, settings: EngineSettings, runtime: Any) -> N
             )
             send_message(channel, {"over": text})
             return
+        if is_full(error):
+            send_message(channel, {"over": disk_is_full(error)})
+            return
         send_message(
             channel,
             {
@@ -246,5 +249,5 @@ def _worker(channel: socket.socket, settings: EngineSettings, runtime: Any) -> N
         )
         return
     send_message(channel, answer)
-    # The parent reads until we are gone.
+    # The parent reads until this process ends.
     channel.shutdown(socket.SHUT_WR)

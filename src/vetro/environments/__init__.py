@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from vetro.environments.calls import CallAnswer, CallStore, EngineCall
 from vetro.environments.face import face
+from vetro.environments.leaving import destroy_of_project, names_of_project
+from vetro.environments.pruning import HistoryPruning, HistorySettings
+from vetro.environments.static_calls import CallAnswer, CallStore, EngineCall
 from vetro.environments.store import EnvironmentSettings, EnvironmentStore
 from vetro.environments.tables import metadata
 from vetro.environments.tasks import EngineTask, TaskResult, TaskStore, shortened, task_channel
+from vetro.environments.upgrades import make_moves
 from vetro.environments.uses import EnvironmentUses, pinned_packages
-from vetro.storage import Database, MigrationSet
+from vetro.storage import Database, MigrationSet, Transaction
 
 MIGRATIONS = MigrationSet("environments", Path(__file__).parent / "migrations", metadata)
 
@@ -27,6 +30,10 @@ class Environments:
         self.tasks = TaskStore(database, self.store)
         self.calls = CallStore(database)
 
+    async def read_stored(self, tx: Transaction) -> None:
+        """Set the metrics of what the database holds."""
+        await self.tasks.read_stored(tx, self.calls.queue)
+
 
 __all__ = [
     "MIGRATIONS",
@@ -37,9 +44,14 @@ __all__ = [
     "EnvironmentSettings",
     "EnvironmentUses",
     "Environments",
+    "HistoryPruning",
+    "HistorySettings",
     "TaskResult",
     "TaskStore",
+    "destroy_of_project",
     "face",
+    "make_moves",
+    "names_of_project",
     "pinned_packages",
     "shortened",
     "task_channel",

@@ -1,4 +1,4 @@
-"""What the calls of environments answer with, for the OpenAPI document (catalog-api.md §5)."""
+"""The answers of the environment calls, for the OpenAPI document (catalog-api.md §5)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _STATUS = {
 SERVICE = shape(
     "Service",
     {
-        # A title: generators make names of it, which "?" is none for.
+        # Client generators derive names from titles; "?" does not make a name.
         "?": {
             "title": "ObjectHeader",
             "type": "object",
@@ -37,7 +37,7 @@ _COLUMNS = {
     "created": _TIME,
     "updated": _TIME,
 }
-#: As it is answered by a change: what was sent is echoed beside the columns.
+#: The answer to a change: the sent values are echoed beside the columns.
 CHANGED = shape("ChangedEnvironment", _COLUMNS)
 LISTED = shape("ListedEnvironment", {**_COLUMNS, "status": _STATUS})
 ENVIRONMENT = shape(
@@ -82,6 +82,10 @@ DEPLOYMENT = shape(
     {
         "id": _TEXT,
         "environment_id": _TEXT,
+        "environment_name": _TEXT,
+        "environment_gone": maybe(_TIME),
+        "user_id": _TEXT,
+        "user_name": _TEXT,
         "created": _TIME,
         "updated": _TIME,
         "started": _TIME,
@@ -134,11 +138,74 @@ VERSION = shape(
         "links": listed(shape("Link", {"rel": _TEXT, "href": _TEXT})),
     },
 )
+UPGRADABLE = shape(
+    "ApplicationVersions",
+    {
+        "id": _TEXT,
+        "name": maybe(_TEXT),
+        "class": _TEXT,
+        "package": maybe(_TEXT),
+        "version": maybe(_TEXT),
+        "newest": maybe(_TEXT),
+        "newer": listed(_TEXT),
+    },
+)
+PROPERTY_CHANGE = shape(
+    "PropertyChange",
+    {
+        "property": _TEXT,
+        "change": {"type": "string", "enum": ["added", "removed", "changed"]},
+        "aspects": listed({"type": "string", "enum": ["contract", "default", "usage"]}),
+        "from": maybe(_OBJECT),
+        "to": maybe(_OBJECT),
+    },
+)
+UPGRADE = shape(
+    "Upgrade",
+    {
+        "applications": listed(
+            shape(
+                "ApplicationUpgrade",
+                {
+                    "id": _TEXT,
+                    "name": maybe(_TEXT),
+                    "class": _TEXT,
+                    "package": maybe(_TEXT),
+                    "from": maybe(_TEXT),
+                    "to": maybe(_TEXT),
+                    "direction": {"type": "string", "enum": ["upgrade", "downgrade", "none"]},
+                    "objects": listed(
+                        shape(
+                            "ObjectUpgrade",
+                            {
+                                "id": _TEXT,
+                                "class": _TEXT,
+                                "package": _TEXT,
+                                "from": maybe(_TEXT),
+                                "to": _TEXT,
+                                "changes": listed(PROPERTY_CHANGE),
+                            },
+                        )
+                    ),
+                    "shared": listed(
+                        shape(
+                            "SharedObject",
+                            {"id": _TEXT, "class": _TEXT, "used_by": listed(_OBJECT)},
+                        )
+                    ),
+                    "problems": listed(_TEXT),
+                    "notes": listed(_TEXT),
+                },
+            )
+        ),
+        "problems": listed(_TEXT),
+    },
+)
 _E = "/v1/environments/{environment_id}"
 
 
 def _value(name: str, *errors: int) -> Reply:
-    """Any JSON: a part of the model, or what a program returned."""
+    """Any JSON: a part of the model, or an action's result."""
     return Reply(_ANYTHING, name=name, errors=errors)
 
 
@@ -173,6 +240,13 @@ REPLIES = {
     f"GET {_E}/model": _value("show_model"),
     f"GET {_E}/model/{{path}}": _value("show_model_at"),
     f"PATCH {_E}/model": _value("change_model"),
+    "GET /v1/upgrades": Reply(
+        _in("environments", {"type": "object", "additionalProperties": listed(UPGRADABLE)}),
+        name="list_project_upgrades",
+    ),
+    f"GET {_E}/upgrades": Reply(_in("applications", listed(UPGRADABLE)), name="list_upgrades"),
+    f"POST {_E}/upgrades": Reply(UPGRADE, name="upgrade_applications", errors=(409, 504)),
+    f"POST {_E}/upgrades/preview": Reply(UPGRADE, name="preview_upgrade", errors=(504,)),
     "GET /v1/deployments": Reply(
         _in("deployments", listed(DEPLOYMENT)), name="list_project_deployments"
     ),

@@ -1,4 +1,4 @@
-"""What the calls of environments take, for the OpenAPI document (catalog-api.md §5)."""
+"""The request bodies of the environment calls, for the OpenAPI document (catalog-api.md §5)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _TEXT = {"type": "string"}
 _NAME = {"type": "string", "minLength": 1, "maxLength": 255}
 _SESSION = {"X-Configuration-Session": _TEXT}
 _MAYBE_TEXT = {"type": ["string", "null"]}
-# A title: generators of clients make names of it, which "?" is none for.
+# Client generators derive names from titles; "?" does not make a name.
 _HEADER = {**an_object({"type": _TEXT, "id": _TEXT}, ["type"]), "title": "ObjectHeader"}
 _SERVICE = an_object({"?": _HEADER}, ["?"])
 
@@ -44,6 +44,26 @@ PATCH_MODEL = describes(
         ),
     },
     content_type="application/env-model-json-patch",
+    headers=_SESSION,
+)
+UPGRADE = describes(
+    body={
+        "type": ["object", "null"],
+        "properties": {
+            "applications": {
+                "type": ["array", "null"],
+                "items": an_object(
+                    {
+                        "id": _TEXT,
+                        "version": _MAYBE_TEXT,
+                        "properties": {"type": ["object", "null"]},
+                    },
+                    ["id"],
+                ),
+            }
+        },
+    },
+    required=False,
     headers=_SESSION,
 )
 REPORTS = describes(query={"service_id": _TEXT})

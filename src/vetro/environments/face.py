@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
+import structlog
 from litestar import Litestar, Request, Response, get
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath
@@ -14,17 +16,22 @@ from litestar.types import Method
 from vetro.catalog import PACKAGE_SIZE_LIMIT, Catalog, catalog_handlers
 from vetro.catalog import REPLIES as CATALOG_REPLIES
 from vetro.environments import answers
-from vetro.environments.call_handlers import call_handlers
-from vetro.environments.calls import TIMEOUT_SECONDS, CallStore
 from vetro.environments.handlers import (
     deployment_handlers,
     environment_handlers,
     service_handlers,
 )
+from vetro.environments.static_call_handlers import call_handlers
+from vetro.environments.static_calls import TIMEOUT_SECONDS, CallStore
+from vetro.environments.store import MODELS_CHANNEL
 from vetro.environments.tasks import TaskStore
+from vetro.environments.upgrade_handlers import upgrade_handlers
+from vetro.environments.upgrading import Upgrades
 from vetro.environments.uses import EnvironmentUses
 from vetro.http import Authenticator, Face, NoSuchPath, NotFound, make_face
+from vetro.storage import StorageError, Subscription
 
+log = structlog.get_logger("vetro.environments")
 AnyRequest = Request[Any, Any, Any]
 METHODS: list[Method] = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 
@@ -39,7 +46,7 @@ def _version(request: AnyRequest) -> dict[str, Any]:
 
 
 def _is_versioned(path: str) -> bool:
-    """Whether a path is one of the API's, or the description of it."""
+    """Whether a path belongs to the API or to its description."""
     return path.split("/", 2)[1] in ("v1", "schema")
 
 
@@ -63,9 +70,26 @@ def face(
 
     @asynccontextmanager
     async def forgotten(_app: Litestar) -> AsyncGenerator[None, None]:
-        # Archives of deleted packages whose last environment went since.
-        await catalog.drop_unused_packages(uses)
-        yield
+        """Remove archives of deleted packages that no environment uses any more: now, and
+        whenever a model is stored."""
+        async with work.database.listen(MODELS_CHANNEL) as stored:
+            await catalog.drop_unused_packages(uses)
+            dropping = asyncio.create_task(drop_unused(stored), name="unused packages")
+            try:
+                yield
+            finally:
+                dropping.cancel()
+                await asyncio.gather(dropping, return_exceptions=True)
+
+    async def drop_unused(stored: Subscription) -> None:
+        while True:
+            await stored.wait()
+            stored.drain()
+            try:
+                await catalog.drop_unused_packages(uses)
+            except (StorageError, OSError) as error:
+                # They stay until the next model is stored.
+                log.warning("unused packages were not removed", error=str(error))
 
     @get("/")
     async def versions(request: AnyRequest) -> Response[Any]:
@@ -105,6 +129,7 @@ def face(
             *service_handlers(work.database, work.store),
             *deployment_handlers(work.database, work.store, work),
             *call_handlers(calls),
+            *upgrade_handlers(Upgrades(work.store, catalog, calls)),
         ],
         authenticator=authenticator,
         public=lambda method, path: (

@@ -367,14 +367,9 @@ def deployment_handlers(database: Database, store: EnvironmentStore, work: TaskS
             position, state, waiting = after, "", None
             async with database.listen(task_channel(deployment_id)) as subscription:
                 while True:
-                    try:
-                        found, view = await work.progress(
-                            principal, environment_id, deployment_id, position
-                        )
-                    except NotFound:
-                        # The environment is gone: its deletion succeeded.
-                        yield ServerEvent("end", {"state": "success"})
-                        return
+                    found, view = await work.progress(
+                        principal, environment_id, deployment_id, position
+                    )
                     for one in found:
                         position = one.sequence
                         yield ServerEvent("report", work.report_view(one), id=str(position))

@@ -1,6 +1,6 @@
 """Object models as JSON: paths, ids, statuses, masks (catalog-api.md §5.1, §5.3, §5.5).
 
-A model's objects are maps with a ``?`` header. These functions never talk to the database.
+A model's objects are maps with a ``?`` header. These functions do not use the database.
 """
 
 from __future__ import annotations
@@ -98,12 +98,12 @@ def ids_below(value: Json) -> set[str]:
 
 
 def segments(path: str) -> list[str]:
-    """A tree path's parts; empty ones are dropped."""
+    """The parts of a tree path; empty ones are dropped."""
     return [part for part in path.split("/") if part]
 
 
 def step(value: Json, segment: str) -> Json:
-    """One step down. Errors: ``NotFound``."""
+    """The member or element that a segment names. Errors: ``NotFound``."""
     if isinstance(value, dict):
         node = cast("dict[str, Json]", value)
         if segment in node:
@@ -115,7 +115,7 @@ def step(value: Json, segment: str) -> Json:
 
 
 def list_index(items: list[Json], segment: str) -> int:
-    """Position of the element with this id, or this number. Errors: ``NotFound``."""
+    """The position of the element with this id, or this number. Errors: ``NotFound``."""
     for position, item in enumerate(items):
         if object_id(item) == segment:
             return position
@@ -159,7 +159,7 @@ def delete_path(root: Json, parts: list[str]) -> None:
 
 
 def check_services(value: Json, *, where: str = "services") -> None:
-    """Complete the objects of a write: types are required, ids made, ``status`` dropped. 400."""
+    """Complete written objects: require types, add missing ids, drop ``status``. Errors: 400."""
     for node in walk(value):
         block = node["?"]
         type_ = block.get("type")
@@ -183,7 +183,7 @@ def check_unique_ids(objects: Json) -> None:
 
 
 def check_model(objects: dict[str, Json]) -> None:
-    """What every stored model keeps: services are objects with a header, ids are unique. 400."""
+    """Check a stored model: services are objects with a header, ids are unique. Errors: 400."""
     services = objects.get("services", [])
     if not isinstance(services, list):
         raise BadRequest("services must be a list of applications")
@@ -199,8 +199,8 @@ def require_service(value: Json) -> None:
 
 
 def sanitise(value: Json) -> Json:
-    """A copy with the values of secret-looking keys masked: those of §5.5, and all that are secret
-    by Vetro's own rule."""
+    """A copy with secret values masked: those under the keys of §5.5, and those that Vetro's own
+    rule calls secret."""
     if isinstance(value, dict):
         node = cast("dict[str, Json]", value)
         return {
@@ -214,12 +214,12 @@ def sanitise(value: Json) -> Json:
 def _is_hidden(key: str, value: Json) -> bool:
     if isinstance(value, str) and _SECRET.search(key):
         return True
-    # A whole object under such a name is shown: what is secret in it has a name of its own.
+    # An object under such a name is not masked as a whole: its secret members have own names.
     return is_secret(key) and not isinstance(value, bool | dict) and value not in (None, "", [])
 
 
 def to_engine(objects: Json) -> Json:
-    """A root object in the engine's spelling: ``services`` is ``applications``."""
+    """A root object in the engine's spelling: ``services`` becomes ``applications``."""
     if isinstance(objects, dict) and "services" in objects:
         node = dict(cast("dict[str, Json]", objects))
         node["applications"] = node.pop("services")
@@ -249,9 +249,9 @@ def find_action(objects: Json, action_id: str) -> tuple[str, dict[str, Json]]:
 
 
 def check_arguments(action: dict[str, Any], given: dict[str, Json]) -> None:
-    """Refuse what an action cannot be called with, as far as the model says what it takes. 400.
+    """Refuse arguments that an action does not take, as far as the model describes them. 400.
 
-    Models that an earlier engine wrote say nothing: the deployment finds out.
+    Models of an earlier engine do not describe them: the deployment checks the arguments.
     """
     wanted = action.get("arguments")
     if not isinstance(wanted, dict):

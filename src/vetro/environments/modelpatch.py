@@ -33,7 +33,7 @@ class Header(msgspec.Struct):
 
 
 class EnvironmentNetwork(msgspec.Struct, rename="camel"):
-    """The network of an environment, as far as its form is known."""
+    """The network of an environment; only the members with a known form."""
 
     name: str
     header: Header = msgspec.field(name="?")
@@ -80,7 +80,7 @@ FORMS: dict[str, Any] = {
     "/defaultNetworks/flat": bool | None,
     "/services": list[dict[str, Any]],
 }
-#: Without these the model could not be read any more.
+#: Without these the model could not be read.
 NEEDED = ("/?", f"{_NETWORK}/?")
 _TILDE = re.compile(r"~(?![01])")
 

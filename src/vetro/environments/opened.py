@@ -1,8 +1,8 @@
-"""Opened sessions: what they hold, and how nothing of it is lost without a word (catalog-api.md §5.2).
+"""Opened sessions: their changes, and how none of them is lost unnoticed (catalog-api.md §5.2).
 
-The first session to be deployed wins, and so does an action: the others are invalid from then on. They
-stay all the same, with what they hold, until their user drops them or opens a session of now that has
-the same changes (``rebase``). Who wants to know before asks to be refused (``refuse_loss``).
+The first deployed session, or an action, invalidates the other sessions. They keep their changes
+until their user drops them or opens a session on the current model with the same changes
+(``rebase``). A caller can ask to be refused before that happens (``refuse_loss``).
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class OpenSessions:
         *,
         but: str | None = None,
     ) -> None:
-        """Refuse what would overtake sessions that hold changes. Errors: 409 that names them."""
+        """Refuse what would invalidate sessions with changes. Errors: 409 that names them."""
         held: list[dict[str, Any]] = []
         for row in await self._opened(tx, environment.id):
             if row.id == but or row.version != environment.version:
@@ -92,7 +92,7 @@ class OpenSessions:
     async def keep_bases(self, tx: Transaction, environment_id: str, version: int) -> None:
         """Before a newer model is stored: keep the old one for the sessions that changed it.
 
-        Done by the database alone: models are large.
+        Models are large, so the database copies them without passing them through this process.
         """
         model = (
             select(environments.c.model)
@@ -114,10 +114,10 @@ class OpenSessions:
     async def rebase(
         self, principal: Principal, environment_id: str, session_id: str
     ) -> dict[str, Any]:
-        """Open a session on the model of now with the changes of an overtaken one, which goes.
+        """Replace an overtaken session with one on the current model that has the same changes.
 
-        A session that is valid is returned as it is. Errors: 404, 400, 403, 401; 409 when something
-        cannot be done to the model of now, or nobody knows any more what was changed.
+        A session that is valid is returned as it is. Errors: 404, 400, 403, 401; 409 when a change
+        cannot be applied to the current model, or when the changes are unknown.
         """
         async with self.database.transaction() as tx:
             await self.store.lock(tx, environment_id)

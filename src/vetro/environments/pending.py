@@ -1,8 +1,9 @@
-"""What a session holds that is not deployed yet, and how it is carried to a newer model.
+"""The undeployed changes of a session, and their transfer to a newer model.
 
-A session is a copy of the model with changes. Which ones, follows from the model that it was opened on
-(``base``): ``changes`` says them for people and programs, ``carry_over`` makes the same changes to the
-model that a deployment has left meanwhile. Values are never part of what is said: they may be secrets.
+A session is a copy of the model with changes. They are found by comparison with the model that it
+was opened on (``base``): ``changes`` describes them for people and programs, ``carry_over`` applies
+them to the model that a later deployment stored. Descriptions never contain values, which may be
+secrets.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from vetro.environments.model import header, object_id
 
 Json = Any
 _MISSING: Any = object()
-#: Parts of a header that the service and the engine write, no user.
+#: Parts of a header that only the service and the engine write.
 _WRITTEN = frozenset({"status", "updated", "_actions"})
 
 
 def changes(base: Json, objects: Json) -> list[dict[str, Any]]:
-    """What was changed between two root objects: one entry for each application, and one for the rest.
+    """The changes between two root objects: one entry for each application, one for the rest.
 
     An entry has ``change`` (``added``, ``removed``, ``changed``), ``application`` (its name, or ``None``
     for the environment itself), ``id``, ``type`` and, of what was changed, the dotted ``properties``.
@@ -41,7 +42,7 @@ def changes(base: Json, objects: Json) -> list[dict[str, Any]]:
 
 
 def described(found: Iterable[dict[str, Any]]) -> str:
-    """Changes in words: ``added db (org.Db); changed web: port, size``."""
+    """Changes as text: ``added db (org.Db); changed web: port, size``."""
     words: list[str] = []
     for one in found:
         name = one["application"] or one["id"] if one["type"] else "the environment"
@@ -55,10 +56,10 @@ def described(found: Iterable[dict[str, Any]]) -> str:
 
 
 def carry_over(base: Json, mine: Json, current: Json) -> tuple[Json, list[str]]:
-    """``current`` with the changes that lead from ``base`` to ``mine``, and what could not be made.
+    """``current`` with the changes from ``base`` to ``mine``, and the changes that failed.
 
-    Where both changed one value, mine is taken: it is what was asked for last. Only a change of an
-    object that is not there any more cannot be made.
+    Where both changed one value, the value of ``mine`` is taken, as the latest request. A change
+    fails only when its object is not in ``current`` any more.
     """
     lost: list[str] = []
     return _merge(base, mine, current, "", lost), lost
@@ -157,7 +158,7 @@ def _merge_objects(
 
 
 def _same(one: Json, other: Json) -> bool:
-    """Equality of JSON: ``1`` is not ``true``, as it is in Python."""
+    """Equality of JSON values; unlike in Python, ``1`` does not equal ``true``."""
     if isinstance(one, dict) and isinstance(other, dict):
         ours, theirs = cast("dict[str, Json]", one), cast("dict[str, Json]", other)
         return ours.keys() == theirs.keys() and all(_same(ours[key], theirs[key]) for key in ours)

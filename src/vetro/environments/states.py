@@ -1,4 +1,4 @@
-"""Session states and what an environment's status follows from them (catalog-api.md §5.1, §5.2)."""
+"""Session states and the environment status that follows from them (catalog-api.md §5.1, §5.2)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FINAL = (DEPLOYED, DEPLOY_FAILURE, DELETE_FAILURE)
 
 
 def environment_status(states: Iterable[str]) -> str:
-    """The status, from the states of all sessions ordered by version, then update, newest first."""
+    """The status, from the states of all sessions, newest version first, then newest update."""
     opened = False
     for state in states:
         if state in (DEPLOYING, DELETING, DEPLOY_FAILURE, DELETE_FAILURE):

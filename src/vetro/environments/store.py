@@ -1,7 +1,7 @@
 """Environments and sessions in the database (catalog-api.md §5.1-5.4).
 
-All checks that a change depends on are made inside the transaction of the change: a session cannot be
-deployed twice, and two sessions cannot both win.
+All checks for a change run inside the transaction of the change: a session cannot be deployed
+twice, and two sessions cannot both be deployed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from vetro.environments.model import (
     initial_model,
     new_id,
 )
-from vetro.environments.tables import environments, sessions, statuses, tasks
+from vetro.environments.tables import environments, sessions, tasks
 from vetro.http import (
     BadRequest,
     Conflict,
@@ -39,6 +39,8 @@ COLUMN_FIELDS = ("id", "version", "tenant_id", "created", "updated", "descriptio
 SPECIAL = (*COLUMN_FIELDS, "name", "description_text", "defaultNetworks", "services", "?")
 
 
+#: The notification that an environment's model was replaced or removed.
+MODELS_CHANNEL = "environments/models"
 WITHOUT_MODEL = [column for column in environments.c if column.name != "model"]
 
 
@@ -76,9 +78,9 @@ class EnvironmentStore:
     async def environment(
         self, tx: Transaction, principal: Principal, id_: str, *, with_model: bool = True
     ) -> Row[Any]:
-        """The environment, if the caller's project may act on it. Errors: 404, 403.
+        """The environment, if the caller's project may use it. Errors: 404, 403.
 
-        Without its model, which may be large, where only the rest matters.
+        Without its model when ``with_model`` is false: a model may be large.
         """
         query = select(environments) if with_model else select(*WITHOUT_MODEL)
         query = query.where(environments.c.id == id_)
@@ -90,7 +92,7 @@ class EnvironmentStore:
         return row
 
     async def lock(self, tx: Transaction, id_: str) -> None:
-        """Let decisions about one environment come one after another until ``tx`` ends."""
+        """Serialise decisions about one environment until ``tx`` ends."""
         await tx.execute(
             select(environments.c.id).where(environments.c.id == id_).with_for_update()
         )
@@ -100,7 +102,7 @@ class EnvironmentStore:
     ) -> Row[Any]:
         """A session of this environment. Errors: 404 unknown, 400 of another environment.
 
-        ``lock``: nobody else changes it until ``tx`` ends.
+        ``lock``: others cannot change it until ``tx`` ends.
         """
         query = select(sessions).where(sessions.c.id == session_id)
         if lock:
@@ -140,7 +142,7 @@ class EnvironmentStore:
     async def writable(
         self, tx: Transaction, environment: Row[Any], session_id: str | None
     ) -> Row[Any]:
-        """The session a change goes to. Errors: 400 without one, 404, 400, 403."""
+        """The session that a change is written to. Errors: 400 without one, 404, 400, 403."""
         if not session_id:
             raise BadRequest("X-Configuration-Session header is required: open a session first")
         session = await self.session(tx, environment.id, session_id, lock=True)
@@ -152,7 +154,7 @@ class EnvironmentStore:
         return session
 
     def changes_of(self, environment: Row[Any], session: Row[Any]) -> list[dict[str, Any]]:
-        """What an opened session holds that is not deployed (``pending.changes``)."""
+        """The undeployed changes of an opened session (``pending.changes``)."""
         base = environment.model if session.version == environment.version else session.base
         if base is None:  # overtaken before bases were kept, or without any change
             return []
@@ -161,7 +163,7 @@ class EnvironmentStore:
     async def overtaken(
         self, tx: Transaction, environment: Row[Any], session: Row[Any]
     ) -> Forbidden:
-        """The refusal of a session that a deployment has overtaken: by which, and what would be lost."""
+        """The error for an overtaken session: its deployment, and the changes it would lose."""
         query = (
             select(tasks.c.id, tasks.c.action, tasks.c.finished)
             .where(tasks.c.environment_id == environment.id, tasks.c.session_id != session.id)
@@ -251,7 +253,7 @@ class EnvironmentStore:
         return {**echo, **self.view(row)}
 
     async def _refuse_large(self, objects: Any) -> None:
-        """Errors: 413 for objects beyond ``model_limit``."""
+        """Refuse objects beyond ``model_limit``. Errors: 413."""
         size = len(await asyncio.to_thread(msgspec.json.encode, objects))
         if size > self.settings.model_limit:
             raise PayloadTooLarge(
@@ -292,7 +294,7 @@ class EnvironmentStore:
         ]
 
     async def show(self, principal: Principal, id_: str, session_id: str | None) -> dict[str, Any]:
-        """An environment with status and services; of a session's model when one is given."""
+        """An environment with status and services, those of a session's model when one is given."""
         async with self.database.read() as tx:
             row = await self.environment(tx, principal, id_)
             rows = await self.session_states(tx, id_)
@@ -309,7 +311,7 @@ class EnvironmentStore:
     async def model_to_read(
         self, tx: Transaction, environment: Row[Any], session_id: str | None
     ) -> dict[str, Any]:
-        """The model a read sees: the session's while it is valid and not deployed. Errors: 404, 400."""
+        """The model for reading: the session's while valid and not deployed. Errors: 404, 400."""
         if not session_id:
             return environment.model
         session = await self.session(tx, environment.id, session_id)
@@ -335,10 +337,16 @@ class EnvironmentStore:
             return self.view(await self.environment(tx, principal, id_, with_model=False))
 
     async def remove(self, tx: Transaction, id_: str) -> None:
-        """Delete the rows of an environment, whatever its state, with the reports of its tasks."""
-        mine = select(tasks.c.id).where(tasks.c.environment_id == id_)
-        await tx.execute(delete(statuses).where(statuses.c.task_id.in_(mine)))
+        """Delete the rows of an environment in any state.
+
+        Its deployments and their reports stay, as history (``vetro.environments.history``).
+        """
+        now = self.database.clock.now()
+        await tx.execute(
+            update(tasks).where(tasks.c.environment_id == id_).values(environment_gone=now)
+        )
         await tx.execute(delete(environments).where(environments.c.id == id_))
+        tx.notify(MODELS_CHANNEL)
 
     # Sessions
 
@@ -357,7 +365,7 @@ class EnvironmentStore:
     async def open_session(
         self, tx: Transaction, environment: Row[Any], user_id: str
     ) -> dict[str, Any]:
-        """Open a session on an environment that nothing is changing. Errors: 403."""
+        """Open a session on an environment that no task is changing. Errors: 403."""
         status = await self.status(tx, environment.id)
         if status in states.ACTIVE:
             raise Forbidden(f"Environment {environment.id} is {status}; wait until it is done")
@@ -391,7 +399,7 @@ class EnvironmentStore:
         *,
         lock: bool = False,
     ) -> tuple[Row[Any], Row[Any]]:
-        """A session and its environment, in the order of checks of §5.2."""
+        """A session and its environment, checked in the order of §5.2."""
         session = await self.session(tx, environment_id, session_id, lock=lock)
         environment = await self.environment(tx, principal, environment_id)
         return session, environment
@@ -421,6 +429,7 @@ class EnvironmentStore:
             if session.state in states.ACTIVE:
                 raise Forbidden(f"Session <SessionId {session_id}> is {session.state}")
             await tx.execute(delete(sessions).where(sessions.c.id == session_id))
+            tx.notify(MODELS_CHANNEL)
 
     async def change_objects(
         self,
@@ -429,9 +438,21 @@ class EnvironmentStore:
         session_id: str | None,
         change: Callable[[dict[str, Any]], Any],
     ) -> Any:
-        """Change the root object of a session's model; all or nothing. Errors: §5.3, and ``change``'s.
+        """Change the root object of a session's model; all or nothing. Errors: §5.3, and ``change``'s."""
+        return await self.change_model(
+            principal, environment_id, session_id, lambda model: change(model["Objects"])
+        )
 
-        Concurrent changes of one session come one after another: the row is locked.
+    async def change_model(
+        self,
+        principal: Principal,
+        environment_id: str,
+        session_id: str | None,
+        change: Callable[[dict[str, Any]], Any],
+    ) -> Any:
+        """Change a session's model; all or nothing. Errors: §5.3, and ``change``'s.
+
+        Concurrent changes of one session are serialised by a lock on its row.
         """
         async with self.database.transaction() as tx:
             environment = await self.environment(tx, principal, environment_id)
@@ -439,7 +460,7 @@ class EnvironmentStore:
             model: dict[str, Any] = session.model
             objects: dict[str, Any] = model.get("Objects") or {}
             model["Objects"] = objects
-            result = change(objects)
+            result = change(model)
             check_model(objects)
             await self._refuse_large(objects)
             await tx.execute(
@@ -451,7 +472,7 @@ class EnvironmentStore:
 
 
 def with_status(services: Any, status: str) -> Any:
-    """Services with the computed ``?.status``; the stored ones stay as they are."""
+    """Services with the computed ``?.status``; the stored ones are not changed."""
     if not isinstance(services, list):
         return services
     result: list[Any] = []

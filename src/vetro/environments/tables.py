@@ -50,42 +50,46 @@ sessions = Table(
     Column("state", String(36), nullable=False),
     Column("version", BigInteger, nullable=False),
     Column("model", SealedJson, nullable=False),
-    # Of an overtaken session: the model that it was opened on, to tell its changes by.
+    # Of an overtaken session: the model that it was opened on, to compute its changes.
     Column("base", SealedJson),
     Column("created", UtcDateTime, nullable=False),
     Column("updated", UtcDateTime, nullable=False),
     Index("environments_sessions_environment", "environment_id"),
 )
 
+# History: a deployment outlives its environment (no foreign key) until it is pruned.
 tasks = Table(
     "environments_tasks",
     metadata,
     Column("id", String(36), primary_key=True),
-    Column(
-        "environment_id",
-        String(255),
-        ForeignKey("environments.id", ondelete="CASCADE"),
-        nullable=False,
-    ),
+    Column("environment_id", String(255), nullable=False),
+    Column("environment_name", String(255), nullable=False, server_default=""),
+    # The environment's project, and the user who requested the deployment.
+    Column("project_id", String(64), nullable=False, server_default=""),
+    Column("user_id", String(64), nullable=False, server_default=""),
+    Column("user_name", String(255), nullable=False, server_default=""),
     Column("session_id", String(36), nullable=False),
     Column("sequence", BigInteger, nullable=False),
     Column("action", SealedJson),
     Column("description", SealedJson, nullable=False),
     Column("result", SealedJson),
-    Column("waiting_on", Text),  # while it runs; what an engine last said
-    Column("cancellation", Text),  # why it is to be cancelled, once somebody has asked for that
+    Column("waiting_on", Text),  # while it runs: the text that the engine stored last
+    Column("cancellation", Text),  # the reason, once its cancellation was requested
     Column("started", UtcDateTime, nullable=False),
     Column("finished", UtcDateTime),
     Column("created", UtcDateTime, nullable=False),
     Column("updated", UtcDateTime, nullable=False),
+    Column("environment_gone", UtcDateTime),  # when its environment was destroyed or abandoned
     Index("environments_tasks_environment", "environment_id"),
+    Index("environments_tasks_project", "project_id", "started"),
+    Index("environments_tasks_gone", "environment_gone"),
 )
 
 statuses = Table(
     "environments_statuses",
     metadata,
     Column("task_id", String(36), nullable=False),
-    # Counts within the task: the order of reports whatever the clock does.
+    # Counts within the task: orders the reports independently of the clock.
     Column("sequence", Integer, nullable=False),
     Column("id", String(36), nullable=False),
     Column("entity_id", String(255)),
@@ -120,7 +124,7 @@ calls = Table(
     "environments_calls",
     metadata,
     Column("id", String(36), primary_key=True),
-    # Rows are removed by who waits; after this time by whoever comes next.
+    # The waiting caller removes its row; after this time any other caller does.
     Column("expires", UtcDateTime, nullable=False),
     Column("answer", SealedJson),
 )

@@ -1,12 +1,13 @@
 """Tasks: from *deploy* to a result, with reports in between (catalog-api.md §5.5, §5.6, §8).
 
-A task row and its work in the lease queue are made in one commit with the session's change of state; the
-result, the model, the session's final state and the end of the work are one commit as well. So a task
-is neither lost nor finished twice, whatever process dies when.
+A task row, its work in the lease queue and the session's change of state are stored in one commit;
+the result, the model, the session's final state and the end of the work are one commit as well. So
+a task is neither lost nor finished twice, whichever process dies at whatever moment.
 """
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, cast
@@ -14,8 +15,9 @@ from typing import Any, cast
 from sqlalchemy import Row, func, insert, select, update
 from structlog.contextvars import get_contextvars
 
-from vetro.catalog import api_time, api_time_or_none
-from vetro.environments import states
+from vetro.environments import lifecycle, states
+from vetro.environments.history import TaskHistory
+from vetro.environments.lifecycle import Ending, Outcome, TaskIdentity
 from vetro.environments.model import (
     check_arguments,
     find_action,
@@ -25,9 +27,10 @@ from vetro.environments.model import (
     to_engine,
 )
 from vetro.environments.opened import OpenSessions
-from vetro.environments.store import EnvironmentStore
+from vetro.environments.store import MODELS_CHANNEL, EnvironmentStore
 from vetro.environments.tables import environments, instances, sessions, statuses, tasks
-from vetro.http import BadRequest, Conflict, Forbidden, NotFound, Principal
+from vetro.http import BadRequest, Conflict, Forbidden, Principal
+from vetro.secrecy import Cover, secrets_in
 from vetro.storage import Database, Lease, LeaseQueue, Transaction
 
 QUEUE = "engine"
@@ -37,10 +40,12 @@ MOST_REPORTS = 10_000
 """Reports of one task that a program may add."""
 REPORT_LENGTH = 64 * 1024
 """Characters of a report's text, and of its details."""
+MOST_LOGGED = 2000
+"""Characters of a reason that are logged."""
 
 
 def shortened(text: str, most: int = REPORT_LENGTH) -> str:
-    """A text that is no longer than allowed: what is too long loses its middle, and says so."""
+    """A text of at most ``most`` characters: a longer one is cut in its middle, with a note."""
     if len(text) <= most:
         return text
     half = (most - 60) // 2
@@ -48,18 +53,18 @@ def shortened(text: str, most: int = REPORT_LENGTH) -> str:
 
 
 def cancel_channel(task_id: str) -> str:
-    """Notifications that a task is to be cancelled."""
+    """The channel of notifications that a task is to be cancelled."""
     return f"task/{task_id}/cancel"
 
 
 def task_channel(task_id: str) -> str:
-    """Notifications of reports and of the end of one task."""
+    """The channel of notifications about the reports and the end of one task."""
     return f"task/{task_id}"
 
 
 @dataclass(frozen=True)
 class EngineTask:
-    """What an engine runs. ``action`` is ``None`` for a deletion (``model.Objects`` is null then)."""
+    """An engine's task. ``action`` is ``None`` for a deletion (``model.Objects`` is null then)."""
 
     id: str
     environment_id: str
@@ -70,7 +75,7 @@ class EngineTask:
     model: dict[str, Any]
     environment_name: str = ""
     request_id: str = ""
-    """Of the request that asked for it: what a user quotes and an operator finds in the log."""
+    """The id of the request that asked for it: users quote it, operators find it in the log."""
 
     @property
     def is_delete(self) -> bool:
@@ -93,12 +98,11 @@ class TaskResult:
         return {"result": self.result, "isException": self.is_exception}
 
 
-class TaskStore:
-    """Submits tasks, hands them to engines, takes reports and results."""
+class TaskStore(TaskHistory):
+    """Submits tasks, hands them to engines, stores reports and results."""
 
     def __init__(self, database: Database, store: EnvironmentStore) -> None:
-        self.database = database
-        self.store = store
+        super().__init__(database, store)
         self.sessions = OpenSessions(store)
         self.queue = LeaseQueue(database, QUEUE)
 
@@ -114,7 +118,7 @@ class TaskStore:
     ) -> str | None:
         """Submit a session; the task's id, or ``None`` when the environment was removed at once.
 
-        ``overtake``: also when other sessions hold changes; else that is a 409.
+        ``overtake``: deploy although other sessions hold changes; otherwise that is a 409.
         """
         async with self.database.transaction() as tx:
             await self.store.lock(tx, environment_id)
@@ -149,7 +153,7 @@ class TaskStore:
             await self.store.remove(tx, environment.id)
             return None
         now = self.database.clock.now()
-        # The condition makes the two-deploys race impossible on every engine and isolation level.
+        # This condition excludes a double deploy on every database and isolation level.
         changed = await tx.execute(
             update(sessions)
             .where(sessions.c.id == session.id, sessions.c.state == states.OPENED)
@@ -170,6 +174,10 @@ class TaskStore:
             insert(tasks).values(
                 id=task_id,
                 environment_id=environment.id,
+                environment_name=environment.name,
+                project_id=environment.tenant_id,
+                user_id=principal.user_id,
+                user_name=principal.user_name,
                 session_id=session.id,
                 sequence=(count.scalar() or 0) + 1,
                 action=None if deletes else action,
@@ -184,7 +192,7 @@ class TaskStore:
             "environment_name": environment.name,
             "request_id": str(get_contextvars().get("request_id", "")),
             "session_id": session.id,
-            # An operator may deploy for others: the environment's project owns what is built.
+            # An operator may deploy for others: the environment's project owns the resources.
             "project_id": environment.tenant_id,
             "user_id": principal.user_id,
             "action": None if deletes else action,
@@ -199,26 +207,54 @@ class TaskStore:
     async def delete_environment(
         self, principal: Principal, environment_id: str, *, abandon: bool
     ) -> str | None:
-        """Destroy, or with ``abandon`` only forget. Errors: 403, 404."""
+        """Destroy an environment, or with ``abandon`` only forget it. Errors: 403, 404."""
         async with self.database.transaction() as tx:
             await self.store.lock(tx, environment_id)
             environment = await self.store.environment(tx, principal, environment_id)
             if abandon:
-                # What no engine has begun must not build anything for an environment that is gone.
-                mine = select(tasks.c.id).where(
-                    tasks.c.environment_id == environment_id, tasks.c.finished.is_(None)
-                )
-                await self.queue.withdraw(tx, [row.id for row in await tx.execute(mine)])
-                await self.store.remove(tx, environment_id)
-                return None
-            view = await self.store.open_session(tx, environment, principal.user_id)
-            session = await self.store.session(tx, environment_id, view["id"])
-            model = {**session.model, "Objects": None}
-            await tx.execute(
-                update(sessions).where(sessions.c.id == session.id).values(model=model)
-            )
-            session = await self.store.session(tx, environment_id, session.id)
-            return await self._submit(tx, principal, environment, session, {})
+                endings = await self._abandon(tx, principal, environment_id)
+            else:
+                return await self._destroy(tx, principal, environment)
+        for ending in endings:
+            lifecycle.task_ended(ending)
+        lifecycle.log.info(
+            "environment_abandoned",
+            environment=environment_id,
+            environment_name=environment.name,
+            project=environment.tenant_id,
+            user=principal.user_id,
+        )
+        return None
+
+    async def _destroy(
+        self, tx: Transaction, principal: Principal, environment: Row[Any]
+    ) -> str | None:
+        """Submit the destruction of the deployed resources."""
+        view = await self.store.open_session(tx, environment, principal.user_id)
+        session = await self.store.session(tx, environment.id, view["id"])
+        model = {**session.model, "Objects": None}
+        await tx.execute(update(sessions).where(sessions.c.id == session.id).values(model=model))
+        session = await self.store.session(tx, environment.id, session.id)
+        return await self._submit(tx, principal, environment, session, {})
+
+    async def _abandon(
+        self, tx: Transaction, principal: Principal, environment_id: str
+    ) -> list[Ending]:
+        """Forget an environment; the endings of its tasks that were not begun."""
+        # A task that was not begun must not build anything for a removed environment.
+        mine = select(tasks).where(
+            tasks.c.environment_id == environment_id, tasks.c.finished.is_(None)
+        )
+        unfinished = list(await tx.execute(mine))
+        withdrawn = await self.queue.withdraw(tx, [row.id for row in unfinished])
+        text = f"The environment was abandoned by {principal.user_name or principal.user_id}"
+        for row in unfinished:
+            await self._report(tx, row.id, environment_id, "error", text)
+            if row.id in withdrawn:
+                result = {"message": text, "details": None}
+                await self._close(tx, row.id, {"result": result, "isException": True})
+        await self.store.remove(tx, environment_id)
+        return [self._ending(row, "abandoned", text) for row in unfinished if row.id in withdrawn]
 
     async def call_action(
         self,
@@ -231,7 +267,7 @@ class TaskStore:
     ) -> str:
         """Submit an action. Errors: 400, 403, 404; a failure leaves no session behind.
 
-        ``overtake``: also when sessions hold changes that are not deployed; else that is a 409.
+        ``overtake``: submit although sessions hold undeployed changes; otherwise that is a 409.
         """
         async with self.database.transaction() as tx:
             await self.store.lock(tx, environment_id)
@@ -257,67 +293,16 @@ class TaskStore:
             assert task_id is not None
             return task_id
 
-    async def action_result(
-        self, principal: Principal, environment_id: str, task_id: str
-    ) -> dict[str, Any]:
-        """The result of an action's task; ``{}`` while it runs. Errors: 403, 404."""
-        async with self.database.read() as tx:
-            await self.store.environment(tx, principal, environment_id, with_model=False)
-            row = (await tx.execute(select(tasks).where(tasks.c.id == task_id))).first()
-            if row is None or row.environment_id != environment_id:
-                raise NotFound(f"There is no task {task_id} in this environment")
-            return row.result if row.finished is not None else {}
-
-    async def task(
-        self, tx: Transaction, principal: Principal, environment_id: str, task_id: str
-    ) -> Row[Any]:
-        """A deployment of an environment the caller may see. Errors: 403, 404, 400."""
-        await self.store.environment(tx, principal, environment_id, with_model=False)
-        row = (await tx.execute(select(tasks).where(tasks.c.id == task_id))).first()
-        if row is None:
-            raise NotFound(f"Deployment with id {task_id} not found", type_="DeploymentNotFound")
-        if row.environment_id != environment_id:
-            raise BadRequest(f"Deployment {task_id} is not tied with Environment {environment_id}")
-        return row
-
-    async def deployments(
-        self, principal: Principal, environment_id: str | None
-    ) -> list[dict[str, Any]]:
-        """Deployments of one environment, or of the caller's project; newest first."""
-        query = select(tasks).order_by(tasks.c.started.desc(), tasks.c.sequence.desc())
-        async with self.database.read() as tx:
-            if environment_id is not None:
-                await self.store.environment(tx, principal, environment_id, with_model=False)
-                query = query.where(tasks.c.environment_id == environment_id)
-            else:
-                mine = select(environments.c.id).where(
-                    environments.c.tenant_id == principal.project_id
-                )
-                query = query.where(tasks.c.environment_id.in_(mine))
-            rows = list(await tx.execute(query))
-            counts = await self._levels(tx, [row.id for row in rows])
-        return [self.view(row, counts.get(row.id, {})) for row in rows]
-
-    async def _levels(self, tx: Transaction, ids: list[str]) -> dict[str, dict[str, int]]:
-        found = await tx.execute(
-            select(statuses.c.task_id, statuses.c.level, func.count().label("number"))
-            .where(statuses.c.task_id.in_(ids))
-            .group_by(statuses.c.task_id, statuses.c.level)
-        )
-        counts: dict[str, dict[str, int]] = {}
-        for row in found:
-            counts.setdefault(row.task_id, {})[row.level] = row.number
-        return counts
-
     async def cancel(
         self, principal: Principal, environment_id: str, task_id: str, reason: str = ""
     ) -> dict[str, Any]:
-        """Have a deployment end; the deployment as it is now.
+        """Cancel a deployment; the deployment as it is now.
 
-        One that no engine has begun ends at once. A running one is told to: the engine ends it
-        between two statements, or out of whatever it waits for, and stores what there is by then.
-        Asking again changes nothing. Errors: 400, 403, 404, 409 when it has ended already.
+        A waiting one ends at once. For a running one the engine is notified: it stops between two
+        statements, or interrupts what it waits for, and stores the state reached. Cancelling again
+        changes nothing. Errors: 400, 403, 404, 409 when it has ended already.
         """
+        ending: Ending | None = None
         async with self.database.transaction() as tx:
             await self.store.lock(tx, environment_id)
             row = await self.task(tx, principal, environment_id, task_id)
@@ -330,10 +315,11 @@ class TaskStore:
                 session = await self.store.session(tx, environment_id, row.session_id)
                 model: dict[str, Any] = dict(session.model)
                 if model.get("ObjectsCopy") is None:
-                    # As after any failure: a later deletion asks the engine to look.
+                    # As after any failure: a later deletion asks the engine to check for resources.
                     model["ObjectsCopy"] = to_engine(model.get("Objects"))
                 result = {"message": text, "details": None}
-                await self._finish(tx, task_id, TaskResult(model, result, is_exception=True))
+                failed = TaskResult(model, result, is_exception=True)
+                ending = await self._finish(tx, row, failed, outcome="cancelled")
             elif row.cancellation is None:
                 await tx.execute(
                     update(tasks).where(tasks.c.id == task_id).values(cancellation=text)
@@ -342,11 +328,13 @@ class TaskStore:
                 tx.notify(task_channel(task_id))
                 tx.notify(cancel_channel(task_id))
             now = (await tx.execute(select(tasks).where(tasks.c.id == task_id))).one()
-            counts = await self._levels(tx, [task_id])
-            return self.view(now, counts.get(task_id, {}))
+            counts = await self.levels(tx, [task_id])
+        if ending is not None:
+            lifecycle.task_ended(ending)
+        return self.view(now, counts.get(task_id, {}))
 
     async def cancelled(self, task_id: str) -> str:
-        """Wait until somebody wants a task cancelled; why. For ever, if nobody does."""
+        """Wait until a task is to be cancelled; the reason. Waits for ever if it is not."""
         async with self.database.listen(cancel_channel(task_id)) as subscription:
             while True:
                 async with self.database.read() as tx:
@@ -358,58 +346,6 @@ class TaskStore:
                     return str(reason)
                 await subscription.wait()
 
-    def view(self, row: Row[Any], levels: dict[str, int]) -> dict[str, Any]:
-        """A deployment as the API shows it."""
-        return {
-            "id": row.id,
-            "environment_id": row.environment_id,
-            "created": api_time(row.created),
-            "updated": api_time(row.updated),
-            "started": api_time(row.started),
-            "finished": api_time_or_none(row.finished),
-            "state": states.deployment_state(
-                finished=row.finished is not None,
-                errors=levels.get("error", 0),
-                warnings=levels.get("warning", 0),
-            ),
-            "action": row.action,
-            "waiting_on": row.waiting_on if row.finished is None else None,
-            "result": row.result or {},
-            "description": row.description,
-        }
-
-    def report_view(self, row: Row[Any]) -> dict[str, Any]:
-        """A report as the API shows it."""
-        return {
-            "id": row.id,
-            "task_id": row.task_id,
-            "entity_id": row.entity_id,
-            "entity": row.entity,
-            "level": row.level,
-            "text": row.text,
-            "details": row.details,
-            "created": api_time(row.created),
-            "updated": api_time(row.created),
-        }
-
-    async def reports(self, tx: Transaction, task_id: str, after: int = 0) -> list[Row[Any]]:
-        """The reports of a task after a sequence number, oldest first."""
-        query = (
-            select(statuses)
-            .where(statuses.c.task_id == task_id, statuses.c.sequence > after)
-            .order_by(statuses.c.sequence)
-        )
-        return list(await tx.execute(query))
-
-    async def progress(
-        self, principal: Principal, environment_id: str, task_id: str, after: int
-    ) -> tuple[list[Row[Any]], dict[str, Any]]:
-        """New reports and the deployment, in one consistent view."""
-        async with self.database.read() as tx:
-            row = await self.task(tx, principal, environment_id, task_id)
-            counts = await self._levels(tx, [task_id])
-            return await self.reports(tx, task_id, after), self.view(row, counts.get(task_id, {}))
-
     # Engine side
 
     async def claim(
@@ -420,9 +356,10 @@ class TaskStore:
         task_id: str | None = None,
         most_per_project: int | None = None,
     ) -> tuple[Lease, EngineTask] | None:
-        """Take a waiting task, or a certain one; ``None`` when there is none.
+        """Take a waiting task, or the one with ``task_id``; ``None`` when there is none.
 
-        Projects come in turn; ``most_per_project``: none of a project of which ``owner`` has so many.
+        Projects take turns; ``most_per_project``: skip projects of which ``owner`` has so many
+        tasks.
         """
         lease = await self.queue.claim(
             owner, ttl_seconds, key=task_id, most_per_party=most_per_project
@@ -430,6 +367,23 @@ class TaskStore:
         if lease is None:
             return None
         return lease, EngineTask(id=lease.key, **lease.payload)
+
+    def began(self, lease: Lease, task: EngineTask) -> None:
+        """Log and count that an engine begins a task."""
+        identity = TaskIdentity(
+            task.id,
+            task.environment_id,
+            task.environment_name,
+            task.project_id,
+            task.user_id,
+            task.action,
+        )
+        lifecycle.task_began(identity, lease.waited_seconds, lease.attempt)
+
+    async def read_stored(self, tx: Transaction, calls: LeaseQueue) -> None:
+        """Set the room's gauges."""
+        queues = {"deployments": self.queue, "calls": calls}
+        await lifecycle.read_stored(tx, queues)
 
     async def report(
         self,
@@ -443,12 +397,12 @@ class TaskStore:
     ) -> None:
         """Add a report to a task. Levels: info, warning, error.
 
-        Long ones are cut (``shortened``). Beyond ``MOST_REPORTS`` only the first of each level is
-        kept: the state of a deployment follows from them.
+        Long texts are cut (``shortened``). Beyond ``MOST_REPORTS`` only the first of each level is
+        kept, because the state of a deployment follows from the levels.
         """
         text, details = shortened(text), None if details is None else shortened(details)
         async with self.database.transaction() as tx:
-            levels = (await self._levels(tx, [task_id])).get(task_id, {})
+            levels = (await self.levels(tx, [task_id])).get(task_id, {})
             count = sum(levels.values())
             if count > MOST_REPORTS and levels.get(level):
                 return
@@ -459,7 +413,7 @@ class TaskStore:
             tx.notify(task_channel(task_id))
 
     async def say_waiting(self, task_id: str, text: str) -> None:
-        """Store what a running task waits on; empty: nothing."""
+        """Store what a running task waits on; an empty text: it does not wait."""
         async with self.database.transaction() as tx:
             await tx.execute(
                 update(tasks)
@@ -478,7 +432,7 @@ class TaskStore:
         details: str | None = None,
         entity: str | None = None,
     ) -> None:
-        # The task row orders concurrent reporters.
+        # The lock on the task row orders concurrent reports.
         await tx.execute(select(tasks.c.id).where(tasks.c.id == task_id).with_for_update())
         last = await tx.execute(
             select(func.max(statuses.c.sequence)).where(statuses.c.task_id == task_id)
@@ -498,7 +452,7 @@ class TaskStore:
         )
 
     async def track_instance(self, environment_id: str, values: dict[str, Any]) -> None:
-        """Remember that an application or instance exists (statistics, §5.7)."""
+        """Record that an application or instance exists (statistics, §5.7)."""
         async with self.database.transaction() as tx:
             found = await tx.execute(
                 select(environments.c.id).where(environments.c.id == environment_id)
@@ -522,7 +476,7 @@ class TaskStore:
             )
 
     async def untrack_instance(self, environment_id: str, instance_id: str) -> None:
-        """Remember that it is gone."""
+        """Record that an instance is gone."""
         async with self.database.transaction() as tx:
             await tx.execute(
                 update(instances)
@@ -538,58 +492,123 @@ class TaskStore:
         """Store an engine's result and end the work, in one commit. Errors: ``LeaseLost``."""
         async with self.database.transaction() as tx:
             await self.queue.complete(tx, lease)
-            await self._finish(tx, lease.key, result)
+            task = await self._row(tx, lease.key)
+            if task is None:
+                return  # its environment was abandoned by a version that kept no history
+            ending = await self._finish(tx, task, result)
+        lifecycle.task_ended(ending)
 
-    async def fail_task(self, lease: Lease, message: str, details: str | None = None) -> None:
-        """End a task whose engine cannot: a report with the reason, the model as it was before."""
+    async def fail_task(
+        self,
+        lease: Lease,
+        message: str,
+        details: str | None = None,
+        *,
+        outcome: Outcome = "failed",
+    ) -> None:
+        """End a task that its engine could not: a report with the reason, the model from before.
+
+        ``outcome``: for the metrics. Errors: ``LeaseLost``.
+        """
+        payload = cast("dict[str, Any]", lease.payload)
+        # The reason may quote values that the program was given.
+        known = await asyncio.to_thread(secrets_in, [payload["model"], payload["action"]])
+        cover = Cover(known)
+        message, details = cover(message), None if details is None else cover(details)
         async with self.database.transaction() as tx:
             await self.queue.complete(tx, lease)
-            payload = cast("dict[str, Any]", lease.payload)
+            task = await self._row(tx, lease.key)
+            if task is None:
+                return
             await self._report(tx, lease.key, payload["environment_id"], "error", message, details)
             model = {**payload["model"], "Objects": from_engine(payload["model"]["Objects"])}
             if model.get("ObjectsCopy") is None:
-                # Something may have been built: a later deletion must ask the engine to look.
+                # Resources may exist: a later deletion must ask the engine to check.
                 model["ObjectsCopy"] = payload["model"]["Objects"]
             result = TaskResult(model, {"message": message, "details": details}, is_exception=True)
-            await self._finish(tx, lease.key, result)
+            ending = await self._finish(tx, task, result, outcome=outcome)
+        lifecycle.task_ended(ending)
 
-    async def _finish(self, tx: Transaction, task_id: str, result: TaskResult) -> None:
-        task = (await tx.execute(select(tasks).where(tasks.c.id == task_id))).first()
-        tx.notify(task_channel(task_id))
-        if task is None:
-            return  # the environment was abandoned meanwhile
+    async def _row(self, tx: Transaction, task_id: str) -> Row[Any] | None:
+        return (await tx.execute(select(tasks).where(tasks.c.id == task_id))).first()
+
+    def _ending(self, row: Row[Any], outcome: Outcome, reason: str = "") -> Ending:
+        identity = TaskIdentity(
+            row.id,
+            row.environment_id,
+            row.environment_name,
+            row.project_id,
+            row.user_id,
+            row.action,
+        )
+        seconds = (self.database.clock.now() - row.started).total_seconds()
+        return Ending(identity, outcome, seconds, shortened(reason, MOST_LOGGED))
+
+    async def _finish(
+        self, tx: Transaction, task: Row[Any], result: TaskResult, outcome: Outcome = "failed"
+    ) -> Ending:
+        """Store the outcome of a task; its ending. ``outcome``: the name of a failure."""
+        tx.notify(task_channel(task.id))
         now = self.database.clock.now()
-        levels = (await self._levels(tx, [task_id])).get(task_id, {})
+        levels = (await self.levels(tx, [task.id])).get(task.id, {})
         failed = result.is_exception or levels.get("error", 0) > 0
+        if failed and task.cancellation is not None:
+            outcome = "cancelled"
+        elif not failed:
+            outcome = "warnings" if levels.get("warning", 0) else "success"
+        if task.environment_gone is not None:
+            await self._close(tx, task.id, result.action)
+            return self._ending(task, "abandoned", await self._why(tx, task.id))
+        why = await self._why(tx, task.id, result) if failed else ""
+        ending = self._ending(task, outcome, why)
         session = (
             await tx.execute(select(sessions).where(sessions.c.id == task.session_id))
         ).first()
         deleting = session is not None and session.state == states.DELETING
         objects = result.model.get("Objects")
+        text = "Deletion finished" if deleting else "Deployment finished"
+        if failed:
+            text += " with errors"
+        elif levels.get("warning", 0):
+            text += " with warnings"
+        await self._report(tx, task.id, task.environment_id, "info", text)
+        await self._close(tx, task.id, result.action)
         if deleting and not failed and objects is None and result.model.get("ObjectsCopy") is None:
             await self.store.remove(tx, task.environment_id)
-            return
+            return ending
         await self._store_model(tx, task.environment_id, result.model, now, deleting=deleting)
         if deleting:
             state = states.DELETE_FAILURE if failed else states.DEPLOYED
         else:
             state = states.DEPLOY_FAILURE if failed else states.DEPLOYED
-        text = "Deletion finished" if deleting else "Deployment finished"
-        if levels.get("error", 0) or result.is_exception:
-            text += " with errors"
-        elif levels.get("warning", 0):
-            text += " with warnings"
-        await self._report(tx, task_id, task.environment_id, "info", text)
-        await tx.execute(
-            update(tasks)
-            .where(tasks.c.id == task_id)
-            .values(finished=now, updated=now, result=result.action)
-        )
         await tx.execute(
             update(sessions)
             .where(sessions.c.id == task.session_id)
             .values(state=state, updated=now)
         )
+        return ending
+
+    async def _close(self, tx: Transaction, task_id: str, result: dict[str, Any]) -> None:
+        now = self.database.clock.now()
+        await tx.execute(
+            update(tasks)
+            .where(tasks.c.id == task_id)
+            .values(finished=now, updated=now, result=result)
+        )
+        tx.notify(task_channel(task_id))
+
+    async def _why(self, tx: Transaction, task_id: str, result: TaskResult | None = None) -> str:
+        """Why a task failed: the message of its result, else its first error."""
+        said = result.result if result is not None and result.is_exception else None
+        if isinstance(said, dict) and said.get("message"):  # pyright: ignore[reportUnknownMemberType]
+            return str(cast("dict[str, Any]", said)["message"])
+        query = (
+            select(statuses.c.text)
+            .where(statuses.c.task_id == task_id, statuses.c.level == "error")
+            .order_by(statuses.c.sequence)
+            .limit(1)
+        )
+        return str((await tx.execute(query)).scalar_one_or_none() or "")
 
     async def _store_model(
         self,
@@ -605,7 +624,7 @@ class TaskStore:
         ).one()
         stored = {**model, "Objects": from_engine(model.get("Objects"))}
         if stored["Objects"] is None and deleting:
-            # A failed deletion keeps the objects: it can be seen and tried again.
+            # A failed deletion keeps the objects, so that they are shown and can be deleted again.
             stored["Objects"] = environment.model.get("Objects")
         await self.sessions.keep_bases(tx, environment_id, environment.version)
         await tx.execute(
@@ -613,3 +632,4 @@ class TaskStore:
             .where(environments.c.id == environment_id)
             .values(model=stored, version=environment.version + 1, updated=now)
         )
+        tx.notify(MODELS_CHANNEL)

@@ -15,13 +15,13 @@ from vetro.storage import Database
 
 #: Sessions whose model may still become the environment's.
 LIVE = ("opened", "deploying", "deleting")
-#: Models that are read at a time: they can be large.
+#: Models that are read at a time, because they can be large.
 BATCH = 20
 
 
 @dataclass(frozen=True)
 class _Reference:
-    """What the header of an object says of its class."""
+    """The class, package and version in the header of an object."""
 
     class_name: str
     package: str | None
@@ -30,13 +30,13 @@ class _Reference:
 
 @dataclass
 class Needs:
-    """The packages that a model needs: the versions its last run used, and its objects' classes."""
+    """The packages that a model needs: the versions of its last run, and its objects' classes."""
 
     pins: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
     references: set[_Reference] = field(default_factory=set[_Reference])
 
     def add(self, model: object) -> None:
-        """Take in a stored model (``Objects``, ``ObjectsCopy``, ``SystemData``)."""
+        """Add the needs of a stored model (``Objects``, ``ObjectsCopy``, ``SystemData``)."""
         if not isinstance(model, Mapping):
             return
         top = cast("Mapping[str, Any]", model)
@@ -46,7 +46,7 @@ class Needs:
             self.references.update(_references(top.get(part)))
 
     def include(self, package: StoredPackage) -> bool:
-        """Whether this package is among them."""
+        """Whether the needs include this package."""
         pinned = self.pins.get(package.full_name)
         if pinned is not None and package.version in pinned:
             return True
@@ -54,7 +54,7 @@ class Needs:
 
 
 def pinned_packages(model: Mapping[str, Any]) -> dict[str, set[str]]:
-    """The packages and versions that a model's last run used (§8, ``SystemData``)."""
+    """The packages and versions of a model's last run (§8, ``SystemData``)."""
     system = model.get("SystemData")
     table = cast("Mapping[str, Any]", system).get("Packages") if isinstance(system, dict) else None
     pins: dict[str, set[str]] = {}
@@ -70,7 +70,7 @@ def _refers(one: _Reference, package: StoredPackage, pinned: set[str] | None) ->
     if one.class_name not in package.class_names:
         return False
     if one.spec is None:
-        # Any version will do; one that the last run used does.
+        # Any version matches, unless the last run used one.
         return pinned is None
     try:
         return Version.parse(package.version) in version_spec(one.spec)
@@ -115,7 +115,7 @@ class EnvironmentUses:
         self.database = database
 
     async def of(self, packages: Sequence[StoredPackage]) -> Mapping[str, list[PackageUser]]:
-        """The environments that need each package, by its id. Models are read a few at a time."""
+        """The environments that need each package, by its id. Models are read in batches."""
         found: dict[str, list[PackageUser]] = {}
         if not packages:
             return found
@@ -142,14 +142,14 @@ class EnvironmentUses:
             needs[row.id] = (PackageUser(row.id, row.name, row.tenant_id), Needs())
             needs[row.id][1].add(row.model)
         for row in open_models:
-            # Overtaken ones as well: what they hold can still be brought to a session of now.
+            # Overtaken sessions too: their changes can still be rebased.
             if row.environment_id in needs:
                 needs[row.environment_id][1].add(row.model)
         return list(needs.values())
 
 
 def _may_use(packages: Sequence[StoredPackage]) -> ColumnElement[bool]:
-    """Environments that can see one of these packages."""
+    """The condition for environments that can see one of these packages."""
     if any(package.is_public for package in packages):
         return true()
     owners = {package.owner_id for package in packages}

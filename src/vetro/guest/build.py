@@ -1,8 +1,8 @@
-"""Pack the agent into the one file that is put into instances.
+"""Pack the agent into the single file that is put into instances.
 
 The archive is the same, byte for byte, whenever and wherever it is built from the same
 sources: entries are sorted, dated 1980 and not compressed (compressors differ, and the
-agent starts faster without one).
+agent starts faster from an uncompressed archive).
 """
 
 from __future__ import annotations

@@ -6,7 +6,9 @@ runs them with ``serve``. Handlers raise ``Fault`` subclasses, read bodies with 
 ``vetro.http.client`` (not imported here: a command line that only talks needs no server).
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from vetro.lazy_names import import_when_used
 
 if TYPE_CHECKING:
     from vetro.http.accept import ANY_ACCEPT
@@ -21,7 +23,13 @@ if TYPE_CHECKING:
         receive_upload,
         refuse_larger,
     )
-    from vetro.http.connections import ConnectionLimits
+    from vetro.http.connections import (
+        LIMITED,
+        Admission,
+        ConnectionLimits,
+        admission,
+        raise_descriptor_limit,
+    )
     from vetro.http.context import RequestContext, base_url, context_of, principal_of
     from vetro.http.conventions import CATALOG_CONVENTIONS, COMPUTE_CONVENTIONS, Conventions
     from vetro.http.description import an_object, describes
@@ -53,54 +61,63 @@ if TYPE_CHECKING:
         Unauthorized,
         UnsupportedMediaType,
     )
+    from vetro.http.guarded_server import serve_application
     from vetro.http.logs import configure_logging
+    from vetro.http.metrics import (
+        DECLARED,
+        Declared,
+        Readings,
+        counter,
+        declare,
+        gauge,
+        histogram,
+        show_counts,
+        stored_gauge,
+    )
     from vetro.http.origins import Cors
     from vetro.http.pages import PageRequest, paginate
     from vetro.http.principal import Authenticator, Principal
     from vetro.http.serving import serve
     from vetro.http.tls import MutualTls, TlsError
+    from vetro.http.unread import Unread
 
-_WHERE = {
-    "vetro.http.accept": "ANY_ACCEPT",
-    "vetro.http.assembly": "Assembly assemble",
-    "vetro.http.bodies": (
-        "Part content_type discard_abandoned_uploads read_body read_json receive_multipart"
-        " receive_upload refuse_larger"
-    ),
-    "vetro.http.connections": "ConnectionLimits",
-    "vetro.http.context": "RequestContext base_url context_of principal_of",
-    "vetro.http.conventions": "CATALOG_CONVENTIONS COMPUTE_CONVENTIONS Conventions",
-    "vetro.http.description": "an_object describes",
-    "vetro.http.downloads": "download known_content",
-    "vetro.http.document": "BEARER TOKEN Named Reply Security listed maybe shape",
-    "vetro.http.events": "ServerEvent event_stream unless_closing",
-    "vetro.http.face": "Face make_face",
-    "vetro.http.faults": (
-        "CATALOG_FAULTS COMPUTE_FAULTS BadRequest Conflict Fault FaultStyle Forbidden"
-        " GatewayTimeout InsufficientStorage InternalError MalformedBody MethodNotAllowed"
-        " NoSuchPath NotAcceptable NotFound PartTooLarge PayloadTooLarge PreconditionFailed"
-        " ServiceUnavailable TooManyRequests Unauthorized UnsupportedMediaType"
-    ),
-    "vetro.http.logs": "configure_logging",
-    "vetro.http.origins": "Cors",
-    "vetro.http.pages": "PageRequest paginate",
-    "vetro.http.principal": "Authenticator Principal",
-    "vetro.http.serving": "serve",
-    "vetro.http.tls": "MutualTls TlsError",
-}
-_MODULE_OF = {name: module for module, names in _WHERE.items() for name in names.split()}
-
-
-def __getattr__(name: str) -> Any:
-    """Import a name when it is first used: the client must not pay for the server."""
-    module = _MODULE_OF.get(name)
-    if module is None:
-        raise AttributeError(f"module 'vetro.http' has no attribute {name!r}")
-    import importlib
-
-    value = getattr(importlib.import_module(module), name)
-    globals()[name] = value
-    return value
+__getattr__ = import_when_used(
+    __name__,
+    {
+        "vetro.http.accept": "ANY_ACCEPT",
+        "vetro.http.assembly": "Assembly assemble",
+        "vetro.http.bodies": (
+            "Part content_type discard_abandoned_uploads read_body read_json"
+            " receive_multipart receive_upload refuse_larger"
+        ),
+        "vetro.http.connections": "LIMITED Admission ConnectionLimits admission raise_descriptor_limit",
+        "vetro.http.context": "RequestContext base_url context_of principal_of",
+        "vetro.http.conventions": "CATALOG_CONVENTIONS COMPUTE_CONVENTIONS Conventions",
+        "vetro.http.description": "an_object describes",
+        "vetro.http.document": "BEARER TOKEN Named Reply Security listed maybe shape",
+        "vetro.http.downloads": "download known_content",
+        "vetro.http.events": "ServerEvent event_stream unless_closing",
+        "vetro.http.face": "Face make_face",
+        "vetro.http.faults": (
+            "CATALOG_FAULTS COMPUTE_FAULTS BadRequest Conflict Fault FaultStyle Forbidden"
+            " GatewayTimeout InsufficientStorage InternalError MalformedBody MethodNotAllowed"
+            " NoSuchPath NotAcceptable NotFound PartTooLarge PayloadTooLarge"
+            " PreconditionFailed ServiceUnavailable TooManyRequests Unauthorized"
+            " UnsupportedMediaType"
+        ),
+        "vetro.http.guarded_server": "serve_application",
+        "vetro.http.logs": "configure_logging",
+        "vetro.http.metrics": (
+            "DECLARED Declared Readings counter declare gauge histogram show_counts stored_gauge"
+        ),
+        "vetro.http.origins": "Cors",
+        "vetro.http.pages": "PageRequest paginate",
+        "vetro.http.principal": "Authenticator Principal",
+        "vetro.http.serving": "serve",
+        "vetro.http.tls": "MutualTls TlsError",
+        "vetro.http.unread": "Unread",
+    },
+)
 
 
 __all__ = [
@@ -110,7 +127,10 @@ __all__ = [
     "CATALOG_FAULTS",
     "COMPUTE_CONVENTIONS",
     "COMPUTE_FAULTS",
+    "DECLARED",
+    "LIMITED",
     "TOKEN",
+    "Admission",
     "Assembly",
     "Authenticator",
     "BadRequest",
@@ -118,6 +138,7 @@ __all__ = [
     "ConnectionLimits",
     "Conventions",
     "Cors",
+    "Declared",
     "Face",
     "Fault",
     "FaultStyle",
@@ -138,6 +159,7 @@ __all__ = [
     "PayloadTooLarge",
     "PreconditionFailed",
     "Principal",
+    "Readings",
     "Reply",
     "RequestContext",
     "Security",
@@ -146,29 +168,39 @@ __all__ = [
     "TlsError",
     "TooManyRequests",
     "Unauthorized",
+    "Unread",
     "UnsupportedMediaType",
+    "admission",
     "an_object",
     "assemble",
     "base_url",
     "configure_logging",
     "content_type",
     "context_of",
+    "counter",
+    "declare",
     "describes",
     "discard_abandoned_uploads",
     "download",
     "event_stream",
+    "gauge",
+    "histogram",
     "known_content",
     "listed",
     "make_face",
     "maybe",
     "paginate",
     "principal_of",
+    "raise_descriptor_limit",
     "read_body",
     "read_json",
     "receive_multipart",
     "receive_upload",
     "refuse_larger",
     "serve",
+    "serve_application",
     "shape",
+    "show_counts",
+    "stored_gauge",
     "unless_closing",
 ]

@@ -1,7 +1,8 @@
-"""What a client accepts: the ``Accept`` header, and 406 when it excludes everything (catalog-api.md §3).
+"""The ``Accept`` header, and 406 when it excludes every answer of a call (catalog-api.md §3).
 
-A handler that answers with JSON needs nothing. One that answers with bytes or a stream whatever the
-client asks for is declared with ``opt=ANY_ACCEPT`` (a ``File`` or ``Stream`` return type says the same).
+A handler that answers with JSON needs no declaration. One that always answers with bytes or a
+stream is declared with ``opt=ANY_ACCEPT`` (a ``File`` or ``Stream`` return type has the same
+effect).
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def prefers_html(accept: str) -> bool:
 
 
 async def check_accept(request: Request[Any, Any, Any]) -> None:
-    """Refuse with 406, before the handler runs, a client that takes nothing this call has."""
+    """Refuse a client that accepts no answer of this call, before its handler runs. 406."""
     accept = ",".join(request.headers.getall("accept", []))
     if not accept:
         return

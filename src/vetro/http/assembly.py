@@ -23,8 +23,9 @@ from vetro.http.faults import (
     NoSuchPath,
     ServiceUnavailable,
 )
-from vetro.http.metrics import METHODS, exposition
-from vetro.http.origins import Cors, Headers, behind_proxy
+from vetro.http.headers import Headers, too_many_headers
+from vetro.http.metrics import METHODS, Readings, exposition
+from vetro.http.origins import Cors, behind_proxy
 from vetro.http.unread import Unread
 
 RETRY_SECONDS = "5"
@@ -36,8 +37,9 @@ Readiness = Callable[[], Awaitable[Mapping[str, str]]]
 class Assembly:
     """Several faces as one ASGI application.
 
-    A request goes to the face with the longest matching prefix. ``/healthz`` (the process answers),
-    ``/readyz`` (everything it needs answers; 503 names what does not) and ``/metrics`` are its own.
+    A request goes to the face with the longest matching prefix. The assembly itself serves
+    ``/healthz`` (the process answers), ``/readyz`` (503 names missing dependencies) and
+    ``/metrics``.
     """
 
     def __init__(
@@ -47,11 +49,13 @@ class Assembly:
         *,
         cors: Cors | None = None,
         trust_proxy: bool = False,
+        readings: Readings | None = None,
     ) -> None:
         self.faces = sorted(faces, key=lambda face: len(face.prefix), reverse=True)
         self.readiness = readiness
         self.cors = cors
         self.trust_proxy = trust_proxy
+        self.readings = readings
         self._operations: dict[str, Operation] = {
             "/healthz": self._healthz,
             "/readyz": self._readyz,
@@ -61,8 +65,8 @@ class Assembly:
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None, None]:
         """Run the life spans of all faces for the duration of the block."""
-        # In a task of their own: a life span must end in the task it began in, and the block may
-        # be left by another (test fixtures do that).
+        # In a task of their own: a life span must end in the task in which it began, and the block
+        # may be left in another task (as by test fixtures).
         started = asyncio.Event()
         stop = asyncio.Event()
 
@@ -78,7 +82,7 @@ class Assembly:
         try:
             await asyncio.wait({holder, starting}, return_when=asyncio.FIRST_COMPLETED)
             if holder.done():
-                await holder  # a life span failed to start: say why
+                await holder  # a life span failed to start: raise its error
             yield
         finally:
             starting.cancel()
@@ -86,7 +90,7 @@ class Assembly:
             await holder
 
     def close_streams(self) -> None:
-        """Let long polls and event streams end: the process is closing."""
+        """End long polls and event streams, because the process is closing."""
         for face in self.faces:
             face.app.closing.set()
 
@@ -156,6 +160,8 @@ class Assembly:
         return (503 if problems else 200), body, "application/json"
 
     async def _metrics(self) -> tuple[int, bytes, str]:
+        if self.readings is not None:
+            await self.readings.refresh()
         body, content_type = exposition()
         return 200, body, content_type
 
@@ -166,13 +172,15 @@ def assemble(
     readiness: Readiness | None = None,
     cors: Cors | None = None,
     trust_proxy: bool = False,
+    readings: Readings | None = None,
 ) -> Assembly:
     """Put faces behind one port.
 
-    ``readiness`` returns what is missing, by name. ``cors``: which web origins may use it.
-    ``trust_proxy``: believe ``Forwarded`` and ``X-Forwarded-*`` (catalog-api.md §1).
+    ``readiness`` returns the missing dependencies, by name. ``readings``: read before ``/metrics``
+    is served. ``cors``: the web origins that may use it. ``trust_proxy``: believe ``Forwarded``
+    and ``X-Forwarded-*`` (catalog-api.md §1).
     """
-    return Assembly(faces, readiness, cors=cors, trust_proxy=trust_proxy)
+    return Assembly(faces, readiness, cors=cors, trust_proxy=trust_proxy, readings=readings)
 
 
 async def _refuse(send: Send, fault: Fault) -> None:
@@ -209,7 +217,7 @@ def _new_request_id() -> str:
 
 
 def _too_long(scope: dict[str, Any]) -> Fault | None:
-    """414 or 431 for a target or a header that is too long, or too many of them (catalog-api.md §11)."""
+    """414 or 431 for a target or headers above the limits (catalog-api.md §11), else ``None``."""
     target = len(scope.get("raw_path") or b"") + len(scope.get("query_string") or b"")
     if target > MAX_HEADER_LINE:
         return Fault(f"The target of a request has at most {MAX_HEADER_LINE} bytes", status=414)
@@ -226,13 +234,8 @@ def _too_long(scope: dict[str, Any]) -> Fault | None:
     return None
 
 
-def too_many_headers() -> str:
-    """What a client is told whose headers are too long together."""
-    return f"The headers of a request have at most {MAX_HEADER_BYTES} bytes together"
-
-
 def _closing(send: Send) -> Send:
-    """``send``, with an answer that ends its connection."""
+    """``send``, with an answer that closes its connection."""
 
     async def answer(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -244,7 +247,7 @@ def _closing(send: Send) -> Send:
 
 
 def _dated(send: Send) -> Send:
-    """``send``, with a ``Date`` on the answer."""
+    """``send``, with a ``Date`` header on the answer."""
 
     async def answer(message: Message) -> None:
         if message["type"] == "http.response.start":

@@ -40,20 +40,20 @@ def content_type(request: Request[Any, Any, Any]) -> str:
 
 
 def announced_bytes(request: Request[Any, Any, Any]) -> int | None:
-    """What ``Content-Length`` says; ``None`` for a body of unknown length."""
+    """The ``Content-Length``; ``None`` for a body of unknown length."""
     given = request.headers.get("content-length", "")
     return int(given) if given.isdecimal() else None
 
 
 def refuse_larger(request: Request[Any, Any, Any], limit_bytes: int) -> None:
-    """413 at once for a body that says it is too large; nothing of it is read."""
+    """Refuse a body that is announced as too large, before any of it is read. Errors: 413."""
     announced = announced_bytes(request)
     if announced is not None and announced > limit_bytes:
         raise too_large("request body", limit_bytes)
 
 
 def too_large(what: str, limit_bytes: int) -> PayloadTooLarge:
-    """The fault for something that is larger than it may be."""
+    """The fault for something above its size limit."""
     return PayloadTooLarge(
         f"The {what} is larger than {limit_bytes} bytes ({limit_bytes / MEBIBYTE:g} MiB)"
     )
@@ -78,8 +78,8 @@ async def read_json(
 ) -> Any:
     """The JSON body, or ``None`` for an empty one or one without a content type (§3).
 
-    ``limit_bytes``: by default what the face's conventions say. Errors: 415 for another content type
-    with a body, 400 ``Malformed request body``, 413.
+    ``limit_bytes``: by default that of the face's conventions. Errors: 415 for a body with another
+    content type, 400 ``Malformed request body``, 413.
     """
     if limit_bytes is None:
         limit_bytes = context_of(request).conventions.json_limit_bytes
@@ -92,7 +92,7 @@ async def read_json(
     if given not in types:
         raise UnsupportedMediaType(f"Content type {given} is not one of {', '.join(types)}")
     try:
-        # A large one is read beside the loop: others are served meanwhile.
+        # A large body is decoded in a thread, so that the loop stays free.
         if len(body) < LARGE_JSON:
             value = msgspec.json.decode(body)
         else:
@@ -105,9 +105,9 @@ async def read_json(
 
 
 def refuse_nul(value: Any, where: str = "") -> None:
-    """400 for a NUL character in any text of a JSON value: no name has one, and no database takes it.
+    """Refuse a NUL character in any text of a JSON value: databases do not store it. Errors: 400.
 
-    The message says where it stands.
+    The message names its place.
     """
     waiting: list[tuple[Any, str]] = [(value, where)]
     while waiting:
@@ -139,7 +139,7 @@ class SpooledWriter:
         self.limit = limit_bytes
         self.size = 0
         self._waiting = bytearray()
-        # What is uploaded stays where it is written, under another name: for this user only.
+        # An uploaded file is later renamed, not copied: create it for this user only.
         descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         self._file: IO[bytes] = os.fdopen(descriptor, "wb", buffering=0)
 
@@ -166,12 +166,12 @@ class SpooledWriter:
             raise _disk_fault(error) from error
 
     async def close(self) -> None:
-        """Write what is left and finish."""
+        """Write the rest and close the file."""
         await self._flush()
         self._file.close()
 
     def discard(self) -> None:
-        """Remove what was written."""
+        """Remove the file."""
         self._file.close()
         self.path.unlink(missing_ok=True)
 
@@ -185,16 +185,16 @@ def _disk_fault(error: OSError) -> Exception:
 
 
 def discard_abandoned_uploads(directory: Path, older_than_seconds: float = 86_400.0) -> int:
-    """Remove what a killed process left of its uploads; returns how many files.
+    """Remove the uploads that a killed process left behind; returns how many files.
 
-    For a start. The age keeps away from uploads that another process is receiving.
+    Called at a start. The age limit spares uploads that another process is receiving.
     """
     removed = 0
     if not directory.is_dir():
         return removed
     before = time.time() - older_than_seconds
     for path in directory.glob(f"{UPLOAD_PREFIX}*"):
-        with contextlib.suppress(FileNotFoundError):  # another process may clean as well
+        with contextlib.suppress(FileNotFoundError):  # another process may remove it as well
             if path.stat().st_mtime < before:
                 path.unlink()
                 removed += 1
@@ -206,7 +206,7 @@ async def receive_upload(
 ) -> Path:
     """Stream the body into a new file below ``directory`` and return its path.
 
-    The caller moves or removes the file. On any error nothing stays. Errors: 413, 507.
+    The caller moves or removes the file. After an error no file stays. Errors: 413, 507.
     """
     refuse_larger(request, limit_bytes)
     writer = SpooledWriter(directory, limit_bytes)
@@ -244,8 +244,9 @@ async def receive_multipart(
     """Stream a multipart form: files below ``directory``, texts in memory (at most 1 MiB each).
 
     ``limit_bytes``: of one file; ``total_bytes``: of the whole body, by default all parts at their
-    limit. The caller moves or removes the files; on any error none stays. Errors: 400 for a malformed
-    form or too many parts, 413 (``PartTooLarge`` for one part), 415 for another content type, 507.
+    limit. The caller moves or removes the files; after an error no file stays. Errors: 400 for a
+    malformed form or too many parts, 413 (``PartTooLarge`` for one part), 415 for another content
+    type,
     """
     parsed: Any = cast("Any", multipart).parse_options_header(
         request.headers.get("content-type", "")
@@ -256,7 +257,7 @@ async def receive_multipart(
     boundary = options.get("boundary", "")
     if not boundary:
         raise BadRequest("The multipart form has no boundary")
-    # The boundaries and headers of parts come on top of the files.
+    # The boundaries and headers of parts add to the size of the files.
     total = total_bytes or limit_bytes * max_parts + TEXT_LIMIT
     refuse_larger(request, total)
     form = _Form(directory, limit_bytes, max_parts)
@@ -273,7 +274,7 @@ async def receive_multipart(
 
 
 async def _limited(stream: AsyncIterator[bytes], limit_bytes: int) -> AsyncIterator[bytes]:
-    """``stream``; 413 when more comes than the client said, or than it may send unsaid."""
+    """``stream``, limited to ``limit_bytes``. Errors: 413."""
     size = 0
     async for chunk in stream:
         size += len(chunk)

@@ -1,6 +1,6 @@
-"""The HTTP client, asynchronous and not: the one module that knows the library behind it.
+"""The HTTP client, asynchronous and synchronous: the only module that uses the library behind it.
 
-A response of any status is a response; only a request that got none is a ``TransportError``.
+A response of any status is returned; only a request without a response raises ``TransportError``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from vetro.http.faults import Fault
 
 
 class TransportError(Exception):
-    """No response: the server cannot be reached, or the connection broke."""
+    """No response: the server cannot be reached, or the connection was lost."""
 
 
 class SyncResponse:
@@ -145,9 +145,9 @@ class HttpClient:
         app: Any = None,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        """``app``: an ASGI application to talk to in process instead of over the network.
+        """``app``: an ASGI application to call in process instead of over the network.
 
-        ``tls``: whom to trust and what to show (a client certificate); by default the system's trust.
+        ``tls``: trusted authorities and a client certificate; by default the system's trust.
         """
         transport = httpx2.ASGITransport(app=app) if app is not None else None
         self._client = httpx2.AsyncClient(

@@ -1,11 +1,11 @@
-"""How many connections a service holds, and which one goes when there are too many.
+"""How many connections a service holds, and which one is closed when there are too many.
 
-A connection costs a descriptor, and a process has so many of them: whoever opens connections and says
-nothing would silence the service for everybody. So connections are counted, for the whole process and for
-each address, and when one too many comes the one that has been waiting longest *without a whole request*
-makes room. A client that means it sends its request within milliseconds and is not met by that. When all
-the others are being served, the new one is let in on the reserve, where only the operations pages
-(``/healthz`` …) answer.
+Each connection uses a descriptor, of which a process has a limited number: a client that opens idle
+connections could block the service for everyone. So connections are counted, for the process and
+for each address, and above a limit the connection that has waited longest *without a complete
+request* is closed. A normal client sends its request within milliseconds and is not affected. When
+all the others are being served, the new connection is admitted to the reserve, where only the
+operations pages (``/healthz`` …) answer.
 """
 
 from __future__ import annotations
@@ -14,34 +14,51 @@ import resource
 from dataclasses import dataclass
 from typing import Protocol
 
-#: In the scope's state: why only the operations pages may answer this connection.
+#: In the scope's state: why this connection may use only the operations pages.
 LIMITED = "vetro.limited"
-#: More descriptors than this are of no use to one event loop; some programs walk through all of them.
+#: One event loop cannot use more descriptors than this; some programs iterate over all of them.
 MOST_DESCRIPTORS = 65_536
 
 
 @dataclass(frozen=True)
 class ConnectionLimits:
-    """What a client may take of connections and of time.
+    """A client's limits for connections and time.
 
     ``header_seconds``: from the first byte of a request (or the connection) to the end of its headers.
     ``body_seconds``: in every such span at least ``body_bytes`` of a body must come.
-    ``write_seconds``: an answer must move on within this time. ``total``: connections at a time;
-    ``None``: what the descriptor limit leaves. ``per_address``: of them from one address; ``None``:
-    half. ``reserve``: connections on top, for the operations pages alone.
+    ``write_seconds``: within this time the client must take some of an answer.
+    ``keep_alive_seconds``: how long a connection may be idle between two requests. ``total``:
+    simultaneous connections; ``None``: what the descriptor limit permits. ``per_address``: those of
+    one address; ``None``: half. ``reserve``: additional connections, for the operations pages
+    alone.
     """
 
     header_seconds: float = 20.0
     body_seconds: float = 60.0
     body_bytes: int = 8192
     write_seconds: float = 120.0
+    keep_alive_seconds: int = 75
     total: int | None = None
     per_address: int | None = None
     reserve: int = 32
 
+    def problem(self) -> str:
+        """The reason why this process cannot keep the limits, naming the field, or ''."""
+        if self.total is None:
+            return ""
+        if self.per_address is not None and self.per_address > self.total:
+            return f"per_address ({self.per_address}) is more than total ({self.total})"
+        most = _for_connections(_most_descriptors()) - self.reserve
+        if self.total > most:
+            return (
+                f"total ({self.total}) is more than the {max(0, most)} connections that the limit of"
+                f" {_most_descriptors()} open files leaves beside the reserve of {self.reserve}"
+            )
+        return ""
+
 
 class Client(Protocol):
-    """A connection as admission sees it."""
+    """A connection for the purposes of admission."""
 
     @property
     def address(self) -> str:
@@ -49,18 +66,18 @@ class Client(Protocol):
         ...
 
     def cut_off(self) -> None:
-        """Close: it said nothing worth waiting for."""
+        """Close the connection to free its descriptor."""
         ...
 
 
 class Admission:
-    """Counts connections and makes room."""
+    """Counts connections and closes waiting ones above the limits."""
 
     def __init__(self, total: int, per_address: int, reserve: int) -> None:
         self.total = total
         self.per_address = per_address
         self.reserve = reserve
-        # All of them, and those that wait for a whole request, longest first (as an ordered set).
+        # All of them, and those without a complete request, longest first (as an ordered set).
         self._all: set[Client] = set()
         self._on_reserve: set[Client] = set()
         self._waiting: dict[Client, None] = {}
@@ -71,7 +88,7 @@ class Admission:
         return len(self._all)
 
     def enter(self, client: Client) -> str:
-        """Take a new connection in; why only the operations pages may answer it, or ''."""
+        """Admit a new connection; why it may use only the operations pages, or ''."""
         why = ""
         address = client.address
         same = self._of_address.get(address, set())
@@ -93,7 +110,7 @@ class Admission:
         return why
 
     def leave(self, client: Client) -> None:
-        """A connection is closed; saying so twice is the same."""
+        """Forget a closed connection; forgetting it again does nothing."""
         self._all.discard(client)
         self._on_reserve.discard(client)
         self.serve(client)
@@ -104,13 +121,13 @@ class Admission:
                 del self._of_address[client.address]
 
     def wait(self, client: Client) -> None:
-        """It has nothing to be served: its request is not whole, or it keeps the connection for more."""
+        """Mark a connection as waiting: its request is incomplete, or it is idle."""
         if client in self._all:
             self._waiting[client] = None
             self._waiting_of_address.setdefault(client.address, {})[client] = None
 
     def serve(self, client: Client) -> None:
-        """A request of it is being served."""
+        """Mark a connection as being served."""
         self._waiting.pop(client, None)
         same = self._waiting_of_address.get(client.address)
         if same is not None:
@@ -137,14 +154,26 @@ def admission(limits: ConnectionLimits, *, each_address: bool) -> Admission:
     """
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     available = MOST_DESCRIPTORS if soft == resource.RLIM_INFINITY else soft
-    # What is left is for the database, files, pipes and connections of our own.
-    total = limits.total or max(16, available - max(64, available // 4) - limits.reserve)
+    total = limits.total or max(16, _for_connections(available) - limits.reserve)
     per_address = limits.per_address or max(8, total // 2)
     return Admission(total, per_address if each_address else total, limits.reserve)
 
 
+def _for_connections(descriptors: int) -> int:
+    """The descriptors left for connections, beside database, files, pipes and own connections."""
+    return descriptors - max(64, descriptors // 4)
+
+
+def _most_descriptors() -> int:
+    """The number that ``raise_descriptor_limit`` can reach."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if resource.RLIM_INFINITY in (soft, hard):
+        return MOST_DESCRIPTORS
+    return max(soft, min(hard, MOST_DESCRIPTORS))
+
+
 def raise_descriptor_limit() -> int:
-    """Raise this process's soft limit of descriptors as far as it may be; returns what it is now."""
+    """Raise this process's soft limit of descriptors as far as possible; returns the new limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return MOST_DESCRIPTORS

@@ -1,4 +1,4 @@
-"""What belongs to one request beyond its ASGI scope."""
+"""The data of one request beyond its ASGI scope."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PREFIX_KEY = "vetro_prefix"
 
 @dataclass
 class RequestContext:
-    """Request id, caller, and the event that says the process is closing."""
+    """Request id, caller, and the event that is set when the process is closing."""
 
     request_id: str
     closing: asyncio.Event
@@ -32,7 +32,7 @@ def context_of(connection: ASGIConnection[Any, Any, Any, Any]) -> RequestContext
 
 
 def principal_of(connection: ASGIConnection[Any, Any, Any, Any]) -> Principal:
-    """The caller; ``Unauthorized`` on a path that is open to everybody."""
+    """The caller; ``Unauthorized`` on a public path without a token."""
     principal = context_of(connection).principal
     if principal is None:
         raise Unauthorized("Authentication required")
@@ -40,7 +40,7 @@ def principal_of(connection: ASGIConnection[Any, Any, Any, Any]) -> Principal:
 
 
 def base_url(connection: ASGIConnection[Any, Any, Any, Any]) -> str:
-    """The service's address as this client reached it, without a slash at the end.
+    """The service's address as this client reached it, without a trailing slash.
 
     Behind a proxy (and only when proxies are trusted) it is the proxy's.
     """

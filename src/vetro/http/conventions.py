@@ -1,4 +1,4 @@
-"""What a family of APIs expects around each answer, whatever the call."""
+"""Headers and limits that a family of APIs has for every call."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ MAX_HEADER_BYTES = 65_536
 
 @dataclass(frozen=True)
 class Conventions:
-    """Headers on every answer, and the limit of bodies that set none of their own.
+    """Headers on every answer, and the default limit of bodies.
 
     ``keeps_request_id``: a request id that the client sends is used instead of a new one.
-    ``response_time_header``: carries the milliseconds until the answer began; '' for none.
-    ``json_limit_bytes``: what ``read_json`` takes when its caller names no limit.
+    ``response_time_header``: has the milliseconds until the answer began; '' for no such header.
+    ``json_limit_bytes``: the limit of ``read_json`` when its caller gives none.
     """
 
     request_id_header: str = "X-Openstack-Request-Id"
@@ -30,7 +30,7 @@ class Conventions:
     json_limit_bytes: int = MEBIBYTE
 
 
-#: catalog-api.md §2 and §11; also the identity service's.
+#: catalog-api.md §2 and §11; the identity service uses them too.
 CATALOG_CONVENTIONS = Conventions()
 
 #: compute-node-api.md §2. A node with a thousand machines reports more than a mebibyte of status.

@@ -1,7 +1,7 @@
-"""What a call takes, for its OpenAPI document.
+"""The request of a call, for its OpenAPI document.
 
-Handlers read their bodies from the raw request (so that errors are ours), which tells Litestar nothing
-about them. ``describes`` says it::
+Handlers read their bodies from the raw request (so that errors are ours), so Litestar cannot derive
+their schemas. ``describes`` declares them::
 
     @post("/things", operation_class=describes(body={"type": "object", ...}))
 """
@@ -45,7 +45,7 @@ def describes(
 ) -> type[Operation]:
     """An ``operation_class`` with a request body, query parameters and headers.
 
-    Schemas are JSON Schema; of the keywords, those that the API's bodies need.
+    Schemas are JSON Schema, limited to the keywords that the API's bodies need.
     """
     media = OpenAPIMediaType(schema=schema(body)) if body is not None else None
     extra = [
@@ -66,7 +66,7 @@ def describes(
 
 
 def schema(form: JsonSchema) -> Schema:
-    """A JSON schema in Litestar's spelling. Errors: ``TypeError`` for a keyword it has not."""
+    """A JSON schema as Litestar's type. Errors: ``TypeError`` for an unsupported keyword."""
     given: dict[str, Any] = {}
     for key, value in form.items():
         name = _NAMES.get(key, key)

@@ -1,8 +1,8 @@
-"""A face's OpenAPI document: what the framework derives, with answers, errors and security of ours.
+"""A face's OpenAPI document: the framework's, completed with our answers, errors and security.
 
-Handlers answer with values that the framework cannot see into, so each face says in a table what its
-calls answer: ``{"GET /things/{id}": Reply(THING)}``. Errors need no table: which of them any call of a
-face may have follows from what the call takes and who may make it; `Reply.errors` adds its own.
+The framework cannot derive schemas from the values of handlers, so each face has a table of its
+calls' answers: ``{"GET /things/{id}": Reply(THING)}``. Errors need no table: the common ones follow
+from what the call takes and who may make it; `Reply.errors` adds a call's own.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Document = dict[str, Any]
 
 
 class Named(dict[str, Any]):
-    """A schema with a name: it stands once among the components and is referred to."""
+    """A schema with a name: it is stored once among the components and referred to."""
 
     def __init__(self, name: str, schema: JsonSchema) -> None:
         super().__init__(schema)
@@ -27,7 +27,7 @@ class Named(dict[str, Any]):
 
 
 def shape(name: str, properties: Mapping[str, Any], optional: Sequence[str] = ()) -> Named:
-    """A named object whose properties are always there, but for the ``optional`` ones."""
+    """A named object whose properties are required, except the ``optional`` ones."""
     form: dict[str, Any] = {"type": "object", "properties": dict(properties)}
     required = [one for one in properties if one not in optional]
     if required:
@@ -41,7 +41,7 @@ def listed(items: JsonSchema) -> dict[str, Any]:
 
 
 def maybe(form: JsonSchema) -> dict[str, Any]:
-    """This, or null."""
+    """This schema, or null."""
     if isinstance(form, Named) or "type" not in form:
         return {"anyOf": [form, {"type": "null"}]}
     kinds: Any = form["type"]
@@ -50,11 +50,11 @@ def maybe(form: JsonSchema) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Reply:
-    """What a call answers with when it succeeds.
+    """The answer of a successful call.
 
-    ``schema`` ``None``: a body of no bytes. ``media``: its media types. ``others``: further good statuses
-    with their schemas. ``errors``: statuses beside those that every such call may have. ``name``: the
-    operation's, where the framework's would be no name.
+    ``schema`` ``None``: an empty body. ``media``: its media types. ``others``: further success
+    statuses with their schemas. ``errors``: statuses beside the common ones. ``name``: the
+    operation's name, where the framework's is not usable.
     """
 
     schema: JsonSchema | None = None
@@ -67,7 +67,7 @@ class Reply:
 
 @dataclass(frozen=True)
 class Security:
-    """How a face's callers say who they are: schemes by name, and which calls need none."""
+    """How a face's callers authenticate: schemes by name, and the calls that need none."""
 
     schemes: Mapping[str, Mapping[str, Any]]
     public: Callable[[str, str], bool] = lambda method, path: False
@@ -105,7 +105,7 @@ def finish(
     fault: JsonSchema = FAULT,
     html: bool = False,
 ) -> Document:
-    """The document with the face's answers, errors and security; a new one, the given one is kept."""
+    """A copy of the document with the face's answers, errors and security."""
     shapes: dict[str, Any] = {}
     paths: Document = {}
     for path, item in document["paths"].items():
@@ -157,7 +157,7 @@ def _good(reply: Reply, shapes: dict[str, Any]) -> Document:
 
 
 def _errors(operation: Document, path: str, public: bool) -> set[int]:
-    """The errors that any such call may have, those before its handler included."""
+    """The errors that are common to such calls, including those before the handler."""
     codes = {400, 406, 408, 414, 431, 500, 503}
     if not public:
         codes |= {401, 403}
@@ -169,7 +169,7 @@ def _errors(operation: Document, path: str, public: bool) -> set[int]:
 
 
 def _placed(form: Any, shapes: dict[str, Any]) -> Any:
-    """A schema with references where it has names; what they name goes into ``shapes``."""
+    """A schema with references in place of named schemas, which are added to ``shapes``."""
     if isinstance(form, Named):
         if form.name not in shapes:
             shapes[form.name] = {}  # it may contain itself

@@ -1,4 +1,4 @@
-"""Files and other bytes to take away: 304 for who has them, parts of them for who lost the rest.
+"""Downloads with conditional requests (304) and ranges (206).
 
 RFC 9110, sections 13 and 14: ``If-None-Match``, ``If-Modified-Since``, ``Range`` (one), ``If-Range``.
 """
@@ -32,9 +32,9 @@ async def download(
     filename: str = "",
     media_type: str = "application/octet-stream",
 ) -> Response[Any]:
-    """A file, the part of it that was asked for (206), or word that the client has it (304).
+    """A file, the requested part of it (206), or the answer that the client has it (304).
 
-    ``digest`` names the content: it is the entity tag. ``filename``: what a browser calls the file.
+    ``digest`` is the entity tag of the content. ``filename``: the name for the browser.
     Errors: 404 when it is gone, 416 for a range outside of it.
     """
     try:
@@ -67,7 +67,7 @@ async def download(
 def known_content(
     request: AnyRequest, content: bytes, media_type: str = "application/octet-stream"
 ) -> Response[Any]:
-    """Bytes at hand, or 304 when the client has them."""
+    """Bytes in memory, or 304 when the client has them."""
     tag = f'"{hashlib.sha256(content).hexdigest()}"'
     headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
     if _is_known(request, tag, None):
@@ -100,10 +100,10 @@ def _range(request: AnyRequest, size: int, tag: str, modified: datetime) -> tupl
     """The first byte and the one after the last; ``None``: all of it. Errors: 416."""
     match = _RANGE.match(request.headers.get("range", "").replace(" ", ""))
     if match is None or match.groups() == ("", ""):
-        return None  # none, or one of a kind that a server may ignore
+        return None  # no range, or one of a kind that a server may ignore
     condition = request.headers.get("if-range")
     if condition is not None and condition != tag and _moment(condition) != modified:
-        return None  # what the client has a part of is not this
+        return None  # the client has a part of another version
     start, last = match.groups()
     if start:
         first = int(start)

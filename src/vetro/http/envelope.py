@@ -1,8 +1,8 @@
-"""What happens around every request of a face, whatever its handler does.
+"""The handling around every request of a face, independent of its handler.
 
-From outside in: a request id on every response; the headers that only a token filter may set are
-stripped from the client's; a single trailing slash is tolerated; the token is checked before
-anything else of the request is looked at; faults become bodies in the face's style; the request is
+From outside in: every response gets a request id; headers that only a token filter may set are
+removed from the client's; a single trailing slash is tolerated; the token is checked before
+anything else in the request is read; faults become bodies in the face's style; the request is
 counted, timed and logged.
 """
 
@@ -25,26 +25,26 @@ from litestar.types import Message, Receive, Scope, Send
 from vetro.http.context import PREFIX_KEY, SCOPE_KEY, RequestContext
 from vetro.http.conventions import Conventions
 from vetro.http.faults import BadRequest, FaultStyle, Unauthorized
+from vetro.http.headers import Headers, header
 from vetro.http.metrics import IN_PROGRESS, observe_request
-from vetro.http.origins import Headers, header
 from vetro.http.principal import Authenticator
 from vetro.http.translation import to_fault
 
 log = structlog.get_logger("vetro.http")
 
-#: Set by a token filter behind the client, never by the client (catalog-api.md §2).
+#: Set by a token filter between client and service, never by the client (catalog-api.md §2).
 STRIPPED = re.compile(
     rb"x-(roles?|user|user-(id|name|domain-id|domain-name|domain)|tenant|tenant-(id|name)"
     rb"|project-(id|name|domain-id|domain-name)|domain-(id|name)|is-admin-project|service-catalog"
     rb"|identity-status|service-identity-status)$"
 )
 CLIENT_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}$")
-#: What proxies call a request whose client went away before its answer.
+#: The status that proxies log for a request whose client disconnected before its answer.
 CLIENT_CLOSED = 499
 
 
 class Envelope:
-    """The ASGI application of a face: the envelope around its Litestar application."""
+    """The ASGI application of a face: it wraps the face's Litestar application."""
 
     def __init__(
         self,
@@ -159,17 +159,18 @@ class Envelope:
         headers: Headers,
         context: RequestContext,
     ) -> None:
-        """Answer with the fault that an exception stands for, as far as one can still answer."""
+        """Answer with the fault for an exception, as far as an answer is still possible."""
         if exchange.client_gone:
             exchange.status = CLIENT_CLOSED
             if isinstance(error, HTTPException | ConnectionError):
-                # How the framework tells a handler that reads; nobody is there to be answered.
+                # The framework raises this while a handler reads; there is no client to answer.
                 log.info("the client went away before its answer", path=path)
             else:
                 log.error("request failed, and its client is gone", path=path, exc_info=error)
             return
         if exchange.began:
-            # Half an answer is out: only breaking the connection can say that the rest is missing.
+            # A part of the answer was sent: only an aborted connection shows that the rest is
+            # missing.
             log.error("a response broke off", path=path, exc_info=error)
             raise error
         fault = to_fault(error, context.request_id, path)
@@ -183,7 +184,7 @@ class Envelope:
             (b"content-length", str(len(body)).encode()),
             *((name.lower().encode(), value.encode()) for name, value in fault.headers.items()),
         ]
-        # A client that went away meanwhile cannot be told.
+        # A client that disconnected meanwhile cannot be told.
         with contextlib.suppress(ConnectionError):
             await exchange.send(
                 cast(
@@ -197,7 +198,7 @@ class Envelope:
 
 
 class _Exchange:
-    """The two directions of one request, with what every answer of the face carries."""
+    """Receives and sends the messages of one request, and adds the face's headers."""
 
     def __init__(
         self,
@@ -228,7 +229,7 @@ class _Exchange:
         return message
 
     async def send(self, message: Message) -> None:
-        """Pass a message of the answer on."""
+        """Pass on a message of the answer."""
         if self._ended:
             return
         if message["type"] == "http.response.start":
@@ -239,7 +240,7 @@ class _Exchange:
             kept = [pair for pair in message.get("headers", []) if pair[0].lower() not in own]
             message = cast("Message", {**message, "headers": [*kept, *extra]})
         elif self._head and message["type"] == "http.response.body":
-            # The headers were all; a handler that streams for ever need not go on.
+            # Only headers are sent (HEAD); stop a handler that would stream for ever.
             self._ended = True
             message = cast("Message", {**message, "body": b"", "more_body": False})
         await self._send(message)

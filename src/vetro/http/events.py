@@ -20,10 +20,10 @@ T = TypeVar("T")
 
 
 class Streamed(Stream):
-    """A stream whose own media type counts: Litestar's is labelled as its handler would be (JSON)."""
+    """A stream with its own media type; Litestar would use the handler's (JSON)."""
 
     def to_asgi_response(self, *args: Any, **options: Any) -> ASGIResponse:
-        """The answer with this stream's label."""
+        """The answer with this stream's media type."""
         return super().to_asgi_response(*args, **{**options, "media_type": self.media_type})
 
 
@@ -36,7 +36,7 @@ class ServerEvent:
     id: str | None = None
 
     def encode(self) -> bytes:
-        """The event as it goes over the wire; JSON has no raw line breaks."""
+        """The event's bytes; JSON has no raw line breaks."""
         lines = [f"event: {self.name}"]
         if self.id is not None:
             lines.append(f"id: {self.id}")
@@ -50,7 +50,7 @@ def event_stream(
     *,
     heartbeat_seconds: float = HEARTBEAT_SECONDS,
 ) -> Stream:
-    """A response that sends what ``source`` yields, and a comment when it is quiet for a while."""
+    """A response that sends the events of ``source``, and comments while there are none."""
     return Streamed(
         _bytes(source, context_of(request).closing, heartbeat_seconds),
         media_type="text/event-stream",

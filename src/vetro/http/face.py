@@ -27,7 +27,7 @@ Lifespan = Callable[[Litestar], AbstractAsyncContextManager[None]]
 
 @dataclass(frozen=True)
 class Face:
-    """An HTTP face: what is served below ``prefix``. ``document()`` is its OpenAPI document."""
+    """An HTTP face: everything below ``prefix``. ``document()`` is its OpenAPI document."""
 
     name: str
     prefix: str
@@ -36,7 +36,7 @@ class Face:
 
 
 class _Rendered(JsonRenderPlugin):
-    """The framework's document, finished."""
+    """Renders the framework's document after completing it."""
 
     def __init__(self, finished: Callable[[Document], Document]) -> None:
         super().__init__(path="/openapi.json")
@@ -66,12 +66,12 @@ def make_face(
 ) -> Face:
     """Make a face.
 
-    ``public(method, path)`` says which calls need no token (the principal is then absent unless one
-    was given); a handler asks ``principal_of(request)`` for the caller.
-    ``www_authenticate``: the header of a 401; by default it names the identity service beside this face.
-    Path parameters are written ``name: FromPath[str]`` (Litestar). The OpenAPI document is at
-    ``<prefix>/schema/openapi.json`` and always public: ``replies`` says for ``METHOD /path`` what a call
-    answers with, ``security`` how callers say who they are (by default with a token).
+    ``public(method, path)``: whether a call needs no token (then the principal is absent unless a
+    token was sent); a handler gets the caller by ``principal_of(request)``. ``www_authenticate``:
+    the header of a 401; by default it names the identity service beside this face. Path parameters
+    are written ``name: FromPath[str]`` (Litestar). The OpenAPI document is at
+    ``<prefix>/schema/openapi.json`` and always public: ``replies`` has the answers by ``METHOD
+    /path``, ``security`` how callers authenticate (by default with a token).
     """
 
     def open_to_all(method: str, path: str) -> bool:
@@ -90,7 +90,7 @@ def make_face(
     app = Litestar(
         route_handlers=list(handlers),
         dependencies=dict(dependencies or {}),
-        # Faults leave Litestar as exceptions: the envelope writes their bodies, for every path alike.
+        # Faults leave Litestar as exceptions: the envelope writes their bodies for every path.
         exception_handlers={Exception: _reraise},
         before_request=_before,
         openapi_config=OpenAPIConfig(
@@ -119,9 +119,9 @@ def make_face(
 
 
 async def _before(request: Request[Any, Any, Any]) -> Response[None] | None:
-    """What is looked at before a call: ``OPTIONS`` has its answer here, others may be not acceptable."""
+    """Before each call: answer ``OPTIONS``, and check the ``Accept`` header of other calls."""
     if request.method == "OPTIONS":
-        # Litestar's own answer knows one of a path's handlers only.
+        # Litestar's own answer names the methods of only one of a path's handlers.
         template = request.scope["path_template"]
         methods = {"HEAD"}
         for route in request.app.routes:

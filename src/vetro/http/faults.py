@@ -1,4 +1,4 @@
-"""Errors that reach a client, and the bodies they become (catalog-api.md §4, compute-node-api.md §2).
+"""Errors for clients, and the bodies they become (catalog-api.md §4, compute-node-api.md §2).
 
 ::
 
@@ -66,23 +66,23 @@ class BadRequest(Fault):
 
 
 class MalformedBody(BadRequest):
-    """400: the body cannot be read as what its content type says."""
+    """400: the body does not match its content type."""
 
 
 class Unauthorized(Fault):
-    """401: no token, or none that is valid."""
+    """401: no token, or an invalid one."""
 
     status = 401
 
 
 class Forbidden(Fault):
-    """403: known, but not allowed."""
+    """403: the caller is known, but not allowed."""
 
     status = 403
 
 
 class NotFound(Fault):
-    """404: there is no such thing."""
+    """404: the object does not exist."""
 
     status = 404
 
@@ -104,7 +104,7 @@ class NotAcceptable(Fault):
 
 
 class Conflict(Fault):
-    """409: the state or a name is in the way."""
+    """409: the state or an existing name prevents the change."""
 
     status = 409
 
@@ -122,35 +122,35 @@ class PayloadTooLarge(Fault):
 
 
 class PartTooLarge(PayloadTooLarge):
-    """413: one part of a form is larger than allowed, whatever the whole has."""
+    """413: one part of a form is larger than allowed, whatever the size of the whole."""
 
 
 class UnsupportedMediaType(Fault):
-    """415: the content type is not one this call takes."""
+    """415: the call does not accept the content type."""
 
     status = 415
 
 
 class TooManyRequests(Fault):
-    """429: slower, please; ``Retry-After`` says how much."""
+    """429: too many requests; ``Retry-After`` has the time to wait."""
 
     status = 429
 
 
 class InternalError(Fault):
-    """500: our mistake; the log has the request id."""
+    """500: an error in Vetro; the log has the request id."""
 
     status = 500
 
 
 class ServiceUnavailable(Fault):
-    """503: not now."""
+    """503: temporarily unavailable."""
 
     status = 503
 
 
 class GatewayTimeout(Fault):
-    """504: somebody behind us did not answer in time."""
+    """504: a service behind this one did not answer in time."""
 
     status = 504
 
@@ -193,7 +193,7 @@ class FaultStyle:
 
     def render(self, fault: Fault, request_id: str, accept: str) -> tuple[bytes, str]:
         """The body and its content type."""
-        from vetro.http.accept import prefers_html  # faults are also for clients, without a server
+        from vetro.http.accept import prefers_html  # clients use faults without a server
 
         if self.html and prefers_html(accept):
             page = (

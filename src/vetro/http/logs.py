@@ -16,7 +16,7 @@ LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 def without_secrets(
     _logger: object, _method: str, event: structlog.typing.EventDict
 ) -> structlog.typing.EventDict:
-    """A structlog processor: nothing that is secret by its name, no secret of the running task."""
+    """A structlog processor that masks values with secret names and the running task's secrets."""
     shown = {
         name: value if name in _NOT_DATA else masked(value, name) for name, value in event.items()
     }
@@ -29,8 +29,8 @@ def configure_logging(level: str = "info", style: str = "console") -> None:
     renderer: structlog.typing.Processor = (
         structlog.processors.JSONRenderer()
         if style == "json"
-        # Not the renderer's own way to show an exception: that takes seconds for a deep one, in which
-        # nothing else is served, and shows the values of variables, keys and passwords among them.
+        # The renderer's own format of an exception takes seconds for a deep one, which blocks the
+        # loop, and shows the values of variables, including keys and passwords.
         else structlog.dev.ConsoleRenderer(
             colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
         )

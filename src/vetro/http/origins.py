@@ -1,4 +1,4 @@
-"""Where requests come from: other web origins (CORS), and proxies in front of the service."""
+"""The origin of requests: other web origins (CORS), and proxies in front of the service."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Any, cast
 from litestar.types import Message, Send
 
 from vetro.http.context import PREFIX_KEY
-
-Headers = list[tuple[bytes, bytes]]
+from vetro.http.headers import Headers, header
 
 CORS_HEADERS = (
     "X-Auth-Token",
@@ -24,17 +23,9 @@ CORS_METHODS = "GET, PUT, POST, DELETE, PATCH"
 PREFLIGHT_SECONDS = 600
 
 
-def header(headers: Headers, name: bytes) -> str:
-    """The first header of this name, or ''."""
-    for key, value in headers:
-        if key.lower() == name:
-            return value.decode("latin-1")
-    return ""
-
-
 @dataclass(frozen=True)
 class Cors:
-    """Which web origins may use the service from a browser (catalog-api.md §11); ``*`` is any."""
+    """Web origins that may use the service from a browser (catalog-api.md §11); ``*``: any."""
 
     origins: Sequence[str]
 
@@ -45,7 +36,7 @@ class Cors:
 
     @staticmethod
     def is_preflight(method: str, headers: Headers) -> bool:
-        """Whether a browser asks if it may ask."""
+        """Whether a request is a browser's CORS preflight."""
         return method == "OPTIONS" and bool(header(headers, b"access-control-request-method"))
 
     @staticmethod
@@ -64,7 +55,7 @@ class Cors:
 
     @staticmethod
     def opened(send: Send, origin: str) -> Send:
-        """``send``, with the headers that let the origin's page read the answer."""
+        """``send``, with the headers that let a page of this origin read the answer."""
 
         async def answer(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -84,8 +75,9 @@ class Cors:
 def behind_proxy(scope: dict[str, Any]) -> dict[str, Any]:
     """The scope as the client sees it, by ``Forwarded`` or ``X-Forwarded-Proto|Host|Prefix|For``.
 
-    Only for a service that nobody reaches but through its proxy (``enable_proxy_headers_parsing``):
-    anybody can send these headers. Of several addresses the last counts, which the proxy added.
+    Only for a service that clients reach solely through its proxy
+    (``enable_proxy_headers_parsing``), because any client can send these headers. Of several
+    addresses the last one, added by the proxy, is used.
     """
     headers: Headers = list(scope["headers"])
     said = _forwarded(header(headers, b"forwarded"))

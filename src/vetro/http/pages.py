@@ -22,7 +22,7 @@ class PageRequest:
 
     @property
     def fetch(self) -> int | None:
-        """How many rows to ask the database for: one more than shown tells whether there is a next page."""
+        """The number of rows to fetch: one more than shown, to detect a next page."""
         return None if self.limit is None else self.limit + 1
 
     def cut(self, rows: Sequence[T], marker_of: Callable[[T], str]) -> tuple[list[T], str | None]:
@@ -39,14 +39,14 @@ def paginate(
     default_limit: int | None = 20,
     max_limit: int = 100,
 ) -> PageRequest:
-    """The page a request asks for. A limit above ``max_limit`` is lowered to it.
+    """The page that a request asks for. A limit above ``max_limit`` is lowered to it.
 
     Errors: 400 for a limit that is not a whole number above zero.
     """
     given = request.query_params.get("limit")
     limit = default_limit
     if given is not None:
-        # isdecimal: int() would take '1_000', ' 5 ' and '+5' as well.
+        # isdecimal: int() would also accept '1_000', ' 5 ' and '+5'.
         if not given.isascii() or not given.isdecimal() or int(given[:9]) == 0:
             raise BadRequest(f"limit must be a whole number above 0, not {given!r}")
         limit = min(int(given[:9]), max_limit)

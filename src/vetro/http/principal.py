@@ -1,4 +1,4 @@
-"""Who makes a request."""
+"""The caller of a request."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""One connection: HTTP/1.1 by h11 in uvicorn, with the patience of a service that many use.
+"""One connection: HTTP/1.1 by h11 in uvicorn, with time limits for clients.
 
-What is not HTTP gets an error body like any other. A client has a time for its headers, must keep its
-body coming and must take its answer: a connection that does not is closed (408 where an answer still fits).
+Invalid HTTP gets an error body like any other error. A client must send its headers in time, keep
+sending its body and take its answer; otherwise the connection is closed (with a 408 if possible).
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any, cast
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from vetro.http.assembly import too_many_headers
 from vetro.http.connections import LIMITED, Admission, ConnectionLimits
-from vetro.http.faults import CATALOG_FAULTS, Fault, MalformedBody
+from vetro.http.faults import CATALOG_FAULTS, Fault, FaultStyle, MalformedBody
+from vetro.http.headers import too_many_headers
 
 
 class GuardedProtocol(H11Protocol):
@@ -25,6 +25,7 @@ class GuardedProtocol(H11Protocol):
 
     admission: Admission
     limits: ConnectionLimits
+    faults: FaultStyle
 
     address = ""
     _timer: asyncio.TimerHandle | None = None
@@ -37,7 +38,7 @@ class GuardedProtocol(H11Protocol):
     # -- the connection ------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Take it in, and begin to wait for a request, but not for ever."""
+        """Admit the connection and wait a limited time for a request."""
         super().connection_made(transport)
         self.address = self.client[0] if self.client else ""
         why = self.admission.enter(self)
@@ -46,32 +47,32 @@ class GuardedProtocol(H11Protocol):
         self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It is over."""
+        """Stop the timers and forget the connection."""
         self.admission.leave(self)
         self._stop_timer()
         self._stop_write_timer()
         super().connection_lost(exc)
 
     def cut_off(self) -> None:
-        """Close without a word: others need the descriptor."""
+        """Close without an answer: others need the descriptor."""
         self._stop_timer()
         self.transport.abort()
 
     # -- what comes in -------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
-        """Bytes of a request."""
+        """Handle bytes of a request."""
         self._received += len(data)
         super().data_received(data)
         self._watch()
 
     def on_response_complete(self) -> None:
-        """The answer is out; the connection stays for more."""
+        """Watch the connection for its next request after a complete answer."""
         super().on_response_complete()
         self._watch()
 
     def _watch(self) -> None:
-        """Start the clock that fits to what is being waited for."""
+        """Start the timer for the current phase of the request."""
         if self.transport.is_closing():
             self._stop_timer()
             return
@@ -81,7 +82,7 @@ class GuardedProtocol(H11Protocol):
         else:
             self.admission.serve(self)
         if self.timeout_keep_alive_task is not None:
-            self._stop_timer()  # between two requests uvicorn's own clock runs
+            self._stop_timer()  # between two requests uvicorn's own timer runs
         elif self._timer is None or self._phase is not phase:
             self._stop_timer()
             if phase is h11.IDLE:
@@ -110,7 +111,7 @@ class GuardedProtocol(H11Protocol):
     def _no_body(self) -> None:
         self._timer = None
         if self.flow.read_paused or self._received >= self._expected:
-            # It is us who are slow, or it goes on.
+            # Either this service reads too slowly, or the body still comes.
             self._watch()
             return
         began = self.cycle.response_started
@@ -130,13 +131,13 @@ class GuardedProtocol(H11Protocol):
     # -- what goes out -------------------------------------------------------------------------
 
     def pause_writing(self) -> None:
-        """The client takes its answer more slowly than it is made."""
+        """Start a timer: the client takes its answer more slowly than it is produced."""
         super().pause_writing()
         self._unwritten = self.transport.get_write_buffer_size()
         self._write_timer = self.loop.call_later(self.limits.write_seconds, self._not_taken)
 
     def resume_writing(self) -> None:
-        """It has taken most of it."""
+        """Stop the timer: the client has taken most of the answer."""
         self._stop_write_timer()
         super().resume_writing()
 
@@ -154,7 +155,7 @@ class GuardedProtocol(H11Protocol):
             self._write_timer = self.loop.call_later(self.limits.write_seconds, self._not_taken)
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what could not be read as a request; called while its error is being handled."""
+        """Answer bytes that are not a request; called while their error is handled."""
         error = sys.exc_info()[1]
         if isinstance(error, h11.RemoteProtocolError) and error.error_status_hint == 431:
             self._refuse(Fault(too_many_headers(), status=431))
@@ -163,7 +164,7 @@ class GuardedProtocol(H11Protocol):
 
     def _refuse(self, fault: Fault) -> None:
         request_id = f"req-{uuid.uuid4()}"
-        body, content_type = CATALOG_FAULTS.render(fault, request_id, "")
+        body, content_type = self.faults.render(fault, request_id, "")
         headers = [
             (b"content-type", content_type.encode()),
             (b"content-length", str(len(body)).encode()),
@@ -176,7 +177,7 @@ class GuardedProtocol(H11Protocol):
             h11.Data(data=body),
             h11.EndOfMessage(),
         ]
-        # When the garbage comes in the middle of an answer there is no room for another.
+        # In the middle of an answer there is no room for another.
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             for event in events:
                 self.transport.write(cast("bytes", self.conn.send(event)))
@@ -184,12 +185,15 @@ class GuardedProtocol(H11Protocol):
         self.transport.close()
 
 
-def guarded(admission: Admission, limits: ConnectionLimits) -> type[GuardedProtocol]:
-    """The protocol class of one server."""
+def guarded(
+    admission: Admission, limits: ConnectionLimits, faults: FaultStyle = CATALOG_FAULTS
+) -> type[GuardedProtocol]:
+    """The protocol class of one server; ``faults``: how it writes its own errors."""
 
     class Guarded(GuardedProtocol):
         pass
 
     Guarded.admission = admission
     Guarded.limits = limits
+    Guarded.faults = faults
     return Guarded

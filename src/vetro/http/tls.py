@@ -1,4 +1,4 @@
-"""Mutual TLS between parts of Vetro: each shows a certificate of one authority and demands one."""
+"""Mutual TLS between parts of Vetro: both sides present a certificate of one authority."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from pathlib import Path
 
 
 class TlsError(ValueError):
-    """A certificate, a key or the authority's certificate cannot be used; the message names the file."""
+    """A certificate or key cannot be used; the message names the file."""
 
 
 @dataclass(frozen=True)
 class MutualTls:
     """PEM files: a certificate (with its chain), its private key, and the authority's certificate.
 
-    The certificate names the address that others reach this part at (subject alternative name), and
-    may be used for servers and for clients.
+    The certificate names the address of this part (subject alternative name) and is valid for
+    servers and for clients.
     """
 
     certificate: Path
@@ -24,13 +24,13 @@ class MutualTls:
     authority: Path
 
     def server_context(self) -> ssl.SSLContext:
-        """For a listener: who connects must show a certificate of the authority. ``TlsError``."""
+        """For servers: the client must present a certificate of the authority. ``TlsError``."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.verify_mode = ssl.CERT_REQUIRED
         return self._loaded(context)
 
     def client_context(self) -> ssl.SSLContext:
-        """For connections: whom we reach must show a certificate of the authority. ``TlsError``."""
+        """For clients: the server must present a certificate of the authority. ``TlsError``."""
         return self._loaded(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
 
     def _loaded(self, context: ssl.SSLContext) -> ssl.SSLContext:

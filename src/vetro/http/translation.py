@@ -1,4 +1,4 @@
-"""From whatever a handler raised to the fault that the client is told."""
+"""Translates a handler's exception to the fault that the client gets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RETRY_SECONDS = "1"
 
 
 def to_fault(error: Exception, request_id: str, path: str) -> Fault:
-    """The fault an exception stands for; unexpected ones are logged and say only the request id."""
+    """The fault for an exception; unexpected ones are logged and give only the request id."""
     if isinstance(error, Fault):
         return error
     if isinstance(error, HTTPException):
@@ -37,8 +37,8 @@ def to_fault(error: Exception, request_id: str, path: str) -> Fault:
         log.error("the disk is full", request_id=request_id, error=str(error))
         return InsufficientStorage("The service's disk is full; nothing of this request was kept")
     if isinstance(error, ConnectionError | TimeoutError):
-        # The database or another service behind us; storage's errors are of these kinds as well.
-        # Without its traceback: while it lasts every request ends here, and the reason says it all.
+        # The database or another service failed; storage's errors have these base classes too.
+        # Without a traceback: meanwhile every request ends here, and the reason is sufficient.
         log.error(
             "something needed does not answer",
             request_id=request_id,

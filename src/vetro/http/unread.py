@@ -1,27 +1,28 @@
-"""What a client still sends when its answer is ready.
+"""Reading the rest of a request's body after its answer is ready.
 
-A request that is refused early (401, 404, 413 …) has a body that nobody has read. Closing the connection
-on it would reset it, and the client, still writing, would see a broken connection instead of the answer. So
-the answer goes out at once, and the rest of the body is read away before the exchange ends: up to a limit,
-beyond which the connection closes (the answer says so).
+A request that is refused early (401, 404, 413 …) has an unread body. Closing the connection then
+would reset it, and the client, still writing, would see a lost connection instead of the answer. So
+the answer is sent at once, and the rest of the body is read and dropped before the exchange ends:
+up to a limit, beyond which the connection closes (the answer says so).
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from litestar.types import Message, Receive, Send
+from vetro.http.headers import Headers, header
 
-from vetro.http.origins import Headers, header
+if TYPE_CHECKING:
+    from litestar.types import Message, Receive, Send
 
 DRAIN_BYTES = 16 * 2**20
 DRAIN_SECONDS = 30.0
 
 
 class Unread:
-    """The two directions of a request, ended only when its body has come."""
+    """Receives and sends the messages of a request; it ends only after the whole body came."""
 
     def __init__(self, receive: Receive, send: Send, headers: Headers) -> None:
         self._receive = receive
@@ -29,7 +30,8 @@ class Unread:
         length = header(headers, b"content-length")
         self._announced = int(length) if length.isdecimal() else None
         self._left = bool(self._announced or header(headers, b"transfer-encoding"))
-        # Such a client sends nothing before somebody reads, and then what is left is its affair.
+        # A client that expects 100 sends its body only when it is read; then nothing need be
+        # drained.
         self._invited = header(headers, b"expect").lower() != "100-continue"
         self._read = 0
 
@@ -45,7 +47,7 @@ class Unread:
         return message
 
     async def send(self, message: Message) -> None:
-        """Pass a message of the answer on; its last one when the request has ended as well."""
+        """Pass on a message of the answer; the last one only after the body has been drained."""
         given = cast("dict[str, Any]", message)
         if self._left and given["type"] == "http.response.start" and not self._will_end:
             kept = [pair for pair in given.get("headers", []) if pair[0].lower() != b"connection"]
@@ -62,7 +64,7 @@ class Unread:
 
     @property
     def _will_end(self) -> bool:
-        """Whether the rest of the body is surely read."""
+        """Whether the rest of the body will be read completely."""
         if not self._invited or self._announced is None:
             return False
         return self._announced - self._read <= DRAIN_BYTES

@@ -17,6 +17,7 @@ from sqlalchemy import select
 from vetro.http import Authenticator, Face, NotFound
 from vetro.identity import store
 from vetro.identity.face import identity_face
+from vetro.identity.leaving import Names, ProjectHoldings, ProjectRemoval
 from vetro.identity.login import CatalogEndpoint, Login
 from vetro.identity.passwords import hash_password
 from vetro.identity.tables import DOMAIN_ID, users
@@ -31,6 +32,9 @@ __all__ = [
     "CatalogEndpoint",
     "Identity",
     "IdentitySettings",
+    "Names",
+    "ProjectHoldings",
+    "ProjectRemoval",
 ]
 
 
@@ -55,15 +59,21 @@ class AdminCredentials:
 class Identity:
     """The built-in identity service on a database."""
 
-    def __init__(self, database: Database, settings: IdentitySettings | None = None) -> None:
+    def __init__(
+        self,
+        database: Database,
+        settings: IdentitySettings | None = None,
+        holdings: ProjectHoldings | None = None,
+    ) -> None:
         self.database = database
         self.settings = settings or IdentitySettings()
         self.tokens = TokenStore(database, self.settings.token_lifetime)
+        self.removal = ProjectRemoval(database, self.tokens, holdings)
 
     def face(self, endpoints: Sequence[CatalogEndpoint], prefix: str = "/identity") -> Face:
         """The HTTP face; ``endpoints`` make the service catalog."""
         login = Login(self.database, self.tokens, endpoints, self.settings.region)
-        return identity_face(login, prefix)
+        return identity_face(login, prefix, self.removal)
 
     def authenticator(self) -> Authenticator:
         """What other faces check tokens with."""

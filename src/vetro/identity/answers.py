@@ -1,4 +1,4 @@
-"""What the calls of the identity face answer with, for its OpenAPI document (Keystone v3)."""
+"""The answers of the identity face, for its OpenAPI document (Keystone v3)."""
 
 from __future__ import annotations
 
@@ -196,6 +196,13 @@ REPLIES = {
     f"POST {_U}/password": Reply(status=204, name="change_password", errors=(409,)),
     **_kind("users", USER),
     **_kind("projects", PROJECT),
+    "DELETE /v3/projects/{id_}": Reply(
+        status=204, name="delete_project", errors=(409,), others={202: _in("project", PROJECT)}
+    ),
+    "GET /v3/projects/{id_}/holdings": Reply(
+        _in("holdings", {"type": "object", "additionalProperties": listed(_TEXT)}),
+        name="list_project_holdings",
+    ),
     **_kind("roles", ROLE),
     **_kind("domains", DOMAIN),
     **_grants("project"),

@@ -1,4 +1,4 @@
-"""Who makes a request, and what they may: what every handler of the identity face starts with."""
+"""The caller of a request and the caller's rights, for every handler of the identity face."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _REFUSED = "You are not authorized to perform the requested action."
 
 
 def links(request: AnyRequest) -> dict[str, Any]:
-    """The links of a list that is always whole."""
+    """The links of a list that is never paged."""
     return {"next": None, "previous": None, "self": str(request.url)}
 
 
@@ -47,14 +47,14 @@ class Callers:
         return data
 
     async def own(self, request: AnyRequest, user_id: str) -> TokenData:
-        """The caller, who must be the user the path names. Errors: 401, 403."""
+        """The caller, who must be the user in the path. Errors: 401, 403."""
         caller = await self.caller(request)
         if caller.user_id != user_id:
             raise Forbidden(_REFUSED)
         return caller
 
     async def subject(self, request: AnyRequest) -> tuple[str, TokenData]:
-        """The token the request is about (``X-Subject-Token``). Errors: 401, 403, 404."""
+        """The token that the request is about (``X-Subject-Token``). Errors: 401, 403, 404."""
         caller = await self.caller(request)
         token = request.headers.get("x-subject-token", "")
         data = await self.tokens.get(token)

@@ -60,7 +60,7 @@ async def find(tx: Transaction, user_id: str, id_: str) -> Any:
 
 
 async def create(callers: Callers, request: AnyRequest, user_id: str) -> dict[str, Any]:
-    """Make one; its secret is shown this once. Errors: 400, 403, 409."""
+    """Create an application credential; its secret is shown only now. Errors: 400, 403, 409."""
     caller = await callers.own(request, user_id)
     if caller.project_id is None or caller.application_credential_id:
         raise Forbidden("An application credential is made with a token scoped to a project")
@@ -109,7 +109,7 @@ def _roles(given: object, held: list[dict[str, str]], where: str) -> list[dict[s
 
 
 def moment(value: object, where: str) -> datetime | None:
-    """A time of a request, in UTC unless it says otherwise. Errors: 400 names the place."""
+    """The time in a request, UTC unless it has a zone. Errors: 400 names the member."""
     if value is None:
         return None
     try:

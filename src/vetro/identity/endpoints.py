@@ -1,6 +1,6 @@
-"""Services, endpoints and regions: the service catalog, as administrators list it. Read only.
+"""Services, endpoints and regions of the service catalog, for administrators. Read only.
 
-The catalog is what this installation serves; it comes from the settings, not from the database.
+The catalog comes from the settings of this installation, not from the database.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _TEXT = {"type": "string"}
 
 
 def endpoint_handlers(callers: Callers) -> list[Any]:
-    """The handlers of services, endpoints and regions, and of groups, of which there are none."""
+    """The handlers of services, endpoints, regions and (always empty) groups."""
     login = callers.login
 
     def services(request: AnyRequest) -> list[dict[str, Any]]:

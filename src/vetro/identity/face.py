@@ -10,13 +10,13 @@ from typing import Any
 
 from litestar import Litestar, Response, delete, get, post
 
-from vetro.http import Face, FaultStyle, an_object, describes, make_face, read_json
-from vetro.http.faults import Fault
+from vetro.http import Face, Fault, FaultStyle, an_object, describes, make_face, read_json
 from vetro.identity import answers
 from vetro.identity.callers import AnyRequest, Callers, base_of
 from vetro.identity.credentials import credential_handlers
 from vetro.identity.endpoints import endpoint_handlers
 from vetro.identity.grants import grant_handlers
+from vetro.identity.leaving import ProjectRemoval
 from vetro.identity.login import Login
 from vetro.identity.resources import resource_handlers
 
@@ -45,14 +45,21 @@ _LOGIN = an_object(
 
 
 def _fault_body(fault: Fault, _request_id: str) -> Any:
-    return {"error": {"code": fault.status, "title": fault.title, "message": fault.message}}
+    return {
+        "error": {
+            "code": fault.status,
+            "title": fault.title,
+            "message": fault.message,
+            **fault.extra,
+        }
+    }
 
 
 IDENTITY_FAULTS = FaultStyle(_fault_body)
 
 
 def _version(request: AnyRequest) -> dict[str, Any]:
-    """The version document; its link is where the client reached us."""
+    """The version document; its link has the address at which the client reached the service."""
     return {
         "id": "v3.14",
         "status": "stable",
@@ -118,7 +125,7 @@ def token_handlers(callers: Callers) -> list[Any]:
     return [versions, version, issue, validate, revoke, catalog]
 
 
-def identity_face(login: Login, prefix: str) -> Face:
+def identity_face(login: Login, prefix: str, removal: ProjectRemoval) -> Face:
     """The identity face at ``prefix``."""
     callers = Callers(login)
 
@@ -140,7 +147,7 @@ def identity_face(login: Login, prefix: str) -> Face:
         version="3.14",
         handlers=[
             *token_handlers(callers),
-            *resource_handlers(callers),
+            *resource_handlers(callers, removal),
             *grant_handlers(callers),
             *credential_handlers(callers),
             *endpoint_handlers(callers),

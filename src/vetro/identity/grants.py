@@ -1,4 +1,4 @@
-"""Role assignments: who has which role in which project or domain."""
+"""Role assignments: the roles of users in projects and domains."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def _grants(callers: Callers, scope: str) -> list[Any]:
         await callers.admin(request)
         async with callers.database.transaction() as tx:
             await store.revoke(tx, user_id, scope_id, role_id, scope)
-            # Tokens carry the roles they were made with.
+            # Tokens keep the roles they were issued with.
             await callers.tokens.revoke_of_user(tx, user_id)
 
     return [listing, grant, check, ungrant]

@@ -7,15 +7,48 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, cast
 
+import structlog
 from sqlalchemy import select
 
-from vetro.http.faults import BadRequest, TooManyRequests, Unauthorized
+from vetro.http import BadRequest, TooManyRequests, Unauthorized, counter
 from vetro.identity import store
 from vetro.identity.passwords import digest, verify_password
 from vetro.identity.tables import DOMAIN_ID, application_credentials, projects
 from vetro.identity.throttle import LoginThrottle
 from vetro.identity.tokens import TokenData, TokenStore
 from vetro.storage import Database, Transaction
+
+log = structlog.get_logger("vetro.identity")
+
+FAILURES = counter(
+    "vetro_login_failures",
+    "Logins that were refused.",
+    reason="`refused`, or `throttled`: too many before it.",
+)
+_LONGEST_NAME = 255
+
+
+def _named(body: object) -> dict[str, str]:
+    """The user name and the method in an auth request, for the log."""
+    value: Any = body
+    identity: Any = value["auth"]["identity"]
+    methods: list[Any] = identity["methods"]
+    said = {"method": ",".join(str(one) for one in methods)[:_LONGEST_NAME]}
+    for method in ("password", "application_credential"):
+        part: Any = identity.get(method)
+        if method not in methods or not isinstance(part, dict):
+            continue
+        given = cast("dict[str, Any]", part)
+        known = {"user": given.get("user")}
+        if method == "application_credential":
+            known[method] = given
+        for who, one in known.items():
+            if isinstance(one, dict):
+                named = cast("dict[str, Any]", one)
+                text_of = named.get("name", named.get("id"))
+                if isinstance(text_of, str):
+                    said[who] = text_of[:_LONGEST_NAME]
+    return said
 
 
 @dataclass(frozen=True)
@@ -29,7 +62,7 @@ class CatalogEndpoint:
 
 @dataclass(frozen=True)
 class Identified:
-    """Who logged in, and what limits the way of logging in puts on the token."""
+    """The user who logged in, and the limits that the method puts on the token."""
 
     user_id: str
     methods: list[str]
@@ -40,14 +73,14 @@ class Identified:
 
 
 def mapping(value: object, where: str) -> dict[str, Any]:
-    """``value`` as a JSON object. Errors: ``BadRequest`` names the place."""
+    """``value`` as a JSON object. Errors: ``BadRequest`` names the member."""
     if not isinstance(value, dict):
         raise BadRequest(f"Expecting an object at {where}")
     return cast("dict[str, Any]", value)
 
 
 def text(value: object, where: str) -> str:
-    """``value`` as text. Errors: ``BadRequest`` names the place."""
+    """``value`` as text. Errors: ``BadRequest`` names the member."""
     if not isinstance(value, str):
         raise BadRequest(f"Expecting text at {where}")
     return value
@@ -70,7 +103,19 @@ class Login:
         self.region = region
 
     async def log_in(self, body: object, address: str) -> tuple[str, TokenData]:
-        """A token for the auth request ``body``. Errors: 400, 401, 429."""
+        """A token for the auth request ``body``. Errors: 400, 401, 429.
+
+        Refusals are logged and counted by name and address, without the given secret.
+        """
+        try:
+            return await self._log_in(body, address)
+        except (Unauthorized, TooManyRequests) as refusal:
+            why = "throttled" if isinstance(refusal, TooManyRequests) else "refused"
+            FAILURES.labels(why).inc()
+            log.warning("login_failed", **_named(body), address=address, reason=why)
+            raise
+
+    async def _log_in(self, body: object, address: str) -> tuple[str, TokenData]:
         auth = mapping(mapping(body, "/").get("auth"), "/auth")
         identity = mapping(auth.get("identity"), "/auth/identity")
         methods = identity.get("methods")
@@ -103,7 +148,7 @@ class Login:
         async with self.database.read() as tx:
             row = await self._user(tx, user)
         key = f"{row.id if row else user.get('name') or user.get('id')}@{address}"
-        # One at a time for each key: guesses side by side must not all get in before the first fails.
+        # One attempt per key at a time: parallel guesses must not all pass before the first fails.
         async with self.throttle.turn(key):
             wait = self.throttle.wait_seconds(key)
             if wait > 0:
@@ -142,7 +187,7 @@ class Login:
         if data is None or data.application_credential_id:
             raise Unauthorized("The request you have made requires authentication.")
         methods = list(dict.fromkeys([*data.methods, "token"]))
-        # A token made from a token must not outlive it.
+        # A token obtained with a token must not outlive it.
         return Identified(data.user_id, methods, expires_at=data.expires_at)
 
     async def _application_credential(self, part: dict[str, Any], address: str) -> Identified:
@@ -177,7 +222,7 @@ class Login:
         )
 
     async def _scoped(self, tx: Transaction, who: Identified, scope: object) -> str:
-        """A token with the asked scope: project, domain, none, or the user's default project."""
+        """A token of the requested scope: project, domain, none, or the user's default project."""
         project_id = who.project_id
         domain_scope: str | None = None
         if scope is not None and scope != "unscoped" and project_id is None:

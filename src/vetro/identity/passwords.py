@@ -1,7 +1,7 @@
 """Password and secret hashing.
 
-Passwords are few and weak: argon2id, off the event loop. Tokens and application credential secrets are
-256 random bits: one SHA-256 is enough, and it can be looked up.
+Passwords are few and weak: argon2id, in a thread. Tokens and application credential secrets have
+256 random bits: one SHA-256 is enough and can be looked up.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ import secrets
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerifyMismatchError
 
-# About 30 ms and 19 MiB a login (OWASP's first recommendation): dear for a guesser, cheap for a user.
+# About 30 ms and 19 MiB a login (OWASP's first option): expensive for an attacker, cheap for a
+# user.
 _HASHER = PasswordHasher(time_cost=2, memory_cost=19_456, parallelism=1)
-# Verified when the user does not exist, so that the answer takes as long as for one that does.
+# Verified when the user does not exist, so that both answers take equally long.
 _DECOY = _HASHER.hash("no such user")
 
 
@@ -25,7 +26,7 @@ async def hash_password(password: str) -> str:
 
 
 async def verify_password(stored: str | None, password: str) -> bool:
-    """Whether the password is the stored one; takes as long without a stored one."""
+    """Whether the password matches; takes equally long without a stored one."""
 
     def verify() -> bool:
         try:
@@ -42,5 +43,5 @@ def new_secret() -> str:
 
 
 def digest(secret: str) -> str:
-    """What is stored of a random secret."""
+    """The stored hash of a random secret."""
     return hashlib.sha256(secret.encode()).hexdigest()

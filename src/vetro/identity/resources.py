@@ -1,19 +1,21 @@
-"""Users, projects, roles and domains: five calls each."""
+"""Users, projects, roles and domains, with five calls each."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from litestar import delete, get, patch, post
+from litestar import Response, delete, get, patch, post
 from litestar.params import FromPath
 from sqlalchemy import select
 
 from vetro.http import BadRequest, Forbidden, Unauthorized, an_object, describes, read_json
 from vetro.identity import store
 from vetro.identity.callers import AnyRequest, Callers, base_of, links
+from vetro.identity.leaving import ProjectRemoval
 from vetro.identity.login import mapping, text
 from vetro.identity.passwords import hash_password, verify_password
 from vetro.identity.tables import DOMAIN_ID, assignments, domain_assignments
+from vetro.identity.tokens import TokenData
 
 PLURALS = {"users": "user", "projects": "project", "roles": "role", "domains": "domain"}
 _TEXT, _FLAG = {"type": "string"}, {"type": "boolean"}
@@ -32,7 +34,7 @@ SCHEMAS: dict[str, dict[str, Any]] = {
     "role": {"name": _TEXT, "description": _EMPTY},
     "domain": {"name": _TEXT, "description": _EMPTY, "enabled": _FLAG},
 }
-# What of these has a column; a client's null is "as when it is not given".
+# The members that have a column; null means the same as an absent member.
 FIELDS = {
     "user": {
         "name": str,
@@ -100,8 +102,9 @@ def checked(kind: str, body: object) -> dict[str, Any]:
 class Resources:
     """Users, projects, roles and domains in the database."""
 
-    def __init__(self, callers: Callers) -> None:
+    def __init__(self, callers: Callers, removal: ProjectRemoval) -> None:
         self.callers = callers
+        self.removal = removal
         self.database = callers.database
         self.tokens = callers.tokens
 
@@ -113,7 +116,7 @@ class Resources:
             values["password_hash"] = await hash_password(text(password, "/user/password"))
 
     async def create(self, request: AnyRequest, kind: str) -> dict[str, Any]:
-        """Create one."""
+        """Create one row."""
         await self.callers.admin(request)
         body = await read_json(request)
         values = checked(kind, body)
@@ -132,7 +135,7 @@ class Resources:
         return {kind: view(request, kind, row)}
 
     async def update(self, request: AnyRequest, kind: str, id_: str) -> dict[str, Any]:
-        """Change one."""
+        """Change one row."""
         await self.callers.admin(request)
         body = await read_json(request)
         values = checked(kind, body)
@@ -146,16 +149,41 @@ class Resources:
         return {kind: view(request, kind, row)}
 
     async def remove(self, request: AnyRequest, kind: str, id_: str) -> None:
-        """Delete one. Errors: 403 for what the caller stands on."""
-        caller = await self.callers.admin(request)
-        if id_ in (caller.user_id, DOMAIN_ID, caller.project_id):
-            raise Forbidden(f"This {kind} is in use by the caller")
+        """Delete one row. Errors: 403 for the caller's own user, project or domain."""
+        await self._removable(request, kind, id_)
         async with self.database.transaction() as tx:
             await store.remove(tx, kind, id_)
             await self.tokens.forget(tx)
 
+    async def _removable(self, request: AnyRequest, kind: str, id_: str) -> TokenData:
+        caller = await self.callers.admin(request)
+        if id_ in (caller.user_id, DOMAIN_ID, caller.project_id):
+            raise Forbidden(f"This {kind} is in use by the caller")
+        return caller
+
+    async def remove_project(self, request: AnyRequest, id_: str) -> dict[str, Any] | None:
+        """Delete an empty project, or with ``force=true`` also its resources.
+
+        ``None`` when it is deleted, else the project as it is until then. Errors: 403, 404, 409.
+        """
+        caller = await self._removable(request, "project", id_)
+        force = request.query_params.get("force", "").lower() in ("true", "1")
+        if await self.removal.delete(id_, caller.user_id, caller.user_name, force=force):
+            return None
+        async with self.database.read() as tx:
+            row = await store.find(tx, "project", id_)
+        return {"project": view(request, "project", row)}
+
+    async def holdings(self, request: AnyRequest, id_: str) -> dict[str, Any]:
+        """The names of a project's resources, by kind. Errors: 403, 404."""
+        await self.callers.admin(request)
+        async with self.database.read() as tx:
+            await store.find(tx, "project", id_)
+            found = await self.removal.holdings.names(tx, id_)
+        return {"holdings": {kind: list(names) for kind, names in found.items()}}
+
     async def show(self, request: AnyRequest, kind: str, id_: str) -> dict[str, Any]:
-        """One; users may see themselves and their project, roles and domains are open to all."""
+        """One row; users may see themselves and their project, everyone sees roles and domains."""
         caller = await self.callers.caller(request)
         if id_ not in (caller.user_id, caller.project_id) and kind not in ("role", "domain"):
             await self.callers.admin(request)
@@ -164,7 +192,7 @@ class Resources:
         return {kind: view(request, kind, row)}
 
     async def listing(self, request: AnyRequest, plural: str) -> dict[str, Any]:
-        """All, filtered by ``name``, ``domain_id`` and ``enabled``."""
+        """All rows, filtered by ``name``, ``domain_id`` and ``enabled``."""
         kind = PLURALS[plural]
         if kind in ("user", "project"):
             await self.callers.admin(request)
@@ -188,7 +216,7 @@ class Resources:
         return {plural: rows, "links": links(request)}
 
     async def scopes_of(self, request: AnyRequest, user_id: str, plural: str) -> dict[str, Any]:
-        """The projects or domains a user has a role in."""
+        """The projects or domains in which a user has a role."""
         kind = PLURALS[plural]
         table = store.KINDS[kind]
         grants = assignments if kind == "project" else domain_assignments
@@ -205,7 +233,7 @@ class Resources:
         return {plural: rows, "links": links(request)}
 
     async def change_password(self, request: AnyRequest, user_id: str) -> None:
-        """A user's own new password; every token ends."""
+        """Change a user's own password; all the user's tokens end."""
         await self.callers.own(request, user_id)
         body = mapping(mapping(await read_json(request), "/").get("user"), "/user")
         old = text(body.get("original_password"), "/user/original_password")
@@ -220,9 +248,9 @@ class Resources:
             await self.tokens.revoke_of_user(tx, user_id)
 
 
-def resource_handlers(callers: Callers) -> list[Any]:
+def resource_handlers(callers: Callers, removal: ProjectRemoval) -> list[Any]:
     """The handlers of users, projects, roles and domains."""
-    resources = Resources(callers)
+    resources = Resources(callers, removal)
 
     @get("/v3/auth/projects")
     async def my_projects(request: AnyRequest) -> dict[str, Any]:
@@ -254,7 +282,12 @@ def resource_handlers(callers: Callers) -> list[Any]:
         """Change one's own password."""
         await resources.change_password(request, user_id)
 
-    handlers: list[Any] = [my_projects, my_domains, user_projects, change_password]
+    @get("/v3/projects/{id_:str}/holdings")
+    async def holdings(request: AnyRequest, id_: FromPath[str]) -> dict[str, Any]:
+        """What a project has in the other services."""
+        return await resources.holdings(request, id_)
+
+    handlers: list[Any] = [my_projects, my_domains, user_projects, change_password, holdings]
     for plural, kind in PLURALS.items():
         handlers += _five(resources, plural, kind)
     return handlers
@@ -285,4 +318,12 @@ def _five(resources: Resources, plural: str, kind: str) -> list[Any]:
     async def remove(request: AnyRequest, id_: FromPath[str]) -> None:
         await resources.remove(request, kind, id_)
 
-    return [create, listing, show, update, remove]
+    forced = describes(query={"force": _TEXT})
+
+    @delete(path, name=f"delete {kind}", status_code=202, operation_class=forced)
+    async def remove_project(request: AnyRequest, id_: FromPath[str]) -> Response[Any]:
+        """Delete a project; ``force``: with all that it has, in the background (202)."""
+        left = await resources.remove_project(request, id_)
+        return Response(left, status_code=204 if left is None else 202)
+
+    return [create, listing, show, update, remove_project if kind == "project" else remove]

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Row, Table, and_, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from vetro.http.faults import BadRequest, Conflict, Forbidden, NotFound
+from vetro.http import BadRequest, Conflict, Forbidden, NotFound
 from vetro.identity.tables import DOMAIN_ID, GRANTS, domains, projects, roles, users
 from vetro.storage import Database, Transaction
 
@@ -34,8 +34,8 @@ async def find_by_name(
 ) -> Row[Any] | None:
     """The row with this name (in a domain), or ``None``.
 
-    Names of domains are the same in any case, as clients expect (their default is ``default``, the
-    domain's name ``Default``); names of users, projects and roles are told apart by it.
+    Names of domains are case-insensitive, as clients expect (their default is ``default``, the
+    domain's name ``Default``); names of users, projects and roles are case-sensitive.
     """
     table = KINDS[kind]
     query = select(table).where(table.c.name == name)
@@ -43,7 +43,7 @@ async def find_by_name(
         query = query.where(table.c.domain_id == domain_id)
     found = (await tx.execute(query)).first()
     if found is None and kind == "domain":
-        # Not the database's lower(): SQLite's knows ASCII only. Domains are few.
+        # Not the database's lower(), which handles only ASCII in SQLite. Domains are few.
         wanted = name.casefold()
         everyone = await tx.execute(select(table).order_by(table.c.id))
         found = next((row for row in everyone if row.name.casefold() == wanted), None)
@@ -77,7 +77,7 @@ async def change(tx: Transaction, kind: str, id_: str, values: dict[str, Any]) -
 
 
 async def remove(tx: Transaction, kind: str, id_: str) -> None:
-    """Delete a row and what hangs on it. Errors: ``NotFound``, ``Forbidden`` (a domain in use)."""
+    """Delete a row and its dependants. Errors: ``NotFound``, ``Forbidden`` (a domain in use)."""
     await find(tx, kind, id_)
     table = KINDS[kind]
     if kind == "domain":
@@ -105,7 +105,7 @@ async def roles_of(
 async def grant(
     tx: Transaction, user_id: str, scope_id: str, role_id: str, scope: str = "project"
 ) -> None:
-    """Give a user a role in a project (or domain); giving it twice is the same."""
+    """Give a user a role in a project (or domain); repeating it changes nothing."""
     for kind, id_ in (("user", user_id), (scope, scope_id), ("role", role_id)):
         await find(tx, kind, id_)
     if not await has_grant(tx, user_id, scope_id, role_id, scope):
@@ -140,7 +140,7 @@ def _grant(user_id: str, scope_id: str, role_id: str, scope: str) -> Any:
 
 
 async def ensure_basics(database: Database) -> None:
-    """The default domain and the standard roles; safe to repeat."""
+    """Create the default domain and the standard roles; safe to repeat."""
     async with database.transaction() as tx:
         await tx.exclude("identity/bootstrap")
         if (await tx.execute(select(domains).where(domains.c.id == DOMAIN_ID))).first() is None:

@@ -95,7 +95,7 @@ domain_assignments = Table(
     PrimaryKeyConstraint("user_id", "domain_id", "role_id"),
 )
 
-#: What a role can be given in; the column is named ``<scope>_id``.
+#: The scopes of roles; the column is named ``<scope>_id``.
 GRANTS = {"project": assignments, "domain": domain_assignments}
 
 application_credentials = Table(
@@ -122,7 +122,7 @@ application_credentials = Table(
 tokens = Table(
     "identity_tokens",
     metadata,
-    # The token itself is never stored: who reads the database cannot act with what it finds.
+    # Only a hash is stored: a reader of the database cannot use a token.
     Column("digest", String(64), primary_key=True),
     Column(
         "user_id", String(64), ForeignKey("identity_users.id", ondelete="CASCADE"), nullable=False

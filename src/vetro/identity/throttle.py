@@ -1,4 +1,4 @@
-"""Slowing down who guesses passwords."""
+"""Slowing down password guessing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_ENTRIES = 10_000
 class LoginThrottle:
     """After ``FREE_ATTEMPTS`` failures of one key (user and address) within a minute: wait.
 
-    In memory on purpose: it protects each process's own work, and a restart does not lock anybody out.
+    In memory on purpose: it protects each process's own work, and a restart lifts every delay.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -27,7 +27,7 @@ class LoginThrottle:
 
     @asynccontextmanager
     async def turn(self, key: str) -> AsyncGenerator[None, None]:
-        """One attempt of a key at a time; the others wait in order."""
+        """Admit one attempt of a key at a time; the others wait in order."""
         lock, waiting = self._turns.get(key, (asyncio.Lock(), 0))
         self._turns[key] = (lock, waiting + 1)
         try:
@@ -39,7 +39,7 @@ class LoginThrottle:
                 self._turns[key] = (lock, waiting - 1)
 
     def wait_seconds(self, key: str) -> float:
-        """Seconds until the next attempt is allowed; 0 when it is now."""
+        """Seconds until the next attempt is allowed; 0: now."""
         now = self._clock.monotonic()
         recent = [t for t in self._failures.get(key, ()) if now - t < WINDOW_SECONDS]
         if len(recent) < FREE_ATTEMPTS:

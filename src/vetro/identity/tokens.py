@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import delete, insert, select
 
-from vetro.http.principal import Principal
+from vetro.http import Principal
 from vetro.identity.passwords import digest, new_secret
 from vetro.identity.tables import domains, projects, tokens, users
 from vetro.storage import Database, Transaction
@@ -52,8 +52,8 @@ class TokenData:
 class TokenStore:
     """Issues and looks up tokens.
 
-    A token seen valid is trusted for ``CACHE_SECONDS`` without the database; a revocation is known
-    here at once, in other processes as soon as they hear of it (``watch``), at the latest then.
+    A valid token is cached for ``CACHE_SECONDS``; a revocation takes effect in this process at
+    once, in other processes with the notification (``watch``), at the latest after that time.
     """
 
     def __init__(self, database: Database, lifetime: timedelta) -> None:
@@ -74,7 +74,7 @@ class TokenStore:
         expires_at: datetime | None = None,
         application_credential_id: str | None = None,
     ) -> str:
-        """A new token. ``expires_at`` shortens its life (a token made from a token)."""
+        """Issue a token. ``expires_at`` shortens its life (a token from a token)."""
         token = new_secret()
         now = self.database.clock.now()
         latest = now + self.lifetime
@@ -109,7 +109,7 @@ class TokenStore:
             self._cache.pop(key, None)
             return None
         if generation != self._generation:
-            return data  # something was revoked while this was read: do not remember it
+            return data  # a revocation came while this was read: do not cache it
         self._cache[key] = (clock.monotonic(), data)
         self._cache.move_to_end(key)
         if len(self._cache) > CACHE_ENTRIES:
@@ -149,7 +149,7 @@ class TokenStore:
             row.project_domain_enabled,
             row.domain_scope_enabled,
         )
-        # Absent (no such scope) is fine, disabled is not.
+        # Absent (no such scope) is accepted, disabled is not.
         if False in enclosing:
             return None
         return TokenData(
@@ -190,13 +190,13 @@ class TokenStore:
         await self.forget(tx)
 
     async def forget(self, tx: Transaction) -> None:
-        """Look at the database again for every token, in every process, once this is committed."""
+        """Make every process re-read the database for every token, once this is committed."""
         self._generation += 1
         self._cache.clear()
         tx.notify(CHANNEL)
 
     async def watch(self) -> None:
-        """Forget what is cached whenever a process revoked something; runs until cancelled."""
+        """Clear the cache whenever a process has revoked tokens; runs until cancelled."""
         async with self.database.listen(CHANNEL) as subscription:
             while True:
                 await subscription.wait()
@@ -204,7 +204,7 @@ class TokenStore:
                 self._cache.clear()
 
     async def authenticate(self, token: str) -> Principal | None:
-        """The ``Authenticator`` of the other faces: tokens scoped to a project."""
+        """The ``Authenticator`` of the other faces, for tokens scoped to a project."""
         data = await self.get(token)
         if data is None or data.project_id is None:
             return None

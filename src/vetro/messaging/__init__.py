@@ -9,7 +9,9 @@ Names are loaded when they are used: whoever runs programs on a cloud in memory 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from vetro.lazy_names import import_when_used
 
 if TYPE_CHECKING:
     from vetro.messaging.amqp import BrokerDoor, BrokerDoors
@@ -23,37 +25,23 @@ if TYPE_CHECKING:
         UnknownMailbox,
     )
     from vetro.messaging.mailboxes import DeadLetter, Mailboxes, MailboxSettings, PlanMessage
+    from vetro.messaging.tables import MIGRATIONS
     from vetro.messaging.transport import MessageTransport, Progress, Unfinished
-    from vetro.storage import MigrationSet
 
-    MIGRATIONS: MigrationSet
-
-_WHERE = {
-    "amqp": "BrokerDoor BrokerDoors",
-    "broker": "BrokerSettings",
-    "credentials": "Guest",
-    "errors": "BrokerUnreachable DuplicateMessage MessageTooLarge MessagingError UnknownMailbox",
-    "mailboxes": "DeadLetter Mailboxes MailboxSettings PlanMessage",
-    "transport": "MessageTransport Progress Unfinished",
-}
-_MODULE_OF = {name: module for module, names in _WHERE.items() for name in names.split()}
-
-
-def __getattr__(name: str) -> Any:
-    if name == "MIGRATIONS":
-        from pathlib import Path
-
-        from vetro.messaging.tables import metadata
-        from vetro.storage import MigrationSet
-
-        made = MigrationSet("messaging", Path(__file__).parent / "migrations", metadata)
-        globals()[name] = made
-        return made
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import importlib
-
-    return getattr(importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+__getattr__ = import_when_used(
+    __name__,
+    {
+        "vetro.messaging.amqp": "BrokerDoor BrokerDoors",
+        "vetro.messaging.broker": "BrokerSettings",
+        "vetro.messaging.credentials": "Guest",
+        "vetro.messaging.errors": (
+            "BrokerUnreachable DuplicateMessage MessageTooLarge MessagingError UnknownMailbox"
+        ),
+        "vetro.messaging.mailboxes": "DeadLetter Mailboxes MailboxSettings PlanMessage",
+        "vetro.messaging.tables": "MIGRATIONS",
+        "vetro.messaging.transport": "MessageTransport Progress Unfinished",
+    },
+)
 
 
 __all__ = [

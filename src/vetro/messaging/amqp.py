@@ -1,13 +1,13 @@
-"""The AMQP door: plans and results go over a broker (guest-agent.md §2).
+"""The AMQP transport: plans and results go over a broker (guest-agent.md §2).
 
-The mailbox in the service's database stays the truth, as it is for guests on HTTP: a plan is
-written there first, then handed to the broker, and is off the mailbox when the broker has confirmed
-it; a result is written there before it is acknowledged to the broker. So an engine that dies at any
-point loses nothing: a plan that may not have reached the broker is published again (the guest knows
-it by its stamp), a result waits in its queue for the next engine that listens, and who waits for a
+The mailbox in the service's database stays authoritative, as for guests on HTTP: a plan is written
+there first, then published, and removed from the mailbox when the broker has confirmed it; a result
+is written there before it is acknowledged to the broker. So an engine that dies at any point loses
+nothing: a plan that may not have reached the broker is published again (the guest recognises it by
+its stamp), a result waits in its queue for the next engine that consumes it, and a waiter for a
 result is woken in whichever process it is.
 
-A door has one connection, which is made when it is first needed and made again when it is lost.
+A door has one connection, which is opened at the first use and opened again when it is lost.
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 15.0
 _PREFETCH = 16
 _SHORT = 10.0
-"""How long a broker is tried for what may be left undone."""
+"""How long to try the broker for work that may be left undone."""
 RESULT_LIMIT_HEADER = "result-limit"
-"""How many bytes a result may have: guests cut outputs of scripts to that."""
+"""The limit of a result in bytes: guests cut outputs of scripts to fit it."""
 
 
 class BrokerDoor:
     """``MessageTransport`` for the guests of one region: ``results`` is their result queue.
 
     Guests log in with the broker's account, so a mailbox behind this door has no credential.
-    Errors: ``ValueError`` for TLS settings that cannot be.
+    Errors: ``ValueError`` for invalid TLS settings.
     """
 
     def __init__(self, mailboxes: Mailboxes, settings: BrokerSettings, results: str) -> None:
         self.mailboxes = mailboxes
         self.settings = settings
         self.results = results
-        self._tls = settings.tls()  # an error there is not one that passes
+        self._tls = settings.tls()  # an error here is permanent: raise it at once
         self._serving: asyncio.Task[None] | None = None
         self._connection: AbstractConnection | None = None
         self._up = asyncio.Event()
@@ -68,20 +68,20 @@ class BrokerDoor:
         await self._insist(lambda connection: self._declare(connection, queue))
 
     async def issue_credential(self, queue: str) -> str:
-        """Declares the queue, so that the guest finds it; there is no token."""
+        """Declare the queue, so that the guest finds it; there is no token."""
         await self.declare(queue)
         return ""
 
     async def rotate_credential(self, queue: str) -> str:
-        """The account is the broker's: nothing happens."""
+        """Do nothing: the account belongs to the broker."""
         return ""
 
     async def revoke(self, queue: str) -> None:
-        """Nothing happens: what a guest may reach goes with its queue."""
+        """Do nothing: a guest loses access with its queue."""
 
     async def delete(self, queue: str) -> None:
-        """Remove the mailbox and its queue. A broker that is away does not hold anybody up: a queue
-        without a reader expires there."""
+        """Remove the mailbox and its queue. An unreachable broker is not waited for: a queue
+        without a consumer expires there."""
         await self.mailboxes.delete(queue)
         with contextlib.suppress(BrokerUnreachable):
             await self._insist(lambda connection: _remove(connection, queue), attempts=2)
@@ -96,17 +96,25 @@ class BrokerDoor:
         name: str = "",
         lifetime: float | None = None,
         order: bool = False,
+        stamp: int | None = None,
     ) -> None:
-        """Write a plan to the mailbox and hand it to the broker; see `MessageTransport.send`.
+        """Write a plan to the mailbox and publish it to the broker; see `MessageTransport.send`.
 
-        The broker drops it when the guest has not fetched it after ``lifetime`` seconds. Errors
-        beside those: ``BrokerUnreachable``.
+        The broker drops it when the guest has not fetched it after ``lifetime`` seconds. Additional
+        error: ``BrokerUnreachable``.
         """
         await self.mailboxes.send(
-            queue, message_id, body, signature, name=name, lifetime=lifetime, order=order
+            queue,
+            message_id,
+            body,
+            signature,
+            name=name,
+            lifetime=lifetime,
+            order=order,
+            stamp=stamp,
         )
         if not await self.mailboxes.is_unsent(message_id):
-            return  # an effect that is done again: the broker has it, or the guest
+            return  # a repeated effect: the broker or the guest has the plan
         plan = PlanMessage(message_id, body, signature)
         await self._insist(lambda connection: self._publish(connection, queue, plan, lifetime))
         await self.mailboxes.acknowledge(Guest(queue), message_id)
@@ -117,25 +125,29 @@ class BrokerDoor:
         return await self.mailboxes.wait_result(message_id, timeout)
 
     async def discard(self, message_id: str) -> bool:
-        """Nobody waits any more. What the broker has may reach the guest: it has to be told."""
+        """Stop waiting. ``False`` for a published plan: the guest may get it and must be told."""
         return await self.mailboxes.discard(message_id)
 
     async def progress(self, message_id: str) -> Progress:
-        """As far as can be seen from here: whether a guest has fetched a plan the broker knows."""
+        """How far a plan is, as seen from here: a plan at the broker may have been fetched."""
         seen = await self.mailboxes.progress(message_id)
         return replace(seen, place="broker") if seen.place == "guest" else seen
 
     async def unfinished(self, queue: str) -> list[Unfinished]:
-        """What the guest has not answered, oldest first."""
+        """The plans that the guest has not answered, oldest first."""
         return await self.mailboxes.unfinished(queue)
 
+    async def last_stamp(self, queue: str) -> int:
+        """The highest stamp that the guest was sent."""
+        return await self.mailboxes.last_stamp(queue)
+
     async def last_contact(self, queue: str) -> datetime | None:
-        """When a result last came; over a broker a guest says nothing in between."""
+        """When the last result came; over a broker a guest sends nothing in between."""
         return await self.mailboxes.last_contact(queue)
 
     async def forget_results(self) -> None:
-        """Remove the result queue: the region is gone. A broker that is away is not waited for."""
-        await self.close()  # whoever listens would declare it again
+        """Remove the result queue of a removed region. An unreachable broker is not waited for."""
+        await self.close()  # a consumer would declare it again
         try:
             async with asyncio.timeout(_SHORT), await self._connect() as connection:
                 await _remove(connection, self.results)
@@ -158,7 +170,7 @@ class BrokerDoor:
             self._serving = asyncio.create_task(self._stay_connected(), name=f"{self.settings!r}")
 
     async def _stay_connected(self) -> None:
-        """Keep a connection on which results are received."""
+        """Keep a connection open on which results are received."""
         pause = _FIRST_PAUSE
         while True:
             try:
@@ -172,7 +184,7 @@ class BrokerDoor:
             except _failures() as error:
                 self._problem = str(error) or type(error).__name__
                 if isinstance(error, _refusals()):
-                    # Trying again would not help: whoever waits is told.
+                    # A retry would not help: the waiters get the error.
                     self._refused = True
                     return
             finally:
@@ -183,7 +195,7 @@ class BrokerDoor:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _connect(self) -> AbstractConnection:
-        import aio_pika  # guests on HTTP do not pay for it
+        import aio_pika  # guests on HTTP do not need it
 
         settings = self.settings
         return await aio_pika.connect(
@@ -208,7 +220,7 @@ class BrokerDoor:
                 await self._take(message)
 
     async def _take(self, message: AbstractIncomingMessage) -> None:
-        """Write a result down, then tell the broker that it has arrived."""
+        """Store a result, then acknowledge it to the broker."""
         try:
             await self.mailboxes.accept_brokered(self.results, message.body, message.message_id)
         except StorageError as error:
@@ -221,9 +233,9 @@ class BrokerDoor:
     async def _insist(
         self, work: Callable[[AbstractConnection], Awaitable[None]], *, attempts: int = 0
     ) -> None:
-        """Do ``work(connection)``, again when the broker was lost meanwhile, until it is too late.
+        """Run ``work(connection)``, retrying when the connection is lost, until the time-out.
 
-        ``attempts`` bounds how often, 0 is without bound. Errors: ``BrokerUnreachable``.
+        ``attempts`` limits the tries (0: no limit). Errors: ``BrokerUnreachable``.
         """
         self._serve()
         patience = self.settings.patience
@@ -248,14 +260,14 @@ class BrokerDoor:
     async def _declare(self, connection: AbstractConnection, queue: str) -> None:
         from aio_pika.exceptions import ChannelPreconditionFailed
 
-        # A channel of its own: the broker closes it when it refuses.
+        # A channel of its own: the broker closes it when it refuses the declaration.
         try:
             async with connection.channel() as channel:
                 await channel.declare_queue(
                     queue, durable=True, arguments=self.settings.queue_arguments()
                 )
         except ChannelPreconditionFailed:
-            # It exists with other arguments, of another version or by an operator: it will do.
+            # It exists with other arguments, from another version or an operator: use it as it is.
             _log.info("queue_declared_otherwise", queue=queue)
 
     async def _publish(
@@ -267,7 +279,7 @@ class BrokerDoor:
     ) -> None:
         import aio_pika
 
-        # Again: the broker forgets a queue that was not used for long.
+        # Declare it again: the broker removes a queue that was unused for long.
         await self._declare(connection, queue)
         headers: dict[str, Any] = {RESULT_LIMIT_HEADER: self.mailboxes.settings.result_limit}
         if plan.signature is not None:
@@ -296,7 +308,7 @@ class BrokerDoors:
         self._doors: dict[tuple[BrokerSettings, str], BrokerDoor] = {}
 
     def __call__(self, settings: BrokerSettings, results: str) -> BrokerDoor:
-        """The door to a broker's guests."""
+        """The door to the guests of a broker."""
         key = (settings, results)
         if key not in self._doors:
             self._doors[key] = BrokerDoor(self._mailboxes, settings, results)
@@ -310,10 +322,10 @@ class BrokerDoors:
 
 
 def _failures() -> tuple[type[Exception], ...]:
-    """What may go wrong with a broker."""
+    """The errors of a broker connection."""
     from aio_pika.exceptions import AMQPError
 
-    # RuntimeError is what the client raises on a channel that has been closed meanwhile.
+    # The client raises RuntimeError on a channel that was closed meanwhile.
     return (AMQPError, OSError, TimeoutError, RuntimeError)
 
 
@@ -322,7 +334,7 @@ def _exchange(channel: AbstractChannel) -> Any:
 
 
 def _refusals() -> tuple[type[Exception], ...]:
-    """What a broker says to an account that may not get in."""
+    """The errors by which a broker refuses an account."""
     from aio_pika.exceptions import AuthenticationError, ProbableAuthenticationError
 
     return (AuthenticationError, ProbableAuthenticationError)

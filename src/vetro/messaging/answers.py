@@ -1,4 +1,4 @@
-"""What the guests' door answers with, for its OpenAPI document (guest-agent.md §2a)."""
+"""The answers of the guests' face, for its OpenAPI document (guest-agent.md §2a)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _LATER = 429
 
 REPLIES = {
     "GET /v1/plans": Reply(
-        # The very bytes that were signed: JSON, which clients keep as it is.
+        # The exact bytes that were signed: JSON, which clients must not re-encode.
         {"type": "string", "format": "binary"},
         others={204: None},
         errors=(_LATER,),

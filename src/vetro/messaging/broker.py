@@ -1,4 +1,4 @@
-"""How an AMQP broker is reached (guest-agent.md §2)."""
+"""Connection settings of an AMQP broker (guest-agent.md §2)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _TLS_VERSIONS = {"1_2": ssl.TLSVersion.TLSv1_2, "1_3": ssl.TLSVersion.TLSv1_3}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerSettings:
-    """A broker and how to get in. Times in seconds, ``ca_certs`` is a file.
+    """A broker's address and login. Times in seconds, ``ca_certs`` is a file.
 
-    ``queue_expires``: how long the broker keeps a queue that nobody uses (0: for ever).
-    ``quorum_queues``: replicated queues, for a broker of several nodes. ``patience``: how long a
-    broker that is not reached is tried before that is an error.
+    ``queue_expires``: how long the broker keeps an unused queue (0: for ever). ``quorum_queues``:
+    replicated queues, for a broker of several nodes. ``patience``: how long an unreachable broker
+    is tried before that is an error.
     """
 
     host: str
@@ -38,7 +38,7 @@ class BrokerSettings:
         return f"{scheme}://{self.login}@{self.host}:{self.port}/{self.virtual_host.lstrip('/')}"
 
     def tls(self) -> ssl.SSLContext | None:
-        """How the broker's certificate is checked; ``None`` without TLS. Errors: ``ValueError``."""
+        """The TLS context for the broker; ``None`` without TLS. Errors: ``ValueError``."""
         if not self.ssl:
             return None
         if self.ca_certs and not Path(self.ca_certs).is_file():
@@ -58,7 +58,7 @@ class BrokerSettings:
         return context
 
     def queue_arguments(self) -> dict[str, Any]:
-        """What queues are declared with."""
+        """The arguments with which queues are declared."""
         arguments: dict[str, Any] = {}
         if self.queue_expires:
             arguments["x-expires"] = int(self.queue_expires * 1000)

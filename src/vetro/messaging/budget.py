@@ -1,4 +1,4 @@
-"""How often a guest may ask."""
+"""The request rate of guests."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 class RequestBudget:
-    """Limits how often one guest may ask: a bucket that refills at a steady rate."""
+    """Limits the request rate of each guest: a bucket that refills at a steady rate."""
 
     def __init__(self, rate: float, burst: int, clock: Callable[[], float]) -> None:
         self._rate = rate
@@ -26,7 +26,7 @@ class RequestBudget:
         return 0.0
 
     def forget_idle(self) -> None:
-        """Drop the buckets that are full again."""
+        """Drop the buckets that are full."""
         now = self._clock()
         seconds = self._burst / self._rate
         self._buckets = {

@@ -1,12 +1,12 @@
 """Guest credentials: random-looking tokens that need not be stored.
 
-A token is a keyed digest of the queue's name and a generation number. So the same queue has the
-same token however often it is asked for (a redeployed instance keeps its user data), a
-new generation makes a new token, and the mailbox row holds only the token's hash.
+A token is a keyed digest of the queue's name and a generation number. So every issue for the same
+queue returns the same token (a redeployed instance keeps its user data), a new generation makes a
+new token, and the mailbox row holds only the token's hash.
 
-The key is sealed in the database, with the installation's keys, which are not in it. That of versions
-which kept it in clear, where others could have read it, still finds the tokens of guests they have
-made; every new token follows from another one.
+The key is stored in the database, sealed with the installation's keys, which are outside of it.
+Earlier versions stored a key in clear, where others could have read it: that key serves only to
+derive the tokens of guests from those versions; every new token is derived from the new key.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _FORMER_NAME = (
 
 
 def token_hash(token: str) -> str:
-    """What is stored of a token. Tokens have 256 bits, so a plain digest is enough."""
+    """The stored hash of a token. Tokens have 256 bits, so a plain digest is enough."""
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class Guest:
-    """Who a valid credential belongs to."""
+    """The guest that a valid credential belongs to."""
 
     queue: str
 
@@ -63,7 +63,7 @@ class Credentials:
         return token
 
     async def _former(self, tx: Transaction, queue: str, row: _Row) -> str | None:
-        """The token a guest of an earlier version has, as long as it is valid."""
+        """The valid token of a guest from an earlier version, or ``None``."""
         if row.token_hash is None or self._configured:
             return None
         found = await tx.execute(
@@ -84,7 +84,7 @@ class Credentials:
         return token
 
     async def revoke(self, queue: str) -> None:
-        """Refuse the queue's token from now on; the next `issue` gives another one."""
+        """Refuse the queue's token from now on; the next `issue` returns a new one."""
         async with self._db.transaction() as tx:
             await tx.execute(
                 update(tables.mailboxes)
@@ -124,7 +124,7 @@ class Credentials:
         )
 
     async def _key(self, tx: Transaction) -> bytes:
-        """The key tokens are derived with: the configured one, or one kept in the database."""
+        """The key that tokens are derived from: the configured one, or the one in the database."""
         if self._secret is None:
             fresh = {"name": _SECRET_NAME, "value": secrets.token_bytes(32)}
             await insert_if_new(tx, tables.secrets, fresh)

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 
 class MessagingError(Exception):
-    """Base of everything this room raises on purpose."""
+    """Base of the errors that this room raises on purpose."""
 
 
 class UnknownMailbox(MessagingError):
-    """No mailbox of this name: it was never declared or has been deleted."""
+    """No mailbox has this name: it was never declared or has been deleted."""
 
     def __init__(self, queue: str) -> None:
         super().__init__(f"There is no mailbox {queue!r}; declare it before using it")
@@ -45,7 +45,7 @@ class DuplicateMessage(MessagingError):
 
 
 class BrokerUnreachable(MessagingError):
-    """A broker could not be used for as long as was to be waited for it."""
+    """A broker could not be used within the waiting time."""
 
     def __init__(self, broker: str, problem: str) -> None:
         super().__init__(

@@ -85,7 +85,7 @@ class GuestDoor:
         self.face = Face(inner.name, inner.prefix, cast("Envelope", gate), inner.document)
 
     async def _guest(self, request: AnyRequest) -> Guest:
-        """Who asks. 401 for a credential that is unknown or revoked, 429 for too many requests."""
+        """The requesting guest. 401: unknown or revoked credential, 429: too many requests."""
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         guest = None
         if scheme.lower() == "bearer" and token.strip():
@@ -104,7 +104,7 @@ class GuestDoor:
         return guest
 
     async def _admit(self, token: str) -> Guest | None:
-        """Who begins to wait. Refusals are left to the handler."""
+        """The guest that begins to wait; ``None``: the handler refuses it."""
         guest = await self.mailboxes.credentials.check(token)
         if guest is not None:
             await self._note_contact(guest.queue)
@@ -113,7 +113,7 @@ class GuestDoor:
     async def _note_contact(self, queue: str) -> None:
         now = self.mailboxes.db.clock.now()
         if queue not in self._known:
-            # The first sign of life is what somebody may be waiting for; later ones go in batches.
+            # Store the first contact at once, as someone may wait for it; later ones in batches.
             self._known.add(queue)
             await self.mailboxes.record_contacts({queue: now})
             return
@@ -150,7 +150,7 @@ class GuestDoor:
             try:
                 await self.mailboxes.record_contacts(contacts)
             except SQLAlchemyError:
-                # The next contact brings a newer time; the task must live.
+                # The next contact has a newer time; the task must not end.
                 _log.exception("contacts_not_stored", guests=len(contacts))
 
     async def _prune(self) -> None:
@@ -161,7 +161,7 @@ class GuestDoor:
                 _log.exception("mailboxes_not_pruned")
             self._budget.forget_idle()
             await asyncio.sleep(_PRUNE_SECONDS)
-            # After the sleep: a slow first pruning must not forget who has just been heard of.
+            # After the sleep: a slow first pruning must not forget recent contacts.
             self._known.clear()
 
 

@@ -1,10 +1,10 @@
 """The built-in transport: mailboxes in the service's database.
 
 Every method may be called in any process that has the database open: the engine sends and waits in
-one process while the guest's long poll hangs in another. A waiter listens first, looks at the
-database next and sleeps last; notifications (`Database.listen`) are hints, never the message.
+one process while the guest's long poll is open in another. A waiter first subscribes, then reads
+the database, then sleeps; notifications (`Database.listen`) are hints and carry no message.
 
-Channels: `mailbox/plans/<queue>` (a plan was added or may be handed out again), the same news of all
+Channels: `mailbox/plans/<queue>` (a plan was added or may be handed out again), the same for all
 queues on `mailbox/plans` with the queue as payload, and `mailbox/results/<message id>`.
 """
 
@@ -40,7 +40,7 @@ _PLAN_ADVICE = "send large files as downloadable files instead of inline bodies"
 class MailboxSettings:
     """Limits of the mailboxes. Sizes are in bytes, times in seconds.
 
-    Guests are told ``result_limit`` with every plan, and cut outputs of scripts to fit it.
+    Guests get ``result_limit`` with every plan and cut outputs of scripts to fit it.
     """
 
     plan_limit: int = 16 << 20
@@ -66,12 +66,12 @@ class PlanMessage:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A message from a guest that nobody could use."""
+    """A message from a guest that could not be used."""
 
     queue: str
     message_id: str | None
     reason: str
-    """`malformed`, `unknown` (no such call), `late` (nobody waits any more), `too large` or
+    """`malformed`, `unknown` (no such call), `late` (the call was discarded), `too large` or
     `foreign` (a guest answered a call made to another guest)."""
     body: bytes
     received_at: datetime
@@ -97,10 +97,16 @@ class Mailboxes:
         self._results = Results(db, self.settings.result_limit)
 
     def face(self) -> Face:
-        """The guests' HTTP door, at `/agents`. Make it once, in a running event loop."""
+        """The guests' HTTP face, at `/agents`. Create it once, in a running event loop."""
         from vetro.messaging.face import make_agents_face  # an engine needs no HTTP server
 
         return make_agents_face(self)
+
+    async def read_stored(self, tx: Transaction) -> None:
+        """Set the metrics of the stored mailboxes."""
+        from vetro.messaging.metrics import read_stored
+
+        await read_stored(self.db, tx)
 
     # --- the engine's side -------------------------------------------------------------
 
@@ -110,7 +116,7 @@ class Mailboxes:
             await self._declare(tx, queue)
 
     async def issue_credential(self, queue: str) -> str:
-        """The guest's token (the mailbox is declared if need be); stable until rotated."""
+        """The guest's token, stable until rotated; declares the mailbox if needed."""
         await self.declare(queue)
         return await self.credentials.issue(queue)
 
@@ -139,6 +145,7 @@ class Mailboxes:
         name: str = "",
         lifetime: float | None = None,
         order: bool = False,
+        stamp: int | None = None,
     ) -> None:
         """Append a plan to the guest's queue; see `MessageTransport.send`."""
         if len(body) > self.settings.plan_limit:
@@ -157,7 +164,7 @@ class Mailboxes:
                 "body_hash": digest,
                 "sent_at": now,
                 "expires_at": expires,
-                # An order has no answer to wait for.
+                # An order is not answered.
                 "result_at": now if order else None,
             }
             if not await insert_if_new(tx, tables.calls, call):
@@ -169,7 +176,7 @@ class Mailboxes:
                 row = former.one()
                 if (row.queue, row.body_hash) != (queue, digest):
                     raise DuplicateMessage(message_id)
-                return  # the same effect again: it was sent
+                return  # a repeated effect: the plan was sent already
             await tx.execute(
                 insert(tables.plans).values(
                     queue=queue,
@@ -179,6 +186,14 @@ class Mailboxes:
                     expires_at=expires,
                 )
             )
+            if stamp is not None:
+                stamps = tables.mailboxes.c.last_stamp
+                await tx.execute(
+                    update(tables.mailboxes)
+                    .where(tables.mailboxes.c.queue == queue)
+                    .where(or_(stamps.is_(None), stamps < stamp))
+                    .values(last_stamp=stamp)
+                )
             _announce(tx, queue)
 
     async def wait_result(self, message_id: str, timeout: float) -> bytes | None:
@@ -195,9 +210,9 @@ class Mailboxes:
                 await subscription.wait(left)
 
     async def discard(self, message_id: str) -> bool:
-        """Nobody waits any more: withdraw the plan, forget the result, note later ones.
+        """Stop waiting: withdraw the plan, drop its result, record a later result as late.
 
-        True when no guest has seen the plan, nor will.
+        True when the guest has not received the plan and will not.
         """
         plans, calls = tables.plans, tables.calls
         async with self.db.transaction() as tx:
@@ -218,17 +233,25 @@ class Mailboxes:
         return row is not None and row.lease_until is None
 
     async def progress(self, message_id: str) -> Progress:
-        """How far a sent plan has come, and what its guest has to finish before it."""
+        """How far a sent plan has come, and which plans its guest has to finish before it."""
         async with self.db.read() as tx:
             return await progress_of(tx, message_id, self.db.clock.now())
 
     async def unfinished(self, queue: str) -> list[Unfinished]:
-        """What a guest has not answered, oldest first."""
+        """The plans that a guest has not answered, oldest first."""
         async with self.db.read() as tx:
             return await unfinished_of(tx, queue, self.db.clock.now())
 
+    async def last_stamp(self, queue: str) -> int:
+        """The highest stamp that the guest was sent; 0 if none."""
+        async with self.db.read() as tx:
+            found = await tx.execute(
+                select(tables.mailboxes.c.last_stamp).where(tables.mailboxes.c.queue == queue)
+            )
+            return int(found.scalar_one_or_none() or 0)
+
     async def last_contact(self, queue: str) -> datetime | None:
-        """When the guest was last heard of; None if never (or if there is no such mailbox)."""
+        """The guest's last contact; None if there is none (or no such mailbox)."""
         async with self.db.read() as tx:
             found = await tx.execute(
                 select(tables.mailboxes.c.last_contact).where(tables.mailboxes.c.queue == queue)
@@ -253,8 +276,8 @@ class Mailboxes:
         """The guest's oldest unacknowledged plan, leased to `session`; None after `wait` seconds.
 
         The order is strict: while the oldest plan is leased, later ones wait. A lease ends
-        with its time, or when another session of the same guest asks (the former agent
-        process is gone: a mailbox has one reader).
+        after its time, or when another session of the same guest asks (a mailbox has one
+        reader: the former agent process is dead).
         """
         deadline = time.monotonic() + wait
         async with self.db.listen(_plans_channel(guest.queue)) as subscription:
@@ -271,7 +294,7 @@ class Mailboxes:
                 await subscription.wait(left)
 
     async def ready_at(self, guest: Guest, session: str | None) -> float | None:
-        """Seconds until a plan may be handed to the guest (0: now); None while there is none."""
+        """Seconds until a plan may be handed to the guest (0: now); None when there is no plan."""
         now = self.db.clock.now()
         async with self.db.read() as tx:
             row = (await tx.execute(_oldest(guest.queue, now))).first()
@@ -296,20 +319,20 @@ class Mailboxes:
                 _announce(tx, guest.queue)
 
     async def accept_result(self, guest: Guest, body: bytes, message_id: str | None = None) -> None:
-        """Take a result. The same one again is ignored; one that nobody can use is kept as a
-        dead letter.
+        """Store a result. A repeated one is ignored; one that cannot be used is kept as a dead
+        letter.
 
         `message_id` correlates results without a `SourceID` (format v1). Raises
-        `MalformedResult` and `MessageTooLarge`; who waits for a malformed one is told so.
+        `MalformedResult` and `MessageTooLarge`; the waiter for a malformed one gets an error.
         """
         await self._results.take(guest.queue, body, message_id)
 
     async def accept_brokered(self, results: str, body: bytes, message_id: str | None) -> None:
-        """Take a result that came over a broker, which does not say from whom.
+        """Store a result that came over a broker, which does not name the sender.
 
-        It is counted to the guest its plan was sent to. What nobody can use is a dead letter of
-        that guest, or of the result queue `results` when even the plan is unknown. Who waits for a
-        result that is refused (too large, malformed) gets an error result in its place.
+        It is attributed to the guest that its plan was sent to. An unusable one is a dead letter of
+        that guest, or of the result queue `results` when the plan is unknown. The waiter for a
+        refused result (too large, malformed) gets an error result in its place.
         """
         source = source_of(body, message_id)
         async with self.db.read() as tx:
@@ -324,7 +347,7 @@ class Mailboxes:
         except MessageTooLarge:
             await self._results.take_large(queue or results, body, message_id)
         except MalformedResult:
-            pass  # it is buried, in the log, and answered
+            pass  # it is a dead letter, logged and answered
 
     async def is_unsent(self, message_id: str) -> bool:
         """Whether a plan still waits in its mailbox to be handed out."""
@@ -335,7 +358,7 @@ class Mailboxes:
             return found.first() is not None
 
     async def record_contacts(self, contacts: Mapping[str, datetime]) -> None:
-        """Store when guests were last heard of (a batch: polls are frequent)."""
+        """Store the last contacts of guests (a batch: polls are frequent)."""
         if not contacts:
             return
         async with self.db.transaction() as tx:
@@ -347,7 +370,7 @@ class Mailboxes:
                 )
 
     async def record_alive(self, guest: Guest, version: str | None, uptime: float | None) -> None:
-        """Store what an agent says about itself."""
+        """Store an agent's version and uptime."""
         async with self.db.transaction() as tx:
             await tx.execute(
                 update(tables.mailboxes)
@@ -358,7 +381,7 @@ class Mailboxes:
             )
 
     async def prune(self) -> None:
-        """Drop plans and results nobody waits for any more, and old dead letters."""
+        """Drop plans and results that are not waited for any more, and old dead letters."""
         now = self.db.clock.now()
         old_call = now - timedelta(seconds=self.settings.keep_results)
         old_letter = now - timedelta(seconds=self.settings.keep_dead_letters)
@@ -402,7 +425,7 @@ class Mailboxes:
     async def _lease(
         self, queue: str, session: str | None
     ) -> tuple[PlanMessage | None, datetime | None]:
-        """Lease the oldest plan; else say until when another lease holds it."""
+        """Lease the oldest plan; else the time until which another lease holds it."""
         async with self.db.read() as tx:
             row = (await tx.execute(_oldest(queue, self.db.clock.now()))).first()
             if row is None:
@@ -438,7 +461,7 @@ def _plans_channel(queue: str) -> str:
 
 
 def _oldest(queue: str, now: datetime) -> Any:
-    """The next plan of a queue that anybody still waits for."""
+    """The oldest plan of a queue that has not expired."""
     plans = tables.plans
     return (
         select(plans)
@@ -449,7 +472,7 @@ def _oldest(queue: str, now: datetime) -> Any:
 
 
 def _is_held(row: Any, session: str | None, now: datetime) -> bool:
-    """True if the plan is leased to somebody who may still acknowledge it."""
+    """True if the plan is leased to a session that may still acknowledge it."""
     if row.lease_until is None or row.lease_until <= now:
         return False
     known = session is not None and row.lease_session != ""

@@ -1,4 +1,4 @@
-"""How far a plan has come, and what its guest does instead."""
+"""How far a plan has come, and which plans its guest runs before it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vetro.storage import Transaction
 
 
 async def progress_of(tx: Transaction, message_id: str, now: datetime) -> Progress:
-    """See `MessageTransport.progress`. A message that nobody knows is in its mailbox."""
+    """See `MessageTransport.progress`. An unknown message counts as in its mailbox."""
     calls = tables.calls
     found = await tx.execute(select(calls).where(calls.c.message_id == message_id))
     call = found.first()
@@ -26,13 +26,13 @@ async def progress_of(tx: Transaction, message_id: str, now: datetime) -> Progre
 async def unfinished_of(
     tx: Transaction, queue: str, now: datetime, *, before: datetime | None = None
 ) -> list[Unfinished]:
-    """The plans of a guest that it has not answered, oldest first; those sent ``before``."""
+    """The plans that a guest has not answered, oldest first; only those sent ``before``."""
     calls, plans = tables.calls, tables.plans
     unfetched = select(plans.c.message_id).where(plans.c.queue == queue)
     wanted = select(calls).where(
         calls.c.queue == queue,
         calls.c.result_at.is_(None),
-        # What was withdrawn from the mailbox has not reached the guest, and will not.
+        # A plan withdrawn from the mailbox has not reached the guest and will not.
         or_(calls.c.acknowledged_at.is_not(None), calls.c.message_id.in_(unfetched)),
     )
     if before is not None:

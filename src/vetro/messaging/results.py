@@ -1,7 +1,7 @@
-"""What becomes of results: taken, kept aside as dead letters, or refused and answered.
+"""Results: stored, kept aside as dead letters, or refused and answered with an error.
 
-Whoever waits for a result that cannot be taken is answered at once, with an error that says why:
-the guest will not send a better one, and waiting for it would only end with the time.
+The waiter for a result that cannot be stored gets an error at once: the guest will not send a
+better one, and waiting would only end with the time-out.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import msgspec
 import structlog
 from sqlalchemy import delete, insert, select, update
 
+from vetro.documents import DocumentError, read_json
 from vetro.messaging import tables
 from vetro.messaging.errors import MessageTooLarge
 from vetro.storage import Database
@@ -22,17 +23,17 @@ _log = structlog.get_logger(__name__)
 _LETTER_BYTES = 65_536
 _KEPT_CHARACTERS = 8_192
 _READ_BYTES = 64 << 20
-"""A larger result is not even read to tell what of it matters."""
+"""A larger result is not even parsed for its error message."""
 
 ADVICE = "have the plan return less, or raise the setting mailbox.result_limit"
 
 
 class MalformedResult(ValueError):
-    """A result that is no JSON map or does not say which plan it belongs to."""
+    """A result that is no JSON map or does not name its plan."""
 
 
 class _Envelope(msgspec.Struct):
-    """What has to be known of a result; its body stays as it came."""
+    """The members of a result that are parsed; the body is stored as it came."""
 
     SourceID: str | None = None
     Body: msgspec.Raw = msgspec.Raw(b"null")
@@ -40,14 +41,14 @@ class _Envelope(msgspec.Struct):
 
 
 class Results:
-    """Takes results of at most ``limit`` bytes for the calls in the database."""
+    """Stores results of at most ``limit`` bytes for the calls in the database."""
 
     def __init__(self, db: Database, limit: int) -> None:
         self._db = db
         self._limit = limit
 
     async def take(self, queue: str, body: bytes, message_id: str | None) -> None:
-        """Take a guest's result; see `Mailboxes.accept_result`."""
+        """Store a guest's result; see `Mailboxes.accept_result`."""
         if len(body) > self._limit:
             raise MessageTooLarge("The result", len(body), self._limit, ADVICE)
         try:
@@ -65,7 +66,7 @@ class Results:
             _log.warning("result_unused", queue=queue, message_id=source, reason=reason)
 
     async def take_large(self, queue: str, body: bytes, message_id: str | None) -> None:
-        """Refuse a result that is over the limit: who waits is told what can be told of it."""
+        """Refuse a result over the limit; the waiter gets an error with the essential parts."""
         source, failure = await asyncio.to_thread(_too_large, body, message_id, self._limit)
         _log.warning("result_too_large", queue=queue, message_id=source, size=len(body))
         await self._refuse(queue, source, "too large", body, failure)
@@ -78,7 +79,7 @@ class Results:
             await self._store(queue, source, msgspec.json.encode(failure))
 
     async def _store(self, queue: str, source: str, body: bytes) -> str | None:
-        """Give a call its result (a second one is ignored); else why nobody can use it."""
+        """Store a call's result (a second one is ignored); else the reason it cannot be used."""
         table = tables.calls
         async with self._db.transaction() as tx:
             found = await tx.execute(
@@ -96,12 +97,12 @@ class Results:
                     update(table)
                     .where(table.c.message_id == source)
                     .values(
-                        # Also of one that is too late it is known that the plan has ended.
+                        # A late result also shows that the plan has ended.
                         result=body if row.discarded_at is None else None,
                         result_at=self._db.clock.now(),
                     )
                 )
-                # A result proves that the plan arrived, also when its acknowledgement was lost.
+                # A result proves that the plan arrived, even if its acknowledgement was lost.
                 await tx.execute(delete(tables.plans).where(tables.plans.c.message_id == source))
                 tx.notify(results_channel(source))
             return None if row.discarded_at is None else "late"
@@ -120,12 +121,12 @@ class Results:
 
 
 def results_channel(message_id: str) -> str:
-    """Where it is said that a call has its result."""
+    """The channel of the notification that a call has its result."""
     return f"mailbox/results/{message_id}"
 
 
 def source_of(body: bytes, message_id: str | None) -> str | None:
-    """The plan that a result says it is of; what the message is named if it does not say."""
+    """The id of the plan that a result names; the message's id if it names none."""
     try:
         return _read(body).SourceID or message_id
     except MalformedResult:
@@ -158,7 +159,7 @@ def _failure(
 def _too_large(
     body: bytes, message_id: str | None, limit: int
 ) -> tuple[str | None, dict[str, Any]]:
-    """The plan a large result is of, and the error result in its place.
+    """The id of the plan of a large result, and the error result in its place.
 
     It keeps the error code, the message, the exit code and the ends of the outputs.
     """
@@ -171,7 +172,10 @@ def _too_large(
         return message_id, _failure(message_id, text)
     source = envelope.SourceID or message_id
     code = envelope.ErrorCode if isinstance(envelope.ErrorCode, int) else 1
-    content: Any = msgspec.json.decode(envelope.Body)
+    try:
+        content: Any = read_json(bytes(envelope.Body))
+    except DocumentError:
+        return source, _failure(source, text, code or 1)
     if not isinstance(content, dict):
         return source, _failure(source, text, code or 1)
     values = cast("dict[str, Any]", content)

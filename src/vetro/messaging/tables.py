@@ -1,11 +1,13 @@
 """The tables of the mailboxes.
 
 `messaging_calls` has a row for every plan sent, until its result was used (or a day later); a plan
-that the guest has not acknowledged yet also has a row in `messaging_plans`. Keeping the two
-apart keeps the queue that every poll looks at short.
+that the guest has not acknowledged yet also has a row in `messaging_plans`. Two tables keep the
+queue that every poll reads short.
 """
 
 from __future__ import annotations
+
+from pathlib import Path
 
 from sqlalchemy import (
     BigInteger,
@@ -20,9 +22,10 @@ from sqlalchemy import (
     Table,
 )
 
-from vetro.storage import SealedBytes, UtcDateTime
+from vetro.storage import MigrationSet, SealedBytes, UtcDateTime
 
 metadata = MetaData()
+MIGRATIONS = MigrationSet("messaging", Path(__file__).parent / "migrations", metadata)
 
 _Serial = BigInteger().with_variant(Integer(), "sqlite")
 
@@ -36,6 +39,9 @@ mailboxes = Table(
     Column("last_contact", UtcDateTime),
     Column("agent_version", String(64)),
     Column("agent_uptime", Float),
+    Column(
+        "last_stamp", BigInteger
+    ),  # the highest stamp sent: the guest drops plans that are not above it
 )
 
 plans = Table(
@@ -53,7 +59,7 @@ plans = Table(
     Column("signature", LargeBinary),
     Column("lease_session", String(64)),
     Column("lease_until", UtcDateTime),
-    Column("expires_at", UtcDateTime),  # nobody waits any more: it is not handed out
+    Column("expires_at", UtcDateTime),  # the sender no longer waits: it is not handed out
     Index("messaging_plans_queue", "queue", "id"),
     sqlite_autoincrement=True,
 )
@@ -75,7 +81,7 @@ calls = Table(
     Column("result", SealedBytes),
     Column("result_at", UtcDateTime),
     Column("discarded_at", UtcDateTime),
-    Column("expires_at", UtcDateTime),  # until when its sender waits; null: it does not
+    Column("expires_at", UtcDateTime),  # the end of the sender's wait; null: it does not wait
     Index("messaging_calls_queue", "queue"),
 )
 

@@ -1,7 +1,7 @@
-"""What an engine needs of a message transport, whatever carries the messages.
+"""The message transport that an engine needs, whatever carries the messages.
 
 `Mailboxes` (HTTP long poll, tables in the service's database) is the built-in one;
-an AMQP broker can stand behind the same protocol (guest-agent.md §2, §2a).
+an AMQP broker can be used through the same protocol (guest-agent.md §2, §2a).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Unfinished:
     """The plan's name; its message id when it has none."""
     sent_at: datetime
     awaited: bool
-    """Whether somebody still waits for its result."""
+    """Whether its sender still waits for the result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +28,9 @@ class Progress:
     """How far a sent plan has come."""
 
     place: Literal["mailbox", "broker", "guest"]
-    """Who has it: nobody has fetched it, a broker has taken it, the guest has it."""
+    """Where it is: not fetched yet, taken by a broker, or received by the guest."""
     before: tuple[Unfinished, ...] = ()
-    """What the guest has to finish first, oldest first: it runs one plan at a time."""
+    """The plans that the guest has to finish first, oldest first: it runs one plan at a time."""
 
 
 class MessageTransport(Protocol):
@@ -41,7 +41,7 @@ class MessageTransport(Protocol):
         ...
 
     async def issue_credential(self, queue: str) -> str:
-        """The guest's secret for `queue` (declared if need be).
+        """The guest's secret for `queue`, which is declared if needed.
 
         Idempotent: the same queue yields the same token until `rotate_credential` or
         `revoke`, so that a redeployed instance has unchanged user data.
@@ -70,12 +70,14 @@ class MessageTransport(Protocol):
         name: str = "",
         lifetime: float | None = None,
         order: bool = False,
+        stamp: int | None = None,
     ) -> None:
         """Append one plan to the guest's queue.
 
-        `name` is the plan's, for people. `lifetime`: after so many seconds nobody waits any
-        more, and a plan that was not fetched until then is not handed out (None: it waits
-        without end). `order`: it is for the agent itself, which does not answer it.
+        `name` is the plan's name for people. `lifetime`: after so many seconds the sender stops
+        waiting, and a plan that was not fetched is not handed out any more (None: it waits
+        without end). `order`: the plan is for the agent itself, which does not answer it.
+        `stamp`: the plan's stamp, which `last_stamp` includes from now on.
 
         Sending the same message id with the same body again does nothing, so a replayed
         effect is safe. Raises `DuplicateMessage`, `MessageTooLarge`, `UnknownMailbox`.
@@ -90,21 +92,29 @@ class MessageTransport(Protocol):
         ...
 
     async def discard(self, message_id: str) -> bool:
-        """Nobody waits for this message any more: withdraw an unsent plan, forget the result.
+        """Stop waiting for this message: withdraw a plan that was not fetched, drop the result.
 
-        True when it was withdrawn in time: no guest has seen it, nor will. A result that comes
-        later is kept as a dead letter with the reason "late".
+        True when it was withdrawn in time: the guest has not received it and will not. A later
+        result is kept as a dead letter with the reason "late".
         """
         ...
 
     async def progress(self, message_id: str) -> Progress:
-        """How far a sent plan has come, and what its guest has to finish before it."""
+        """How far a sent plan has come, and which plans its guest has to finish before it."""
         ...
 
     async def unfinished(self, queue: str) -> list[Unfinished]:
-        """What a guest has not answered, oldest first."""
+        """The plans that a guest has not answered, oldest first."""
+        ...
+
+    async def last_stamp(self, queue: str) -> int:
+        """The highest stamp that the guest was sent; 0 if none.
+
+        A guest silently drops plans that are not above it, so an engine needs it when its clock was
+        set back or is behind the previous engine's clock.
+        """
         ...
 
     async def last_contact(self, queue: str) -> datetime | None:
-        """When the guest was last heard of; None if never."""
+        """The guest's last contact; None if there is none."""
         ...

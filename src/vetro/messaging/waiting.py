@@ -1,8 +1,8 @@
-"""The room where long polls wait: one place a guest, a few small objects each.
+"""Waiting long polls: one place per guest, of a few small objects.
 
-Ten thousand idle guests hold ten thousand requests open. So a poll that waits has not entered the
-HTTP framework yet: it waits here, before it, and goes in (with `wait=0`) when there is a plan or
-its time is over. One subscription serves all of them.
+Ten thousand idle guests hold ten thousand requests open. So a waiting poll has not entered the HTTP
+framework yet: it waits here and enters it (with `wait=0`) when there is a plan or its time is over.
+One subscription serves all polls.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Header = tuple[bytes, bytes]
 
 
 class WaitingRoom:
-    """The places of the waiting polls, by queue."""
+    """The waiting polls, by queue."""
 
     def __init__(self, mailboxes: Mailboxes) -> None:
         self._mailboxes = mailboxes
@@ -35,18 +35,18 @@ class WaitingRoom:
         return len(self._places)
 
     async def watch(self) -> None:
-        """Wake the polls of queues that have news, until cancelled."""
+        """Wake the polls of queues with notifications, until cancelled."""
         async with self._mailboxes.db.listen(PLANS_CHANNEL) as subscription:
             while True:
                 queue = await subscription.wait()
-                # An empty payload says that notifications may have been lost: everybody looks.
+                # An empty payload means that notifications may be lost: wake all polls.
                 for name in [queue] if queue else list(self._places):
                     place = self._places.get(name)
                     if place is not None:
                         place.wake()
 
     def close(self) -> None:
-        """End every poll, now and from now on."""
+        """End all present and future polls."""
         self._closing = True
         for place in list(self._places.values()):
             place.end()
@@ -54,10 +54,10 @@ class WaitingRoom:
     async def wait(
         self, guest: Guest, session: str | None, seconds: float, receive: Receive
     ) -> bool:
-        """Wait for a plan, for `seconds` at most. False: the poll is over without a look.
+        """Wait for a plan, for `seconds` at most. False: the poll was ended from elsewhere.
 
         A mailbox has one reader: a newer poll of the same guest ends this one, so that the next
-        plan is not handed to an agent that was killed. So does the client's hanging up.
+        plan is not handed to a killed agent. A client that hangs up ends its poll as well.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
@@ -71,7 +71,7 @@ class WaitingRoom:
         watching = asyncio.create_task(_until_hung_up(receive, place))
         try:
             while not place.ended:
-                place.listen()  # before looking, so that nothing is missed in between
+                place.listen()  # before the check, so that no notification is missed in between
                 soon = await self._mailboxes.ready_at(guest, session)
                 left = deadline - loop.time()
                 if soon == 0.0 or left <= 0:
@@ -88,9 +88,9 @@ class WaitingRoom:
 
 
 class PollGate:
-    """The agents' face with the waiting room before its long poll; everything else goes through.
+    """The agents' face with the waiting room before its long poll; other requests go through.
 
-    Stands where the face's application stands: `app` and `closing` are the inner one's.
+    It replaces the face's application: `app` and `closing` are those of the inner one.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class PollGate:
         await self._inner(cast("Scope", given), receive, send)
 
     async def _wait(self, scope: dict[str, Any], receive: Receive) -> bool | None:
-        """The room's answer; None for a request that has to be refused inside."""
+        """The result of the wait; None for a request that the handler has to refuse."""
         headers: list[Header] = scope["headers"]
         scheme, _, token = _header(headers, b"authorization").partition(" ")
         seconds = self._seconds(scope.get("query_string", b""))
@@ -158,21 +158,21 @@ class _Place:
         self.ended = False
 
     def listen(self) -> None:
-        """Forget the news so far."""
+        """Reset the wake-up event."""
         self._news = self._loop.create_future()
 
     def wake(self) -> None:
-        """There may be news."""
+        """Wake the poll: there may be a plan."""
         if not self._news.done():
             self._news.set_result(None)
 
     def end(self) -> None:
-        """The poll is over."""
+        """End the poll."""
         self.ended = True
         self.wake()
 
     async def sleep(self, seconds: float) -> None:
-        """Until there is news, or for `seconds`."""
+        """Sleep until woken, or for `seconds`."""
         timer = self._loop.call_later(seconds, self.wake)
         try:
             if not self.ended:

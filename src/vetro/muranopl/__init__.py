@@ -10,21 +10,31 @@
     print(session.call(root, "run", 5))
     print(session.dump())
 
-Phases, each in its own module, each with a short account of what it establishes for the next:
-`yamltree` (text to nodes with positions) → `declarations` (nodes to class declarations) → `types`
-(classes, inheritance, members) → `contracts` and `statements` (Python source) → `objects`,
-`loading`, `serializing`, `destruction` (the object graph) → `scheduler`, `session` (the run).
+The phases are packages, and none imports a later one while a program runs:
 
-Beside them, loaded when first used: `testing` (test classes and mocks), `coverage`, `describing`
-(what a class offers), `stepping` (a call that the host drives itself), `loose` (classes from texts).
+    values → syntax → threads → classes → contracts → model → runtime → compiler → host → tools
+
+Each package opens with what it establishes for the next; a contract in `pyproject.toml` holds the
+order. What most programs do not need (`tools`, `replay`, `stepping`, `text_package`) is loaded when it
+is first used.
 `docs/language/embedding.md` shows all of it at work.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from .declarations import Finding
-from .effects import DirectEffects, EffectsPort, Json
-from .errors import (
+from vetro.lazy_names import import_when_used
+
+from .classes.native import CallContext, meta, native
+from .classes.objects import MuranoObject
+from .classes.types import MuranoPackage, MuranoType
+from .host.runtime import Runtime
+from .syntax.declarations import Finding
+from .syntax.sources import DirectoryPackage, MemoryPackage, PackageResolver, PackageSource
+from .syntax.versions import Version, VersionSpec, version_spec
+from .threads.effects import DirectEffects, EffectsPort, Json
+from .threads.greenthreads import ThreadKey
+from .threads.scheduler import current_thread, in_green_thread, wait, wait_turn
+from .values.errors import (
     Cancelled,
     ContractViolationException,
     DslSyntaxError,
@@ -38,25 +48,18 @@ from .errors import (
     RunAborted,
     StackFrame,
 )
-from .greenthreads import ThreadKey
-from .limits import Limits, YamlLimits
-from .native import CallContext, meta, native
-from .objects import MuranoObject
-from .runtime import Runtime
-from .scheduler import current_thread, in_green_thread, wait, wait_turn
-from .sources import DirectoryPackage, MemoryPackage, PackageResolver, PackageSource
-from .types import MuranoPackage, MuranoType
-from .versions import Version, VersionSpec, version_spec
+from .values.limits import Limits, YamlLimits
 
 if TYPE_CHECKING:
-    from .coverage import FileCoverage, LineCoverage
-    from .describing import ClassDescription, describe_class
-    from .documents import MappingNode, ScalarNode, SequenceNode, read_documents
-    from .loose import loose_package
-    from .replay import RecordingEffects, ReplayingEffects, ReplayMismatch
-    from .session import Session, SessionInfo, TaskReply
-    from .stepping import Steps
-    from .testing import (
+    from .host.replay import RecordingEffects, ReplayingEffects, ReplayMismatch
+    from .host.session import Session, SessionInfo, TaskReply
+    from .host.stepping import Steps
+    from .syntax.documents import MappingNode, ScalarNode, SequenceNode, read_documents
+    from .syntax.text_package import loose_package
+    from .tools.checking import check_package
+    from .tools.coverage import FileCoverage, LineCoverage
+    from .tools.describing import ClassDescription, describe_class
+    from .tools.testing import (
         MuranoTest,
         MuranoTestResult,
         discover_tests,
@@ -66,43 +69,23 @@ if TYPE_CHECKING:
         select_tests,
     )
 
-_LATER = {
-    "MappingNode": "documents",
-    "ScalarNode": "documents",
-    "SequenceNode": "documents",
-    "read_documents": "documents",
-    "ClassDescription": "describing",
-    "FileCoverage": "coverage",
-    "LineCoverage": "coverage",
-    "MuranoTest": "testing",
-    "MuranoTestResult": "testing",
-    "RecordingEffects": "replay",
-    "ReplayMismatch": "replay",
-    "ReplayingEffects": "replay",
-    "Session": "session",
-    "SessionInfo": "session",
-    "Steps": "stepping",
-    "TaskReply": "session",
-    "describe_class": "describing",
-    "discover_tests": "testing",
-    "enable_testing": "testing",
-    "loose_package": "loose",
-    "run_test": "testing",
-    "run_tests": "testing",
-    "select_tests": "testing",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Names of modules that most programs do not need."""
-    module = _LATER.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import importlib
-
-    value = getattr(importlib.import_module(f".{module}", __name__), name)
-    globals()[name] = value
-    return value
+__getattr__ = import_when_used(
+    __name__,
+    {
+        "vetro.muranopl.tools.checking": "check_package",
+        "vetro.muranopl.tools.coverage": "FileCoverage LineCoverage",
+        "vetro.muranopl.tools.describing": "ClassDescription describe_class",
+        "vetro.muranopl.syntax.documents": "MappingNode ScalarNode SequenceNode read_documents",
+        "vetro.muranopl.syntax.text_package": "loose_package",
+        "vetro.muranopl.host.replay": "RecordingEffects ReplayMismatch ReplayingEffects",
+        "vetro.muranopl.host.session": "Session SessionInfo TaskReply",
+        "vetro.muranopl.host.stepping": "Steps",
+        "vetro.muranopl.tools.testing": (
+            "MuranoTest MuranoTestResult discover_tests enable_testing run_test run_tests"
+            " select_tests"
+        ),
+    },
+)
 
 
 __all__ = [
@@ -151,6 +134,7 @@ __all__ = [
     "Version",
     "VersionSpec",
     "YamlLimits",
+    "check_package",
     "current_thread",
     "describe_class",
     "discover_tests",

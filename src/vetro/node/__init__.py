@@ -2,11 +2,12 @@
 
 ``NodeAgent(settings).run()`` registers the node, reports its state, serves the task API and drives
 containers (``lxc``), plain processes (``process``) or pretended VMs (``simulated``).
-``vetro.node.images.build_image`` builds root file systems.
+``vetro.node.images.bootstrap.build_image`` builds root file systems.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from vetro.lazy_names import import_when_used
 from vetro.node.errors import (
     CommandFailed,
     ConfigurationError,
@@ -21,25 +22,17 @@ from vetro.node.settings import NodeSettings
 
 if TYPE_CHECKING:
     from vetro.node.agent import NodeAgent
-    from vetro.node.images import ImageFile, build_image
+    from vetro.node.images.bootstrap import ImageFile, build_image, keep_once
+    from vetro.node.images.build_scratch import remove_leftovers
 
-_WHERE = {
-    "NodeAgent": "vetro.node.agent",
-    "ImageFile": "vetro.node.images",
-    "build_image": "vetro.node.images",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Import the agent when it is first used: building an image needs no server."""
-    module = _WHERE.get(name)
-    if module is None:
-        raise AttributeError(f"module 'vetro.node' has no attribute {name!r}")
-    import importlib
-
-    value = getattr(importlib.import_module(module), name)
-    globals()[name] = value
-    return value
+__getattr__ = import_when_used(
+    __name__,
+    {
+        "vetro.node.agent": "NodeAgent",
+        "vetro.node.images.bootstrap": "ImageFile build_image keep_once",
+        "vetro.node.images.build_scratch": "remove_leftovers",
+    },
+)
 
 
 __all__ = [
@@ -55,4 +48,6 @@ __all__ = [
     "NodeSettings",
     "TaskFailure",
     "build_image",
+    "keep_once",
+    "remove_leftovers",
 ]

@@ -7,36 +7,33 @@ import contextlib
 import ipaddress
 import socket
 import ssl
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
 import structlog
-import uvicorn
 
 from vetro import __version__
+from vetro.http import (
+    COMPUTE_FAULTS,
+    Admission,
+    admission,
+    raise_descriptor_limit,
+    serve_application,
+)
 from vetro.http.tls import TlsError
-from vetro.node.api import TaskApi
 from vetro.node.drivers import Driver, Hypervisor, ManagedDriver
 from vetro.node.errors import ConfigurationError, NodeError
-from vetro.node.fences import Fences
-from vetro.node.guest_door import GuestDoor
-from vetro.node.history import History
-from vetro.node.hotplug import file_changes, link_changes
-from vetro.node.image_store import ImageStore
-from vetro.node.machines import MachineStore
+from vetro.node.images.store import ImageStore
 from vetro.node.migration import Migrations
 from vetro.node.network import NetworkApplier
-from vetro.node.networking import NicTags
-from vetro.node.outbound import Reporter
-from vetro.node.pull import Puller
-from vetro.node.queues import TaskRunner
-from vetro.node.service_client import ServiceClient
-from vetro.node.settings import NodeSettings
-from vetro.node.status import StatusReader
-from vetro.node.storage import Pool, open_pool
-from vetro.node.streams import Streams
-from vetro.node.sysinfo import (
+from vetro.node.network.mailbox_proxy import GuestDoor
+from vetro.node.network.nic_tags import NicTags
+from vetro.node.reports.hotplug import file_changes, link_changes
+from vetro.node.reports.images import ImageReports
+from vetro.node.reports.reporter import Reporter
+from vetro.node.reports.status import StatusReader
+from vetro.node.reports.sysinfo import (
     PROTOCOL_VERSION,
     NodeFacts,
     default_address,
@@ -45,17 +42,27 @@ from vetro.node.sysinfo import (
     server_uuid,
     significant,
 )
+from vetro.node.service_client import ServiceClient
+from vetro.node.settings import NodeSettings
+from vetro.node.storage import Pool, open_pool
+from vetro.node.streams.servers import Streams
 from vetro.node.tasks import NodeParts, register_all
 from vetro.node.tasks.agents import installed
 from vetro.node.tasks.host import RealHost, SimulatedHost
 from vetro.node.tasks.images import ImageTasks
+from vetro.node.vm_objects import MachineStore
+from vetro.node.work.api import TaskApi
+from vetro.node.work.fences import Fences
+from vetro.node.work.history import History
+from vetro.node.work.pull import Puller
+from vetro.node.work.queues import TaskRunner
 
 log = structlog.get_logger(__name__)
 
 GRACE_SECONDS = 10.0
 _COLLECT_SECONDS = 3600.0
 
-# These have networks of the node's making.
+# The agent creates the networks of these drivers.
 _REAL_DRIVERS = ("lxc", "qemu", "lxc+qemu")
 
 
@@ -63,11 +70,13 @@ class NodeAgent:
     """One node. ``await run()`` until cancelled or ``stop()``; VMs go on without the agent.
 
     ``ready`` is set when the task API listens; ``registered`` when the service knows the node.
+    ``entrance``: a connection limit shared with other servers of this process, if there are any.
     Errors of ``run``: ``ConfigurationError`` when this machine cannot be a node like this.
     """
 
-    def __init__(self, settings: NodeSettings) -> None:
+    def __init__(self, settings: NodeSettings, entrance: Admission | None = None) -> None:
         self.settings = settings
+        self._entrance = entrance
         self.ready = asyncio.Event()
         self.registered = asyncio.Event()
         self.server_uuid = ""
@@ -213,6 +222,7 @@ class NodeAgent:
                 ),
             ),
             ("images", self._collect_images(image_tasks)),
+            ("image reports", ImageReports(client, images, self.registered).run()),
         ]
         if settings.pull:
             self._lanes.append(("pull", Puller(client, runner).run()))
@@ -225,19 +235,20 @@ class NodeAgent:
             )
         finally:
             for _name, lane in self._lanes:
-                # Those that were never started: an agent that failed before.
+                # Lanes that were never started, because the agent failed before.
                 lane.close()
             await door.close()
             await streams.close()
             await migrations.close()
             await runner.close(GRACE_SECONDS if self._stop.is_set() else 0)
             if network is not None and not list(store):
-                # No instance needs them: an agent that ends leaves an idle machine as it was.
+                # No instance needs the networks: an agent that ends leaves an idle machine as it
+                # found it.
                 await network.withdraw()
             await driver.close()
 
     async def _collect_images(self, tasks: ImageTasks) -> None:
-        """Remove images nobody used for long, now and then."""
+        """Remove images that were not used for long, at intervals."""
         keep = self.settings.image_keep_seconds
         while keep > 0:
             await asyncio.sleep(min(_COLLECT_SECONDS, keep))
@@ -270,19 +281,19 @@ class NodeAgent:
     def _real_hypervisor(
         self, store: MachineStore, client: ServiceClient, pool: Pool
     ) -> tuple[Hypervisor, ImageStore]:
-        """Containers, virtual machines, or both; what a node does not have is not imported."""
+        """The hypervisor for containers, virtual machines or both; imports only what is used."""
         settings = self.settings
         names = settings.driver.split("+")
         host = None
         vm_group = None
         if "lxc" in names:
-            from vetro.node.drivers.lxc_host import inspect
+            from vetro.node.drivers.lxc.host import inspect
 
             host = inspect(
                 settings.prefix, settings.data_dir, allow_privileged=settings.allow_privileged
             )
         if "qemu" in names:
-            from vetro.node.drivers.qemu_daemon import QEMU_UID as vm_group
+            from vetro.node.drivers.qemu.daemon import QEMU_UID as vm_group
         images = ImageStore(
             settings.data_dir / "images",
             describe=client.image,
@@ -293,14 +304,15 @@ class NodeAgent:
             layered=pool.layered,
             keep_files=settings.share_images,
             vm_group=vm_group,
+            nearby=settings.nearby_images,
         )
         hypervisors: list[Hypervisor] = []
         if host is not None:
-            from vetro.node.drivers.lxc import LxcHypervisor
+            from vetro.node.drivers.lxc.hypervisor import LxcHypervisor
 
             hypervisors.append(LxcHypervisor(host, store, images, settings.guest_archive, pool))
         if "qemu" in names:
-            from vetro.node.drivers.qemu import QemuHypervisor
+            from vetro.node.drivers.qemu.hypervisor import QemuHypervisor
 
             hypervisors.append(
                 QemuHypervisor(
@@ -349,23 +361,23 @@ class NodeAgent:
         )
 
     async def _serve(self, api: TaskApi, runner: TaskRunner, listener: socket.socket) -> None:
-        tls = self.settings.tls
-        server = _Server(
-            uvicorn.Config(
-                api,  # pyright: ignore[reportArgumentType]  # uvicorn types scopes more narrowly
-                lifespan="off",
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                ssl_certfile=tls.certificate if tls else None,
-                ssl_keyfile=tls.key if tls else None,
-                ssl_ca_certs=str(tls.authority) if tls else None,
-                ssl_cert_reqs=ssl.CERT_REQUIRED if tls else ssl.CERT_NONE,
-                timeout_graceful_shutdown=round(GRACE_SECONDS) + 2,
-            )
+        limits = self.settings.limits
+        if self._entrance is None:
+            raise_descriptor_limit()
+            self._entrance = admission(limits, each_address=True)
+        closing = asyncio.Event()
+        serving = serve_application(
+            api,
+            [listener],
+            closing,
+            entrance=self._entrance,
+            limits=limits,
+            drain_seconds=GRACE_SECONDS + 2,
+            faults=COMPUTE_FAULTS,
+            tls=self.settings.tls,
         )
         work = {
-            asyncio.create_task(server.serve(sockets=[listener]), name="task API"),
+            asyncio.create_task(serving, name="task API"),
             *(asyncio.create_task(lane, name=name) for name, lane in self._lanes),
         }
         stopping = asyncio.create_task(self._stop.wait(), name="stop")
@@ -379,7 +391,7 @@ class NodeAgent:
             api.closing = True
             stopping.cancel()
             await runner.close(GRACE_SECONDS if self._stop.is_set() else 0)
-            server.should_exit = True
+            closing.set()
             for task in work:
                 if task.get_name() != "task API":
                     task.cancel()
@@ -390,19 +402,11 @@ class NodeAgent:
                     log.error("A part of the agent broke", part=task.get_name(), error=repr(error))
 
 
-class _Server(uvicorn.Server):
-    """A server that leaves signals to the process it runs in."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Generator[None, None, None]:
-        yield
-
-
 def _client_tls(settings: NodeSettings) -> ssl.SSLContext | None:
     if settings.tls is None:
         return None
     try:
-        settings.tls.server_context()  # what the listener will need is looked at now, too
+        settings.tls.server_context()  # also checks what the listener will need
         return settings.tls.client_context()
     except TlsError as error:
         raise ConfigurationError(f"TLS: {error}") from error
@@ -410,7 +414,7 @@ def _client_tls(settings: NodeSettings) -> ssl.SSLContext | None:
 
 def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # asyncio turns Nagle's delay (40 ms per answer) off only for sockets that name their protocol.
+    # asyncio turns Nagle's delay (40 ms per answer) off only for sockets with an explicit protocol.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

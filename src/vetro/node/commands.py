@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,23 +20,23 @@ def _environment(extra: Mapping[str, str] | None) -> dict[str, str]:
     path = os.environ.get("PATH", "")
     return {
         "PATH": f"{path}:{_SYSTEM_PATH}" if path else _SYSTEM_PATH,
-        # The tools' messages are read in a few places: they must not be translated.
+        # The tools' messages are parsed in a few places, so they must not be translated.
         "LC_ALL": "C.UTF-8",
         **(extra or {}),
     }
 
 
 def ending_with_us(*argv: str) -> list[str]:
-    """The words of a command that the kernel ends when this process ends, however that happens.
+    """The argument list of a command that the kernel kills when this process ends for any reason.
 
-    For what writes where the next agent cleans up: it must not go on meanwhile.
+    For a command that writes where the next agent cleans up: it must not continue meanwhile.
     """
     return ["setpriv", "--pdeathsig", "KILL", "--", *argv]
 
 
 @dataclass(frozen=True)
 class Finished:
-    """What a command left behind."""
+    """The result of a command."""
 
     status: int
     output: str
@@ -51,10 +51,12 @@ async def run(
     cwd: Path | None = None,
     environment: Mapping[str, str] | None = None,
     ends_with_us: bool = False,
+    on_line: Callable[[str], None] | None = None,
 ) -> Finished:
-    """Run a command to its end; a cancelled caller takes the command's process group with it.
+    """Run a command to its end; a cancelled caller's command is killed with its process group.
 
-    ``ends_with_us``: so does an agent that is killed (see ``ending_with_us``).
+    ``ends_with_us``: the command is also killed when the agent is (see ``ending_with_us``).
+    ``on_line`` is called with each line of the command's standard error as it arrives.
 
     Errors: ``CommandFailed`` for a failure (when ``check``) or after ``timeout`` seconds;
     ``ConfigurationError`` when the tool is not installed.
@@ -75,7 +77,7 @@ async def run(
         ) from error
     try:
         async with asyncio.timeout(timeout):
-            output, errors = await process.communicate(stdin)
+            output, errors = await _communicate(process, stdin, on_line)
     except TimeoutError as error:
         await _end(process)
         raise CommandFailed(argv, -signal.SIGKILL, f"no answer within {timeout} s") from error
@@ -91,9 +93,48 @@ async def run(
     return finished
 
 
+async def _communicate(
+    process: asyncio.subprocess.Process,
+    stdin: bytes | None,
+    on_line: Callable[[str], None] | None,
+) -> tuple[bytes, bytes]:
+    if on_line is None:
+        return await process.communicate(stdin)
+    assert process.stderr is not None
+    told = process.stderr
+    errors = bytearray()
+
+    async def lines() -> None:
+        begun = b""
+        while some := await told.read(1 << 16):
+            errors.extend(some)
+            *whole, begun = (begun + some).split(b"\n")
+            for line in whole:
+                on_line(line.decode("utf-8", "replace"))
+
+    reading = asyncio.create_task(lines())
+    try:
+        output = await _output_of(process, stdin)
+        await reading
+    finally:
+        reading.cancel()
+    await process.wait()
+    return output, bytes(errors)
+
+
+async def _output_of(process: asyncio.subprocess.Process, stdin: bytes | None) -> bytes:
+    assert process.stdout is not None
+    if process.stdin is not None:
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            process.stdin.write(stdin or b"")
+            await process.stdin.drain()
+        process.stdin.close()
+    return await process.stdout.read()
+
+
 async def _end(process: asyncio.subprocess.Process) -> None:
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        # Pipes held open by a daemonised grandchild must not hold the caller.
+        # A daemonised grandchild may keep the pipes open: the caller must not wait for it.
         await process.wait()

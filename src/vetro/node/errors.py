@@ -1,12 +1,12 @@
-"""What goes wrong on a node.
+"""The errors of a node.
 
 ::
 
     NodeError
-    ├── ConfigurationError      the agent cannot run like this: says which setting and what to do
+    ├── ConfigurationError      the agent cannot run this way: names the setting and what to do
     ├── CommandFailed           a tool of the distribution ended with a failure
     ├── NetworkError            bridges, addresses or rules could not be brought to the wanted state
-    ├── ImageError              an image is not there or cannot be fetched or unpacked
+    ├── ImageError              an image is missing or cannot be fetched or unpacked
     │   └── ImageBuildError     the bootstrap tool failed
     ├── DriverError             a driver refused or failed (code, restCode, message)
     └── TaskFailure             a task ends in an error with structured details
@@ -19,7 +19,7 @@ from typing import Any
 
 
 class NodeError(Exception):
-    """Everything this room raises."""
+    """Base of everything this room raises."""
 
 
 class ConfigurationError(NodeError):
@@ -27,7 +27,7 @@ class ConfigurationError(NodeError):
 
 
 class CommandFailed(NodeError):
-    """A tool ended with a failure; the message has its command line and last words."""
+    """A tool failed; the message has its command line and last output."""
 
     def __init__(self, argv: Sequence[str], status: int, output: str) -> None:
         self.argv = list(argv)
@@ -39,7 +39,7 @@ class CommandFailed(NodeError):
 
 
 class NetworkError(NodeError):
-    """The wanted network state contradicts itself or cannot be reached."""
+    """The wanted network state is contradictory or cannot be reached."""
 
 
 class ImageError(NodeError):
@@ -61,7 +61,7 @@ class DriverError(NodeError):
     """A driver refused or failed.
 
     ``code`` is the driver's own (``ENOTRUNNING``, ``EALREADYRUNNING``, ``ESRCH``, ``ENOENT``,
-    ``EFAILED``), ``rest_code`` what callers match on (compute-node-agent.md §5).
+    ``EFAILED``), ``rest_code`` the code for callers (compute-node-agent.md §5).
     """
 
     def __init__(self, message: str, *, code: str = "EFAILED", rest_code: str = "") -> None:

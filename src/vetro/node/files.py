@@ -16,7 +16,7 @@ import msgspec
 
 from vetro.node.commands import run
 
-# How long a command of an agent that was killed may be at its last write.
+# How long a command of a killed agent may still be writing.
 _LAST_WRITES_SECONDS = 10.0
 
 
@@ -39,7 +39,7 @@ def write_bytes(path: Path, data: bytes, *, mode: int = 0o600) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """The value in ``path``; ``None`` when the file is missing or a power failure cut it short."""
+    """The value in ``path``; ``None`` when the file is missing or truncated by a power failure."""
     try:
         return msgspec.json.decode(path.read_bytes())
     except (FileNotFoundError, msgspec.DecodeError):
@@ -48,9 +48,9 @@ def read_json(path: Path) -> Any:
 
 @contextlib.contextmanager
 def short_name(path: Path) -> Generator[str, None, None]:
-    """A name for ``path`` that fits into a socket's address (107 bytes), however deep it is.
+    """A name for ``path`` that fits into a socket's address (107 bytes), however long the path is.
 
-    Errors: ``OSError`` when its directory is not there.
+    Errors: ``OSError`` when its directory does not exist.
     """
     directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -60,9 +60,9 @@ def short_name(path: Path) -> Generator[str, None, None]:
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a directory with all it holds; one that is not there is removed already.
+    """Remove a directory with its contents; a missing one is not an error.
 
-    What an agent that was killed had started may still write there for a moment: then again.
+    Processes of a killed agent may still write there for a moment: then removal is repeated.
     """
     deadline = time.monotonic() + _LAST_WRITES_SECONDS
     while True:
@@ -81,8 +81,9 @@ def remove_tree(path: Path) -> None:
 async def copy_tree(source: Path, target: Path) -> None:
     """Make ``target`` a copy of ``source`` with owners, times, links, devices and attributes.
 
-    The copy is made beside it and put in its place whole; blocks are shared where the file system
-    can (btrfs, XFS). Errors: ``CommandFailed`` (also when the disk is full); then ``target`` is as it was.
+    The copy is made beside it and then renamed; blocks are shared where the file system supports it
+    (btrfs, XFS). Errors: ``CommandFailed`` (also when the disk is full); ``target`` is then
+    unchanged.
     """
     fresh = target.with_name(f".{target.name}.copy")
     await asyncio.to_thread(remove_tree, fresh)
@@ -103,7 +104,7 @@ async def copy_tree(source: Path, target: Path) -> None:
 
 
 async def tree_bytes(path: Path) -> int:
-    """Bytes a directory takes on its file system; 0 when it is not there."""
+    """Bytes a directory occupies on its file system; 0 when it does not exist."""
     if not path.is_dir():
         return 0
     finished = await run("du", "-sx", "--block-size=1", str(path), check=False)

@@ -7,13 +7,14 @@ import ssl
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 import structlog
 
 from vetro.compute.wire import PulledResult, PulledTask
+from vetro.http import Fault
 from vetro.http.client import HttpClient, TransportError
-from vetro.http.faults import Fault
 from vetro.node.errors import ImageError
 
 log = structlog.get_logger(__name__)
@@ -38,11 +39,12 @@ class ServiceClient:
             headers["Authorization"] = f"Bearer {node_key}"
         self._base = base_url.rstrip("/")
         self._server = f"{self._base}/servers/{server_uuid}"
-        # Each request has its own limit, so that one agent can download for long and beat meanwhile.
+        # Each request has its own limit, so that an agent can send heartbeats during a long
+        # download.
         self._http = HttpClient(timeout_seconds=5.0, headers=headers, tls=tls)
-        # Other nodes do not get this node's key.
+        # Other nodes and other image services must not receive this node's key.
         self._nodes = HttpClient(timeout_seconds=30.0, tls=tls)
-        # Agents of one service all have TLS, or none has.
+        # Either all agents of one service use TLS, or none does.
         self._agents = "https:" if tls is not None else "http:"
 
     async def close(self) -> None:
@@ -96,7 +98,7 @@ class ServiceClient:
     async def image_from_node(self, url: str, uuid: str, sha256: str, target: Path) -> None:
         """Download an image's file from another node's agent.
 
-        Who knows its digest may have it: the service told both of us.
+        Knowing the digest is sufficient: the service told it to both nodes.
         """
         url = url.replace("http:", self._agents, 1)
         try:
@@ -107,15 +109,19 @@ class ServiceClient:
             raise ImageError(f"Image {uuid} could not be fetched from {url}: {error}") from error
 
     async def publish_image(self, manifest: Mapping[str, Any], file: Path, base_url: str) -> None:
-        """Give the image service a new image; ``base_url`` '' is the compute service itself."""
+        """Upload a new image to the image service; ``base_url`` '' is the compute service itself.
+
+        Any other URL comes from the request: this node's key is not sent to it.
+        """
         base = (base_url or self._base).rstrip("/")
+        client = self._http if _same_address(base, self._base) else self._nodes
         uuid = manifest["uuid"]
         try:
-            response = await self._http.request(
+            response = await client.request(
                 "POST", f"{base}/images", json=dict(manifest), timeout_seconds=60
             )
             if response.status < 300:
-                response = await self._http.request(
+                response = await client.request(
                     "PUT",
                     f"{base}/images/{uuid}/file",
                     content=_chunks(file),
@@ -149,7 +155,7 @@ class ServiceClient:
         return msgspec.convert(response.json(), PulledTask)
 
     async def task_done(self, task_id: str, status: int, body: Any) -> bool:
-        """Tell how a pulled task ended; whether the service took it. Errors: ``TransportError``."""
+        """Report a pulled task's end; whether the service took it. Errors: ``TransportError``."""
         response = await self._http.request(
             "POST",
             f"{self._server}/agent/tasks/{task_id}",
@@ -166,3 +172,17 @@ async def _chunks(file: Path) -> AsyncIterator[bytes]:
     with file.open("rb") as stream:
         while data := await asyncio.to_thread(stream.read, _CHUNK):
             yield data
+
+
+def _same_address(one: str, other: str) -> bool:
+    """Whether two URLs have the same scheme, user, host, port and path."""
+
+    def parts(url: str) -> tuple[object, ...]:
+        found = urlsplit(url)
+        port = found.port or {"http": 80, "https": 443}.get(found.scheme)
+        return found.scheme, found.hostname, port, found.path.rstrip("/"), found.username
+
+    try:
+        return parts(one) == parts(other)
+    except ValueError:
+        return False

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from vetro.http import ConnectionLimits
 from vetro.http.tls import MutualTls
 from vetro.node.errors import ConfigurationError
 
@@ -34,6 +35,7 @@ class NodeSettings:
         data directory lies on; ``directory``, ``btrfs``, ``zfs``, ``lvm``), LVM's volume group and
         thin pool.
     share_images: keep image files so that other nodes can fetch them from here.
+    nearby_images: where the service keeps its image files, when it runs on this machine.
     image_keep_seconds: an image no VM uses goes after that time; 0 keeps all.
     relay_guests: the service runs elsewhere: relay guests' requests for their mailboxes to it.
     pull: ask the service for tasks instead of waiting to be called: for nodes behind NAT.
@@ -41,6 +43,7 @@ class NodeSettings:
     reboot_command: what starts the machine again.
     tls: the task API takes only clients with a certificate of its authority, and the agent shows its
         own to the service (``https`` URLs) and to other agents.
+    limits: what clients of the task API may take of connections and of time.
     allow_privileged: containers may ask for the machine's own root (payload ``privileged``).
     """
 
@@ -65,6 +68,7 @@ class NodeSettings:
     pool_kind: str = "auto"
     pool_source: str = ""
     share_images: bool = True
+    nearby_images: Path | None = None
     image_keep_seconds: float = 14 * 86400.0
     allow_privileged: bool = False
     pull: bool = False
@@ -72,6 +76,7 @@ class NodeSettings:
     task_log_dir: Path | None = None
     reboot_command: tuple[str, ...] = ("shutdown", "-r", "now")
     tls: MutualTls | None = None
+    limits: ConnectionLimits = field(default_factory=ConnectionLimits)
     concurrency: dict[str, int] = field(default_factory=dict[str, int])
 
     def __post_init__(self) -> None:

@@ -1,7 +1,7 @@
-"""Unpacking tar archives that came from elsewhere: agents, build contexts.
+"""Unpacking tar archives from other sources: agents, build contexts.
 
 The standard library's `filter="data"` does this from Python 3.11.4 on; Debian 12 ships 3.11.2. The
-rules here hold on every Python; where the library has its filter, that is applied as well.
+rules here apply on every Python; where the library has its filter, that is applied as well.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def unpack_tar(tar: tarfile.TarFile, directory: Path) -> None:
             `directory`, or its path goes through a symbolic link. What came before it is kept.
         tarfile.TarError: The archive is damaged.
     """
-    # Unused by Pythons without filters; with them, no filter at all is a DeprecationWarning.
+    # Pythons without filters ignore it; on others, setting no filter gives a DeprecationWarning.
     tar.extraction_filter = getattr(tarfile, "data_filter", None)
     for member in tar:
         member.name = member.name.lstrip("/") or "."
@@ -52,7 +52,7 @@ def _check(member: tarfile.TarInfo, directory: Path) -> None:
 
 
 def _stays_inside(member: tarfile.TarInfo, name: str, directory: Path) -> None:
-    """Refuse a name that leads out, by dots or through a link that an earlier member made."""
+    """Refuse a name that leads outside, by dots or through a link of an earlier member."""
     parts = [part for part in name.split("/") if part not in ("", ".")]
     way: list[str] = []
     for number, part in enumerate(parts, 1):

@@ -1,8 +1,8 @@
-"""Package lint: everything that is wrong at once (packages-and-forms.md A8).
+"""Package lint: report all mistakes at once (packages-and-forms.md A8).
 
-Four passes, each giving all it finds: the manifest, the form, the structure and statements of every
-class file, and the compiler itself, which knows classes, contracts and metadata. The last one leaves
-out what an earlier pass has said of the same place.
+Four passes, each reporting all its findings: the manifest, the form, the structure and statements
+of every class file, and the compiler itself, which knows classes, contracts and metadata. The last
+pass omits findings that an earlier pass has reported for the same place.
 """
 
 from __future__ import annotations
@@ -11,7 +11,14 @@ import contextlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from vetro.muranopl import MemoryPackage, MuranoError, NoPackageFound, Runtime, version_spec
+from vetro.muranopl import (
+    MemoryPackage,
+    MuranoError,
+    NoPackageFound,
+    Runtime,
+    check_package,
+    version_spec,
+)
 from vetro.packages.check_classes import check_class_file
 from vetro.packages.check_codes import CODES, DEEP, MEMBER
 from vetro.packages.check_forms import check_form
@@ -33,19 +40,19 @@ _ROOT_FILES = frozenset(
     ["manifest.yaml", "LICENSE", "README.rst", "README.md", "images.lst", "template.yaml"]
 )
 _FOLDERS = ("Classes/", "Resources/", "UI/")
-_NAMES = frozenset(("E311", "E312", "E313", "W206", "W208"))
+_NAMES = frozenset(("E311", "E312", "E313", "W206", "W208", "W209"))
 """Findings about single names in a statement."""
 
 
 class NotAPackage(PackageError):
-    """There is nothing to check: no such file, no archive, no manifest."""
+    """There is nothing to check: the file, archive or manifest is missing."""
 
 
 def check(source: Path | bytes, runtime: Runtime | None = None) -> list[Finding]:
     """All findings of a package, in order of file and line. Raises NotAPackage.
 
-    ``runtime`` holds what the package builds on (the core library); without one only the classes
-    that the language itself has are there.
+    ``runtime`` holds the packages that this one needs (the core library); without it only the
+    built-in classes of the language are known.
     """
     members = _members(source)
     if not members.has(FILE):
@@ -65,7 +72,7 @@ def check(source: Path | bytes, runtime: Runtime | None = None) -> list[Finding]
 
 
 def check_manifest_only(source: Path | bytes) -> list[Finding]:
-    """What a client looks at before an upload: errors of the manifest alone."""
+    """The check of a client before an upload: errors of the manifest alone."""
     members = _members(source)
     if not members.has(FILE):
         raise NotAPackage(f"Unable to find package manifest {FILE}")
@@ -109,7 +116,7 @@ def _has(members: Members, name: str) -> bool:
 
 
 def _template(members: Members) -> list[Finding]:
-    """Whether a Heat package's template is one (packages-and-forms.md A6)."""
+    """Check that a Heat package's template is valid (packages-and-forms.md A6)."""
     name = "template.yaml"
     findings = Findings(name)
     if members.has(name):
@@ -172,16 +179,17 @@ def _logo(members: Members, name: str, node: object, findings: Findings) -> None
 def form_findings(
     members: Members, ui: str, full_name: str, *, loads: bool = True
 ) -> list[Finding]:
-    """What is wrong with the form ``UI/<ui>`` of a package; nothing when it has none.
+    """Mistakes in the form ``UI/<ui>`` of a package; none when it has no form.
 
-    ``loads``: whether one counts as wrong that this version cannot show (those of version 1).
+    ``loads``: whether a version 2 form that cannot be filled in is a mistake.
     """
     if not _has(members, f"UI/{ui}"):
         return []
     findings = Findings(f"UI/{ui}")
     content = members.read(f"UI/{ui}")
-    check_form(content, findings)
-    if loads and not findings.found:
+    is_current = check_form(content, findings)
+    # A version 1 form need not be fillable here: clients of the catalog show it.
+    if loads and is_current and not findings.found:
         from vetro.packages.forms import FormError, load_form
 
         try:
@@ -199,7 +207,7 @@ _READERS = {".yaml": read_yaml, ".yml": read_yaml, ".json": read_json}
 
 
 def _resources(members: Members) -> list[Finding]:
-    """Resources that a program could not read: damaged, or not what their names say."""
+    """Resources that a program could not read: damaged, or of another type than their names say."""
     found: list[Finding] = []
     for name in members.names():
         if not name.startswith("Resources/"):
@@ -242,7 +250,7 @@ def _deep(
     declared: Declared,
 ) -> list[Finding]:
     package: Package | MemoryPackage = _declared_package(members, declared)
-    # What is wrong with the manifest is said already; the classes can be looked at nevertheless.
+    # Mistakes in the manifest are already reported; the classes can be checked nevertheless.
     if not any(item.level == "error" and item.file == FILE for item in known):
         try:
             package = open_package(source)
@@ -254,11 +262,11 @@ def _deep(
     if missing:
         return missing
     try:
-        checked = runtime.check_package(runtime.add_package(package))
+        checked = check_package(runtime, runtime.add_package(package))
     except MuranoError as error:
         return [Finding("error", "E305", error.message, FILE)]
     except PackageError as error:
-        # A class file that is no text: the lint of the file has said so.
+        # A class file is not text: the lint of the file has reported it.
         if any(item.code == "E002" for item in classes):
             return []
         return [Finding("error", "E001", error.message, error.file, error.line, error.column)]
@@ -275,13 +283,13 @@ def _deep(
             continue
         if item.code == MEMBER or code in _NAMES:
             if (file, item.position.line) in broken_lines:
-                continue  # the same in other words
+                continue  # the same mistake, already reported
             if code == "W208" and (file, item.position.line, "W205") in places:
-                continue  # the assignment that is meant would define it
+                continue  # the intended assignment would define it
         elif file in broken_files and code in ("E002", "E003", "E006", "E204", "E206", "E305"):
-            continue  # the compiler stops at the first of what the lint has listed
+            continue  # the compiler's first error; the lint has reported them all
         if code in ("W010", "W203", "W045"):
-            continue  # the lint says all of these itself
+            continue  # the lint itself reports all of these
         found.append(
             Finding(level, code, item.message, file, item.position.line, item.position.column)
         )
@@ -289,12 +297,12 @@ def _deep(
 
 
 def _declared_package(members: Members, declared: Declared) -> MemoryPackage:
-    """What a package that cannot be opened says of its classes, those of files that are there."""
+    """The declared classes, with existing files, of a package that cannot be opened."""
     texts: dict[str, str] = {}
     for file, _ in declared.classes.values():
         path = f"Classes/{file}"
         if _has(members, path):
-            with contextlib.suppress(UnicodeDecodeError):  # said of the file
+            with contextlib.suppress(UnicodeDecodeError):  # reported for the file
                 texts[file] = members.read(safe_name(path)).decode("utf-8-sig")
     return MemoryPackage(
         declared.full_name or "package",

@@ -58,7 +58,7 @@ _METHOD = re.compile(r"(?:\.init|\.destroy|[^\W\d]\w*)\Z")
 def check_class_file(
     content: bytes, findings: Findings, *, format_: tuple[int, int], wanted: Collection[str]
 ) -> None:
-    """Every finding of a file. `wanted`: the classes that the manifest says are in it."""
+    """All findings of a file. `wanted`: the classes that the manifest declares in it."""
     documents = read_documents(content, findings)
     if documents is None:
         return
@@ -93,7 +93,7 @@ def check_class_file(
 
 
 def _namespaces(node: Any, findings: Findings) -> str:
-    """Checks the map; the `=` namespace."""
+    """Check the map; returns the `=` namespace."""
     if is_null(node):
         return ""
     if not is_map(node):
@@ -117,7 +117,7 @@ class _ClassCheck:
         self.format = format_
 
     def document(self, node: Any) -> str | None:
-        """Check one class; its name as written."""
+        """Check one class; returns its name as written."""
         add = self.findings.add
         unknown_keys(node, _CLASS_KEYS, "a class", self.findings, "W010")
         name = get(node, "Name")

@@ -24,7 +24,7 @@ from vetro.packages.check_yaml import (
 )
 from vetro.yaql import ast
 
-# Construct to its required and optional companions.
+# Construct to its required and optional keys.
 _CONSTRUCTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "Return": ((), ()),
     "If": (("Then",), ("Else",)),
@@ -49,7 +49,7 @@ _MOCKS = frozenset(["inject", "withOriginal"])
 
 
 def check_variables(body: Any, arguments: Iterable[str], findings: Findings) -> None:
-    """W204 for each variable of a method that is no argument and never assigned in it."""
+    """W204 for each variable of a method that is not an argument and never assigned in it."""
     known = {*_OWN_VARIABLES, *arguments, *_assigned(body)}
     for node in walk(body):
         tree = CODE.expression(node)
@@ -100,14 +100,14 @@ class CodeCheck:
         self.findings = findings
 
     def block(self, node: Any, loops: int = 0) -> None:
-        """A statement or a list of them."""
+        """Check a statement or a list of statements."""
         if is_null(node):
             return
         for item in items(node) if is_list(node) else [node]:
             self.statement(item, loops)
 
     def statement(self, node: Any, loops: int) -> None:
-        """One statement."""
+        """Check one statement."""
         add = self.findings.add
         if is_list(node):
             add("E204", "a list is no statement; write Do: to nest a block", node)
@@ -185,13 +185,13 @@ class CodeCheck:
     # -- values --------------------------------------------------------------------------------
 
     def value(self, node: Any) -> None:
-        """Expressions anywhere in a structure."""
+        """Check the expressions anywhere in a structure."""
         for item in walk(node):
             if is_scalar(item):
                 self.expression(item)
 
     def expression(self, node: Any) -> None:
-        """One scalar: an accident, or an expression that does not parse."""
+        """Check one scalar: accidental expressions, and expressions that do not parse."""
         tree = CODE.expression(node)
         if tree is not None:
             if is_accident(tree) and getattr(node, "tag", "") != "!yaql":

@@ -1,6 +1,6 @@
-"""The lint codes: what `vetro check` can say (packages-and-forms.md A8, and ours beside them).
+"""The lint codes of `vetro check` (packages-and-forms.md A8, and Vetro's own).
 
-E is an error: something does not work. W is a warning: it works, or nobody can tell that it does not.
+E is an error: something does not work. W is a warning: it works, or its failure is not certain.
 """
 
 from __future__ import annotations
@@ -92,6 +92,7 @@ CODES: dict[str, str] = {
     "W206": "a method of `$` that neither the class nor one that derives from it here has",
     "W207": "a `Catch` whose name means an exception of the own namespace, which nothing throws",
     "W208": "a property of `$` that nothing declares or assigns",
+    "W209": "arguments that no method of this name takes of the class that a contract names",
 }
 """Code to meaning."""
 
@@ -114,6 +115,7 @@ DEEP = {
     "W-unknown-method": "W206",
     "W-own-exception": "W207",
     "W-unknown-property": "W208",
+    "W-arguments": "W209",
     "W-unknown-key": "W010",
     "W-expression": "W203",
     "W-extensions": "W031",
@@ -122,4 +124,4 @@ DEEP = {
 """Findings of the compiler to codes; other errors are E305."""
 
 MEMBER = "E-member"
-"""The compiler's code of a mistake in one member of a class, which it has left out."""
+"""The compiler's code for a mistake in one member of a class, which it leaves out."""

@@ -101,21 +101,21 @@ _PAGE_KEYS = ("fields", "validators", "region")
 _KNOWN_VARIABLES = frozenset(["", "forms", "index", "1", "2", "3"])
 
 
-def check_form(content: bytes, findings: Findings) -> None:
-    """Every finding of a UI definition."""
+def check_form(content: bytes, findings: Findings) -> bool:
+    """Report all findings of a UI definition; returns whether it seems to be of version 2."""
     documents = read_documents(content, findings)
     if documents is None:
-        return
+        return True
     if len(documents) > 1:
         findings.add("E005", "a form is one document", documents[1])
     if not documents:
         findings.add("E020", "the form is empty: Application is required")
-        return
+        return True
     root = documents[0]
     if not is_map(root):
         findings.add("E004", "a form is a map", root)
-        return
-    _FormCheck(findings).check(root)
+        return True
+    return _FormCheck(findings).check(root)
 
 
 class _FormCheck:
@@ -123,13 +123,14 @@ class _FormCheck:
         self.findings = findings
         self.pages: dict[str, Any] = {}
 
-    def check(self, root: Any) -> None:
+    def check(self, root: Any) -> bool:
+        """Check everything; returns whether the form is of version 2."""
         add = self.findings.add
         version = get(root, "Version")
         if version is None:
             version = get(root, "Format")
         text = "2.4" if version is None else text_of(version) or ""
-        old = text.startswith("1") or (
+        old = re.match(r"1(\.\d+)?\Z", text) is not None or (
             version is None
             and get(root, "Application") is None
             and (get(root, "forms") is not None or get(root, "unitTemplates") is not None)
@@ -150,6 +151,7 @@ class _FormCheck:
             self._names(root)
         for item in walk(root):
             self._scalar(item)
+        return not old
 
     # -- pages and fields ----------------------------------------------------------------------
 
@@ -318,7 +320,7 @@ def _snake(name: str) -> str:
 
 
 def _bound(tree: ast.Expression) -> Iterator[str]:
-    """Variables that the expression makes itself (`let(x => 1) -> $x`, `.as($ => x)`)."""
+    """Variables that the expression itself binds (`let(x => 1) -> $x`, `.as($ => x)`)."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Pair):
             for part in (node.key, node.value):
@@ -333,7 +335,7 @@ def _bound(tree: ast.Expression) -> Iterator[str]:
 
 
 def _pages_of(tree: ast.Expression) -> Iterator[str]:
-    """`page` of each `$.page` outside of the arguments of methods, which may rebind `$`."""
+    """`page` of each `$.page` outside method arguments, which may rebind `$`."""
     stack: list[ast.Node] = [tree]
     while stack:
         node = stack.pop()

@@ -31,14 +31,14 @@ _WORD = re.compile(r"[^\W\d]\w*\Z")
 
 @dataclass
 class Declared:
-    """What the lint of the rest needs to know of the manifest; texts as they stand there."""
+    """The facts of the manifest that the other passes need; texts as written."""
 
     full_name: str = ""
     type: str = ""
     format: tuple[int, int] = (1, 0)
     is_hot: bool = False
     is_known: bool = True
-    """Whether the format is one whose classes can be compiled."""
+    """Whether classes of the format can be compiled."""
     classes: dict[str, tuple[str, Any]] = field(default_factory=dict[str, tuple[str, Any]])
     """Class name to file below `Classes/` and the node that names it."""
     ui: str = "ui.yaml"
@@ -50,11 +50,11 @@ class Declared:
     requirements: dict[str, Any] = field(default_factory=dict[str, Any])
     """Package name to the node that names it."""
     specs: dict[str, str | None] = field(default_factory=dict[str, "str | None"])
-    """Package name to version spec, of the requirements that are good."""
+    """Package name to version spec, for valid requirements."""
 
 
 def check_manifest(content: bytes, findings: Findings) -> Declared | None:
-    """Every finding of a manifest; None when it is no YAML map."""
+    """Report all findings of a manifest; returns None when it is not a YAML map."""
     documents = read_documents(content, findings)
     if documents is None:
         return None
@@ -181,7 +181,7 @@ def _classes(node: Any, declared: Declared, findings: Findings) -> None:
 
 
 def check_class_name(name: str, node: Any, findings: Findings) -> None:
-    """E011 for what is no name, W011 for one that is not CamelCase."""
+    """Report E011 for an invalid name, W011 for a name that is not CamelCase."""
     parts = name.rpartition(":")[2].split(".")
     if not all(_WORD.match(part) for part in parts):
         findings.add("E011", f"{name!r} is not a class name", node)

@@ -1,4 +1,4 @@
-"""YAML as the lint reads it: nodes with places, every key kept, expressions told from text."""
+"""YAML for the lint: nodes with places, repeated keys kept, expressions told from text."""
 
 from __future__ import annotations
 
@@ -10,13 +10,18 @@ from typing import Any, Literal, cast
 
 import yaml
 
-from vetro.muranopl.yamltree import yaml_hint
+from vetro import documents
+from vetro.documents import (
+    DocumentError,
+    DocumentLimits,
+    DocumentTooLarge,
+    measure_yaml,
+)
+from vetro.muranopl.syntax.yamltree import yaml_hint
 from vetro.packages.check_codes import CODES
 from vetro.yaql import MURANOPL, STANDARD, YaqlException, ast, parse
 
-MAX_BYTES = 4 * 2**20
-MAX_DEPTH = 100
-MAX_ALIASES = 1000
+LIMITS = DocumentLimits(bytes=4 * 2**20, aliases=1000)
 _STR = "tag:yaml.org,2002:str"
 _NULL = "tag:yaml.org,2002:null"
 _TEXT_IN_CODE = re.compile(r"[\s\w.]*\Z")
@@ -25,7 +30,7 @@ _TEXT_IN_FORMS = re.compile(r"[\s\w.:]*\Z")
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing to mend; ``file`` is relative to the package, lines and columns count from 1."""
+    """One mistake; ``file`` is relative to the package, lines and columns count from 1."""
 
     level: Literal["error", "warning"]
     code: str
@@ -37,7 +42,7 @@ class Finding:
 
 @dataclass
 class Findings:
-    """Collects what is found in one file."""
+    """Collects the findings of one file."""
 
     file: str
     found: list[Finding] = field(default_factory=list[Finding])
@@ -50,7 +55,7 @@ class Findings:
         *,
         level: Literal["error", "warning"] | None = None,
     ) -> None:
-        """Add a finding at a node, or for the file as a whole; `level`: other than the code says."""
+        """Add a finding at a node, or for the whole file; `level` overrides that of the code."""
         assert code in CODES, code
         mark = getattr(node, "start_mark", None)
         self.found.append(
@@ -66,22 +71,24 @@ class Findings:
 
     @property
     def has_errors(self) -> bool:
-        """Whether anything here is more than advice."""
+        """Whether any finding is an error."""
         return any(item.level == "error" for item in self.found)
 
 
 def read_documents(content: bytes, findings: Findings) -> list[Any] | None:
     """The nodes of every document; None (with a finding) when the file is not YAML."""
+    text = ""
     try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        findings.add("E002", f"not UTF-8 text: {error}")
+        text = documents.text_of(content, LIMITS)
+        measure_yaml(text, LIMITS)
+    except DocumentError as error:
+        code = "E003" if isinstance(error, DocumentTooLarge) else "E002"
+        place = None if error.line is None else _At(_Place(error.line - 1, (error.column or 1) - 1))
+        problem = error.message.removeprefix("not YAML: ")
+        hint = None if error.line is None or code == "E003" else yaml_hint(text, error.line - 1)
+        findings.add(code, f"{problem}; {hint}" if hint else problem, place)
         return None
     try:
-        reason = _too_much(text)
-        if reason is not None:
-            findings.add("E003", reason[0], reason[1])
-            return None
         nodes = list(cast("Iterable[Any]", cast("Any", yaml).compose_all(text, yaml.CSafeLoader)))
     except yaml.MarkedYAMLError as error:
         problem = error.problem or error.context or "not YAML"
@@ -99,26 +106,14 @@ def read_documents(content: bytes, findings: Findings) -> list[Any] | None:
 
 
 @dataclass
+class _Place:
+    line: int
+    column: int
+
+
+@dataclass
 class _At:
     start_mark: Any
-
-
-def _too_much(text: str) -> tuple[str, Any] | None:
-    if len(text) > MAX_BYTES:
-        return f"larger than {MAX_BYTES} bytes", None
-    depth = aliases = 0
-    for event in cast("Iterable[Any]", cast("Any", yaml).parse(text, yaml.CSafeLoader)):
-        if isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
-            depth += 1
-            if depth > MAX_DEPTH:
-                return f"nested deeper than {MAX_DEPTH}", event
-        elif isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent)):
-            depth -= 1
-        elif isinstance(event, yaml.AliasEvent):
-            aliases += 1
-            if aliases > MAX_ALIASES:
-                return f"more than {MAX_ALIASES} aliases", event
-    return None
 
 
 def _duplicates(root: Any, findings: Findings) -> None:
@@ -227,7 +222,7 @@ def text_of(node: Any) -> str | None:
 
 @dataclass(frozen=True)
 class Reading:
-    """How plain scalars are told apart: by class files, or by forms."""
+    """How plain scalars are read as expressions: as in class files, or as in forms."""
 
     certainly_text: re.Pattern[str]
     parse: Callable[[str], ast.Expression]
@@ -269,7 +264,7 @@ FORMS = Reading(_TEXT_IN_FORMS, lambda text: parse(text, STANDARD))
 
 
 def is_quoted_expression(node: Any) -> bool:
-    """Whether a text in quotes is an expression of `$` as a whole, which quotes make a text."""
+    """Whether a quoted text is wholly an expression of `$`, which the quotes turn into text."""
     text = text_of(node)
     if text is None or not node.style or node.tag != _STR or "$" not in text:
         return False
@@ -283,7 +278,7 @@ def is_quoted_expression(node: Any) -> bool:
 
 
 def is_accident(tree: ast.Expression | None) -> bool:
-    """Whether an expression is an operation on bare words (`my-app`), surely meant as text."""
+    """Whether an expression is an operation on bare words (`my-app`), clearly meant as text."""
     if not isinstance(tree, (ast.Binary, ast.Unary)):
         return False
     words = False
@@ -305,7 +300,7 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 def unknown_keys(
     node: Any, known: Iterable[str], what: str, findings: Findings, code: str = "E021"
 ) -> None:
-    """A finding for each key of a map that means nothing there."""
+    """Add a finding for each unknown key of a map."""
     allowed = list(known)
     for name, key, _ in entries(node):
         if name not in allowed:

@@ -1,20 +1,20 @@
-"""What can be wrong with a package (packages-and-forms.md A4).
+"""The errors of packages (packages-and-forms.md A4).
 
 ::
 
-    PackageError                  cannot be used; the message says where and why
+    PackageError                  cannot be used; the message names the place and the reason
     ├── PackageLoadError          a file is missing or unreadable, a logo is wrong
     │   ├── PackageFormatError    the archive or the manifest breaks the format
     │   └── DataError             a resource is not the YAML or JSON that it is read as
     ├── PackageClassError         a class is not declared, or its file is missing or broken
-    └── PackageLimitError         larger, deeper or more numerous than allowed
+    └── PackageLimitError         beyond a limit: bytes, depth or number of members
 """
 
 from __future__ import annotations
 
 
 class PackageError(Exception):
-    """A package cannot be used. ``file``, ``line`` and ``column`` name the place, when there is one."""
+    """A package cannot be used. ``file``, ``line`` and ``column`` name the place, if known."""
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
 """UI definitions without a user interface: from answers to an application's object.
 
-A subset of packages-and-forms.md Part B, versions 2.x: fields with their initial values, types, limits and
-validators, templates, ``repeat``, ``name()``, ``generateHostname``, and the ``Application`` section. What
-is not here yet: ``ref``, parameters sources, version 1.
+A subset of packages-and-forms.md Part B, versions 2.x: fields with their initial values, types,
+limits and validators, templates, ``repeat``, ``name()``, ``generateHostname``, and the
+``Application`` section. Not implemented: ``ref``, parameters sources, version 1.
 """
 
 from __future__ import annotations
@@ -18,6 +18,14 @@ from typing import Any, cast
 
 import yaml
 
+from vetro.documents import (
+    DocumentError,
+    DocumentLimits,
+    DocumentTooLarge,
+    measure_yaml,
+    safe_loader,
+    text_of,
+)
 from vetro.yaql import Expression, YaqlException, YaqlParsingException, standard_library
 from vetro.yaql import compile as compile_expression
 
@@ -28,7 +36,7 @@ MAX_DEPTH = 60
 
 
 class FormError(Exception):
-    """A form or an answer is wrong; ``line`` and ``column`` when the definition is."""
+    """A form or an answer is invalid; ``line`` and ``column`` for mistakes in the definition."""
 
     def __init__(self, message: str, line: int | None = None, column: int | None = None) -> None:
         super().__init__(message)
@@ -52,14 +60,11 @@ class Marked:
             raise FormError(f"{self.text}: {error}", self.line, self.column) from error
 
 
-class _Loader(yaml.SafeLoader):
-    """YAML whose plain scalars may be expressions (B1)."""
+LIMITS = DocumentLimits(bytes=2**20, nodes=200_000)
 
 
-_Loader.yaml_implicit_resolvers = {
-    first: [pair for pair in resolvers if pair[0] != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
+#: Its plain scalars may be expressions (B1).
+_Loader = safe_loader(yaml.SafeLoader)
 
 
 def _scalar(loader: Any, node: Any) -> Any:
@@ -112,7 +117,7 @@ class FormField:
     messages: dict[str, str] = dataclass_field(default_factory=dict[str, str])
 
     def check(self, value: Any, evaluate: Evaluate) -> Any:
-        """The value as the form stores it. Errors: ``FormError`` saying everything that is wrong."""
+        """The value as the form stores it. Errors: ``FormError`` that lists all mistakes."""
         where = f"{self.page}.{self.name} ({self.label})"
         if value is None or value == "":
             if self.required and self.type not in ("boolean", "keypair", "securitygroup"):
@@ -129,13 +134,13 @@ class FormField:
             value = str(value)
         wrong = [*self._wrong(value), *self._invalid(value, evaluate)]
         if wrong:
-            # A password is never part of a message.
+            # Messages never contain a password.
             shown = "" if self.type == "password" else f", not {value!r:.60}"
             raise FormError(f"{where} {'; '.join(wrong)}{shown}")
         return value
 
     def _wrong(self, value: Any) -> Iterator[str]:
-        """What the field's own attributes forbid."""
+        """Violations of the field's own attributes."""
         if isinstance(value, int):
             if self.minimum is not None and value < self.minimum:
                 yield self.messages.get("min_value") or f"must be at least {self.minimum}"
@@ -154,7 +159,7 @@ class FormField:
             yield f"must be one of {', '.join(self.choices)}"
 
     def _invalid(self, value: Any, evaluate: Evaluate) -> Iterator[str]:
-        """What its validators forbid; a password without any has rules of its own (B4)."""
+        """Violations of the validators; a password without any has built-in rules (B4)."""
         for one in self.validators:
             expression: Any = one.get("expr")
             said = one.get("message")
@@ -173,7 +178,7 @@ class FormField:
 
 
 def matches(pattern: str, value: str) -> bool:
-    """Whether a pattern is found: plain, or ``/pattern/flags`` (B3). Errors: ``FormError``."""
+    """Whether a pattern matches: plain, or ``/pattern/flags`` (B3). Errors: ``FormError``."""
     flags = 0
     slashed = re.fullmatch(r"/(.*)/([a-z]*)", pattern, re.DOTALL)
     try:
@@ -188,7 +193,7 @@ def matches(pattern: str, value: str) -> bool:
 
 @dataclass(frozen=True)
 class _Page:
-    """A page: its fields as they are written, and what must hold of all of them together."""
+    """A page: its fields as written, and the conditions on all of them together."""
 
     name: str
     fields: tuple[dict[str, Any], ...]
@@ -274,10 +279,10 @@ class Form:
                 try:
                     return expression.compile(library).evaluate(data, {})
                 except (YaqlException, ArithmeticError, LookupError, TypeError, ValueError):
-                    return None  # it speaks of what is not answered yet (B1)
+                    return None  # it depends on fields that are not answered yet (B1)
 
             for body in page.fields:
-                # Attributes that are expressions see what has been answered so far (B3).
+                # Attributes that are expressions see the answers so far (B3).
                 settled = {
                     key: evaluate(value, pages) if isinstance(value, Marked) else value
                     for key, value in body.items()
@@ -344,7 +349,7 @@ class _Builder:
         return node
 
     def expand(self, found: Any, extra: dict[str, Any], depth: int) -> Any:
-        """A result; templates in it are evaluated in their turn."""
+        """Expand a result: templates in it are evaluated too."""
         if isinstance(found, dict):
             body = cast("dict[str, Any]", found)
             if _TEMPLATE in body:
@@ -373,7 +378,7 @@ def _repeat(template: Any, times: int) -> Any:
 
 
 def _generate_hostname(pattern: Any, number: int) -> str:
-    """``#`` becomes the number; without a pattern a random name."""
+    """The pattern with ``#`` replaced by the number; without a pattern a random name."""
     if pattern:
         return str(pattern).replace("#", str(number))
     letters = "".join(secrets.choice("abcdefghijklmnopqrstuvwxyz") for _ in range(5))
@@ -398,7 +403,7 @@ def _validators(given: Any) -> tuple[dict[str, Any], ...]:
 
 
 def _attribute(body: dict[str, Any], name: str, default: Any = None) -> Any:
-    """An attribute by either spelling; ``default`` for one that depends on what is not known yet."""
+    """An attribute by either spelling; ``default`` if it depends on unknown values."""
     snake = re.sub(r"([A-Z])", lambda match: "_" + match[1].lower(), name)
     value = body.get(name, body.get(snake, default))
     return default if value is None or isinstance(value, Marked) else value
@@ -439,8 +444,13 @@ def _form_field(page: str, body: dict[str, Any]) -> FormField:
 
 def load_form(text: str, *, package_name: str, title: str) -> Form:
     """Read a UI definition. Errors: ``FormError`` with line and column."""
-    if len(text) > 2**20:
-        raise FormError("The UI definition is larger than 1 MiB")
+    try:
+        measure_yaml(text_of(text, LIMITS), LIMITS)
+    except DocumentTooLarge as error:
+        said = f"The UI definition is too large: {error.message}"
+        raise FormError(said, error.line, error.column) from error
+    except DocumentError as error:
+        raise FormError(error.message, error.line, error.column) from error
     try:
         document: Any = cast("Any", yaml).load(text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
@@ -450,7 +460,7 @@ def load_form(text: str, *, package_name: str, title: str) -> Form:
             mark.line + 1 if mark else None,
             mark.column + 1 if mark else None,
         ) from error
-    except (yaml.YAMLError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, OverflowError, TypeError) as error:
         raise FormError(f"not YAML: {error}") from error
     if not isinstance(document, dict):
         raise FormError("A UI definition is a map", 1, 1)

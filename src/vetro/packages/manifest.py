@@ -1,4 +1,4 @@
-"""``manifest.yaml``: what a package says of itself (packages-and-forms.md A2, A3)."""
+"""``manifest.yaml``: the description of a package (packages-and-forms.md A2, A3)."""
 
 from __future__ import annotations
 
@@ -9,14 +9,19 @@ from typing import Any, cast
 
 import yaml
 
+from vetro.documents import (
+    DocumentError,
+    DocumentLimits,
+    DocumentTooLarge,
+    measure_yaml,
+    safe_loader,
+    text_of,
+)
 from vetro.muranopl import Version, version_spec
 from vetro.packages.errors import PackageFormatError, PackageLimitError, PackageLoadError
 
 FILE = "manifest.yaml"
-MAX_BYTES = 2**20
-MAX_DEPTH = 40
-MAX_ALIASES = 100
-MAX_NODES = 20_000
+LIMITS = DocumentLimits(bytes=2**20, depth=40, aliases=100, nodes=20_000)
 FULL_NAME = re.compile(r"\w+(?:\.\w+)*\Z")
 MURANOPL_FORMATS = ("1.0.0", "1.1.0", "1.2.0", "1.3.0", "1.4.0", "1.5.0")
 KEYS = (
@@ -65,71 +70,59 @@ class Manifest:
     unknown_keys: list[str] = field(default_factory=list[str])
 
 
-class _Loader(yaml.CSafeLoader):
-    """YAML's safe loader without timestamps: a date in a manifest stays text."""
-
-
-_Loader.yaml_implicit_resolvers = {
-    first: [pair for pair in resolvers if pair[0] != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
-}
-
-
-def _limits(text: str, file: str) -> None:
-    """Refuse depth, aliases and masses before anything is built."""
-    depth = aliases = 0
-    events = cast("list[Any]", yaml.parse(text, Loader=yaml.CSafeLoader))
-    for nodes, event in enumerate(events):
-        if nodes > MAX_NODES:
-            raise PackageLimitError(f"more than {MAX_NODES} YAML nodes", file=file)
-        if isinstance(event, yaml.AliasEvent):
-            aliases += 1
-            if aliases > MAX_ALIASES:
-                raise PackageLimitError(f"more than {MAX_ALIASES} YAML aliases", file=file)
-        elif isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
-            depth += 1
-            if depth > MAX_DEPTH:
-                raise PackageLimitError(f"YAML nested deeper than {MAX_DEPTH}", file=file)
-        elif isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent)):
-            depth -= 1
+_Loader = safe_loader(yaml.CSafeLoader)
 
 
 def parse_yaml(content: bytes, file: str) -> tuple[Any, Any]:
     """A small YAML document and its node tree. Errors: ``PackageLoadError`` with the position."""
-    if len(content) > MAX_BYTES:
-        raise PackageLimitError(f"larger than {MAX_BYTES} bytes", file=file)
     try:
-        text = content.decode("utf-8-sig")
-        _limits(text, file)
-        node = cast("Any", yaml.compose(text, Loader=_Loader))
+        text = text_of(content, LIMITS)
+    except DocumentTooLarge as error:
+        raise PackageLimitError(error.message, file=file) from error
+    except DocumentError as error:
+        raise PackageLoadError(f"Unable to load due to: {error}", file=file) from error
+    try:
+        measure_yaml(text, LIMITS)
+    except DocumentTooLarge as error:
+        raise PackageLimitError(
+            error.message, file=file, line=error.line, column=error.column
+        ) from error
+    except DocumentError as error:
+        raise _not_yaml(error.message.removeprefix("not YAML: "), error, file) from error
+    try:
+        node = cast("Any", yaml).compose(text, Loader=_Loader)
         loader = _Loader("")
         try:
-            built: Any = cast("Any", loader).construct_document(node) if node is not None else None
+            built: Any = loader.construct_document(node) if node is not None else None
             return built, node
         finally:
             loader.dispose()
-    except UnicodeDecodeError as error:
-        raise PackageLoadError(
-            f"Unable to load due to: not UTF-8 text ({error})", file=file
-        ) from error
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
-        hint = ""
-        starts = ("cannot start any token", "expected alphabetic", "comment or line break")
-        if any(one in str(error.problem) for one in starts):
-            hint = "; quote values that start with >, !, *, % or @"
         raise PackageLoadError(
-            f"Unable to load due to: {error.problem or error.context}{hint}",
+            f"Unable to load due to: {error.problem or error.context}",
             file=file,
             line=mark.line + 1 if mark else None,
             column=mark.column + 1 if mark else None,
         ) from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, TypeError) as error:
         raise PackageLoadError(f"Unable to load due to: {error}", file=file) from error
 
 
+def _not_yaml(problem: str, error: DocumentError, file: str) -> PackageLoadError:
+    starts = ("cannot start any token", "expected alphabetic", "comment or line break")
+    hint = (
+        "; quote values that start with >, !, *, % or @"
+        if any(s in problem for s in starts)
+        else ""
+    )
+    return PackageLoadError(
+        f"Unable to load due to: {problem}{hint}", file=file, line=error.line, column=error.column
+    )
+
+
 class _Reader:
-    """Reads values of the manifest and says where a wrong one stands."""
+    """Reads values of the manifest; errors name the place of an invalid value."""
 
     def __init__(self, values: dict[str, Any], node: Any) -> None:
         self.values = values

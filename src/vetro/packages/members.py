@@ -1,9 +1,9 @@
 """The files of a package, from a directory or a zip archive, within limits.
 
-Everything dangerous an archive can hold is refused when it is opened, before any content is read:
-members that climb out (``..``, absolute names, drive letters, backslashes), links and devices, the same
-name twice, encrypted members, too many members, and more bytes than the limit when unpacked. The
-sizes in an archive's directory can lie, so reading counts again.
+Dangerous archives are refused when they are opened, before any content is read: members outside the
+archive (``..``, absolute names, drive letters, backslashes), links and devices, repeated names,
+encrypted members, too many members, and more unpacked bytes than the limit. The sizes in an
+archive's directory may be false, so reading counts again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MEBIBYTE = 2**20
 
 @dataclass(frozen=True)
 class ArchiveLimits:
-    """Bounds on a package: bytes of the archive, of its unpacked content, of one member; members."""
+    """Limits of a package: bytes of the archive, its unpacked content and one member; members."""
 
     archive_bytes: int = 64 * MEBIBYTE
     content_bytes: int = 256 * MEBIBYTE
@@ -73,7 +73,7 @@ class DirectoryMembers:
             raise PackageLoadError(f"Unable to find package file {root}")
 
     def names(self) -> list[str]:
-        """All regular files; version control and editor droppings are left out."""
+        """All regular files, without those of version control and editors."""
         found: list[str] = []
         for path in sorted(self.root.rglob("*")):
             relative = path.relative_to(self.root)
@@ -108,6 +108,11 @@ class DirectoryMembers:
             raise PackageLoadError(f"Unable to read {name}: {error.strerror}") from error
 
 
+#: The errors of reading a damaged member: a ValueError for a name that is not UTF-8, a RuntimeError
+#: for a local header with the flag "encrypted".
+DAMAGE = (zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, RuntimeError)
+
+
 class ArchiveMembers:
     """A zip archive, from a file or from bytes."""
 
@@ -133,7 +138,7 @@ class ArchiveMembers:
         total = 0
         members: dict[str, zipfile.ZipInfo] = {}
         for info in infos:
-            # The name as stored: the library would hide a null byte or a backslash.
+            # Check the stored name: `zipfile` would hide a null byte or a backslash.
             name = safe_name(info.orig_filename.rstrip("/") or "/")
             kind = stat.S_IFMT(info.external_attr >> 16)
             if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
@@ -167,14 +172,14 @@ class ArchiveMembers:
         return safe_name(name) in self._members
 
     def read(self, name: str) -> bytes:
-        """A file's content; a member that is longer than it says is refused."""
+        """A file's content; a member longer than its declared size is refused."""
         info = self._members.get(safe_name(name))
         if info is None:
             raise PackageLoadError(f"Unable to read {name}: there is no such file")
         try:
             with self._open() as archive, archive.open(info) as member:
                 content = member.read(info.file_size + 1)
-        except (zipfile.BadZipFile, zlib.error, OSError, EOFError, NotImplementedError) as error:
+        except DAMAGE as error:
             raise PackageFormatError(f"{name} is damaged: {error}", file=name) from error
         if len(content) > info.file_size:
             raise PackageLimitError(f"{name} is longer than the archive says", file=name)

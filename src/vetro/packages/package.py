@@ -1,4 +1,4 @@
-"""Packages: opened and checked, from a directory, an archive or bytes."""
+"""Open and check packages from a directory, an archive or bytes."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import zipfile
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
+from vetro import documents
+from vetro.documents import DocumentError, measure_yaml
 from vetro.packages.errors import (
     PackageClassError,
     PackageFormatError,
@@ -30,9 +32,9 @@ ARCHIVE_TIME = (2026, 1, 1, 0, 0, 0)
 
 
 class Package:
-    """A package whose manifest, file names, logo and form file are known to be good.
+    """A package whose manifest, file names, logo and form file have been checked.
 
-    It is a ``PackageSource`` of the language. Classes are read when asked for.
+    It is a ``PackageSource`` of the language. Classes are read on demand.
     """
 
     def __init__(self, members: Members, origin: str) -> None:
@@ -85,7 +87,7 @@ class Package:
 
     @property
     def isolation(self) -> str:
-        """`optional` when the package says that its plans are safe where others share the machine."""
+        """`optional` when the package declares its plans safe on a shared machine."""
         return self.manifest.isolation
 
     @property
@@ -131,7 +133,7 @@ class Package:
             ) from error
 
     def read_resource(self, name: str) -> bytes:
-        """A file below ``Resources/``. Errors: ``FileNotFoundError``; names that leave it fail too."""
+        """A file below ``Resources/``. Errors: ``FileNotFoundError``, also for names outside it."""
         path = f"Resources/{safe_name(name)}"
         if not self.members.has(path):
             raise FileNotFoundError(f"{self.full_name} has no resource {name}")
@@ -173,23 +175,12 @@ class Package:
 
 def syntax(content: bytes, file: str) -> int:
     """Check that a class or form file is YAML; returns how many documents it has."""
-    import yaml
-
     try:
-        events = cast("Any", yaml).parse(content.decode("utf-8-sig"), Loader=yaml.CSafeLoader)
-        return sum(isinstance(event, yaml.DocumentStartEvent) for event in events)
-    except UnicodeDecodeError as error:
-        raise PackageLoadError("not UTF-8 text", file=file) from error
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
+        return measure_yaml(documents.text_of(content))
+    except DocumentError as error:
         raise PackageLoadError(
-            f"not YAML: {error.problem or error.context}",
-            file=file,
-            line=mark.line + 1 if mark else None,
-            column=mark.column + 1 if mark else None,
+            error.message, file=file, line=error.line, column=error.column
         ) from error
-    except yaml.YAMLError as error:
-        raise PackageLoadError(f"not YAML: {error}", file=file) from error
 
 
 def open_package(source: Path | bytes, *, limits: ArchiveLimits | None = None) -> Package:
@@ -210,7 +201,7 @@ def open_package(source: Path | bytes, *, limits: ArchiveLimits | None = None) -
 def build_archive(directory: Path, target: Path) -> str:
     """Write a checked package directory as a zip; returns its SHA-256.
 
-    The same content makes the same bytes: members are sorted and carry a fixed time. Errors:
+    The same content gives the same bytes: members are sorted and have a fixed time. Errors:
     ``PackageError`` for a package that would be refused.
     """
     package = open_package(directory)

@@ -1,7 +1,7 @@
-"""Values against the JSON schemas of classes and of arguments (muranopl.md §19, the draft-04 subset).
+"""Check values against JSON schemas of classes and arguments (muranopl.md §19, draft-04 subset).
 
-What a contract would convert is no mistake: a number where text is wanted, text that is a number where a
-whole number is wanted. ``strict`` also refuses what a contract takes for a truth value without being one.
+Values that a contract would convert are accepted: a number for text, numeric text for a whole
+number. ``strict`` refuses non-booleans that a contract would convert to a boolean.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _KINDS = {
 def problems(
     value: Json, schema: Mapping[str, Json], where: str, *, strict: bool = True
 ) -> Iterator[str]:
-    """What is wrong with a value, each with its place."""
+    """The mistakes in a value, each with its place."""
     kinds = schema.get("type")
     allowed = cast("list[str]", kinds if isinstance(kinds, list) else [kinds] if kinds else [])
     if value is None:
@@ -52,9 +52,9 @@ def problems(
 def argument_problems(
     given: Mapping[str, Json], wanted: Mapping[str, Mapping[str, Json]], *, strict: bool = False
 ) -> list[str]:
-    """What is wrong with arguments, by their names; ``wanted``: their schemas.
+    """The mistakes in named arguments; ``wanted``: their schemas.
 
-    An argument without a ``default`` that may not be null has to be given.
+    An argument that has no ``default`` and must not be null is required.
     """
     found: list[str] = []
     for name, value in given.items():
@@ -66,7 +66,7 @@ def argument_problems(
 
 
 def missing(given: Mapping[str, Json], wanted: Mapping[str, Mapping[str, Json]]) -> list[str]:
-    """The names that have to be given and are not."""
+    """The names of required arguments that are missing."""
     return [
         name
         for name, schema in wanted.items()
@@ -78,7 +78,7 @@ def missing(given: Mapping[str, Json], wanted: Mapping[str, Mapping[str, Json]])
 
 
 def near(name: str, known: Mapping[str, object]) -> str:
-    """What the user may have meant, or what there is."""
+    """A hint: the similar known name, or all known names."""
     found = difflib.get_close_matches(name, known, 1)
     if found:
         return f"; did you mean {found[0]}?"

@@ -1,7 +1,8 @@
-"""What a package must be before a catalog takes it (packages-and-forms.md A4, A5).
+"""The conditions on a package for a catalog to accept it (packages-and-forms.md A4, A5).
 
-Opening a package checks its archive and its manifest. Whoever stores packages of others wants more: every
-class file is YAML, the form is one, and no list is so long that its rows keep everybody else waiting.
+Opening a package checks its archive and its manifest. A catalog of other people's packages checks
+more: every class file is YAML, the form is valid, and no list is so long that storing its rows
+delays other requests.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ MAX_TAGS = 100
 MAX_CLASSES = 1000
 MAX_REQUIREMENTS = 200
 MAX_TEXT_BYTES = 64 * 1024
-#: Of one class file, which is what the language takes; of all of them; of the form.
+#: Bytes of one class file (the limit of the language), of all class files, of the form.
 CLASS_BYTES = YamlLimits().bytes
 CLASSES_BYTES = 16 * MEBIBYTE
 FORM_BYTES = MEBIBYTE
@@ -28,7 +29,7 @@ FORM_BYTES = MEBIBYTE
 def check_upload(package: Package) -> None:
     """Check a package as a whole. Errors: ``PackageError``, with the place of the first mistake.
 
-    Takes seconds for a large one: not for an event loop.
+    Takes seconds for a large package: do not call it in an event loop.
     """
     _bounds(package)
     package.check_classes()
@@ -65,7 +66,7 @@ def _bounds(package: Package) -> None:
         ("Supplier", manifest.supplier),
         ("Meta", manifest.meta),
     ):
-        # Not everything that YAML makes is JSON; as text it has about the same size.
+        # Values of YAML without a JSON form count as text of about the same size.
         if len(msgspec.json.encode(value, enc_hook=str)) > MAX_TEXT_BYTES:
             raise PackageLimitError(f"{key} is larger than {MAX_TEXT_BYTES} bytes", file=FILE)
     total = 0

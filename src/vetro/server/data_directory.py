@@ -2,30 +2,31 @@
 
 ::
 
-    vetro.db          the database (SQLite, unless another is named)
-    notify/           sockets through which processes wake each other (SQLite only)
+    vetro.db          the database (SQLite, unless another is configured)
+    notify/           sockets for notifications between processes (SQLite only)
     node/             the local node agent: containers, id-shifted images, state
     code-cache/       compiled classes
     vetro-guest.pyz   the guest agent
-    admin-openrc      how the administrator logs in, at this service
+    admin-openrc      the administrator's login at this service
     lock              held by the running process
 
-What services on one database have together is in the same place, unless ``server.shared_dir`` names
-a directory that all of them see::
+Files shared by the services on one database are in the same directory, unless ``server.shared_dir``
+names a directory that all of them can access::
 
     packages/         archives of the catalog, by content
     images/           images of the compute service
-    keys              what the secrets in the database are sealed with
-    node-key          what nodes register with
-    service-key       what engines talk to the compute service with
+    keys              the keys that seal secrets in the database
+    node-key          the key with which nodes register
+    service-key       the key of engines for the compute service
     engine-signing.pem  the key execution plans are signed with
     admin-openrc      the first login
 
-Nobody but this user reads any of it (``vetro.server.file_modes``).
+Only this user can read any of it (``vetro.server.file_modes``).
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import secrets
@@ -40,21 +41,25 @@ from vetro.server.file_modes import mend
 
 log = structlog.get_logger(__name__)
 _NAMED = 5
+OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+"""Errors of the file system, not of the directory (``vetro.server.starting`` explains them)."""
 
 
 def prepare(directory: Path, shared: Path | None = None) -> None:
-    """Make the directory and its parts, and ``shared``; only this user may look inside.
+    """Create the directory and its parts, and ``shared``, readable by this user only.
 
-    What an earlier version, a backup or somebody by hand left open to other users is closed, and
-    said (``vetro.server.file_modes``).
+    Parts that other users could read (left by an earlier version, a backup or a manual change) are
+    closed and logged (``vetro.server.file_modes``).
     """
     shared = shared or directory
     try:
         directory.mkdir(mode=0o711, parents=True, exist_ok=True)
         for name in ("node", "notify"):
-            # Containers of unprivileged users are mounted from below node/: it must be passable.
+            # Containers of unprivileged users are mounted from below node/: it must be traversable.
             (directory / name).mkdir(mode=0o711 if name == "node" else 0o700, exist_ok=True)
     except OSError as error:
+        if error.errno in OF_THE_DISK:
+            raise
         raise StartError(
             f"The data directory {directory} cannot be used: {error.strerror}",
             "Choose another with --data-dir or VETRO_DATA_DIR.",
@@ -66,6 +71,8 @@ def prepare(directory: Path, shared: Path | None = None) -> None:
         for place in {directory: None, shared: None}:
             _say(place, mend(place))
     except OSError as error:
+        if error.errno in OF_THE_DISK:
+            raise
         raise StartError(
             f"{error.filename or shared} cannot be used: {error.strerror}",
             "See server.data_dir and server.shared_dir: this user must own them.",
@@ -86,7 +93,7 @@ def _say(directory: Path, mended: list[Path]) -> None:
 
 
 def lock(directory: Path) -> IO[str]:
-    """Hold the directory for this process; another process that holds it is a ``StartError``."""
+    """Lock the directory for this process. ``StartError`` when another process holds it."""
     descriptor = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     handle = os.fdopen(descriptor, "r+", encoding="utf-8")
     try:
@@ -107,7 +114,7 @@ def lock(directory: Path) -> IO[str]:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file that only its owner may read, whole or not at all."""
+    """Write a file that only its owner may read, completely or not at all."""
     temporary = path.with_name(path.name + ".new")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as handle:
@@ -116,7 +123,7 @@ def write_private(path: Path, text: str) -> None:
 
 
 def kept_secret(path: Path) -> str:
-    """The secret kept in ``path``; '' when there is none."""
+    """The secret stored in ``path``; '' when there is none."""
     try:
         return path.read_text(encoding="utf-8").strip()
     except FileNotFoundError:
@@ -124,7 +131,7 @@ def kept_secret(path: Path) -> str:
 
 
 def secret(path: Path) -> str:
-    """The secret kept in ``path``; made on first use, by one of the processes that look at once."""
+    """The secret stored in ``path``; created once, also when several processes start at once."""
     while True:
         try:
             return path.read_text(encoding="utf-8").strip()
@@ -140,7 +147,7 @@ def secret(path: Path) -> str:
 
 
 def write_openrc(path: Path, *, url: str, user: str, password: str, project: str) -> None:
-    """The file that a shell sources to log in, here and in the stock OpenStack clients."""
+    """Write the file that a shell sources to log in, for Vetro's and OpenStack's clients."""
     variables = {
         "OS_AUTH_URL": f"{url}/identity/v3",
         "OS_IDENTITY_API_VERSION": "3",
@@ -160,7 +167,7 @@ def _write_variables(path: Path, variables: dict[str, str]) -> None:
 
 
 def read_openrc(path: Path) -> dict[str, str]:
-    """The variables of such a file; none when it is not there."""
+    """The variables of such a file; empty when it does not exist."""
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -170,10 +177,10 @@ def read_openrc(path: Path) -> dict[str, str]:
 
 
 def keep_openrc(path: Path, url: str, *, like: Path | None = None) -> bool:
-    """Let the file say where the service is now; whether there is one.
+    """Write the service's current address into the file; whether the file exists.
 
-    ``like``: the file of another service on the same database, which knows the login when ``path``
-    is not there yet. Variables that somebody added stay.
+    ``like``: the file of another service on the same database, which has the login when ``path``
+    does not exist yet. Variables added by hand are kept.
     """
     known = read_openrc(path) or (read_openrc(like) if like is not None else {})
     if not known:

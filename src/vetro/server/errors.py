@@ -1,4 +1,4 @@
-"""What can keep a process from starting."""
+"""Errors that prevent a process from starting."""
 
 
 class StartError(Exception):

@@ -1,12 +1,12 @@
-"""Who may read what is in the data directory: this user only, except what containers need.
+"""Permissions in the data directory: for this user only, except what containers need.
 
-An installation keeps password hashes, models, signing keys and archives on disk. Everything of it is
-0600 (files) and 0700 (directories). The exception is the local node: containers run under other user
-ids and are mounted from below ``node/``, so the way to them can be passed (0711), and their trees
-belong to those ids and are left alone.
+An installation keeps password hashes, models, signing keys and archives on disk. All files are 0600
+and all directories 0700. The exception is the local node: containers run under other user ids and
+are mounted from below ``node/``, so the directories above them are traversable (0711), and their
+trees, which belong to those ids, are not changed.
 
-Only names that Vetro itself makes are looked at: a data directory may be a directory in which
-somebody keeps other things too.
+Only names that Vetro itself creates are checked: the data directory may also have other files of
+the user.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ PRIVATE = (
     "vetro.db-shm",
     "vetro.db-journal",
 )
-"""What is in a data directory, each with all below it."""
+"""Names in a data directory, each with everything below it."""
 
 PRIVATE_OF_NODE = ("tasks", "scratch", "recovery", "lock", "vetro-guest.pyz")
-"""What is in ``node/``, each with all below it."""
+"""Names in ``node/``, each with everything below it."""
 
 FILES_OF_NODE = ("*.json", *(f"vms/*/{name}" for name in ("vm.json", "console.log", "monitor.pid")))
-"""Files in ``node/`` that lie among those of containers and virtual machines."""
+"""Files in ``node/`` that are among those of containers and virtual machines."""
 
 
 def mend(directory: Path) -> list[Path]:
-    """Take from other users what they may not read below ``directory``; what was mended.
+    """Remove forbidden permissions of other users below ``directory``; the changed paths.
 
     ``directory`` is a data directory, or one that several share.
 
-    What belongs to another user id is left alone, and so are symbolic links: their targets are
-    somebody else's decision. A file that disappears meanwhile is none to mend.
+    Files of another user id are not changed, nor are symbolic links, whose targets do not belong to
+    the installation. A file that disappears meanwhile is ignored.
     """
     found: list[Path] = []
     for name in PRIVATE:
@@ -69,7 +69,7 @@ def mend(directory: Path) -> list[Path]:
 def _closed(path: Path) -> Iterator[Path]:
     kind = _kind(path)
     if kind == stat.S_IFDIR:
-        # The directory first: once it is closed, nobody comes to what is in it.
+        # The directory first: once it is closed, other users cannot reach its content.
         if _close(path, 0o700):
             yield path
         for parent, directories, files in os.walk(path):
@@ -91,14 +91,14 @@ def _kind(path: Path) -> int | None:
 
 
 def _close(path: Path, mode: int) -> bool:
-    """Give ``path`` at most ``mode``; whether others could do anything with it before."""
+    """Give ``path`` at most ``mode``; whether others had any permission before."""
     try:
         status = path.lstat()
         if stat.S_ISLNK(status.st_mode) or status.st_uid != os.geteuid():
             return False
         if not status.st_mode & 0o077:
             return False
-        # A file that is run (none of ours must be) keeps its owner's right to.
+        # The owner keeps the permission to execute a file.
         path.chmod(status.st_mode & 0o700 | mode)
     except FileNotFoundError:
         return False

@@ -1,4 +1,4 @@
-"""The database of an installation: opened with its keys, migrated, sealed; and the rotation of its keys."""
+"""An installation's database: opened with its keys, migrated and sealed; rotation of its keys."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import structlog
 
+from vetro.server import data_directory
 from vetro.server.errors import StartError
 from vetro.server.settings import Settings
 from vetro.storage import (
@@ -28,7 +29,7 @@ KEYS = "keys"
 
 
 def migration_sets() -> list[MigrationSet]:
-    """What the rooms of a whole Vetro keep in the database."""
+    """The migrations of all rooms."""
     from vetro import catalog, compute, engine, environments, identity, messaging, stacks
 
     rooms = (identity, catalog, environments, messaging, stacks, compute, engine)
@@ -36,7 +37,7 @@ def migration_sets() -> list[MigrationSet]:
 
 
 def refuse_lost_database(settings: Settings) -> None:
-    """Refuse to begin anew where an installation has lost its database. Errors: ``StartError``."""
+    """Refuse to create a new database where an installation lost its own. ``StartError``."""
     if settings.server.database_url:
         return
     database, openrc = settings.data_dir / "vetro.db", settings.data_dir / "admin-openrc"
@@ -57,6 +58,8 @@ async def _opened(settings: Settings) -> AsyncGenerator[Database]:
             keyring=Keyring(settings.shared_dir / KEYS),
         )
     except (StorageError, OSError) as error:
+        if isinstance(error, OSError) and error.errno in data_directory.OF_THE_DISK:
+            raise
         raise StartError(
             f"The database cannot be opened: {error}", "See server.database_url and --data-dir."
         ) from error
@@ -68,7 +71,7 @@ async def _opened(settings: Settings) -> AsyncGenerator[Database]:
 
 @asynccontextmanager
 async def open_database(settings: Settings) -> AsyncGenerator[Database]:
-    """The database, of this version's shape and with all its secrets sealed. Errors: ``StartError``."""
+    """The database, migrated and with all its secrets sealed. Errors: ``StartError``."""
     refuse_lost_database(settings)
     async with _opened(settings) as database:
         try:
@@ -84,7 +87,7 @@ async def open_database(settings: Settings) -> AsyncGenerator[Database]:
 
 
 def refuse_missing(what: str, files: list[Path], shared: Path) -> None:
-    """Refuse a directory that has nothing of what the database says is in it. Errors: ``StartError``."""
+    """Refuse a directory without any of the files in the database. Errors: ``StartError``."""
     if files and not any(file.exists() for file in files):
         raise StartError(
             f"The database knows {what}, and their files are not in {shared / what}",
@@ -95,11 +98,11 @@ def refuse_missing(what: str, files: list[Path], shared: Path) -> None:
 
 async def rotate(settings: Settings, progress: Callable[[str, int], None]) -> int:
     """Seal everything with a new key; rows sealed again. Errors: ``StartError``."""
-    data_directory, keys = settings.data_dir, settings.shared_dir / KEYS
+    directory, keys = settings.data_dir, settings.shared_dir / KEYS
     if not keys.exists():
         raise StartError(
             f"{keys} is not there: nothing of this installation is sealed yet",
-            f"Is {data_directory} the data directory of 'vetro up'? See --data-dir and"
+            f"Is {directory} the data directory of 'vetro up'? See --data-dir and"
             " server.shared_dir; the keys are made when it starts.",
         )
     async with _opened(settings) as database:

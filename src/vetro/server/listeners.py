@@ -1,8 +1,8 @@
-"""Listening sockets, taken before anything else starts: a port in use is known at once.
+"""Listening sockets, bound before anything else starts, so that a port in use is reported at once.
 
-Guests reach their mailboxes at an address on the node that exists only once the node agent has
-made its networks. The socket for it is bound early with ``IP_FREEBIND``, so that neither has to
-wait for the other.
+Guests reach their mailboxes at an address on the node that exists only after the node agent has
+created its networks. Its socket is bound early with ``IP_FREEBIND``, so that neither has to wait
+for the other.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def listen(host: str, port: int, *, before_address_exists: bool = False) -> sock
     Errors: ``StartError`` when the port is in use, needs privileges or the address is not ours.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # asyncio turns Nagle's delay (40 ms per answer) off only for sockets that name their protocol.
+    # asyncio disables Nagle's delay (40 ms per answer) only for sockets that name their protocol.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -59,5 +59,5 @@ def _start_error(host: str, port: int, error: OSError | OverflowError) -> StartE
 
 
 def port_of(listener: socket.socket) -> int:
-    """The port a listening socket got."""
+    """The port of a listening socket."""
     return int(listener.getsockname()[1])

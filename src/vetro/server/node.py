@@ -6,14 +6,17 @@ import asyncio
 import os
 import shutil
 import signal
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from vetro.http import ConnectionLimits
 from vetro.http.tls import MutualTls, TlsError
 from vetro.node import NodeAgent, NodeError, NodeSettings
 from vetro.server import data_directory
 from vetro.server.errors import StartError
-from vetro.server.settings import NodeSection, Settings, TlsSection
+from vetro.server.reports import RunLog
+from vetro.server.settings import ConnectionsSection, NodeSection, Settings, TlsSection
 
 
 def choose_driver(wanted: str) -> tuple[str, str]:
@@ -33,13 +36,13 @@ def guest_archive(directory: Path) -> Path:
 
     target = directory / "vetro-guest.pyz"
     build_archive(target)
-    # What ships can be read and run by all; what is kept here, by this user.
+    # Shipped files can be read and executed by all; files kept here, only by this user.
     target.chmod(0o600)
     return target
 
 
 def mutual_tls(section: TlsSection) -> MutualTls | None:
-    """The files of the section ``tls``; ``None`` when it is empty. Errors: ``StartError``."""
+    """The TLS files of the section ``tls``; ``None`` when it is empty. Errors: ``StartError``."""
     given = (section.certificate, section.key, section.authority)
     if not any(given):
         return None
@@ -55,8 +58,22 @@ def mutual_tls(section: TlsSection) -> MutualTls | None:
     return tls
 
 
+def connection_limits(section: ConnectionsSection) -> ConnectionLimits:
+    """The limits for clients, from the section ``connections``. Errors: ``StartError``."""
+    given = {name: value for name, value in asdict(section).items() if value}
+    limits = ConnectionLimits(**given)
+    problem = limits.problem()
+    if problem:
+        raise StartError(
+            f"[connections]: {problem}",
+            "Lower it, or raise the limit of open files of the process (ulimit -n, LimitNOFILE= of"
+            " systemd). 0 takes what fits.",
+        )
+    return limits
+
+
 def node_settings(section: NodeSection, **known: Any) -> NodeSettings:
-    """What an agent is told: the section ``node``, and what its process ``known`` to itself.
+    """The settings of an agent: the section ``node``, and values ``known`` to its process.
 
     Errors: ``ConfigurationError``.
     """
@@ -80,9 +97,9 @@ def run_node(settings: Settings) -> int:
     """Run the node agent until a signal; the exit code. Errors: ``StartError``.
 
     It reaches the compute service at ``node.compute_url`` with the key ``node.key`` (by default the
-    one in the data directory, which a ``vetro up`` on the same machine made).
+    one in the data directory, created by a ``vetro up`` on the same machine).
     """
-    from vetro.http.logs import configure_logging
+    from vetro.http import configure_logging
 
     configure_logging(settings.server.log_level, settings.server.log_format)
     directory = settings.data_dir
@@ -95,6 +112,7 @@ def run_node(settings: Settings) -> int:
             " file node-key in the data directory; a key for this node alone is what an operator gets"
             " from 'vetro cnapi /servers/UUID/key'.",
         )
+    limits = connection_limits(settings.connections)
     data_directory.prepare(directory, settings.shared_dir)
     with data_directory.lock(directory / "node"):
         driver, reason = choose_driver(settings.node.driver)
@@ -111,17 +129,31 @@ def run_node(settings: Settings) -> int:
                     guest_archive=guest_archive(directory / "node"),
                     mailbox_url=settings.node.mailbox_url,
                     relay_guests=True,
+                    limits=limits,
                     tls=mutual_tls(settings.tls),
                 )
             )
-            asyncio.run(_until_signalled(agent))
+            run = RunLog("node")
+            run.started(
+                service=settings.node.compute_url,
+                listens=f"{settings.node.listen_host}:{settings.node.port or 'a free port'}",
+                driver=driver,
+                data_dir=str(directory),
+            )
+            asyncio.run(_until_signalled(agent, run))
+            run.stopped()
         except NodeError as error:
             raise StartError(str(error), "See 'vetro node --help'.") from error
     return 0
 
 
-async def _until_signalled(agent: NodeAgent) -> None:
+async def _until_signalled(agent: NodeAgent, run: RunLog) -> None:
     loop = asyncio.get_running_loop()
+
+    def told(number: signal.Signals) -> None:
+        run.stopping(f"signal {number.name}")
+        agent.stop()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, agent.stop)
+        loop.add_signal_handler(number, told, number)
     await agent.run()

@@ -75,6 +75,30 @@ class ServerSection:
 
 
 @dataclass(frozen=True)
+class ConnectionsSection:
+    """What a client may take of connections and of time, on every port of a process; a node's task
+    API has the same limits ([decision 0111](decisions/0111-slow-clients.md)).
+    """
+
+    header_seconds: float = 20.0
+    """Seconds for all headers of a request."""
+    body_seconds: float = 60.0
+    """In every such span at least `body_bytes` of a request's body must come."""
+    body_bytes: int = 8192
+    """Bytes of a body that must come in `body_seconds`."""
+    write_seconds: float = 120.0
+    """Seconds after which an answer that its client does not take is broken off."""
+    keep_alive_seconds: int = 75
+    """Seconds that a connection may be silent between two requests."""
+    total: int = 0
+    """Connections at a time; 0: what the limit of open files leaves (three quarters)."""
+    per_address: int = 0
+    """Connections at a time from one address; 0: half of them."""
+    reserve: int = 32
+    """Connections on top, where `/healthz`, `/readyz` and `/metrics` (a node's `/ping`) answer."""
+
+
+@dataclass(frozen=True)
 class IdentitySection:
     """The built-in identity service."""
 
@@ -183,6 +207,10 @@ class ComputeSection:
     """Whether nodes without a mode of their own use their processors' threads (`smt_enabled`); the
     service metadata `SMT_ENABLED_DEFAULT` wins.
     """
+    prefetch_images: str = "all"
+    """Which images nodes fetch and unpack before an instance needs them: `all` (the newest of each
+    name), `public` (those that everybody may use) or `none`.
+    """
     unknown_vm_seconds: float = 3600.0
     """Seconds until a machine that a node has and no record knows is removed; 0: it is only reported."""
 
@@ -242,6 +270,16 @@ class MailboxSection:
 
 
 @dataclass(frozen=True)
+class HistorySection:
+    """How long deployments, their reports and results are kept."""
+
+    days: float = 90.0
+    """Days after the destruction of an environment until its deployments are removed; 0: never."""
+    deployments: int = 1000
+    """How many ended deployments an environment that is there keeps, the newest ones; 0: all."""
+
+
+@dataclass(frozen=True)
 class RabbitmqSection:
     """A broker that guests are reached over; without `host` they fetch from their mailboxes."""
 
@@ -286,6 +324,7 @@ class Settings:
     """All sections, and the data directory they settle on."""
 
     server: ServerSection = field(default_factory=ServerSection)
+    connections: ConnectionsSection = field(default_factory=ConnectionsSection)
     identity: IdentitySection = field(default_factory=IdentitySection)
     node: NodeSection = field(default_factory=NodeSection)
     network: NetworkSection = field(default_factory=NetworkSection)
@@ -293,6 +332,7 @@ class Settings:
     dapi: DapiSection = field(default_factory=DapiSection)
     engine: EngineSection = field(default_factory=EngineSection)
     mailbox: MailboxSection = field(default_factory=MailboxSection)
+    history: HistorySection = field(default_factory=HistorySection)
     rabbitmq: RabbitmqSection = field(default_factory=RabbitmqSection)
     tls: TlsSection = field(default_factory=TlsSection)
 
@@ -325,6 +365,7 @@ SHORT_FORMS = {
 
 _SECTIONS: dict[str, type] = {
     "server": ServerSection,
+    "connections": ConnectionsSection,
     "identity": IdentitySection,
     "node": NodeSection,
     "network": NetworkSection,
@@ -332,6 +373,7 @@ _SECTIONS: dict[str, type] = {
     "dapi": DapiSection,
     "engine": EngineSection,
     "mailbox": MailboxSection,
+    "history": HistorySection,
     "rabbitmq": RabbitmqSection,
     "tls": TlsSection,
 }
@@ -339,9 +381,22 @@ _SECTIONS: dict[str, type] = {
 
 #: Settings of which only some values mean anything.
 _CHOICES: dict[str, tuple[object, ...]] = {
+    "compute.prefetch_images": ("all", "public", "none"),
     "compute.profile": ("seed", "upstream"),
     "compute.validation_status": (400, 422, 500),
     "compute.expired_wait_status": (204, 500),
+}
+
+#: Settings with a smallest and a largest value.
+_BOUNDS: dict[str, tuple[float, float]] = {
+    "connections.header_seconds": (0.1, 86_400),
+    "connections.body_seconds": (0.1, 86_400),
+    "connections.body_bytes": (1, 2**30),
+    "connections.write_seconds": (0.1, 86_400),
+    "connections.keep_alive_seconds": (1, 86_400),
+    "connections.total": (0, 2**20),
+    "connections.per_address": (0, 2**20),
+    "connections.reserve": (1, 1024),
 }
 
 
@@ -467,4 +522,10 @@ def load_settings(
         if values[section][key] not in choices:
             known = ", ".join(str(one) for one in choices)
             raise SettingsError(f"{name} must be one of {known}, not {values[section][key]!r}")
+    for name, (least, most) in _BOUNDS.items():
+        section, _, key = name.partition(".")
+        if not least <= values[section][key] <= most:  # nan is refused by this, too
+            raise SettingsError(
+                f"{name} must be from {least:g} to {most:,.0f}, not {values[section][key]!r}"
+            )
     return Settings(**{name: section(**values[name]) for name, section in _SECTIONS.items()})

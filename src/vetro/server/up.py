@@ -22,12 +22,22 @@ from vetro.server import data_directory
 from vetro.server.errors import StartError
 from vetro.server.installation import KEYS, open_database, refuse_missing
 from vetro.server.listeners import listen, port_of
-from vetro.server.node import choose_driver, guest_archive, mutual_tls, node_settings
+from vetro.server.node import (
+    choose_driver,
+    connection_limits,
+    guest_archive,
+    mutual_tls,
+    node_settings,
+)
+from vetro.server.reports import RunLog, database_of, stored_readings
 from vetro.server.settings import Settings
+from vetro.server.starting import explained_errors, full_disk
 from vetro.storage import StorageError
 
 if TYPE_CHECKING:
     from vetro.compute import PlacementSettings
+    from vetro.http import Admission, Assembly, ConnectionLimits, Readings
+    from vetro.identity import ProjectRemoval
     from vetro.storage import Database
 
 __all__ = ["StartError", "run_up"]
@@ -36,7 +46,7 @@ log = structlog.get_logger(__name__)
 
 
 def placement_settings(settings: Settings) -> PlacementSettings:
-    """How instances are placed: ``[compute]`` under ``[dapi]``. Errors: ``StartError``."""
+    """The placement of instances: ``[compute]`` under ``[dapi]``. Errors: ``StartError``."""
     from vetro import compute
 
     dapi = settings.dapi
@@ -59,7 +69,7 @@ def placement_settings(settings: Settings) -> PlacementSettings:
 
 
 def check_network(settings: Settings) -> None:
-    """What ``[network]`` says must be a network. Errors: ``StartError``."""
+    """Check that ``[network]`` has valid networks. Errors: ``StartError``."""
     given = settings.network.external_cidr
     try:
         roomy = ipaddress.IPv4Network(given).num_addresses >= 4
@@ -77,10 +87,16 @@ def check_network(settings: Settings) -> None:
 
 def run_up(settings: Settings) -> int:
     """Run until a signal; the exit code. Errors: ``StartError``."""
-    from vetro.http.logs import configure_logging
+    with explained_errors(settings):
+        return _run_up(settings)
+
+
+def _run_up(settings: Settings) -> int:
+    from vetro.http import configure_logging
 
     configure_logging(settings.server.log_level, settings.server.log_format)
     check_network(settings)
+    limits = connection_limits(settings.connections)
     directory, shared = settings.data_dir, settings.shared_dir
     data_directory.prepare(directory, shared)
     with data_directory.lock(directory), contextlib.ExitStack() as sockets:
@@ -136,10 +152,10 @@ def run_up(settings: Settings) -> int:
             **{f"rabbitmq_{name}": value for name, value in asdict(settings.rabbitmq).items()},
         )
         pool = EnginePool(engine)
-        # Forked now: later this process has threads, and a fork would copy their locks.
+        # Fork now: later this process has threads, and a fork would copy their locks.
         pool.prepare()
         try:
-            up = _Up(settings, engine, pool, driver, reason, service_key)
+            up = _Up(settings, engine, pool, driver, reason, service_key, limits)
             asyncio.run(up.serve(main, guests, metrics))
         finally:
             pool.close()
@@ -147,7 +163,7 @@ def run_up(settings: Settings) -> int:
 
 
 def _reachable(host: str) -> str:
-    """An address of ours that a connection can be made to."""
+    """An address of this machine to which a connection can be made."""
     return "127.0.0.1" if host in ("0.0.0.0", "::", "") else host  # noqa: S104 - compared only
 
 
@@ -180,6 +196,7 @@ class _Up:
         driver: str,
         reason: str,
         service_key: str,
+        limits: ConnectionLimits,
     ) -> None:
         self.settings = settings
         self.engine = engine
@@ -187,7 +204,10 @@ class _Up:
         self.driver = driver
         self.reason = reason
         self.service_key = service_key
+        self.limits = limits
         self._database: Database | None = None
+        self._readings: Readings | None = None
+        self._run = RunLog("service")
         self.missing: dict[str, str] = {"node": "the local node agent has not registered yet"}
 
     async def serve(
@@ -197,15 +217,23 @@ class _Up:
         metrics: socket.socket | None = None,
     ) -> None:
         """Assemble, serve, and run until a signal."""
-        from vetro.http import Cors, assemble, serve
+        from vetro.http import Cors, admission, assemble, raise_descriptor_limit, serve
 
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
+
+        def told(number: signal.Signals) -> None:
+            self._run.stopping(f"signal {number.name}")
+            stop.set()
+
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, stop.set)
+            loop.add_signal_handler(number, told, number)
+        raise_descriptor_limit()
+        # One for all ports: they share the descriptors of this process.
+        entrance = admission(self.limits, each_address=not self.settings.server.trust_proxy)
         async with AsyncExitStack() as stack:
             rooms = await stack.enter_async_context(self._rooms(port_of(main)))
-            faces, agents, database = rooms
+            faces, agents, database, removal = rooms
             self._database = database
             origins = self.settings.server.allowed_origins
             serving = asyncio.create_task(
@@ -215,24 +243,35 @@ class _Up:
                         readiness=self._readiness,
                         cors=Cors(origins) if origins else None,
                         trust_proxy=self.settings.server.trust_proxy,
+                        readings=self._readings,
                     ),
                     [main],
                     stop,
                     drain_seconds=self.settings.server.drain_seconds,
+                    limits=self.limits,
+                    entrance=entrance,
                 ),
                 name="http",
             )
-            others: list[asyncio.Task[None]] = [self._task(self.pool.run(database), "engine", stop)]
+            others: list[asyncio.Task[None]] = [
+                asyncio.create_task(sweep_builds(self.settings.data_dir), name="build leftovers"),
+                self._task(self.pool.run(database), "engine", stop),
+                self._task(self._history(database), "history", stop),
+                self._task(removal.run(self.pool.owner), "projects", stop),
+            ]
+            self._say_started(main, guests, metrics)
+            stack.callback(self._run.stopped)
             if guests is not None:
-                # The agents' face is alive already; this socket only shows it to the guests.
-                door = _Door(assemble([agents]))
+                # The agents' face is alive already; this socket only exposes it to the guests.
+                door = _Door(assemble([agents]), self.limits, entrance)
                 others.append(self._task(door.serve(guests, stop), "guests", stop))
             if metrics is not None:
-                # No faces: /metrics, /healthz and /readyz alone.
-                page = _Door(assemble([], readiness=self._readiness))
+                # No faces: only /metrics, /healthz and /readyz.
+                operations = assemble([], readiness=self._readiness, readings=self._readings)
+                page = _Door(operations, self.limits, entrance)
                 others.append(self._task(page.serve(metrics, stop), "metrics", stop))
             if self.settings.node.enabled:
-                others.append(self._task(self._node(port_of(main)), "node", stop))
+                others.append(self._task(self._node(port_of(main), entrance), "node", stop))
             try:
                 await serving
             finally:
@@ -244,36 +283,56 @@ class _Up:
     def _task(
         self, work: Coroutine[Any, Any, None], name: str, stop: asyncio.Event
     ) -> asyncio.Task[None]:
-        """A part of the process: when it breaks, the process ends, with the reason in the log."""
+        """Run a part of the process; if it fails, the process ends, with the reason in the log."""
         task = asyncio.create_task(work, name=name)
 
         def ended(done: asyncio.Task[None]) -> None:
             if done.cancelled() or stop.is_set():
                 return
             error = done.exception()
-            log.error(f"the {name} part ended", error=str(error) or repr(error), exc_info=error)
+            log.error("part_ended", part=name, error=str(error) or repr(error), exc_info=error)
+            self._run.stopping(f"its part {name} ended: {error or type(error).__name__}")
             stop.set()
 
         task.add_done_callback(ended)
         return task
 
+    def _say_started(
+        self, main: socket.socket, guests: socket.socket | None, metrics: socket.socket | None
+    ) -> None:
+        def shown(listener: socket.socket | None) -> str:
+            return "" if listener is None else ":".join(str(x) for x in listener.getsockname()[:2])
+
+        self._run.started(
+            listens=shown(main),
+            guests=shown(guests),
+            metrics=shown(metrics),
+            database=database_of(self.settings),
+            data_dir=str(self.settings.data_dir),
+            driver=self.driver if self.settings.node.enabled else "none",
+            workers=self.engine.workers,
+            broker=self.settings.rabbitmq.host,
+        )
+
+    async def _history(self, database: Database) -> None:
+        from vetro.environments import HistoryPruning, HistorySettings
+
+        kept = self.settings.history
+        pruning = HistoryPruning(database, HistorySettings(kept.days, kept.deployments))
+        await pruning.run(self.pool.owner)
+
     @asynccontextmanager
-    async def _rooms(self, port: int) -> AsyncGenerator[tuple[list[Any], Any, Any], None]:
+    async def _rooms(
+        self, port: int
+    ) -> AsyncGenerator[tuple[list[Any], Any, Any, ProjectRemoval], None]:
         from vetro import catalog, compute, environments, identity, messaging, stacks
         from vetro.http import discard_abandoned_uploads
+        from vetro.server.projects import Holdings
 
         settings, shared = self.settings, self.settings.shared_dir
         async with open_database(settings) as database:
             host = _reachable(settings.server.host)
             url = f"http://{host}:{port}"
-            known = identity.Identity(
-                database,
-                identity.IdentitySettings(
-                    token_lifetime=timedelta(hours=settings.identity.token_hours),
-                    admin_password=settings.identity.admin_password,
-                ),
-            )
-            tokens = known.authenticator()
             node_key = data_directory.secret(shared / "node-key")
             tls = mutual_tls(settings.tls)
             service = compute.ComputeService(
@@ -291,6 +350,7 @@ class _Up:
                     remote_execution=settings.compute.remote_execution,
                     setup_reboot=settings.compute.setup_reboot,
                     smt_enabled_default=settings.compute.smt_enabled_default,
+                    prefetch_images=settings.compute.prefetch_images,
                     unknown_vm_seconds=settings.compute.unknown_vm_seconds,
                     placement=placement_settings(settings),
                     agent_tls=tls.client_context() if tls is not None else None,
@@ -305,6 +365,15 @@ class _Up:
                 database,
                 environments.EnvironmentSettings(model_limit=settings.engine.model_limit),
             )
+            known = identity.Identity(
+                database,
+                identity.IdentitySettings(
+                    token_lifetime=timedelta(hours=settings.identity.token_hours),
+                    admin_password=settings.identity.admin_password,
+                ),
+                Holdings(database, rooms.tasks, packages, service),
+            )
+            tokens = known.authenticator()
             mailboxes = messaging.Mailboxes(
                 database,
                 settings=messaging.MailboxSettings(
@@ -345,9 +414,18 @@ class _Up:
                 ),
             ]
             agents = mailboxes.face()
-            # Last of all: who reads that Vetro listens may rely on its settings being good.
+            self._readings = stored_readings(
+                database,
+                [
+                    rooms.read_stored,
+                    mailboxes.read_stored,
+                    stacks.read_stored,
+                    service.read_stored,
+                ],
+            )
+            # Last of all: the line that says that Vetro listens implies valid settings.
             await self._first_login(known, url)
-            yield faces, agents, database
+            yield faces, agents, database, known.removal
 
     async def _first_login(self, known: Any, url: str) -> None:
         directory, shared = self.settings.data_dir, self.settings.shared_dir
@@ -367,7 +445,7 @@ class _Up:
             if sys.stdout.isatty():
                 print(f"  password  {credentials.password}   (shown this once)", flush=True)
             else:
-                # Where the output goes, to a journal or a file, others may read it.
+                # Output may go to a journal or a file that others can read.
                 print(f"  password  in {path}", flush=True)
             print(f"  log in    source {path}", flush=True)
         elif data_directory.keep_openrc(path, url, like=shared / "admin-openrc"):
@@ -379,7 +457,7 @@ class _Up:
         else:
             print("  instances on other machines (vetro node)", flush=True)
 
-    async def _node(self, port: int) -> None:
+    async def _node(self, port: int, entrance: Admission) -> None:
         from vetro.node import NodeAgent
 
         directory = self.settings.data_dir
@@ -388,12 +466,15 @@ class _Up:
                 self.settings.node,
                 compute_url=f"http://{_reachable(self.settings.server.host)}:{port}/compute",
                 data_dir=directory / "node",
+                nearby_images=self.settings.shared_dir / "images",
                 node_key=data_directory.secret(self.settings.shared_dir / "node-key"),
                 driver=self.driver,
                 guest_archive=await asyncio.to_thread(guest_archive, directory),
                 mailbox_url=self.engine.mailbox_url,
                 tls=mutual_tls(self.settings.tls),
-            )
+                limits=self.limits,
+            ),
+            entrance,
         )
 
         async def ready() -> None:
@@ -414,17 +495,44 @@ class _Up:
                 await self._database.check()
             except StorageError as error:
                 missing["database"] = str(error)
+        for place in {self.settings.data_dir: None, self.settings.shared_dir: None}:
+            full = await asyncio.to_thread(full_disk, place)
+            if full:
+                missing["disk"] = full
         return missing
 
 
-class _Door:
-    """A second socket onto faces whose life spans run elsewhere."""
+async def sweep_builds(data_dir: Path) -> None:
+    """Remove the remains of killed image builds; a running build is not touched."""
+    from vetro.node import remove_leftovers
 
-    def __init__(self, assembly: Any) -> None:
+    try:
+        left = await asyncio.to_thread(remove_leftovers, data_dir / "image-cache")
+    except OSError as error:
+        log.warning("Leftovers of image builds could not be removed", error=str(error))
+        return
+    if left:
+        log.info("Leftovers of image builds were removed", directories=[str(one) for one in left])
+
+
+class _Door:
+    """A second socket for faces whose life spans run elsewhere."""
+
+    def __init__(self, assembly: Assembly, limits: ConnectionLimits, entrance: Admission) -> None:
         self.assembly = assembly
+        self.limits = limits
+        self.entrance = entrance
 
     async def serve(self, listener: socket.socket, stop: asyncio.Event) -> None:
         """Serve until ``stop``."""
         from vetro.http import serve
 
-        await serve(self.assembly, [listener], stop, drain_seconds=1, alive=True)
+        await serve(
+            self.assembly,
+            [listener],
+            stop,
+            drain_seconds=1,
+            limits=self.limits,
+            entrance=self.entrance,
+            alive=True,
+        )

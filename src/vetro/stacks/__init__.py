@@ -10,7 +10,9 @@ Names are loaded when they are used: whoever runs programs on a cloud in memory 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from vetro.lazy_names import import_when_used
 
 if TYPE_CHECKING:
     from vetro.stacks.directory import (
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
         UnsupportedResource,
     )
     from vetro.stacks.flavors import DEFAULT_FLAVORS, Flavor
+    from vetro.stacks.leaving import forget_of_project
+    from vetro.stacks.metrics import read_stored
     from vetro.stacks.model import (
         Change,
         ChangeKind,
@@ -47,42 +51,30 @@ if TYPE_CHECKING:
         StackStatus,
     )
     from vetro.stacks.native import NativeSettings, NativeStacks, StackEngine
-    from vetro.storage import MigrationSet
+    from vetro.stacks.tables import MIGRATIONS
 
-    MIGRATIONS: MigrationSet
-
-_WHERE = {
-    "directory": "ComputeNetworkDirectory NetworkDirectory RouterWithoutGateway choose_cidr",
-    "errors": (
-        "AddressRangeTaken DependencyCycle InvalidProperty OperationLost PlacementFailure"
-        " ResourceFailure StackBusy StackError StackExists StackNotFound TemplateError"
-        " UnresolvedReference UnsupportedResource"
-    ),
-    "flavors": "DEFAULT_FLAVORS Flavor",
-    "model": (
-        "Change ChangeKind ProgressCallback Stack StackFailure StackPlan StackResource Stacks"
-        " StackStatus"
-    ),
-    "native": "NativeSettings NativeStacks StackEngine",
-}
-_MODULE_OF = {name: module for module, names in _WHERE.items() for name in names.split()}
-
-
-def __getattr__(name: str) -> Any:
-    if name == "MIGRATIONS":
-        from pathlib import Path
-
-        from vetro.stacks.tables import metadata
-        from vetro.storage import MigrationSet
-
-        made = MigrationSet("stacks", Path(__file__).parent / "migrations", metadata)
-        globals()[name] = made
-        return made
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import importlib
-
-    return getattr(importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+__getattr__ = import_when_used(
+    __name__,
+    {
+        "vetro.stacks.directory": (
+            "ComputeNetworkDirectory NetworkDirectory RouterWithoutGateway choose_cidr"
+        ),
+        "vetro.stacks.errors": (
+            "AddressRangeTaken DependencyCycle InvalidProperty OperationLost PlacementFailure"
+            " ResourceFailure StackBusy StackError StackExists StackNotFound TemplateError"
+            " UnresolvedReference UnsupportedResource"
+        ),
+        "vetro.stacks.flavors": "DEFAULT_FLAVORS Flavor",
+        "vetro.stacks.leaving": "forget_of_project",
+        "vetro.stacks.metrics": "read_stored",
+        "vetro.stacks.model": (
+            "Change ChangeKind ProgressCallback Stack StackFailure StackPlan StackResource"
+            " Stacks StackStatus"
+        ),
+        "vetro.stacks.native": "NativeSettings NativeStacks StackEngine",
+        "vetro.stacks.tables": "MIGRATIONS",
+    },
+)
 
 
 __all__ = [
@@ -118,4 +110,6 @@ __all__ = [
     "UnresolvedReference",
     "UnsupportedResource",
     "choose_cidr",
+    "forget_of_project",
+    "read_stored",
 ]

@@ -1,4 +1,4 @@
-"""What has to happen to one resource: compare what was applied with what is wanted."""
+"""The change that one resource needs: compares its applied properties with the wanted ones."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def decide(
         StackStatus.UPDATE_FAILED,
         StackStatus.UPDATE_IN_PROGRESS,
     ):
-        # Nobody knows how much of the failed change was applied: apply everything again.
+        # It is unknown how much of the failed change was applied: apply everything again.
         again = frozenset(key for key in properties if kind.properties[key].update)
         return Decision(ChangeKind.UPDATE, "its last change did not end well", again)
     if not changed:
@@ -73,7 +73,7 @@ def changed_properties(
 
 
 def _same(old: Any, new: Any) -> bool:
-    """Equality in which true is not 1 and an unknown value equals nothing."""
+    """Equality in which true is not 1 and an unknown value never equals another."""
     if isinstance(new, Unknown):
         return False
     left, right = _map_of(old), _map_of(new)

@@ -1,7 +1,7 @@
 """`ComputePort` on the compute service's HTTP API.
 
-Everything asked of the service names the uuid it is about, so a request whose answer was lost
-is simply repeated. What the service refuses becomes a `ResourceFailure` with its words.
+Every request names the uuid it is about, so a request whose answer was lost is simply repeated. A
+refusal of the service becomes a `ResourceFailure` with its message.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid as uuids
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
+
+import structlog
 
 from vetro.compute.client import ComputeClient, ComputeError, TransportError
 from vetro.stacks.compute_port import (
@@ -30,10 +32,17 @@ from vetro.stacks.errors import AddressRangeTaken, PlacementFailure, ResourceFai
 
 Json = Any
 
+log = structlog.get_logger(__name__)
+
 _PAUSES = (0.1, 0.3, 1.0, 2.0, 4.0)
 _TICKET_SPACE = uuids.UUID("c8f7f2ee-3f0a-4b52-8d40-6a7f1a5b9d02")
 _TICKET_HOURS = 1
 _IMAGE_SECONDS = 30.0
+#: An image that is on the host is ready sooner; after this time its progress is reported in
+#: percent.
+_SLOW_IMAGE_SECONDS = 0.3
+_IMAGE_STEP = 10
+_COMING = ("fetching", "unpacking")
 _REASONS = 5
 HVM_BRANDS = ("kvm", "bhyve")
 _BRANDS = {"lxc-rootfs": "lx", "vm": "kvm", "zvol": "kvm", "qcow2": "kvm"}
@@ -174,11 +183,11 @@ class ServicePort:
         ]
 
     async def add_router_interface(self, router: str, subnet: str) -> None:
-        """Join a subnet to a router."""
+        """Attach a subnet to a router."""
         await self._call("PUT", f"/routers/{router}/interfaces/{subnet}")
 
     async def remove_router_interface(self, router: str, subnet: str) -> None:
-        """Part a subnet from a router."""
+        """Detach a subnet from a router."""
         await self._remove(f"/routers/{router}/interfaces/{subnet}")
 
     # --- security groups ---------------------------------------------------------------
@@ -348,7 +357,7 @@ class ServicePort:
             "nic_tags": [],
             "ports": list(spec.ports),
             "reserve": True,
-            "explain": False,  # the steps of a good answer are not looked at
+            "explain": False,  # the steps of a success are not used
         }
         answer = await self._call("POST", "/allocate", body)
         server = answer.get("server")
@@ -360,9 +369,9 @@ class ServicePort:
         )
 
     async def _ticket(self, host: str, spec: ServerSpec) -> str | None:
-        """Queue up; the ticket to wait for, or None when it is our turn at once.
+        """Queue up; returns the ticket to wait for, or None when it is active at once.
 
-        Tickets have ids derived from the server's, one an attempt.
+        Tickets have ids derived from the server's, one per attempt.
         """
         expires = datetime.now(UTC) + timedelta(hours=_TICKET_HOURS)
         attempt = 0
@@ -391,7 +400,7 @@ class ServicePort:
             attempt += 1
 
     async def wait_turn(self, placement: Placement) -> None:
-        """Wait for the ticket to be active."""
+        """Wait until the ticket is active."""
         while placement.ticket is not None:
             try:
                 found = await self._call(
@@ -407,21 +416,56 @@ class ServicePort:
             if found["status"] != "queued":
                 raise ResourceFailure(f"The provisioning ticket has {found['status']}")
 
-    async def ensure_image(self, placement: Placement, image: ImageInfo) -> None:
-        """Have the image on the host; servers made together ask for it once."""
+    async def ensure_image(
+        self,
+        placement: Placement,
+        image: ImageInfo,
+        say: Callable[[int], None] = lambda _percent: None,
+    ) -> None:
+        """Have the image on the host; servers made together ask for it once.
+
+        ``say`` is called with the image's progress in percent, in steps, when that takes time.
+        """
         key = (placement.host, image.uuid)
         asked, work = self._images.get(key, (0.0, None))
         if work is None or (work.done() and time.monotonic() - asked > _IMAGE_SECONDS):
             work = asyncio.ensure_future(self._ensure_image(*key))
-            # When every waiter was cancelled its failure is nobody's concern.
+            # When every waiter was cancelled, nothing needs its failure.
             work.add_done_callback(lambda done: done.cancelled() or done.exception())
             self._images[key] = (time.monotonic(), work)
+        following = asyncio.create_task(self._follow(*key, say), name="image progress")
         try:
-            # Shielded: one who is cancelled does not take it from the others.
+            # Shielded: a cancelled waiter must not cancel it for the others.
             await asyncio.shield(work)
         except ResourceFailure:
             self._images.pop(key, None)
             raise
+        finally:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+
+    async def _follow(self, host: str, image: str, say: Callable[[int], None]) -> None:
+        """Tell how far an image is on a host, until cancelled."""
+        await asyncio.sleep(_SLOW_IMAGE_SECONDS)
+        version, told = "", -_IMAGE_STEP
+        while True:
+            try:
+                found = await self._client.call(
+                    "GET",
+                    f"/images/{image}/copies",
+                    params={"version": version, "timeout": 30},
+                    timeout_seconds=60.0,
+                )
+            except (ComputeError, TransportError) as error:
+                # The image arrives without it: an older service cannot report its progress.
+                log.info("the progress of an image is not known", image=image, error=str(error))
+                return
+            version = found["version"]
+            for copy in found["copies"]:
+                coming = copy["server_uuid"] == host and copy["state"] in _COMING
+                if coming and copy["percent"] - told >= _IMAGE_STEP:
+                    told = copy["percent"]
+                    say(told)
 
     async def _ensure_image(self, host: str, image: str) -> None:
         started = await self._call("POST", f"/servers/{host}/ensure-image", {"image_uuid": image})
@@ -497,7 +541,7 @@ class ServicePort:
         await self._finish(await self._call("POST", f"/servers/default/vms/{uuid}/update", body))
 
     async def delete_server(self, uuid: str, *, project_id: str, host: str | None) -> None:
-        """Destroy a server, wherever it is; its room is given back too."""
+        """Destroy a server on any host and release its room."""
         try:
             started = await self._call("DELETE", f"/servers/default/vms/{uuid}")
         except ResourceFailure as error:
@@ -596,7 +640,7 @@ def _ticket_id(server: str, attempt: int) -> str:
 
 
 def _vm(spec: ServerSpec) -> dict[str, Json]:
-    # A container shares the machine's processors up to its cap; a virtual machine has its own.
+    # A container shares the machine's processors up to its cap; a virtual machine has virtual ones.
     own = {"vcpus": max(1, spec.cpu // 100)} if spec.image.brand in HVM_BRANDS else {}
     return {
         **own,
@@ -653,7 +697,7 @@ def _failure(error: ComputeError) -> ResourceFailure:
 
 
 def _reasons(steps: Sequence[Mapping[str, Json]], absent: Mapping[str, str]) -> str:
-    """Why servers were left out, of a few of them: each server's own reason."""
+    """Why servers were excluded, for a few of them: each server's own reason."""
     found: dict[str, str] = dict(absent)
     for step in steps:
         reasons: Mapping[str, str] = step.get("reasons") or {}

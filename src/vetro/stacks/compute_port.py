@@ -1,14 +1,14 @@
-"""What the native back end needs of the compute service.
+"""What the native back end needs from the compute service.
 
-Every `create_*` is given the uuid of what it makes and may be repeated: the second call
-finds the object there. Every `delete_*` of something absent succeeds. So an operation that was
-cut off can be repeated or undone without knowing how far it had come. Failures are
-`ResourceFailure` (the service said no, with its words) or transport errors of the client.
+Every `create_*` is given the uuid of its object and may be repeated: the second call finds the
+existing object. Every `delete_*` of a missing object succeeds. So an interrupted operation can be
+repeated or undone without knowing how far it had come. Failures are `ResourceFailure` (the service
+refused, with its message) or transport errors of the client.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -106,9 +106,9 @@ class ServerSpec:
     metadata: Mapping[str, str]
     customer_metadata: Mapping[str, str]
     locality: Mapping[str, Json] | None = None
-    """`{strict, near: [uuid], far: [uuid]}`: where to be with regard to other servers."""
+    """`{strict, near: [uuid], far: [uuid]}`: the placement relative to other servers."""
     volumes: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Volumes the server has from the beginning, and as which device."""
+    """Volumes attached from the beginning: the device of each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +120,7 @@ class ServerInfo:
     host: str
     host_name: str = ""
     answers_at: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Asked address to the one it has, where they differ (nodes without networks of their own)."""
+    """Requested address to the actual one, if they differ (nodes without own networks)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +137,7 @@ class ComputePort(Protocol):
 
     @property
     def offers(self) -> frozenset[str]:
-        """What of `vetro.stacks.optional_ports` there is."""
+        """The parts of `vetro.stacks.optional_ports` that are supported."""
         ...
 
     # networks
@@ -163,7 +163,7 @@ class ComputePort(Protocol):
         dns: Sequence[str],
         replaces: Sequence[str] = (),
     ) -> None:
-        """`replaces`: subnets on their way out, whose addresses it may have."""
+        """`replaces`: subnets that are being removed, whose addresses may be reused."""
         ...
 
     async def update_subnet(self, uuid: str, *, name: str, dns: Sequence[str]) -> None: ...
@@ -173,7 +173,7 @@ class ComputePort(Protocol):
     async def subnets(self, project_id: str) -> list[SubnetInfo]: ...
 
     async def ranges(self) -> list[str]:
-        """The address ranges in use, of every project: those of one machine must not overlap."""
+        """The address ranges in use by every project: those on one machine must not overlap."""
         ...
 
     # routers
@@ -265,7 +265,7 @@ class ComputePort(Protocol):
         ...
 
     async def place(self, spec: ServerSpec) -> Placement:
-        """Choose a host and hold room on it. Again for the same server: the place held for it.
+        """Choose a host and hold room on it. For a server that has a place: that place.
 
         Raises `PlacementFailure` with the allocator's steps."""
         ...
@@ -274,8 +274,13 @@ class ComputePort(Protocol):
         """Wait until the placement's ticket is active."""
         ...
 
-    async def ensure_image(self, placement: Placement, image: ImageInfo) -> None:
-        """Have the image on the host; returns when it is there."""
+    async def ensure_image(
+        self,
+        placement: Placement,
+        image: ImageInfo,
+        say: Callable[[int], None] = lambda _percent: None,
+    ) -> None:
+        """Fetch the image to the host and wait for it. ``say`` is called with the progress."""
         ...
 
     async def create_server(self, placement: Placement, spec: ServerSpec) -> None:
@@ -283,7 +288,7 @@ class ComputePort(Protocol):
         ...
 
     async def release(self, uuid: str) -> None:
-        """Give back the tickets held for a server. May be repeated."""
+        """Release the tickets held for a server. May be repeated."""
         ...
 
     async def update_server(

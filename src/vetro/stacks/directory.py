@@ -92,7 +92,7 @@ class ComputeNetworkDirectory:
                 return await self._make_router(project_id, name, external_network)
             if router.external_network is not None:
                 return router.uuid
-            # Somebody may be about to set the gateway.
+            # Another process may be about to set the gateway.
             wait = random.uniform(1, 10)  # noqa: S311 spreads retries, guards nothing
             if self._monotonic() + wait > deadline:
                 raise RouterWithoutGateway(name)
@@ -172,7 +172,7 @@ class ComputeNetworkDirectory:
                 gateway = network.uuid
         if gateway is None:
             raise KeyError(f"Router {name} could not be created, no external network found")
-        # The same project always makes the same router, also when two deployments do it at once.
+        # A project always gets the same router, also when two deployments create it at once.
         router = str(uuid.uuid5(_ROUTER_SPACE, f"{project_id}/{name}"))
         await self._compute.create_router(
             router, project_id=project_id, name=name, external_network=gateway

@@ -103,4 +103,4 @@ class PlacementFailure(ResourceFailure):
 
 
 class AddressRangeTaken(ResourceFailure):
-    """A subnet's range overlaps another's: somebody was faster. Choose another range."""
+    """A subnet's range overlaps one that was taken meanwhile. Choose another range."""

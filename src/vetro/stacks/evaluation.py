@@ -1,4 +1,4 @@
-"""Evaluate a template's values against the resources there are.
+"""Evaluate a template's values against the existing resources.
 
 Functions are evaluated synchronously, but attributes come from the compute service: so the
 attributes a value refers to are fetched first (`prefetch`), then the value is evaluated.

@@ -1,8 +1,8 @@
 """In-memory twins: a store, a compute service, and stacks on both.
 
-For tests of whatever uses stacks: `MemoryStacks()` behaves as the native back end does (the
-same templates, graph, changes and operations), without a database or machines. `MemoryCompute`
-can be told to fail: `fail["create_server"] = ResourceFailure("…")`.
+For tests of code that uses stacks: `MemoryStacks()` behaves as the native back end does (the same
+templates, graph, changes and operations), without a database or machines. `MemoryCompute` can
+simulate failures: `fail["create_server"] = ResourceFailure("…")`.
 """
 
 from __future__ import annotations
@@ -168,8 +168,8 @@ class MemoryServer:
 class MemoryCompute:
     """A compute service in memory: one host, as much room as `room` servers need.
 
-    Like the real one it refuses to remove what is in use: a network with ports, a group that a
-    port has, a router with interfaces.
+    Like the real one it refuses to remove objects in use: a network with ports, a group that a port
+    uses, a router with interfaces.
     """
 
     room: int = 1000
@@ -540,7 +540,12 @@ class MemoryCompute:
         if placement.ticket not in self.tickets.values():
             raise ResourceFailure("The ticket has expired")
 
-    async def ensure_image(self, placement: Placement, image: ImageInfo) -> None:
+    async def ensure_image(
+        self,
+        placement: Placement,
+        image: ImageInfo,
+        say: Callable[[int], None] = lambda _percent: None,
+    ) -> None:
         await self._do("ensure_image")
 
     async def create_server(self, placement: Placement, spec: ServerSpec) -> None:

@@ -1,9 +1,9 @@
 """One operation on a stack: bring its resources to what a template wants, in parallel.
 
-A resource is worked on as soon as everything it requires is done. What is about to be done is
-written to the database before it is done (the row with the physical id that will be used), and
-that it was done afterwards; so whoever comes after a crash finds a row for everything that may
-exist. The first failure stops new work; what runs already is let finish.
+Work on a resource starts as soon as everything it requires is done. Each action is written to the
+database before it is done (the row with the physical id that will be used), and its success
+afterwards; so after a crash there is a row for everything that may exist. The first failure stops
+new work; running work is completed.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Operation:
         return await self._outputs(template, evaluation)
 
     async def remove_all(self) -> None:
-        """Remove every resource the stack has or may have."""
+        """Remove every resource that the stack has or may have."""
         await self._clean_up(list(self._stack.resources))
 
     def _evaluation(self, template: Template) -> Evaluation:
@@ -118,7 +118,7 @@ class Operation:
         )
 
     async def _bring(self, wanted: ResourceDefinition, evaluation: Evaluation) -> None:
-        """Make one resource what the template wants; everything it requires is done."""
+        """Change one resource to match the template; everything it requires is done."""
         kind = resource_type(wanted.type, wanted.name)
         properties = await evaluation.value(wanted.properties, wanted.references)
         kind.check(wanted.name, properties)
@@ -188,7 +188,7 @@ class Operation:
         kind = resource_type(row.type, row.name)
         self._say(row, "being changed")
         row.status, row.reason = StackStatus.UPDATE_IN_PROGRESS, decision.reason
-        # Until the change is done it needs what it needed before, too.
+        # Until the change is done, it still needs its former requirements, too.
         row.requires, row.retain = sorted({*row.requires, *requires}), retain
         await self._store.change_resource(self._hold, row)
         try:
@@ -208,7 +208,7 @@ class Operation:
             await self._store.change_resource(self._hold, row)
 
     async def _abandon(self, row: ResourceRow) -> None:
-        """From now on the row is only there to be removed."""
+        """Mark the row for removal only."""
         row.current = False
         await self._store.change_resource(self._hold, row)
         if self._rows.get(row.name) is row:
@@ -254,7 +254,7 @@ class Operation:
             async with self._slots:
                 if self.failure is None:
                     await self._guarded(node, work)
-            # Not when this was cancelled: nothing that waits for it may begin then.
+            # Not when this was cancelled: waiting nodes must not begin then.
             done[node].set()
 
         try:
@@ -262,7 +262,7 @@ class Operation:
                 for node in requires:
                     group.create_task(one(node))
         except BaseExceptionGroup as group_error:
-            # Only what `_guarded` lets through gets here, and it is one reason for all.
+            # Only errors that `_guarded` passes on arrive here, and they have one common cause.
             raise group_error.exceptions[0] from None
 
     async def _guarded(self, node: Any, work: Callable[[Any], Any]) -> None:

@@ -1,6 +1,6 @@
-"""What a compute service may offer beyond `ComputePort`; `ComputePort.offers` says which it has.
+"""Optional parts of a compute service beyond `ComputePort`; `ComputePort.offers` lists its own.
 
-Templates that need something that is not offered are refused before anything is touched.
+Templates that need a missing part are refused before anything is changed.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ class BlockStorage(Protocol):
 
 
 class SoftwareDeployments(Protocol):
-    """Configurations that a server's own agent of the cloud carries out."""
+    """Configurations that a server's own cloud agent applies."""
 
     async def run_deployment(
         self, uuid: str, *, server: str, config: str, inputs: Mapping[str, Json]
     ) -> tuple[str, str]:
-        """Carry a configuration out; its standard output and error."""
+        """Apply a configuration; its standard output and error."""
         ...

@@ -1,7 +1,7 @@
-"""Who works on a stack: one process, named so that others on its machine can see it die.
+"""The owner of a stack: a process, named so that others on its machine can notice its death.
 
-A hold has a time limit, which is enough to take over from a machine that is gone. When the
-process was on this machine, its death can be seen at once, and nobody has to wait.
+A hold has a time limit, after which the stack of a dead machine can be taken over. The death of a
+process on this machine is noticed at once, without waiting.
 """
 
 from __future__ import annotations
@@ -43,5 +43,5 @@ def _start_time(pid: int) -> int | None:
     except OSError:
         return None
     fields = text.rpartition(")")[2].split()
-    # A zombie has done its last work.
+    # A zombie does no more work.
     return None if fields[0] == "Z" else int(fields[19])

@@ -6,8 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
+from vetro.documents import DocumentError, read_json
 from vetro.stacks.errors import TemplateError
 
 Json = Any
@@ -69,8 +68,8 @@ def _convert(name: str, kind: str, value: Json) -> Json:
         if isinstance(value, dict | list):
             return _any(value)
         try:
-            return msgspec.json.decode(str(value))
-        except msgspec.DecodeError as error:
+            return read_json(str(value))
+        except DocumentError as error:
             raise TemplateError(f"The parameter {name!r} is not JSON: {error}") from error
     if isinstance(value, bool):
         return "true" if value else "false"

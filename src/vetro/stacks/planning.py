@@ -1,4 +1,4 @@
-"""What an operation would do, without doing it."""
+"""Predicting an operation without doing it."""
 
 from __future__ import annotations
 

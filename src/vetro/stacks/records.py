@@ -1,4 +1,4 @@
-"""What is kept about stacks, and the protocol of the place it is kept in."""
+"""The records of stacks, and the protocol of their store."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Json = Any
 
 @dataclass(slots=True, kw_only=True)
 class ResourceRow:
-    """A resource that exists, or of which nobody can say that it does not."""
+    """A resource that exists or may exist."""
 
     id: int = 0
     name: str
@@ -78,7 +78,7 @@ class StackRow:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """The right to work on a stack. Every write names it; a newer hold makes it void."""
+    """The right to work on a stack. Every write names it; a newer hold invalidates it."""
 
     stack_id: str
     name: str
@@ -87,7 +87,7 @@ class Hold:
 
 
 class StackStore(Protocol):
-    """Keeps stacks. Every method that takes a `Hold` raises `OperationLost` when it is void."""
+    """Stores stacks. Every method that takes a `Hold` raises `OperationLost` when it is invalid."""
 
     async def find(self, project_id: str, name: str) -> StackRow | None: ...
 
@@ -102,7 +102,7 @@ class StackStore(Protocol):
     async def take(
         self, stack_id: str, name: str, values: Mapping[str, Any], owner: str, seconds: float
     ) -> Hold:
-        """Take hold of a stack nobody (alive) works on and change it. Raises `StackBusy`."""
+        """Take hold of a stack without a living owner and change it. Raises `StackBusy`."""
         ...
 
     async def renew(self, hold: Hold, seconds: float) -> None: ...
@@ -110,7 +110,7 @@ class StackStore(Protocol):
     async def change(self, hold: Hold, values: Mapping[str, Any]) -> None: ...
 
     async def settle(self, hold: Hold, values: Mapping[str, Any]) -> None:
-        """Change the stack and let go of it."""
+        """Change the stack and release it."""
         ...
 
     async def remove(self, hold: Hold) -> None: ...

@@ -25,7 +25,7 @@ Method = Callable[P, "CoroutineType[Any, Any, T]"]
 
 
 def _uncut(method: Method[P, T]) -> Method[P, T]:
-    """A write that is begun is finished: a cancelled caller is cancelled after it.
+    """Finish a write that has begun: a cancelled caller is cancelled after it.
 
     An operation is cancelled when its time is over or its process shuts down; a transaction cut
     in the middle would leave the connection in an unknown state.
@@ -40,7 +40,7 @@ def _uncut(method: Method[P, T]) -> Method[P, T]:
             if not work.cancelled():
                 await asyncio.wait({work})
                 if not work.cancelled():
-                    work.exception()  # the caller is going away: it has no use for it
+                    work.exception()  # the caller is being cancelled: it does not need it
             raise
 
     return whole
@@ -125,7 +125,7 @@ class DatabaseStore:
     async def take(
         self, stack_id: str, name: str, values: Mapping[str, Any], owner: str, seconds: float
     ) -> Hold:
-        """Hold a stack that is free, or whose holder is dead or late."""
+        """Hold a stack that is free, or whose holder is dead or overdue."""
         table = tables.stacks
         async with self._db.transaction() as tx:
             found = await tx.execute(select(table).where(table.c.id == stack_id).with_for_update())
@@ -162,7 +162,7 @@ class DatabaseStore:
 
     @_uncut
     async def settle(self, hold: Hold, values: Mapping[str, Any]) -> None:
-        """Change the stack and let go."""
+        """Change the stack and release it."""
         async with self._db.transaction() as tx:
             released = {"owner": None, "owner_until": None, "waiting_on": None}
             await self._write(tx, hold, {**values, **released})
@@ -293,7 +293,7 @@ def _stack(row: Any, resources: list[ResourceRow]) -> StackRow:
         status=StackStatus(row.status),
         reason=row.reason,
         waiting_on=row.waiting_on,
-        # The head of a stack is read without these.
+        # The head of a stack is read without these columns.
         template=getattr(row, "template", {}),
         parameters=getattr(row, "parameters", {}),
         files=getattr(row, "files", {}),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -16,9 +18,10 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-from vetro.storage import Json, SealedJson, SealedText, UtcDateTime
+from vetro.storage import Json, MigrationSet, SealedJson, SealedText, UtcDateTime
 
 metadata = MetaData()
+MIGRATIONS = MigrationSet("stacks", Path(__file__).parent / "migrations", metadata)
 
 stacks = Table(
     "stacks_stacks",

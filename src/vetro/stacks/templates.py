@@ -1,4 +1,4 @@
-"""Templates as typed definitions, checked as far as that is possible without touching anything."""
+"""Templates as typed definitions, checked as far as possible without side effects."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import yaml
-
+from vetro.documents import DocumentError, read_yaml
 from vetro.stacks import graph
 from vetro.stacks.errors import TemplateError
 from vetro.stacks.functions import Names, Reference, references
@@ -116,12 +115,15 @@ def parse(
 def _environment(text: str) -> tuple[dict[str, Json], dict[str, str]]:
     """Parameters and type aliases of a HOT environment document."""
     try:
-        document: Any = yaml.safe_load(text) or {}
-    except yaml.YAMLError as error:
-        raise TemplateError(f"The environment is not YAML: {error}") from error
+        document: Any = read_yaml(text) or {}
+    except DocumentError as error:
+        raise TemplateError(f"The environment cannot be read: {error}") from error
     if not isinstance(document, dict):
         raise TemplateError("The environment is not a map")
     sections: dict[str, Json] = dict(_any(document))
+    for name in ("parameter_defaults", "parameters", "resource_registry"):
+        if not isinstance(sections.get(name) or {}, dict):
+            raise TemplateError(f"{name} of the environment is not a map")
     parameters: dict[str, Json] = {
         **(sections.get("parameter_defaults") or {}),
         **(sections.get("parameters") or {}),

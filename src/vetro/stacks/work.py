@@ -22,9 +22,9 @@ _log = structlog.get_logger(__name__)
 class Work:
     """An async context manager around one operation.
 
-    Inside, the hold is renewed and `waiting_on` is written down. The block ends the work with
-    `settle` or `remove`. When it is cancelled or breaks off instead, the stack says so; when the
-    hold is lost, the block is cancelled and `OperationLost` raised.
+    Inside, the hold is renewed and `waiting_on` is stored. The block ends the work with `settle` or
+    `remove`. If it is cancelled or fails instead, the stack's status says so; if the hold is lost,
+    the block is cancelled and `OperationLost` raised.
     """
 
     def __init__(
@@ -75,13 +75,13 @@ class Work:
             await self._broke_off(f"The operation {text}")
 
     async def change(self, values: Mapping[str, Any]) -> None:
-        """Change the stack and go on."""
+        """Change the stack and continue."""
         await self._store.change(self._hold, values)
 
     async def settle(
         self, status: StackStatus, reason: str, outputs: Mapping[str, Json] | None
     ) -> None:
-        """The operation has ended like this; `outputs` None leaves the former ones."""
+        """Record the operation's result; `outputs` None leaves the former ones."""
         await self._stop_keeping()
         values: dict[str, Any] = {"status": status, "reason": reason, "updated": self._now()}
         if outputs is not None:
@@ -89,12 +89,12 @@ class Work:
         await self._store.settle(self._hold, values)
 
     async def remove(self) -> None:
-        """The stack is gone."""
+        """Remove the stack."""
         await self._stop_keeping()
         await self._store.remove(self._hold)
 
     async def _stop_keeping(self) -> None:
-        """Before the hold is given up, nobody may try to renew it any more."""
+        """Stop renewing the hold before it is released."""
         self._over.set()
         if self._keeper is not None:
             await asyncio.wait({self._keeper})
@@ -114,7 +114,7 @@ class Work:
             if self._worker is not None and not self._over.is_set():
                 self._worker.cancel()
         except Exception as error:  # noqa: BLE001 a database that is away does not end the work
-            # The hold may run out meanwhile; the next write of the work itself will tell.
+            # The hold may expire meanwhile; the next write of the work itself will notice.
             _log.warning("hold_not_renewed", stack=self._hold.name, error=describe(error))
 
     async def _renew(self) -> None:

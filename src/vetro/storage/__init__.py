@@ -19,8 +19,10 @@ from vetro.storage.errors import (
     MigrationError,
     StorageError,
 )
+from vetro.storage.jsontext import decode as decode_json
+from vetro.storage.jsontext import encode as encode_json
 from vetro.storage.keyring import Keyring
-from vetro.storage.leases import Lease, LeaseQueue
+from vetro.storage.leases import Lease, LeaseQueue, QueueLoad
 from vetro.storage.migrate import STORAGE_MIGRATIONS, MigrationSet, migrate
 from vetro.storage.notify import Subscription
 from vetro.storage.sealed import SealedBytes, SealedJson, SealedText, sealed_columns
@@ -46,6 +48,7 @@ __all__ = [
     "ManualClock",
     "MigrationError",
     "MigrationSet",
+    "QueueLoad",
     "SealedBytes",
     "SealedJson",
     "SealedText",
@@ -54,6 +57,8 @@ __all__ = [
     "SystemClock",
     "Transaction",
     "UtcDateTime",
+    "decode_json",
+    "encode_json",
     "migrate",
     "prepare_sealing",
     "rotate_key",

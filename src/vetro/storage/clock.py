@@ -8,7 +8,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Wall clock for what is stored, monotonic clock for what is waited for."""
+    """A wall clock for stored times, a monotonic clock for waiting."""
 
     def now(self) -> datetime:
         """The time as an aware UTC datetime."""
@@ -43,11 +43,11 @@ class ManualClock:
         return self._now
 
     def monotonic(self) -> float:
-        """Seconds it was advanced by."""
+        """The seconds by which it was advanced."""
         return self._monotonic
 
     def advance(self, seconds: float) -> None:
-        """Move both clocks on."""
+        """Advance both clocks."""
         self._now += timedelta(seconds=seconds)
         self._monotonic += seconds
 

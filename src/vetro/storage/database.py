@@ -1,9 +1,9 @@
 """The database: units of work on SQLite (WAL) or PostgreSQL, and notifications after commit.
 
 SQLite has one writer at a time. Inside a process writers queue on a lock, fairly; between processes
-``BEGIN IMMEDIATE`` with a busy time-out does the same. A transaction is begun as a writer at once,
-because upgrading a reader later fails when another wrote in between. Readers never wait: they have
-connections of their own, which refuse to write.
+``BEGIN IMMEDIATE`` with a busy time-out does the same. A writing transaction takes the write lock
+at its start, because a reader cannot become a writer after another has written. Readers never wait:
+they have connections of their own, which refuse to write.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from contextlib import (
 )
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import structlog
-from sqlalchemy import CursorResult, Executable, event, text
+from sqlalchemy import Connection, CursorResult, Executable, event, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
@@ -33,8 +33,9 @@ from vetro.storage.errors import DatabaseClosed, DatabaseUnavailable, StorageErr
 from vetro.storage.keyring import Keyring
 from vetro.storage.notify import DatagramCarrier, Subscription, Switchboard, encode
 from vetro.storage.postgres_listener import PostgresListener
-from vetro.storage.sealed import ATTRIBUTE
+from vetro.storage.sealed import ATTRIBUTE, SealedJson
 from vetro.storage.sqlite_driver import WholeStatementConnection
+from vetro.storage.types import Json
 
 log = structlog.get_logger(__name__)
 BUSY_TIMEOUT_MS = 30_000
@@ -46,15 +47,15 @@ T = TypeVar("T")
 
 
 def lock_number(name: str) -> int:
-    """A name as the signed 64-bit number that PostgreSQL locks."""
+    """The signed 64-bit number of the PostgreSQL advisory lock for a name."""
     return int.from_bytes(sha256(name.encode()).digest()[:8], "big", signed=True)
 
 
 def application_name(keyring: Keyring | None) -> str:
-    """How PostgreSQL shows our connections: with the number of the directory that has their keys.
+    """The name PostgreSQL shows for our connections: it has the number of the keys' directory.
 
-    The number is the same wherever one directory is seen (also over NFS), so that a rotation finds
-    services that have a copy of the keys.
+    The number is the same wherever that directory is mounted (also over NFS), so that a rotation
+    finds services that use a copy of the keys.
     """
     if keyring is None:
         return "vetro"
@@ -62,6 +63,23 @@ def application_name(keyring: Keyring | None) -> str:
         return f"vetro keys {keyring.file.parent.stat().st_ino}"
     except OSError:
         return "vetro keys ?"
+
+
+def _whole_result(
+    connection: Connection, statement: Executable, parameters: Parameters | None
+) -> CursorResult[Any]:
+    """The result of a statement with all of its values read.
+
+    SQLAlchemy decodes values when rows are fetched, after the statement has returned; here large
+    ones are decoded in a thread. Rows without JSON are not changed.
+    """
+    result = connection.execute(statement, parameters)
+    if not result.returns_rows:
+        return result
+    columns = getattr(result.context.compiled, "_result_columns", ())
+    if not any(isinstance(column.type, (Json, SealedJson)) for column in columns):
+        return result
+    return cast("CursorResult[Any]", result.freeze()())
 
 
 class Transaction:
@@ -75,16 +93,16 @@ class Transaction:
     async def execute(
         self, statement: Executable, parameters: Parameters | None = None
     ) -> CursorResult[Any]:
-        """Run a statement; its result is buffered, so it can be read at leisure."""
-        return await self.connection.execute(statement, parameters)
+        """Run a statement; its result is buffered and can be read at any time."""
+        return await self.connection.run_sync(_whole_result, statement, parameters)
 
     async def exclude(self, *names: str) -> None:
-        """Let units of work that name the same things come one after another, until this one ends.
+        """Serialise units of work that name the same things, until this one ends.
 
-        For decisions that no single row guards ("no other package declares this class"). A writer
-        on SQLite is alone anyway. PostgreSQL locks a number made of each name, so two names may now
-        and then wait for each other needlessly; the numbers are taken in order, so they never wait
-        for each other in a circle.
+        For decisions that no single row guards ("no other package declares this class"). On SQLite
+        there is only one writer anyway. PostgreSQL locks a hash of each name, so units with
+        different names may occasionally wait for each other; the locks are taken in order, so they
+        never deadlock.
         """
         if self.connection.dialect.name == "sqlite":
             return
@@ -92,7 +110,7 @@ class Transaction:
             await self.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": number})
 
     def notify(self, channel: str, payload: str = "") -> None:
-        """Wake the listeners of ``channel`` in every process once this unit is committed."""
+        """Notify the listeners of ``channel`` in every process once this unit is committed."""
         if self.read_only:
             raise StorageError("a reading transaction has nothing to notify of")
         self.notifications.append((channel, payload))
@@ -108,7 +126,7 @@ class Database:
         self.clock = clock
         self.engine = writers
         self.is_sqlite = writers.dialect.name == "sqlite"
-        #: The database as messages name it: without a password.
+        #: The database's URL for messages, without its password.
         self.name = make_url(url).render_as_string(hide_password=True)
         self.keyring: Keyring | None = None
         self._readers = readers
@@ -133,10 +151,10 @@ class Database:
     ) -> Database:
         """Open ``sqlite:///absolute/path`` or ``postgresql://…``.
 
-        ``data_dir`` holds the sockets for notifications between processes on SQLite; without it they
-        are kept beside the database file. ``keyring`` seals the columns that are to be sealed; without
-        it they are stored in clear. Errors: ``DatabaseUnavailable`` says what is wrong,
-        ``StorageError`` for another kind of URL.
+        ``data_dir`` holds the sockets for notifications between processes on SQLite; without it
+        they are kept beside the database file. ``keyring`` seals the columns of ``Sealed…`` types;
+        without it they are stored in clear. Errors: ``DatabaseUnavailable`` says what is wrong,
+        ``StorageError`` for any other kind of URL.
         """
         if url.startswith("sqlite:///"):
             database = cls._sqlite(url, clock or SystemClock())
@@ -173,8 +191,8 @@ class Database:
             raise StorageError(f"{url}: the directory {path.parent} does not exist")
         _keep_private(path)
         driver_url = f"sqlite+aiosqlite:///{path}"
-        # A unit of work always ends in COMMIT or ROLLBACK: the pool need not roll back once more.
-        # One connection writes: the lock lets one writer in at a time.
+        # A unit of work always ends in COMMIT or ROLLBACK: the pool need not roll back again.
+        # One connection writes: the lock admits one writer at a time.
         how: dict[str, Any] = {
             "pool_reset_on_return": None,
             "connect_args": {"async_creator_fn": WholeStatementConnection},
@@ -195,7 +213,7 @@ class Database:
             pool_pre_ping=True,
             connect_args={"application_name": application},
         )
-        # A reading unit sees one moment, as on SQLite, and cannot write by mistake.
+        # A reading unit sees one snapshot, as on SQLite, and cannot write by mistake.
         readers = engine.execution_options(
             isolation_level="REPEATABLE READ", postgresql_readonly=True
         )
@@ -214,7 +232,7 @@ class Database:
             self._datagrams.open()
 
     def _file_id(self) -> tuple[int, int] | None:
-        """Which file the path of an SQLite database leads to; None: there is none, or no file at all."""
+        """The file (device, inode) of an SQLite database; ``None`` when it has no file."""
         if self._datagrams is None:
             return None
         try:
@@ -224,10 +242,10 @@ class Database:
         return found.st_dev, found.st_ino
 
     async def check(self) -> None:
-        """Make sure that what is written is kept. Errors: ``DatabaseUnavailable``.
+        """Check that written data is kept. Errors: ``DatabaseUnavailable``.
 
-        The file of an SQLite database that was deleted or replaced is written on as if nothing had
-        happened, and is lost when this process ends.
+        SQLite goes on writing to a database file that was deleted or replaced, without an error;
+        that data is lost when this process ends.
         """
         if self._file != self._file_id():
             raise DatabaseUnavailable(
@@ -239,13 +257,13 @@ class Database:
             await tx.execute(text("SELECT 1"))
 
     async def close(self) -> None:
-        """Close every connection and socket, once the units of work that are under way have ended.
+        """Close every connection and socket, once the units of work in progress have ended.
 
-        What begins a unit of work later gets ``DatabaseClosed``. Doing it twice is the same.
+        Later units of work get ``DatabaseClosed``. Closing it again does nothing.
         """
         self._closed = True
-        # A pool closes only the connections that rest in it: those still at work would come back to
-        # a pool that nobody closes any more.
+        # A pool closes only its idle connections: those in use would return to a disposed pool and
+        # stay open.
         while self._units:
             self._no_units.clear()
             try:
@@ -281,10 +299,10 @@ class Database:
     async def transaction(self) -> AsyncGenerator[Transaction, None]:
         """A writing unit of work: commits at the end of the block, rolls back on an exception.
 
-        A commit that has begun is carried through, also when the task is cancelled meanwhile; its
-        listeners are then told as well. Errors: ``DatabaseBusy``, ``DatabaseFull``,
-        ``DatabaseUnavailable``; ``StorageError`` inside another transaction of the same task
-        (on SQLite that would wait for itself).
+        A commit that has begun is completed even when the task is cancelled meanwhile; its
+        listeners are then notified as well. Errors: ``DatabaseBusy``, ``DatabaseFull``,
+        ``DatabaseUnavailable``; ``StorageError`` inside another transaction of the same task (on
+        SQLite it would wait for itself).
         """
         task = asyncio.current_task()
         assert task is not None
@@ -315,7 +333,7 @@ class Database:
     async def _finish(self, tx: Transaction) -> None:
         try:
             if not self.is_sqlite:
-                # Once each: PostgreSQL would drop repetitions as well, but only after sorting them out.
+                # Send each once: PostgreSQL would drop duplicates too, but only after sorting them.
                 for channel, payload in dict.fromkeys(tx.notifications):
                     await tx.connection.execute(
                         text("SELECT pg_notify(:channel, :body)"),
@@ -325,19 +343,19 @@ class Database:
         except BaseException:
             await tx.connection.rollback()
             raise
-        # After commit only: a listener that looks at once must see what it is told of.
+        # After commit only: a listener that reads at once must see the change.
         self._deliver(tx.notifications)
 
     def _deliver(self, notifications: Sequence[tuple[str, str]]) -> None:
         if not notifications or self._datagrams is None:
-            return  # PostgreSQL brings them back to this process too
+            return  # PostgreSQL delivers them to this process too
         for channel, payload in notifications:
             self._switchboard.deliver(channel, payload)
         self._datagrams.send(list(dict.fromkeys(notifications)))
 
     @asynccontextmanager
     async def read(self) -> AsyncGenerator[Transaction, None]:
-        """A reading unit of work: one consistent view of one moment; it cannot write."""
+        """A reading unit of work: it sees one consistent snapshot and cannot write."""
         with self._unit(), _Explaining(self.name, reading=True):
             async with self._readers.connect() as connection:
                 if self.is_sqlite:
@@ -350,7 +368,7 @@ class Database:
     def listen(self, channel: str) -> AbstractAsyncContextManager[Subscription]:
         """Subscribe to a channel: ``async with db.listen(c) as subscription``.
 
-        Subscribe first, look at the database then, wait last: nothing is missed.
+        Subscribe first, then read the database, then wait: so no change is missed.
         """
         return self._switchboard.listen(channel)
 
@@ -359,7 +377,7 @@ class Database:
         return self._switchboard.subscribe(channel)
 
     async def notify(self, channel: str, payload: str = "") -> None:
-        """Wake listeners without writing anything."""
+        """Notify listeners without writing anything."""
         if self.is_sqlite:
             self._deliver([(channel, payload)])
         else:
@@ -368,7 +386,7 @@ class Database:
 
 
 class _Explaining:
-    """Turns errors of the driver that are about the database into storage's own."""
+    """Turns the driver's errors about the database into storage's own errors."""
 
     def __init__(self, where: str, *, reading: bool) -> None:
         self._where = where
@@ -387,8 +405,8 @@ class _Explaining:
 async def _carried_through(work: Coroutine[Any, Any, T]) -> T:
     """The result of ``work``, which runs to its end even when the caller is cancelled meanwhile.
 
-    A commit of which nobody knows whether it happened is worse than a cancellation that comes a
-    millisecond late. The cancellation is passed on afterwards.
+    A commit with an unknown outcome is worse than a cancellation that comes a millisecond late. The
+    cancellation is passed on afterwards.
     """
     task = asyncio.ensure_future(work)
     interrupted: asyncio.CancelledError | None = None
@@ -404,11 +422,11 @@ async def _carried_through(work: Coroutine[Any, Any, T]) -> T:
 
 
 def _keep_private(path: Path) -> None:
-    """Let only this user read the database; SQLite gives ``-wal`` and ``-shm`` the file's own mode."""
+    """Let only this user read the database; SQLite gives ``-wal`` and ``-shm`` the same mode."""
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     except OSError:
-        return  # SQLite says what is wrong with it
+        return  # SQLite reports the error
     for file in (path, *(path.with_name(path.name + end) for end in ("-wal", "-shm", "-journal"))):
         try:
             status = file.stat()
@@ -420,7 +438,7 @@ def _keep_private(path: Path) -> None:
 
 
 def _prepare_sqlite(engine: AsyncEngine, *, query_only: bool) -> None:
-    """Every connection: WAL, foreign keys, our own BEGIN."""
+    """Configure every connection: WAL, foreign keys, our own BEGIN."""
 
     def on_connect(connection: Any, _record: Any) -> None:
         # SQLAlchemy's asyncio adapter: the driver must not open transactions by itself.
@@ -428,8 +446,8 @@ def _prepare_sqlite(engine: AsyncEngine, *, query_only: bool) -> None:
         cursor = connection.cursor()
         cursor.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
         cursor.execute("PRAGMA journal_mode=WAL")
-        # A crash of the process loses nothing; a power failure may lose the last commits, never the
-        # database (docs/decisions/0010-sqlite-durability.md).
+        # A crash of the process loses nothing; a power failure may lose the last commits, but does
+        # not corrupt the database (docs/decisions/0010-sqlite-durability.md).
         cursor.execute("PRAGMA synchronous=NORMAL")
         cursor.execute("PRAGMA foreign_keys=ON")
         if query_only:

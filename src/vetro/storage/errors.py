@@ -1,4 +1,4 @@
-"""What storage raises.
+"""The errors of storage.
 
 ::
 
@@ -7,14 +7,14 @@
     ├── MigrationError        the database is in a state that no migration starts from
     ├── DatabaseUnavailable   it cannot be opened or reached (also a ``ConnectionError``)
     ├── DatabaseClosed        this process has closed it
-    ├── DatabaseBusy          others held what was needed for too long (also a ``TimeoutError``)
+    ├── DatabaseBusy          a lock was not released in time (also a ``TimeoutError``)
     ├── DatabaseFull          the disk is full (also an ``OSError`` with ``ENOSPC``)
-    ├── KeyMissing            what is stored is sealed with a key that is not there
+    ├── KeyMissing            a stored value is sealed with a key that the key file lacks
     ├── AlreadyQueued         the queue holds work under this key
     └── LeaseLost             a newer claim exists, or the work was completed
 
-The second base of some tells a caller that knows nothing of storage (the HTTP faces) what to make
-of them.
+The second base of some classes tells callers that do not import storage (the HTTP faces) how to
+handle them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 
 class StorageError(Exception):
-    """Something is wrong with the database or with what was asked of it."""
+    """An error of the database, or a request that it cannot serve."""
 
 
 class DatabaseTooNew(StorageError):
@@ -55,11 +55,11 @@ class DatabaseUnavailable(StorageError, ConnectionError):
 
 
 class DatabaseClosed(StorageError):
-    """The database was closed by this process; whoever still uses it was not stopped before."""
+    """This process has closed the database, but a part of it still uses it."""
 
 
 class DatabaseBusy(StorageError, TimeoutError):
-    """Other units of work held what this one needed for too long, or two waited for each other."""
+    """Other units of work held a lock for too long, or two waited for each other."""
 
 
 class DatabaseFull(StorageError, OSError):
@@ -73,7 +73,7 @@ class DatabaseFull(StorageError, OSError):
 
 
 class KeyMissing(StorageError):
-    """What is stored is sealed with a key that the key file does not have; ``key`` is its id."""
+    """A stored value is sealed with a key that the key file does not have; ``key`` is its id."""
 
     def __init__(self, key: str, file: Path) -> None:
         if key:
@@ -87,7 +87,7 @@ class KeyMissing(StorageError):
 
 
 class AlreadyQueued(StorageError):
-    """The queue holds work under this key, done by nobody yet."""
+    """The queue holds unfinished work under this key."""
 
     def __init__(self, queue: str, key: str) -> None:
         super().__init__(f"queue {queue!r} holds work under the key {key!r} already")
@@ -117,7 +117,7 @@ _SQLITE_UNUSABLE = {
 
 
 def explain(error: BaseException, where: str, *, reading: bool = False) -> StorageError | None:
-    """The storage error a driver's error stands for; ``None`` for one about the statement itself.
+    """The storage error for a driver's error; ``None`` for one about the statement itself.
 
     ``reading``: it happened in a reading unit of work.
     """
@@ -130,7 +130,7 @@ def explain(error: BaseException, where: str, *, reading: bool = False) -> Stora
     ):
         return StorageError("a reading unit of work cannot write: begin it with transaction()")
     if isinstance(original, sqlite3.Error):
-        # Extended codes carry the primary one in their low byte.
+        # The low byte of an extended code is the primary code.
         code = (getattr(original, "sqlite_errorcode", None) or 0) & 0xFF
         if code == sqlite3.SQLITE_FULL:
             return DatabaseFull(f"{where}: the disk is full, nothing of this was kept")

@@ -1,11 +1,12 @@
-"""Encryption at rest: what is secret is stored sealed, with a key that is kept apart from the database.
+"""Encryption at rest: secrets are stored sealed, with a key that is kept outside the database.
 
-A database goes to backups, replicas and disks that are thrown away. So columns that may hold secrets of
-applications (models, user data, plans, journals) are ``Sealed…`` (``vetro.storage.sealed``): AES-256-GCM
-with a key from a file. The file has one key a line, ``<id> <key in base64>``; the first seals, all open.
+Copies of a database go to backups, replicas and discarded disks. So columns that may hold secrets
+of applications (models, user data, plans, journals) are ``Sealed…`` (``vetro.storage.sealed``):
+AES-256-GCM with a key from a file. The file has one key a line, ``<id> <key in base64>``; the first
+key seals, all keys open.
 
-A sealed value names its key: ``sealed:<key id>:<base64 of nonce and ciphertext>``. Rotation puts a new
-key on the first line; processes that run see that the file changed before they seal the next value.
+A sealed value names its key: ``sealed:<key id>:<base64 of nonce and ciphertext>``. Rotation puts a
+new key on the first line; running processes check the file for changes before they seal a value.
 """
 
 from __future__ import annotations
@@ -26,24 +27,24 @@ _NONCE = 12
 
 
 class Keyring:
-    """The keys in a file. Nothing is read before it is needed."""
+    """The keys in a file, which is read at the first use."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
         self._lock = threading.Lock()
         self._seen: tuple[int, int, int] | None = None
         self._ids: list[str] = []
-        # Keys that were read once stay: a reader may look at a moment before a rotation.
+        # Keep keys once read: a transaction may still see values from before a rotation.
         self._ciphers: dict[str, AESGCM] = {}
 
     def create(self) -> None:
-        """Make the file with one key unless it is there."""
+        """Create the file with one key unless it exists."""
         if not self.file.exists():
             self._write([_new_key()], fresh=True)
 
     @property
     def ids(self) -> list[str]:
-        """Ids of the keys in the file, the one that seals first. Errors: ``KeyMissing``, ``StorageError``."""
+        """Ids of the keys, the sealing key first. Errors: ``KeyMissing``, ``StorageError``."""
         self._refresh()
         return list(self._ids)
 
@@ -53,7 +54,7 @@ class Keyring:
         return self.ids[0]
 
     def add(self) -> str:
-        """Put a new key first: from now on it seals, in every process that reads this file. Its id."""
+        """Put a new key first; its id. Every process that reads this file now seals with it."""
         line = _new_key()
         self._write([line, *self._lines()])
         return line.split()[0]
@@ -72,7 +73,7 @@ class Keyring:
         return header + base64.b64encode(nonce + sealed).decode()
 
     def open(self, text: str) -> bytes:
-        """What was sealed. Errors: ``KeyMissing``; ``StorageError`` when it was changed."""
+        """The value of a sealed text. Errors: ``KeyMissing``; ``StorageError`` if it is damaged."""
         key, _, body = text.removeprefix(PREFIX).partition(":")
         if key not in self._ciphers:
             self._refresh(always=True)
@@ -95,7 +96,7 @@ class Keyring:
         except FileNotFoundError:
             if self._seen is None:
                 raise KeyMissing("", self.file) from None
-            return  # what is in memory still works; a new start says what is missing
+            return  # the keys in memory still work; the next start reports the missing file
         seen = (status.st_ino, status.st_mtime_ns, status.st_size)
         if seen == self._seen and not always:
             return
@@ -121,9 +122,9 @@ class Keyring:
         return [line for line in lines if line and not line.startswith("#")]
 
     def _write(self, lines: list[str], *, fresh: bool = False) -> None:
-        """Replace the file whole, on the disk before anything is sealed with what it holds.
+        """Replace the whole file and sync it to disk before a new key seals anything.
 
-        ``fresh``: a file that another process made meanwhile is left as it is.
+        ``fresh``: a file that another process has created meanwhile is kept.
         """
         temporary = self.file.with_name(f"{self.file.name}.{os.getpid()}.new")
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

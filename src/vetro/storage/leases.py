@@ -1,10 +1,10 @@
-"""Work handed out by leases with fencing numbers.
+"""Work handed out under leases with fencing numbers.
 
-A row is one piece of work. A claimer gets it for a time (the lease); who does not renew loses it to the
-next claimer. Every claim takes a larger *fence* than any claim of that queue before it: a holder that
-slept through its expiry still has its old fence, and completing, renewing or releasing with an old
-fence is ``LeaseLost``. Completion happens in the caller's transaction, so that the result of the work
-and the end of the work are one commit, exactly once.
+A row is one piece of work. A claimer gets it for a time (the lease); without renewal the next
+claimer gets it. Every claim takes a larger *fence* than any earlier claim of that queue: a holder
+that did not notice that its lease expired still has its old fence, and completing, renewing or
+releasing with an old fence is ``LeaseLost``. Completion happens in the caller's transaction, so
+that the result of the work and the end of the work are one commit, exactly once.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ SHORTEST_WAIT_SECONDS = 0.01
 
 @dataclass(frozen=True)
 class Lease:
-    """A claim: ``fence`` is larger than that of every earlier claim of the queue."""
+    """A claim: ``fence`` is larger than that of every earlier claim of the queue.
+
+    ``waited_seconds``: how long the work could have been claimed before it was.
+    """
 
     key: str
     payload: Any
@@ -42,6 +45,16 @@ class Lease:
     owner: str
     expires_at: datetime
     ttl_seconds: float
+    waited_seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class QueueLoad:
+    """The load of a queue: held and waiting work, and seconds that the oldest has waited."""
+
+    held: int
+    waiting: int
+    oldest_seconds: float
 
 
 class LeaseQueue:
@@ -53,7 +66,7 @@ class LeaseQueue:
 
     @property
     def channel(self) -> str:
-        """Notifications of new and released work."""
+        """The channel of notifications about new and released work."""
         return f"leases/{self.name}"
 
     async def enqueue(
@@ -67,9 +80,9 @@ class LeaseQueue:
     ) -> None:
         """Add work under ``key``, unique in the queue; visible when ``tx`` commits.
 
-        ``party``: for whom it is. Claimers take the oldest work of the party that has least of its
-        work held.
-        Errors: ``AlreadyQueued`` (the transaction goes on) while earlier work has this key.
+        ``party``: the one that the work is for. Claimers take the oldest work of the party with the
+        least held work.
+        Errors: ``AlreadyQueued`` (the transaction stays usable) while earlier work has this key.
         """
         now = self.database.clock.now()
         added = await tx.execute(
@@ -97,7 +110,7 @@ class LeaseQueue:
     def _claimable(
         self, now: datetime, key: str | None = None, share: tuple[str, int] | None = None
     ) -> Any:
-        """What nobody holds; ``share``: only of parties of whose work this owner holds less."""
+        """The condition for claimable work; ``share``: an owner, and what it may hold per party."""
         return and_(
             leased_work.c.queue == self.name,
             *([] if key is None else [leased_work.c.key == key]),
@@ -107,7 +120,7 @@ class LeaseQueue:
         )
 
     def _held_of_party(self, now: datetime, owner: str | None = None) -> Any:
-        """How much work of a row's party is held (by one owner); none for work of no party."""
+        """How much work of a row's party is held (by one owner); 0 for work without a party."""
         other = leased_work.alias("other")
         query = select(func.count()).where(
             other.c.queue == self.name,
@@ -125,21 +138,21 @@ class LeaseQueue:
         key: str | None = None,
         most_per_party: int | None = None,
     ) -> Lease | None:
-        """Take work nobody holds, for ``ttl_seconds``; ``None`` when there is none.
+        """Take work that is not held, for ``ttl_seconds``; ``None`` when there is none.
 
-        The oldest of the party that has least of its work held now: many who wait do not make others
-        wait longer. With ``key`` only the work of that key. ``most_per_party``: none of a party of
-        whose work ``owner`` holds so much already.
+        Takes the oldest work of the party with the least held work, so that a party with much work
+        does not delay the others. With ``key``: only the work of that key. ``most_per_party``: skip
+        parties of which ``owner`` already holds so much work.
         """
         share = None if most_per_party is None else (owner, most_per_party)
         async with self.database.read() as tx:
-            # Most calls find nothing: do not become a writer for that.
+            # Most calls find nothing: do not take the write lock for that.
             claimable = self._claimable(self.database.clock.now(), key, share)
             found = await tx.execute(select(leased_work.c.id).where(claimable).limit(1))
             if found.first() is None:
                 return None
         async with self.database.transaction() as tx:
-            # Now, not before the turn to write came: the time of a lease begins when it is given.
+            # Read the clock after the wait for the write lock: the lease begins now.
             now = self.database.clock.now()
             row = (
                 await tx.execute(
@@ -160,7 +173,14 @@ class LeaseQueue:
                 .values(owner=owner, expires_at=expires_at, fence=fence, attempt=row.attempt + 1)
             )
             return Lease(
-                row.key, row.payload, fence, row.attempt + 1, owner, expires_at, ttl_seconds
+                row.key,
+                row.payload,
+                fence,
+                row.attempt + 1,
+                owner,
+                expires_at,
+                ttl_seconds,
+                max(0.0, (now - row.available_at).total_seconds()),
             )
 
     async def _next_fence(self, tx: Transaction) -> int:
@@ -185,7 +205,7 @@ class LeaseQueue:
     async def renew(self, lease: Lease, ttl_seconds: float | None = None) -> Lease:
         """Extend the lease to ``ttl_seconds`` (as long as it was given for) from now.
 
-        ``LeaseLost`` when it is not ours.
+        Errors: ``LeaseLost``.
         """
         ttl = lease.ttl_seconds if ttl_seconds is None else ttl_seconds
         async with self.database.transaction() as tx:
@@ -201,8 +221,8 @@ class LeaseQueue:
     async def hold(self, lease: Lease) -> AsyncGenerator[None, None]:
         """Renew the lease, every third of its time, for the duration of the block.
 
-        When it is lost (or cannot be renewed before it runs out, as when the database is away) the
-        block is cancelled and ``LeaseLost`` raised in its place: another has the work now.
+        When it is lost (or cannot be renewed before it expires, for instance because the database
+        is down), the block is cancelled and raises ``LeaseLost``: another owner has the work now.
         """
         holder = asyncio.current_task()
         assert holder is not None
@@ -217,13 +237,13 @@ class LeaseQueue:
         try:
             yield
         except asyncio.CancelledError:
-            # Ours, unless somebody else cancelled the task as well.
+            # The cancellation is ours, unless the task was cancelled from elsewhere as well.
             if lost is not None and holder.uncancel() == 0:
                 raise lost from None
             raise
         else:
             if lost is not None:
-                # The block ended in the moment between the loss and its cancellation.
+                # The block ended between the loss and its cancellation.
                 holder.uncancel()
                 raise lost
         finally:
@@ -259,14 +279,14 @@ class LeaseQueue:
     async def complete(self, tx: Transaction, lease: Lease) -> None:
         """End the work within ``tx``. ``LeaseLost`` (and so no commit) when it is not ours.
 
-        A lease that expired but that nobody claimed since is still ours: the fence says so.
+        A lease that expired but was not claimed again is still ours: the fence is unchanged.
         """
         removed = await tx.execute(delete(leased_work).where(self._held(lease)))
         if removed.rowcount != 1:
             raise LeaseLost(self.name, lease.key, lease.fence)
 
     async def release(self, lease: Lease) -> None:
-        """Give the work back at once, for another to claim (a graceful shutdown)."""
+        """Give the work back at once, for another owner to claim (a graceful shutdown)."""
         async with self.database.transaction() as tx:
             changed = await tx.execute(
                 update(leased_work).where(self._held(lease)).values(owner=None, expires_at=None)
@@ -276,9 +296,9 @@ class LeaseQueue:
             tx.notify(self.channel, lease.key)
 
     async def withdraw(self, tx: Transaction, keys: Sequence[str]) -> set[str]:
-        """Take back work that nobody holds; returns the keys that were taken back.
+        """Remove work that is not held; returns the keys that were removed.
 
-        Work that is held stays: its owner ends it (and finds what it was about gone).
+        Held work stays: its owner ends it (and finds its subject gone).
         """
         if not keys:
             return set()
@@ -296,7 +316,7 @@ class LeaseQueue:
     async def expire_owner(self, tx: Transaction, owner_prefix: str) -> list[str]:
         """Make the work of dead owners claimable now; returns its keys.
 
-        For a process that knows that owners with this prefix are gone (its own predecessor).
+        For a process that knows that owners with this prefix are dead (its own predecessor).
         """
         mine = and_(
             leased_work.c.queue == self.name,
@@ -313,6 +333,24 @@ class LeaseQueue:
         rows = await tx.execute(select(leased_work.c.key).where(leased_work.c.queue == self.name))
         return {str(row.key) for row in rows}
 
+    async def load(self, tx: Transaction) -> QueueLoad:
+        """The load of the queue."""
+        now = self.database.clock.now()
+        mine = leased_work.c.queue == self.name
+        held = and_(leased_work.c.owner.is_not(None), leased_work.c.expires_at > now)
+        numbers = await tx.execute(
+            select(
+                func.count().filter(held).label("held"),
+                func.count().filter(self._claimable(now)).label("waiting"),
+                func.min(leased_work.c.available_at, type_=UtcDateTime)
+                .filter(self._claimable(now))
+                .label("oldest"),
+            ).where(mine)
+        )
+        row = numbers.one()
+        age = (now - row.oldest).total_seconds() if row.oldest is not None else 0.0
+        return QueueLoad(row.held, row.waiting, max(0.0, age))
+
     async def wait_for_work(
         self,
         timeout: float | None = None,
@@ -322,9 +360,9 @@ class LeaseQueue:
     ) -> bool:
         """Wait until there may be work: new, released, or of an expired lease.
 
-        ``owner``, ``most_per_party``: work that ``claim`` would give. That the owner ends work of its
-        own does not wake it: it knows. ``False`` after ``timeout`` seconds without any. Nothing is
-        polled: the wait ends with a notification or when the first held lease runs out.
+        ``owner``, ``most_per_party``: as for ``claim``. The end of the owner's own work does not
+        end the wait. ``False`` after ``timeout`` seconds without any. There is no polling: the wait
+        ends with a notification or when the first held lease expires.
         """
         share = None if owner is None or most_per_party is None else (owner, most_per_party)
         async with self.database.listen(self.channel) as subscription:
@@ -350,8 +388,8 @@ class LeaseQueue:
                 await subscription.wait(min(waits) if waits else None)
 
     async def _next_change(self, tx: Transaction, now: datetime) -> datetime | None:
-        """When work that is not claimable now becomes so by the mere passing of time."""
-        # A row becomes claimable at the later of the two: delayed and never claimed, or held.
+        """When work that is not claimable now becomes claimable without any change."""
+        # A row becomes claimable at the later of both times: its delay and the end of its lease.
         moment = case(
             (leased_work.c.owner.is_(None), leased_work.c.available_at),
             (leased_work.c.expires_at > leased_work.c.available_at, leased_work.c.expires_at),

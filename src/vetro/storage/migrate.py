@@ -1,8 +1,8 @@
-"""Bringing a database to this version: Alembic, with one branch per room.
+"""Migrating a database to this version: Alembic, with one branch per room.
 
 A room keeps its migrations in ``<room>/migrations/NNNN_subject.py`` with revision ids
-``<room>_NNNN`` (``0001`` starts the branch: ``branch_labels = ("<room>",)``). The file names say
-which revisions exist, so an up-to-date database is recognised without importing Alembic at all.
+``<room>_NNNN`` (``0001`` starts the branch: ``branch_labels = ("<room>",)``). The revisions are
+read from the file names, so an up-to-date database is recognised without importing Alembic.
 
 Processes that serve different rooms share one database: each migrates the rooms it was given and
 leaves the revisions of the others alone.
@@ -28,7 +28,7 @@ _FILE = re.compile(r"(\d{4})_\w+\.py$")
 
 @dataclass(frozen=True)
 class MigrationSet:
-    """The migrations of one room, and the tables they make (for what is done to all sealed columns)."""
+    """The migrations of one room, and their tables (for operations on all sealed columns)."""
 
     room: str
     directory: Path
@@ -44,7 +44,7 @@ STORAGE_MIGRATIONS = MigrationSet("storage", Path(__file__).parent / "migrations
 
 
 async def migrate(database: Database, sets: Sequence[MigrationSet]) -> bool:
-    """Bring the database up to date; ``True`` when something was done.
+    """Migrate the database to this version; ``True`` when a migration ran.
 
     All migrations run in one transaction: a failing one leaves the database as it was. Errors:
     ``DatabaseTooNew``, ``MigrationError``.
@@ -74,7 +74,7 @@ def _current(connection: Connection) -> set[str]:
 
 
 def _upgrade(connection: Connection, sets: Sequence[MigrationSet]) -> None:
-    # Imported here: a database that is up to date does not pay for it.
+    # Imported here: not needed for a database that is up to date.
     from alembic.config import Config
     from alembic.runtime.environment import EnvironmentContext
     from alembic.script import ScriptDirectory
@@ -86,7 +86,7 @@ def _upgrade(connection: Connection, sets: Sequence[MigrationSet]) -> None:
     rooms = {one.room for one in sets}
 
     def steps(revisions: tuple[str, ...], _context: Any) -> Any:
-        # Alembic would look for the files of the rooms that are not ours, too.
+        # Alembic would also look for the files of rooms that this process does not serve.
         ours = tuple(one for one in revisions if one.rsplit("_", 1)[0] in rooms)
         return script._upgrade_revs("heads", ours)  # what `alembic upgrade heads` itself calls
 

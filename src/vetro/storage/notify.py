@@ -1,11 +1,11 @@
-"""Waking other tasks and other processes after a commit.
+"""Notifying other tasks and other processes after a commit.
 
 Every process has one ``Switchboard``. Subscriptions live in memory; a notification reaches the ones
 of this process directly and those of other processes through a carrier: on PostgreSQL
 ``NOTIFY``, on SQLite datagrams to the sockets that the processes keep in one directory. A
-notification is a hint, never the truth: who wakes looks at the database. But the hint itself is
-never lost while its receiver lives: a socket's queue holds few datagrams (10 on many machines), and
-a sender that finds it full leaves a mark that makes the receiver wake everybody.
+notification is only a hint: a woken reader re-reads the database. But no hint is lost while its
+receiver lives: a socket's queue holds few datagrams (10 on many machines), and a sender that finds
+it full leaves a mark, upon which the receiver wakes all its subscriptions.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ import structlog
 
 log = structlog.get_logger(__name__)
 
-# PostgreSQL carries at most 7999 bytes; what is longer is cut to the bare hint.
+# PostgreSQL carries at most 7999 bytes; of longer messages only the channel is sent.
 MAX_MESSAGE = 7_900
 MAX_WAITING = 10_000
 OVERFLOW_SUFFIX = ".overflow"
 
 
 def encode(channel: str, payload: str) -> bytes:
-    """A notification as it travels; a payload that is too long is left out."""
+    """A notification as it is sent; a payload that is too long is left out."""
     message = msgspec.json.encode((channel, payload))
     return message if len(message) <= MAX_MESSAGE else msgspec.json.encode((channel, ""))
 
 
 def decode(message: bytes | str) -> tuple[str, str] | None:
-    """Channel and payload; ``None`` (and a log line) for what is not a notification of ours."""
+    """Channel and payload; ``None`` (and a log line) for a message that is not ours."""
     try:
         return msgspec.json.decode(message, type=tuple[str, str])
     except msgspec.DecodeError as error:
@@ -64,7 +64,7 @@ class Subscription:
     async def wait(self, timeout: float | None = None) -> str | None:
         """The next payload, or ``None`` after ``timeout`` seconds (``None``: wait for ever).
 
-        An empty payload may also say that notifications were lost: look at everything.
+        An empty payload may also mean that notifications were lost: re-read everything.
         """
         while not self._waiting:
             self._event.clear()
@@ -78,13 +78,13 @@ class Subscription:
         return self._waiting.popleft()
 
     def drain(self) -> list[str]:
-        """The payloads that came since the last look, without waiting."""
+        """The payloads that came since the last call, without waiting."""
         found = list(self._waiting)
         self._waiting.clear()
         return found
 
     def close(self) -> None:
-        """End the subscription; doing it twice is the same."""
+        """End the subscription; ending it again does nothing."""
         self._switchboard.forget(self)
 
 
@@ -123,7 +123,7 @@ class Switchboard:
             subscription.deliver(payload)
 
     def wake_all(self) -> None:
-        """Wake everybody: notifications may have been lost (a connection broke, a queue was full)."""
+        """Wake all subscriptions: notifications may be lost (connection lost, queue full)."""
         for channel in list(self._channels):
             self.deliver(channel, "")
 
@@ -139,12 +139,12 @@ class DatagramCarrier:
         self._name = f"{os.getpid()}-{secrets.token_hex(4)}"
 
     def open(self) -> None:
-        """Make this process's socket and read it from the running loop."""
+        """Create this process's socket and read it from the running loop."""
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         receiver = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         try:
             receiver.setblocking(False)
-            os.fchmod(receiver.fileno(), 0o600)  # what Linux gives the name that bind makes
+            os.fchmod(receiver.fileno(), 0o600)  # the mode that bind gives the file on Linux
             # sun_path holds 107 bytes; data directories may be longer: bind by directory handle.
             with _directory_handle(self._directory) as base:
                 receiver.bind(f"{base}/{self._name}")
@@ -176,7 +176,7 @@ class DatagramCarrier:
             message = decode(datagram)
             if message is not None:
                 self._switchboard.deliver(*message)
-        # After the queue is empty: a sender marks first and knocks then, see _send_one.
+        # After the queue is empty: a sender first marks, then sends; see _send_to.
         try:
             (self._directory / (self._name + OVERFLOW_SUFFIX)).unlink()
         except FileNotFoundError:
@@ -184,9 +184,9 @@ class DatagramCarrier:
         self._switchboard.wake_all()
 
     def send(self, notifications: Sequence[tuple[str, str]]) -> None:
-        """Tell every other process; sockets whose process is gone are removed.
+        """Notify every other process; remove sockets whose process is gone.
 
-        What was committed is committed: trouble here is logged, never raised.
+        The commit stands, so errors here are logged, not raised.
         """
         datagrams = [encode(channel, payload) for channel, payload in notifications]
         try:
@@ -209,8 +209,8 @@ class DatagramCarrier:
                     (self._directory / stale).unlink(missing_ok=True)
                 return
             if not outcome:
-                # Mark, then knock. If the knock finds the queue full again, the receiver has yet to
-                # empty it, and looks for the mark after that; if not, the knock itself wakes it.
+                # Mark, then send. If the queue is full again, the receiver has not emptied it yet
+                # and looks for the mark after that; if not, this datagram wakes it.
                 (self._directory / (name + OVERFLOW_SUFFIX)).touch(0o600)
                 self._send_one(f"{base}/{name}", encode("", ""))
                 return

@@ -1,4 +1,4 @@
-"""Receives PostgreSQL notifications on a connection of its own, and comes back after a break."""
+"""Receives PostgreSQL notifications on a connection of its own, and reconnects when it is lost."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Connection = psycopg.AsyncConnection[tuple[object, ...]]
 
 
 class PostgresListener:
-    """``LISTEN`` on one channel; what arrives goes to the switchboard."""
+    """``LISTEN`` on one channel; passes notifications to the switchboard."""
 
     def __init__(self, url: str, channel: str, switchboard: Switchboard) -> None:
         self._url = url
@@ -32,14 +32,14 @@ class PostgresListener:
         self._task = asyncio.create_task(self._run(), name="postgres-listener")
 
     async def stop(self) -> None:
-        """Stop receiving and close the connection; doing it twice is the same."""
+        """Stop receiving and close the connection; stopping again does nothing."""
         task, self._task = self._task, None
-        # The driver waits with wait_for, which before Python 3.12 swallows a cancellation that comes
-        # together with a notification: one may not be enough.
+        # The driver uses wait_for, which before Python 3.12 swallows a cancellation that comes
+        # together with a notification: one cancellation may not be enough.
         while task is not None and not task.done():
             task.cancel()
             await asyncio.wait({task}, timeout=1.0)
-        # Not left to the task: one that is cancelled before its first step closes nothing.
+        # Close it here: a task that is cancelled before its first step closes nothing.
         if self._connection is not None:
             await self._connection.close()
             self._connection = None
@@ -49,7 +49,8 @@ class PostgresListener:
             self._url,
             autocommit=True,
             application_name="vetro-listener",
-            # A connection that only listens never finds out by itself that the other side is gone.
+            # Without keep-alives a connection that only listens never notices that the server is
+            # gone.
             keepalives=1,
             keepalives_idle=30,
             keepalives_interval=10,
@@ -73,7 +74,7 @@ class PostgresListener:
                 log.warning("the database connection for notifications broke", error=str(error))
             await self._connection.close()
             await self._reconnect()
-            # What was sent meanwhile is lost: everybody looks at the database once.
+            # Notifications sent meanwhile are lost: all subscribers re-read the database once.
             self._switchboard.wake_all()
 
     async def _reconnect(self) -> None:

@@ -1,30 +1,29 @@
 """Columns whose values are stored sealed (``vetro.storage.keyring``).
 
-The types look like ``Json``, ``Text`` and ``LargeBinary`` to their users. What was written before there
-were keys is still read: no JSON begins with ``sealed:``, and ``MAGIC`` begins no plan and no result.
-A ``Database`` that was opened without a keyring stores in clear (tests, tools) and cannot read what is
-sealed. Two values that are the same are not the same when they are sealed: such columns cannot be
-compared in a query.
+The types behave like ``Json``, ``Text`` and ``LargeBinary``. Values written before keys existed are
+still read: no JSON begins with ``sealed:``, and no plan or result begins with ``MAGIC``. A
+``Database`` that was opened without a keyring stores in clear (tests, tools) and cannot read sealed
+values. Equal values differ when they are sealed, so such columns cannot be compared in a query.
 """
 
 from __future__ import annotations
 
 from typing import Any, cast
 
-import msgspec
 from sqlalchemy import Column, LargeBinary, MetaData, Text, TypeDecorator
 from sqlalchemy.engine import Dialect
 
 from vetro.storage.errors import StorageError
+from vetro.storage.jsontext import LARGE, beside_the_loop, decode, encode, is_large
 from vetro.storage.keyring import PREFIX, Keyring
 
 MAGIC = b"\x00vetro\x00"
 ATTRIBUTE = "vetro_keyring"
-"""Where a dialect, of which each ``Database`` has its own, holds the keyring."""
+"""The attribute of a dialect that holds the keyring; each ``Database`` has its own dialect."""
 
 
 def keyring_of(dialect: Dialect) -> Keyring | None:
-    """The keyring of the database a statement is for."""
+    """The keyring of the database that a statement is for."""
     return cast("Keyring | None", getattr(dialect, ATTRIBUTE, None))
 
 
@@ -65,16 +64,23 @@ class SealedJson(TypeDecorator[Any]):
         """Python to database."""
         if value is None:
             return None
-        text = msgspec.json.encode(value)
         keyring = keyring_of(dialect)
-        return text.decode() if keyring is None else keyring.seal(text)
+
+        def written() -> str:
+            text = encode(value)
+            return text.decode() if keyring is None else keyring.seal(text)
+
+        return beside_the_loop(written) if is_large(value) else written()
 
     def process_result_value(self, value: Any, dialect: Dialect) -> Any:
         """Database to Python."""
         if value is None:
             return None
-        sealed = value.startswith(PREFIX)
-        return msgspec.json.decode(_opened(value, dialect) if sealed else value)
+
+        def read() -> Any:
+            return decode(_opened(value, dialect) if value.startswith(PREFIX) else value)
+
+        return read() if len(value) < LARGE else beside_the_loop(read)
 
 
 class SealedBytes(TypeDecorator[bytes]):
@@ -104,7 +110,7 @@ SEALED = (SealedText, SealedJson, SealedBytes)
 
 
 def sealed_columns(metadata: MetaData) -> list[list[Column[Any]]]:
-    """The sealed columns of each table that has some."""
+    """The sealed columns of each table that has any."""
     tables = [
         [one for one in table.columns if isinstance(one.type, SEALED)]
         for table in metadata.sorted_tables

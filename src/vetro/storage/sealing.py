@@ -1,8 +1,8 @@
-"""What is stored is sealed with the current key: after an upgrade, after a rotation, after a crash of either.
+"""Sealing stored values with the current key: after an upgrade, a rotation, or a crash of either.
 
-The table ``storage_sealing`` has the keys that sealed something here. A database whose keys the key file
-does not have is refused before anything is written: half of it would be sealed with a key that the other
-half knows nothing of.
+The table ``storage_sealing`` lists the keys that sealed values here. A start is refused, before
+anything is written, when the key file lacks one of them: otherwise half of the database would be
+sealed with an unrelated key.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from vetro.storage.sealed import MAGIC, SealedBytes, SealedText, sealed_columns
 from vetro.storage.tables import sealing
 
 BATCH = 20
-"""Rows a unit of work: some are models of many MiB, and services wait for the writer meanwhile."""
+"""Rows per unit of work: some are models of many MiB, and services wait for the writer."""
 LOCK_TRIES = 200
 Progress = Callable[[str, int], None]
 
@@ -56,11 +56,11 @@ def keyring_for(database: Database) -> Keyring:
 
 
 async def prepare_sealing(database: Database, sets: Sequence[MigrationSet]) -> int:
-    """At a start, after ``migrate``: make the key when there is none, seal what is not; rows sealed.
+    """At a start, after ``migrate``: create a missing key, seal clear values; rows sealed.
 
-    What an earlier version wrote in clear is sealed (and, on SQLite, wiped from the file), and a
-    rotation that was interrupted is finished. Errors: ``KeyMissing`` when this database was sealed
-    with a key that the key file does not have.
+    Values that an earlier version wrote in clear are sealed (and, on SQLite, wiped from the file);
+    an interrupted rotation is finished. Errors: ``KeyMissing`` when this database was sealed with a
+    key that the key file does not have.
     """
     keyring = keyring_for(database)
     async with database.transaction() as tx:
@@ -82,10 +82,10 @@ async def prepare_sealing(database: Database, sets: Sequence[MigrationSet]) -> i
 async def rotate_key(
     database: Database, sets: Sequence[MigrationSet], progress: Progress = _ignored
 ) -> int:
-    """Make a new key and seal everything with it; rows sealed again.
+    """Create a new key and seal everything with it; the number of rows sealed again.
 
-    Services may run meanwhile: they seal with the new key from the moment it is in the file. Stopped
-    half-way, it goes on when it is called again or a service starts (then no further key is made).
+    Services may run meanwhile: they use the new key as soon as it is in the file. If it is
+    interrupted, the next call or the next start of a service finishes it (without a further key).
     Errors: ``KeyMissing``, ``StorageError`` when no service has used the database with keys yet.
     """
     keyring = keyring_for(database)
@@ -104,12 +104,12 @@ async def rotate_key(
 
 
 async def finish_sealing(database: Database, sets: Sequence[MigrationSet]) -> int:
-    """Drop the keys that nothing is sealed with any more; rows that were sealed again before.
+    """Drop the keys that no value is sealed with; the number of rows sealed again before that.
 
-    On SQLite one writer works at a time, so what a unit of work of ours does not see no other
-    will write. On PostgreSQL the tables are locked against writers for this last look; a table
-    that is in use is tried again, so that no unit of work of a service waits for ours while ours
-    waits for it. Errors: ``DatabaseBusy`` when that never succeeds; every key is kept then.
+    SQLite has one writer at a time, so while this unit of work runs no other can write. On
+    PostgreSQL the tables are locked against writers for this last check; when a table is in use the
+    lock is tried again, to avoid a deadlock with a service. Errors: ``DatabaseBusy`` when the lock
+    cannot be taken; then every key is kept.
     """
     tries = 1 if database.is_sqlite else LOCK_TRIES
     while True:
@@ -143,7 +143,7 @@ async def _finish(database: Database, sets: Sequence[MigrationSet]) -> int:
 async def reseal(
     database: Database, sets: Sequence[MigrationSet], progress: Progress = _ignored
 ) -> int:
-    """Seal with the current key what is in clear or sealed with another; rows changed."""
+    """Seal values that are in clear or sealed with another key; the number of rows changed."""
     current = keyring_for(database).current
     count = 0
     for columns in _columns(sets):
@@ -167,7 +167,7 @@ def _check(keyring: Keyring, rows: Sequence[Row[Any]]) -> None:
 
 
 async def _refuse_copies(database: Database, tx: Transaction, keyring: Keyring) -> None:
-    """Services with a copy of the keys would go on to seal with the old one."""
+    """Refuse to rotate while a service uses a copy of the keys: it would seal with the old one."""
     if database.is_sqlite:
         return
     query = text(
@@ -192,7 +192,7 @@ async def _mark(database: Database, tx: Transaction, key: str) -> None:
 
 
 async def _wipe(database: Database) -> None:
-    """What was written in clear is still in pages that are free now, and in the write-ahead log."""
+    """Erase clear text from the free pages and the write-ahead log."""
     async with database.engine.connect() as connection:
         await connection.exec_driver_sql("VACUUM")
         await connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -209,7 +209,7 @@ def _columns(sets: Sequence[MigrationSet]) -> list[list[Column[Any]]]:
 
 
 def _raw(column: Column[Any]) -> ColumnElement[Any]:
-    """The column as what its seal holds: text or bytes, not the value in it."""
+    """The column without decryption, as the stored text or bytes."""
     return type_coerce(column, _seal_of(column))
 
 
@@ -218,7 +218,7 @@ def _seal_of(column: Column[Any]) -> TypeEngine[Any]:
 
 
 def _other(column: Column[Any], current: str) -> ColumnElement[bool]:
-    """Whether a column has something that the key ``current`` did not seal."""
+    """Whether a column has a value that is not sealed with the key ``current``."""
     mark = f"{PREFIX}{current}:"
     if isinstance(column.type, SealedBytes):
         start = MAGIC + mark.encode()
@@ -232,7 +232,7 @@ async def _batch(tx: Transaction, columns: list[Column[Any]], current: str) -> i
     table = columns[0].table
     keys = list(table.primary_key.columns)
     raw = [_raw(column).label(f"raw_{at}") for at, column in enumerate(columns)]
-    # A null is neither: the comparison with it is null, which is no reason to take a row.
+    # The condition is null for a null value, so such a row is not selected.
     query = select(*keys, *raw).where(or_(*(_other(column, current) for column in columns)))
     rows = list(await tx.execute(query.limit(BATCH).with_for_update()))
     for row in rows:

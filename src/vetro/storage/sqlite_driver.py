@@ -1,9 +1,9 @@
-"""SQLite from asyncio: each statement is one trip to the connection's thread.
+"""SQLite from asyncio: each statement takes one round trip to the connection's thread.
 
-aiosqlite makes a trip for each call of a cursor, so a query costs four: make the cursor, execute, fetch,
-close. A trip is a tenth of a millisecond of processor time and, on a busy machine, two waits for the
-scheduler. Rows are read whole by every caller (``Transaction.execute`` buffers), so all four are done
-in one. SQLAlchemy takes the connection through ``async_creator_fn``.
+aiosqlite makes a round trip for each call of a cursor, so a query costs four: create the cursor,
+execute, fetch, close. A round trip is a tenth of a millisecond of processor time and, on a busy
+machine, two waits for the scheduler. Every caller reads all rows (``Transaction.execute`` buffers),
+so all four are done in one. SQLAlchemy takes the connection through ``async_creator_fn``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Rows = list[Any]
 
 @dataclass(frozen=True)
 class _Done:
-    """What a statement left behind."""
+    """The outcome of a statement."""
 
     description: Any = None
     rowcount: int = -1
@@ -29,7 +29,7 @@ class _Done:
 
 
 class WholeStatementCursor:
-    """The part of a cursor that SQLAlchemy's adapter uses; it lives on no thread."""
+    """The part of a cursor that SQLAlchemy's adapter uses; it is not bound to a thread."""
 
     arraysize = 1
 
@@ -69,23 +69,23 @@ class WholeStatementCursor:
         return self
 
     async def fetchall(self) -> Sequence[Any]:
-        """The rows; they are here already."""
+        """The rows, which have been read already."""
         return self._done.rows
 
     async def close(self) -> None:
-        """Nothing is open: the thread's cursor was closed with its statement."""
+        """Do nothing: the thread's cursor was closed with its statement."""
 
 
 class WholeStatementConnection(aiosqlite.Connection):
-    """A connection whose statements are single trips to its thread."""
+    """A connection whose statements take one round trip to its thread."""
 
     def __init__(self, database: str, **options: Any) -> None:
         super().__init__(lambda: sqlite3.connect(database, **options), 64)
-        # A process that ends without closing its database is not kept alive by it.
+        # A daemon thread does not keep a process alive that did not close its database.
         self._thread.daemon = True
 
     def cursor(self) -> Any:
-        """A cursor; unlike aiosqlite's it needs no trip to be made."""
+        """A cursor; unlike aiosqlite's it needs no round trip."""
         return WholeStatementCursor(self)
 
     async def run_statement(self, sql: str, parameters: Any, *, many: bool) -> _Done:

@@ -30,7 +30,7 @@ leased_work = Table(
     Column("queue", String(64), nullable=False),
     Column("key", String(255), nullable=False),
     Column("payload", SealedJson),
-    # For whom it is, such as a project: work is handed out to parties in turn.
+    # The party it is for, such as a project: parties take turns.
     Column("party", String(64)),
     Column("available_at", UtcDateTime, nullable=False),
     Column("owner", String(255)),
@@ -50,9 +50,9 @@ fences = Table(
 sealing = Table(
     "storage_sealing",
     metadata,
-    # Keys that sealed something in this database. More than one: a rotation is under way.
+    # Keys that sealed a value in this database. More than one: a rotation is in progress.
     Column("key_id", String(64), primary_key=True),
     Column("since", UtcDateTime, nullable=False),
-    # Whether all there is is sealed with it.
+    # Whether every sealed value is sealed with it.
     Column("complete", Boolean, nullable=False),
 )

@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-import msgspec
 from sqlalchemy import BigInteger, Text, TypeDecorator
 from sqlalchemy.engine import Dialect
+
+from vetro.storage.jsontext import LARGE, beside_the_loop, decode, encode, is_large
 
 _MICROSECOND = 1_000_000
 
@@ -46,8 +47,14 @@ class Json(TypeDecorator[Any]):
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:
         """Python to database."""
-        return None if value is None else msgspec.json.encode(value).decode()
+        if value is None:
+            return None
+        if is_large(value):
+            return beside_the_loop(lambda: encode(value).decode())
+        return encode(value).decode()
 
     def process_result_value(self, value: Any, dialect: Dialect) -> Any:
         """Database to Python."""
-        return None if value is None else msgspec.json.decode(value)
+        if value is None:
+            return None
+        return decode(value) if len(value) < LARGE else beside_the_loop(lambda: decode(value))

@@ -10,14 +10,16 @@
 Phases, one module each, each opening with what it establishes for the next:
 `scanner` (text to tokens) → `parser` with `grammar` (tokens to a tree, `ast`) → `scopes` (what
 names mean) → `codegen` with `arithmetic`, `forms`, `inlining` (tree to Python text and `slots`) →
-`sites` (calls resolved once per shape of argument types) → `standard` (the functions). `linting` says
+`inline_caches` (calls resolved once per shape of argument types) → `standard` (the functions). `linting` says
 what is allowed but rarely meant.
 
 Hosts that compile expressions into code of their own start at the text of `codegen`; those that
 add functions at `library`; those that bound evaluations at `evaluation`.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from vetro.lazy_names import import_when_used
 
 from . import ast
 from .dynamic import call_by_name
@@ -55,6 +57,7 @@ from .errors import (
 from .evaluation import Evaluation, Limits
 from .evaluation import Limits as YaqlLimits
 from .grammar import MURANOPL, STANDARD, Grammar
+from .inline_caches import function_site, method_site
 from .library import Library, standard_library
 from .parser import parse
 from .runtime import property_site
@@ -79,7 +82,6 @@ from .signatures import (
     Timespan,
     read_signature,
 )
-from .sites import function_site, method_site
 from .text import format_template, host_text, to_text
 from .values import (
     FINAL_TYPES,
@@ -106,36 +108,17 @@ if TYPE_CHECKING:
     from .scopes import Scope
     from .slots import PRELUDE, Slot, bind_slot, bind_slots, locate
 
-_LATER = {
-    "Arguments": ("codes", "Arguments"),
-    "Code": ("codes", "Code"),
-    "Emitter": ("codegen", "Emitter"),
-    "Expression": ("expression", "Expression"),
-    "ExpressionCodegen": ("codegen", "ExpressionCodegen"),
-    "Finding": ("linting", "Finding"),
-    "PRELUDE": ("slots", "PRELUDE"),
-    "Scope": ("scopes", "Scope"),
-    "Slot": ("slots", "Slot"),
-    "bind_slot": ("slots", "bind_slot"),
-    "bind_slots": ("slots", "bind_slots"),
-    "compile": ("expression", "compile_expression"),
-    "evaluate": ("expression", "evaluate"),
-    "lint": ("linting", "lint"),
-    "locate": ("slots", "locate"),
-}
-"""Names of the compiler, which a program that only knows the functions does not load."""
-
-
-def __getattr__(name: str) -> Any:
-    """Load a part of the compiler when it is first asked for."""
-    found = _LATER.get(name)
-    if found is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import importlib
-
-    value = getattr(importlib.import_module(f".{found[0]}", __name__), found[1])
-    globals()[name] = value
-    return value
+__getattr__ = import_when_used(
+    __name__,
+    {
+        "vetro.yaql.codegen": "Emitter ExpressionCodegen",
+        "vetro.yaql.codes": "Arguments Code",
+        "vetro.yaql.expression": "Expression compile=compile_expression evaluate",
+        "vetro.yaql.linting": "Finding lint",
+        "vetro.yaql.scopes": "Scope",
+        "vetro.yaql.slots": "PRELUDE Slot bind_slot bind_slots locate",
+    },
+)
 
 
 __all__ = [

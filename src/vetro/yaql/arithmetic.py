@@ -6,8 +6,8 @@ A tree of `+ - * / mod`, sign and comparison over few operands becomes one guard
     ((acc * 31 + i) % 1000003 if type(acc) is type(i) is int else s3(rt, s2(rt, …), 1000003))
 
 The chain `type(a) is type(b) is int` evaluates `a` and `b` before it compares anything, so operands
-that are no variables are bound there by `:=`; at most two such operands fit, and they come first.
-A product of two variables is checked for size afterwards, so that repeated squaring ends.
+that are not variables are bound there by `:=`; at most two such operands fit, and they come first.
+The size of a product of two variables is checked afterwards, which bounds repeated squaring.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def _concatenation(gen: ExpressionCodegen, node: ast.Binary, scope: Scope | None
     if not unknown.kinds & STRING:
         return _new(f"{slot}({gen.rt}, {left.text}, {right.text})")
     if not (left.literal or right.literal):
-        # Both are evaluated by the test, whatever it says.
+        # The test evaluates both, whatever its result.
         read_left, bind_left = gen.twice(left)
         read_right, bind_right = gen.twice(right)
         result = gen.temporary()
@@ -151,7 +151,7 @@ def _concatenation(gen: ExpressionCodegen, node: ast.Binary, scope: Scope | None
         f"(({result} if len({result} := {both}) < {_LONG_ENOUGH_TO_COUNT} "
         f"else y_checked_string({gen.rt}, {result})) if type({bind}) is str "
         f"else {slot}({gen.rt}, {slow_left}, {slow_right}))",
-        # Anything else added to a string fails, unless a host says otherwise.
+        # Adding anything else to a string fails, unless a host defines it.
         STRING,
     )
 
@@ -161,7 +161,7 @@ def _is_text(gen: ExpressionCodegen, node: ast.Expression, depth: int = 0) -> bo
     if known is not None:
         return known.kinds == STRING
     if isinstance(node, ast.Binary):
-        # Longer chains are compiled in pieces, of which the lower ones are known already.
+        # Longer chains are compiled in pieces, the lower ones first.
         return (
             node.operator == "+"
             and depth < 30
@@ -271,13 +271,13 @@ def _guarded(gen: ExpressionCodegen, node: ast.Unary | ast.Binary, scope: Scope 
     tree = _Tree(gen, scope)
     fused = not _has_many_operators(node) and tree.split(node, True)
     if not fused or not tree.possible:
-        # What was compiled in the attempt is used again: otherwise nesting would cost 2 ** depth.
+        # Reuse the code of the attempt: compiling it again at each level would cost 2 ** depth.
         with gen.replacing({key: operand.code for key, operand in tree.operands.items()}):
             tree = _Tree(gen, scope)
             _shallow(tree, node)
     kinds = _result_kinds(node)
     if not tree.possible:
-        # Operands were bound to no variable here: give their texts straight to the slow form.
+        # The operands are not bound to variables here: pass their texts to the slow form.
         for operand in tree.operands.values():
             operand.read = operand.code.text
         return _new(tree.slow(node), kinds)

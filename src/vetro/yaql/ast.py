@@ -129,7 +129,7 @@ class MethodCall(Expression):
 
 
 class Dot(Expression):
-    """`target.right` where the right side is neither a word nor a call: grammatical, never valid."""
+    """`target.right` where the right side is neither a word nor a call: parsed, but never valid."""
 
     __slots__ = ("right", "safe", "target")
 
@@ -244,7 +244,7 @@ class Binary(Expression):
 
 
 class Arrow(Expression):
-    """`left -> right`: right in the context that left produces."""
+    """`left -> right`: evaluates right in the context that left produces."""
 
     __slots__ = ("left", "right")
 

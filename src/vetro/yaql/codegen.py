@@ -1,8 +1,8 @@
 """Trees to Python expressions (the embedding contract for hosts that generate code).
 
-What this phase is given: a tree whose names have not been looked at. What it makes: the text of
-one Python expression and the slots it refers to. A host with a language of its own (`muranopl`)
-puts these texts into functions that it generates; `vetro.yaql.compile` wraps one into `def`.
+Input: a tree whose names have not been resolved. Output: the text of one Python expression and the
+slots that it refers to. A host with its own language (`muranopl`) puts these texts into functions
+that it generates; `vetro.yaql.compile` wraps one in a `def`.
 
     emitter = Emitter()                                  # one for each generated module
     gen = MyCodegen(emitter, library)                    # a subclass with the hooks below
@@ -16,14 +16,14 @@ puts these texts into functions that it generates; `vetro.yaql.compile` wraps on
 Inside generated functions a variable named `emitter.runtime` (`rt`) holds the `Evaluation`.
 
 **Hooks.** A host overrides these; each default is the behaviour of a stand-alone expression.
-They get `Code` for what is evaluated already and return `Code`:
+They get `Code` for values that are already compiled and return `Code`:
 
 - `variable(name, node)`: read `$name` where no lambda or `->` binds it; "" is `$`.
 - `property_access(target, name, node)`: `target.name`.
 - `method_call(target, node, scope)`: `target.name(arguments)`.
-- `function_call(node, scope)`: `name(arguments)`, for names that are no special forms.
+- `function_call(node, scope)`: `name(arguments)`, for names that are not special forms.
 - `type_literal(node)`: `ns:Name`.
-- `binary(node, left, right)`: an infix operator that is not of the language (`is`, for example).
+- `binary(node, left, right)`: an infix operator outside the language (`is`, for example).
 
 Useful to them: `self.arguments(node.arguments, name, method, scope)` gives an `Arguments`: codes in
 the order written, `shape` (one text an argument: "" positional, "-" omitted, else the keyword) and
@@ -32,7 +32,7 @@ variable, to be bound by `:=`; `self.value(node, scope)` compiles a sub-expressi
 `self.outer_dollar(scope)` is the `$` around a call.
 
 **Codes.** `Code.text` is a self-contained Python expression (it may stand anywhere an operand
-may). `kinds` is what is known of its value at compile time (`values.ANY` when nothing).
+may). `kinds` are the possible kinds of its value at compile time (`values.ANY` when unknown).
 `simple`: a variable or literal, so the text may be repeated. Values are plain Python values as
 `values` describes; an expression of the language never changes one.
 
@@ -43,8 +43,8 @@ receiver is a host object applies such lambdas to the outer `$` to get plain val
 
 **Speed.** Arithmetic and comparison on operands of unknown kind becomes
 `(a + 1 if type(a) is int else s3(rt, a, 1))`: the frequent case in place, everything else through a
-slot. `bool` is no integer here, since `type(True) is bool`. Members of mappings are read in place
-when the target is a mapping of the language.
+slot. `bool` is not an integer here, since `type(True) is bool`. Members of mappings are read in
+place when the target is a mapping of the language.
 
 **Depth.** Chains (`a + b + …`, `a.b.c…`) of any length become flat tuples of assignments, since
 Python's own parser allows 200 nested brackets only; real nesting is bounded by the parser.
@@ -106,7 +106,7 @@ class ExpressionCodegen:
     """Compiles trees to Python expressions; see the module's text for the hooks."""
 
     frozen_data = False
-    """True when mappings met are nearly always FrozenDicts (a host that finalises values)."""
+    """True when mappings are nearly always FrozenDicts (a host that finalises values)."""
 
     def __init__(self, emitter: Emitter, library: Library) -> None:
         self.emitter = emitter
@@ -173,7 +173,7 @@ class ExpressionCodegen:
         if not self.library.is_legacy:
             take = f"{read}[{name!r}]"
             if not self.frozen_data:
-                # A FrozenDict explains a missing key itself; for a dict the site does.
+                # A FrozenDict raises the error for a missing key itself; for a dict the site does.
                 guard += f" and {name!r} in {read}"
         return Code(f"({take} if type({test}) {guard} else {slot}({self.rt}, {read}))")
 
@@ -200,7 +200,15 @@ class ExpressionCodegen:
             if inlined is not None:
                 return inlined
         slot = self.slot("function", (node.name, arguments.shape), node)
-        return Code(f"{slot}({self.rt}{arguments.joined()})")
+        return Code(f"{slot}({self.looked_up(node, arguments)}{arguments.joined()})")
+
+    def looked_up(self, node: ast.Call, arguments: Arguments, contexts: str = "") -> str:
+        """Source of the run; checks that the function exists before its arguments are computed."""
+        if self.library.has(node.name, False) or all(
+            code.simple or code.literal for code in arguments.codes
+        ):
+            return self.rt
+        return f"{self.slot('existing', (node.name,), node)}({self.rt}{contexts})"
 
     def type_literal(self, node: ast.TypeLiteral) -> Code:
         """`ns:Name`; the language alone has no types."""
@@ -219,7 +227,7 @@ class ExpressionCodegen:
         return self.emitter.slot(kind, data, self.position(node))
 
     def position(self, node: ast.Node) -> int:
-        """The offset that failures of `node` are reported at: the name or operator in question."""
+        """The offset at which failures of `node` are reported: that of its name or operator."""
         if isinstance(node, (ast.Property, ast.MethodCall, ast.Index)):
             return node.target.end
         return node.at if isinstance(node, ast.Binary) else node.start
@@ -233,7 +241,7 @@ class ExpressionCodegen:
         return self.emitter.temporary()
 
     def twice(self, code: Code) -> tuple[str, str]:
-        """Texts to read a value and, evaluated before that, to compute it."""
+        """Two texts: one reads a value; the other computes it and must be evaluated first."""
         if code.simple:
             return code.text, code.text
         name = self.temporary()
@@ -244,7 +252,7 @@ class ExpressionCodegen:
         return self.read_variable("", scope, _ANYWHERE).text
 
     def lambda_argument(self, node: ast.Expression, lazy: Lazy, scope: Scope | None) -> Code:
-        """A lazy argument as a Python lambda; a literal `null` stands for none."""
+        """A lazy argument as a Python lambda; a literal `null` means no lambda."""
         if lazy.nullable and isinstance(node, ast.Constant) and node.value is None:
             return Code("None", NULL, simple=True, literal=True)
         if lazy.arity == 0:
@@ -289,12 +297,12 @@ class ExpressionCodegen:
         return Arguments(codes, tuple(shape), tuple(lazies), invalid)
 
     def refuse_mapping(self, name: str, pair: ast.Pair) -> Code:
-        """The failure of `f(1 => 2)` where only names are taken."""
+        """The failure of `f(1 => 2)` where only names are allowed before `=>`."""
         return Code(f"{self.runtime_slot('no_mapping', pair)}({self.rt}, {name!r})")
 
     @contextmanager
     def replacing(self, codes: dict[int, Code]) -> Generator[None, None, None]:
-        """Use codes that exist already for nodes (by `id`) met meanwhile."""
+        """A context in which nodes (by `id`) use the given codes instead of being compiled."""
         added = {key: code for key, code in codes.items() if key not in self._replaced}
         self._replaced.update(added)
         try:
@@ -304,7 +312,7 @@ class ExpressionCodegen:
                 del self._replaced[key]
 
     def compiled(self, node: ast.Node) -> Code | None:
-        """The code of a node that has been compiled ahead (see `replacing`)."""
+        """The code of a node that was compiled beforehand (see `replacing`)."""
         return self._replaced.get(id(node))
 
     # The tree
@@ -320,7 +328,7 @@ class ExpressionCodegen:
         return self._compilers[cls](node, scope)
 
     def _chain(self, node: ast.Node, scope: Scope | None) -> Code:
-        """Compile a chain link by link when it is long, so that brackets do not nest."""
+        """Compile a long chain link by link, so that brackets do not nest."""
         spine: list[ast.Node] = []
         current = node
         while type(current) in _CHAINED and id(current) not in self._replaced:
@@ -358,7 +366,7 @@ class ExpressionCodegen:
         return self.read_variable(node.name, scope, node)
 
     def read_variable(self, name: str, scope: Scope | None, node: ast.Node) -> Code:
-        """`$name` at a place: bound by a lambda, by `->`, or of the host."""
+        """`$name` at a place: bound by a lambda or by `->`, or a variable of the host."""
         if scope is None:
             if self.library.is_overridden("#get_context_data", False):
                 slot = self.slot("function", ("#get_context_data", ("",)), node)
@@ -432,7 +440,8 @@ class ExpressionCodegen:
             return self.refuse_mapping(node.name, arguments.invalid)
         site = self.slot("function", (node.name, arguments.shape), node)
         return Code(
-            f"y_dynamic({self.rt}, ({', '.join(reversed(contexts))},), {node.name!r}, {site}, "
+            f"y_dynamic({self.looked_up(node, arguments, ', ' + ', '.join(contexts))}, "
+            f"({', '.join(reversed(contexts))},), {node.name!r}, {site}, "
             f"{arguments.shape!r}, {arguments.lazy!r}, "
             f"{self.outer_dollar(scope)}{arguments.joined()})"
         )
@@ -462,7 +471,7 @@ class ExpressionCodegen:
         if key_code.literal and key_code.kinds == INTEGER and target.kinds & LIST:
             # A target of another kind would make Python warn about the subscript.
             read, test = self.twice(target)
-            # What was just computed (by `split`, say) is often not in final form.
+            # A value that was just computed (by `split`, for example) is often not final.
             lists = "is tuple" if self.frozen_data and target.simple else "in y_LISTS"
             return Code(
                 f"({read}[{key_code.text}] if type({test}) {lists} "
@@ -479,7 +488,7 @@ class ExpressionCodegen:
         if key.simple:
             name, steps = key.text, ""
         else:
-            # The key is evaluated after the target and before anything is looked at.
+            # The key is evaluated after the target and before any test.
             name = self.temporary()
             steps = f"{test}, {name} := {key.text}, "
             test = read
@@ -505,7 +514,7 @@ class ExpressionCodegen:
     ) -> Code:
         each = self.lambda_argument(item, Lazy(1), scope).text
         slot = self.runtime_slot("legacy_index", node)
-        # A key that costs nothing and changes nothing to look at.
+        # Pass a key whose evaluation is cheap and has no effects.
         key = f", {each}" if isinstance(item, (ast.Keyword, ast.Constant, ast.Variable)) else ""
         return Code(f"{slot}({self.rt}, {target.text}, {self.outer_dollar(scope)}, {each}{key})")
 
@@ -523,12 +532,12 @@ class ExpressionCodegen:
             return Code(f"{slot}({self.rt}{Arguments(codes).joined()})")
         if all(code.literal for code in codes):
             inner = ", ".join(code.text for code in codes)
-            # Constants make a final value, which Python keeps ready.
+            # Constants make a final value, which Python stores as a constant.
             return Code(f"({inner}{',' if len(codes) == 1 else ''})", LIST, literal=True)
         return self.list_of(codes)
 
     def list_of(self, codes: list[Code]) -> Code:
-        """A list; a final one at once where that costs nothing."""
+        """A list; a final one where that costs nothing."""
         inner = ", ".join(code.text for code in codes)
         if codes and all(code.is_final for code in codes):
             return Code(f"({inner}{',' if len(codes) == 1 else ''})", LIST, settled=True)
@@ -544,7 +553,7 @@ class ExpressionCodegen:
         return made
 
     def mapping(self, pairs: list[ast.Pair], scope: Scope | None) -> Code:
-        """A mapping of pairs, in order; a key that repeats another wins."""
+        """A mapping of pairs, in order; the last of equal keys wins."""
         parts: list[str] = []
         is_final = self.frozen_data
         for pair in pairs:

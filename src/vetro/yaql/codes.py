@@ -1,4 +1,4 @@
-"""The pieces that code generation passes around."""
+"""The values that code generation passes between its functions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .values import ANY, STRING, UNSETTLED, Kind
 
 @dataclass(slots=True)
 class Code:
-    """A Python expression that may stand anywhere an operand may; `codegen` says more."""
+    """A Python expression that can be used as an operand anywhere; see `codegen`."""
 
     text: str
     kinds: Kind = ANY
@@ -22,7 +22,7 @@ class Code:
 
     @property
     def constant_string(self) -> str | None:
-        """The string that a literal stands for; None for any other code."""
+        """The string value of a literal; None for any other code."""
         if not self.literal or self.kinds != STRING:
             return None
         return str(literal_eval(self.text))

@@ -1,9 +1,9 @@
-"""Calls whose name is known only when they run (yaql.md sections 3 and 6: `call`).
+"""Calls whose name is computed at run time (yaql.md sections 3 and 6: `call`).
 
 Everything in the language is a function with a name. Operators, indexers, literals and the special
 forms (`switchCase`, `coalesce`, `def`, …) are compiled in place, so the library has no entry for
-them; here they are for `call`, save the dot: no property is reached by a computed name. What a
-host registered under such a name comes first.
+them; this module supplies them for `call`, except the dot: a computed name cannot read a property.
+Functions that a host has registered under such a name take precedence.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 
 from . import operators, runtime
 from .evaluation import Evaluation
+from .inline_caches import Site, function_site, method_site, operator_site
 from .library import Library
-from .sites import Site, function_site, method_site, operator_site
 from .values import HOST, kind_of
 
 
@@ -25,7 +25,7 @@ def call_by_name(
     keywords: dict[str, Any],
     receiver: tuple[Any] | None = None,
 ) -> Any:
-    """A call whose name is known only now (`call(name, args, kwargs, receiver)`).
+    """A call whose name is computed at run time (`call(name, args, kwargs, receiver)`).
 
     Lazy parameters get a callable that returns the given value.
     """
@@ -56,7 +56,7 @@ def _constant(value: Any) -> Callable[..., Any]:
 
 
 def _built_in(library: Library, name: str, shape: tuple[str, ...]) -> Site | None:
-    """What the compiler puts in place of `name`; None when the library knows it."""
+    """The built-in meaning that the compiler uses for `name`; None when the library knows it."""
     entry = _OPERATORS.get((name, len(shape)))
     if entry is not None and not any(shape):
         return operator_site(library, name, shape, entry, 0)

@@ -12,16 +12,15 @@
     ├── InvalidMethodException
     ├── WrappedException
     ├── FormatException                 a placeholder that reaches into a value
-    ├── NoSuchKey                       a `KeyError` that says which keys there are
+    ├── NoSuchKey                       a `KeyError` that lists the keys
     ├── EmptySequence                   no first element (`StopIteration` for programs)
     └── LimitException                  CollectionTooLargeException, MemoryQuotaExceededException,
                                         StepLimitExceeded, TimeLimitExceeded, DepthLimitExceeded,
                                         EvaluationCancelled
 
-Beside these an expression fails with Python's own `KeyError`, `IndexError`, `ValueError`,
-`TypeError`, `ZeroDivisionError` and `AssertionError` where the specification names them.
-Each class lists the names it goes by in `Catch` in
-`legacy_names`.
+Besides these an expression fails with Python's own `KeyError`, `IndexError`, `ValueError`,
+`TypeError`, `ZeroDivisionError` and `AssertionError` where the specification names them. The
+attribute `legacy_names` of each class lists its names for `Catch`.
 """
 
 from __future__ import annotations
@@ -33,10 +32,10 @@ LEGACY = "yaql.language.exceptions."
 
 
 class YaqlException(Exception):
-    """Anything wrong with an expression: its text, its names, its arguments or its appetite.
+    """A failure of an expression: in its text, its names, its arguments or its use of resources.
 
     `position` is the offset (in characters, from 0) in the expression's text, or None when the
-    failure did not happen in an expression. `hint` is one suggestion.
+    failure did not occur in an expression. `hint` is one suggestion.
     """
 
     legacy_names: ClassVar[tuple[str, ...]] = (LEGACY + "YaqlException",)
@@ -108,25 +107,25 @@ class AmbiguousMethodException(MethodResolutionError):
 
 
 class ArgumentException(YaqlException):
-    """An argument is missing, given twice or of no use."""
+    """An argument is missing, given twice or unusable."""
 
     legacy_names = (LEGACY + "ArgumentException",)
 
 
 class ArgumentValueException(ArgumentException):
-    """An argument's value is outside of what the function takes."""
+    """An argument's value is not one that the function accepts."""
 
     legacy_names = (LEGACY + "ArgumentValueException",)
 
 
 class MappingTranslationException(YaqlException):
-    """`=>` where no name or mapping is taken."""
+    """`=>` where neither a name nor a mapping is allowed."""
 
     legacy_names = (LEGACY + "MappingTranslationException",)
 
 
 class YaqlParsingException(YaqlException):
-    """The text is no expression. `text` is the expression, `position` the offending offset."""
+    """The text is not an expression. `text` is the text, `position` the offset of the error."""
 
     legacy_names = (LEGACY + "YaqlParsingException",)
 
@@ -159,13 +158,13 @@ class InvalidMethodException(YaqlException):
 
 
 class WrappedException(YaqlException):
-    """A host exception that must not be seen as one of the language's own."""
+    """A host exception that must not be treated as one of the language."""
 
     legacy_names = (LEGACY + "WrappedException",)
 
 
 def described_function(name: str) -> str:
-    """A function as people know it: operators and the index have inner names in the library."""
+    """A function's name for messages: operators and the index have internal library names."""
     for prefix, word in (("#unary_operator_", "unary operator"), ("#operator_", "operator")):
         if name.startswith(prefix):
             return f'{word} "{name.removeprefix(prefix)}"'
@@ -173,13 +172,13 @@ def described_function(name: str) -> str:
 
 
 class FormatException(YaqlException, ValueError):
-    """A `format` placeholder that asks for a field or an item of a value (yaql.md section 7)."""
+    """A `format` placeholder that reads a field or an item of a value (yaql.md section 7)."""
 
     legacy_names = ("ValueError",)
 
 
 class LimitException(YaqlException):
-    """A limit was reached. Hosts let these pass through program code uncaught."""
+    """A limit was exceeded. Hosts do not let program code catch these."""
 
 
 class CollectionTooLargeException(LimitException):
@@ -207,13 +206,13 @@ class DepthLimitExceeded(LimitException):
 
 
 class EvaluationCancelled(LimitException):
-    """Somebody called `Evaluation.cancel`; the message is the reason given."""
+    """`Evaluation.cancel` was called; the message is the given reason."""
 
 
 class NoSuchKey(YaqlException, KeyError):
     """A mapping has no such key. A `KeyError` for programs and hosts alike.
 
-    `suggest` makes the hint when somebody first asks for it.
+    `suggest` makes the hint on first use.
     """
 
     legacy_names = ("KeyError",)
@@ -244,8 +243,8 @@ class NoSuchKey(YaqlException, KeyError):
 class EmptySequence(YaqlException, LookupError):
     """`first`, `last` or `single` found no element, or `single` several.
 
-    Programs catch it as `StopIteration`. It is none for Python: one of those raised in a selector
-    would silently end the sequence around it.
+    Programs catch it as `StopIteration`. It is not a Python `StopIteration`: one raised in a
+    selector would silently end the enclosing sequence.
     """
 
     legacy_names = ("StopIteration",)

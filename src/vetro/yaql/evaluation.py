@@ -1,10 +1,10 @@
-"""What an evaluation may use and what it asks its host (yaql.md section 3).
+"""The limits of an evaluation and its interface to the host (yaql.md section 3).
 
-An `Evaluation` goes along as the first argument (`rt`) of everything that runs. It holds the
-limits in the form in which they are cheapest to check, and the hooks by which a host gives meaning
-to its own objects. Work is paid in *fuel*: `charge` takes from a small tank; when that is empty
-`refuel` looks at the clock, the total and a request to cancel, and fills it again. So the price of
-a guard is one subtraction, and a runaway evaluation ends within some thousand steps.
+An `Evaluation` is passed as the first argument (`rt`) to everything that runs. It holds the limits
+in the form that is cheapest to check, and the hooks by which a host defines operations on its own
+objects. Work is charged in *fuel*: `charge` subtracts from a small amount; when that is used up,
+`refuel` checks the clock, the total and a request to cancel, and grants more. So a check costs one
+subtraction, and a runaway evaluation ends within some thousand steps.
 """
 
 from __future__ import annotations
@@ -111,13 +111,13 @@ class Evaluation:
     # Limits
 
     def charge(self, steps: int) -> None:
-        """Pay for work that is about to be done."""
+        """Charge for work that is about to be done."""
         self.fuel -= steps
         if self.fuel < 0:
             self.refuel()
 
     def refuel(self) -> None:
-        """Fill the tank or raise the `LimitException` that says why not."""
+        """Grant more fuel, or raise the `LimitException` of the exceeded limit."""
         if self._cancelled is not None:
             raise EvaluationCancelled(self._cancelled)
         if self._deadline is not None and self._clock() > self._deadline:
@@ -147,11 +147,11 @@ class Evaluation:
                 f"a string of {length} characters; the limit is {self.max_string}"
             )
         if length > 4096:
-            # Long strings are paid for, so that many of them end, too.
+            # Long strings are charged, so that making many of them is limited too.
             self.charge(length >> 5)
 
     def check_items(self, count: int) -> None:
-        """Refuse a collection that would be too large, and pay for one that is not."""
+        """Refuse a collection that would be too large; charge for the others."""
         if count > self.max_items:
             raise CollectionTooLargeException(
                 f"a collection of {count} elements; the limit is {self.max_items}"
@@ -174,7 +174,7 @@ class Evaluation:
         self.depth += 1
         self.charge(1)
 
-    # What the host gives
+    # Hooks of the host
 
     def now(self) -> datetime.datetime:
         """The time that `now()` returns, in UTC."""
@@ -192,7 +192,7 @@ class Evaluation:
         return None if variables is None else variables.get(name)
 
     def host_property(self, receiver: Any, name: str) -> Any:
-        """`receiver.name` where receiver is of no kind of the language."""
+        """`receiver.name` for a receiver that is not a value of the language."""
         exposed = self.library.exposed_member(receiver.__class__, name)
         if exposed is not None and not exposed.is_method:
             return exposed.read(receiver)
@@ -204,8 +204,8 @@ class Evaluation:
     def host_method(
         self, receiver: Any, name: str, args: Sequence[Any], kwargs: dict[str, Any]
     ) -> Any:
-        """`receiver.name(…)` where receiver is of no kind of the language and the library has no
-        method of that name for it."""
+        """`receiver.name(…)` for a receiver that is not a value of the language, if the library has
+        no such method for it."""
         exposed = self.library.exposed_member(receiver.__class__, name)
         if exposed is not None and exposed.is_method:
             return exposed.read(receiver)(*args, **kwargs)
@@ -213,24 +213,28 @@ class Evaluation:
             f'Unknown method "{name}" for receiver {preview(receiver)}'
         )
 
+    def has_host_function(self, name: str) -> bool:
+        """Whether `host_function` may know the name; if not, a call fails before its arguments run."""
+        return type(self).host_function is not Evaluation.host_function
+
     def host_function(self, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """`name(…)` where the library has no such function."""
         raise NoFunctionRegisteredException(f'Unknown function "{name}"')
 
     def host_text(self, value: Any) -> str:
-        """How `str` and `format` show a host value: opaque unless a host says more."""
+        """The text of a host value in `str` and `format`; opaque unless overridden."""
         return f"<{type(value).__name__}>"
 
     def legacy_lookup(self, key: Any) -> bool:
-        """Whether `$d[key]` of the legacy flavour is the value of a key that the mapping has.
+        """Whether `$d[key]` of the legacy flavour looks up a key that the mapping has.
 
-        False, as older programs have it, makes it a filter of the keys. Called each time such an
-        expression meets such a mapping, so a host may warn its user here.
+        False makes it a filter of the keys, as older programs expect. Called at each such access,
+        so a host may warn its user here.
         """
         return False
 
     def is_host_method_receiver(self, receiver: Any) -> bool:
-        """Whether methods of `receiver` are asked of `host_method` before the library."""
+        """Whether methods of `receiver` are looked up by `host_method` before the library."""
         return False
 
 

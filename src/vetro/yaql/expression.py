@@ -22,7 +22,7 @@ _FILE = "<yaql>"
 class Expression:
     """A compiled expression. Immutable; may be shared between threads.
 
-    `text`, `tree` and `library` are what it was made of.
+    It was compiled from `text`, `tree` and `library`.
     """
 
     __slots__ = ("_function", "_slots", "_source", "library", "text", "tree")
@@ -53,7 +53,7 @@ class Expression:
 
     @property
     def python_source(self) -> str:
-        """The Python text that runs, once it has run; for curious people and tests."""
+        """The generated Python text, after the first run; for inspection and tests."""
         return self._source
 
     def evaluate(
@@ -73,7 +73,7 @@ class Expression:
         return self.run(rt, data)
 
     def run(self, rt: Evaluation, data: Any = None) -> Any:
-        """As `evaluate`, in an evaluation that the caller made."""
+        """Like `evaluate`, in an evaluation made by the caller."""
         try:
             value = self._function(rt, data)
             if type(value) in _PLAIN:
@@ -87,7 +87,7 @@ class Expression:
             raise failure from None
 
     def run_raw(self, rt: Evaluation, data: Any = None) -> Any:
-        """The value as the language has it: sequences may be lazy."""
+        """The value in the form of the language: sequences may be lazy."""
         try:
             return self._function(rt, data)
         except Exception as error:
@@ -118,7 +118,7 @@ class Expression:
 
 
 def _in_limits(error: Exception) -> Exception:
-    """What Python's own limits are called here."""
+    """Translate an error about Python's own limits to a `LimitException`."""
     if isinstance(error, RecursionError):
         return DepthLimitExceeded("the evaluation is nested deeper than Python allows")
     if isinstance(error, MemoryError):

@@ -1,7 +1,7 @@
-"""Special forms: calls whose arguments are no ordinary values (yaql.md sections 6 and 8).
+"""Special forms: calls whose arguments are not ordinary values (yaql.md sections 6 and 8).
 
-Each form compiles a call to Python or returns None, which leaves the call to the library. Forms
-exist where arguments are `condition => value` rules, names to bind, or evaluated one at a time.
+Each form compiles a call to Python or returns None, which leaves the call to the library. The
+arguments of forms are `condition => value` rules, names to bind, or values evaluated one by one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _pairs(arguments: tuple[ast.Argument, ...]) -> list[ast.Pair] | None:
 def _in_order(
     arguments: tuple[ast.Argument, ...], names: tuple[str, ...]
 ) -> tuple[ast.Argument, ...]:
-    """Arguments given by name in the places of the parameters."""
+    """The arguments in the order of the parameters, those given by name included."""
     places: dict[str, ast.Argument] = {}
     for index, item in enumerate(arguments):
         name = (
@@ -83,8 +83,7 @@ def _def(gen: ExpressionCodegen, node: ast.Call, scope: Scope | None) -> Code | 
 
 
 _LONG_TABLE = 100
-"""Rules beyond this are tried one after the other by a function: Python's own parser nests only
-so deep."""
+"""With more rules a function tries them one after the other: Python's parser limits nesting."""
 
 
 def _rules(gen: ExpressionCodegen, pairs: list[ast.Pair], scope: Scope | None) -> str:

@@ -1,4 +1,4 @@
-"""Operators and how tightly they bind (yaql.md section 2).
+"""Operators and their precedence (yaql.md section 2).
 
 A `Grammar` is an immutable operator table. `STANDARD` is the language alone; `MURANOPL` adds type
 literals (`ns:Name`, `:Name`) and `is`. `Grammar.with_operator` makes a table with one more.
@@ -44,7 +44,7 @@ _STANDARD_PREFIX = {"+": SIGN, "-": SIGN, "not": NOT}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Grammar:
-    """Which operators there are. Compared by identity, so it can key a cache."""
+    """A table of operators. Compared by identity, so that it can be a cache key."""
 
     infix: dict[str, int]
     prefix: dict[str, int]
@@ -61,8 +61,8 @@ class Grammar:
         """This table with the operator `text` (punctuation or a word) at `level`.
 
         `level` is one of this module's constants, or a number between two of them: a higher one
-        binds tighter. Its meaning is what is registered under `#operator_<text>` (prefix:
-        `#unary_operator_<text>`) in the library.
+        binds tighter. The library defines its meaning under `#operator_<text>` (prefix:
+        `#unary_operator_<text>`).
         """
         word = text.isidentifier()
         if not word and not re.fullmatch(r"[-+*/<>=!~?@#%^&|\\;]+", text):

@@ -1,8 +1,8 @@
 """Library calls that are compiled in place for the frequent type of their argument.
 
-Only calls whose meaning a host has not replaced come here. Each template returns None when the
-call has another shape; then it goes through its site as any other. What is written in place does
-a bounded amount of work, or is counted after a check of its operand's length.
+Only calls that a host has not replaced are inlined. Each template returns None for a call of
+another shape, which then uses its site as any other call. Inlined code does a bounded amount of
+work, or a check of its operand's length comes first.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _Function = Callable[["ExpressionCodegen", ast.Call, "Arguments"], "Code | None"]
 _Method = Callable[["ExpressionCodegen", "Code", ast.MethodCall, "Arguments"], "Code | None"]
 _SHORT = 4096
-"""Characters of a string that may be worked on without being counted."""
+"""Work on strings of up to this many characters is not charged."""
 
 
 def function(gen: ExpressionCodegen, node: ast.Call, arguments: Arguments) -> Code | None:
@@ -66,9 +66,9 @@ def _int(gen: ExpressionCodegen, node: ast.Call, arguments: Arguments) -> Code |
         return argument
     slot = gen.slot("function", ("int", ("",)), node)
     read, bind = gen.twice(argument)
-    # `int` may fail here: the next slot in the text says where (`slots.locate`).
+    # Values that are not numbers are left to the function, which raises the error.
     return Code(
-        f"(int({read}) if {slot} and type({bind}) is str and len({read}) < 100 "
+        f"(int({read}) if {slot} and type({bind}) is str and len({read}) < 100 and {read}.isdecimal() "
         f"else {read} if type({read}) is int else {slot}({gen.rt}, {read}))",
         INTEGER,
     )
@@ -97,7 +97,7 @@ def _len_method(
 
 
 def _list(gen: ExpressionCodegen, node: ast.Call, arguments: Arguments) -> Code | None:
-    # Lazy sequences are expanded by the function; anything else is just put in.
+    # The function expands lazy sequences; other values are inserted as they are.
     if any(code.kinds & (LAZY | FUNCTION) for code in arguments.codes):
         return None
     return gen.list_of(arguments.codes)
@@ -130,7 +130,7 @@ def _get(
     default = f", {codes[1].text}" if len(codes) == 2 else ""
     test = _mapping_test(gen, bind_mapping)
     if key.kinds & ~SCALAR or not key.simple:
-        # Both operands are bound here, so both must be evaluated whatever the first test says.
+        # Both operands are bound here, so both are evaluated whatever the first test yields.
         test = f"({test}) & (type({bind_key}) in y_SCALARS)"
     return Code(
         f"({mapping}.get({read_key}{default}) if {test} "
@@ -213,7 +213,7 @@ def _substring(
         return None
     if not all(code.kinds & INTEGER for code in codes):
         return None
-    # Everything is evaluated before anything is looked at.
+    # All operands are evaluated before any test.
     steps: list[str] = []
     names: list[str] = []
     tests: list[str] = []
@@ -298,7 +298,7 @@ def _format_method(
 
 
 def _formatted(gen: ExpressionCodegen, call: str, codes: list[Code]) -> Code | None:
-    """A constant template becomes one of Python's own; `call` begins the call of the function."""
+    """A constant template as a Python f-string; `call` begins the call of the function."""
     template = codes[0].constant_string
     if template is None or len(template) > _SHORT:
         return None
@@ -329,7 +329,7 @@ def _formatted(gen: ExpressionCodegen, call: str, codes: list[Code]) -> Code | N
             name = gen.temporary()
             steps.append(f"{name} := {code.text}")
         if not code.literal:
-            # Long texts and large numbers are counted by the function, others are written by it.
+            # The function charges for long texts and large numbers, and formats other kinds.
             tests.append(_is_short(name, code.kinds))
         elif code.kinds != INTEGER:
             return None

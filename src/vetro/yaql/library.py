@@ -1,4 +1,4 @@
-"""What names mean: layered tables of functions, methods and operators (yaql.md section 3).
+"""Name look-up: layered tables of functions, methods and operators (yaql.md section 3).
 
 A `Library` holds the overloads of one layer and knows its parent. `standard_library(flavour)` is
 the root; a host makes a `child()` and registers its own functions there:
@@ -13,8 +13,8 @@ the root; a host makes a `child()` and registers its own functions there:
 
     library.operator("+", add_money)                        # Money + Money
 
-The first layer with a match for the arguments wins; inside one layer the more specific parameter
-types. A name registered `exclusive` hides what the parents have under it.
+The first layer with a match for the arguments wins; within a layer the more specific parameter
+types win. A name registered as `exclusive` hides the parents' definitions of it.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Library:
         self.is_standard = deferred is not None
         """True for the layer that the language itself supplies."""
         self._deferred = deferred if deferred is not None else {}
-        """Names of the standard library that nobody asked for yet, and the areas that define them."""
+        """Standard library names that are not loaded yet, and the areas that define them."""
 
     @property
     def is_legacy(self) -> bool:
@@ -84,8 +84,8 @@ class Library:
         """Register a Python function under `name` (default: its own, in camelCase).
 
         `method`: callable as `receiver.name(…)`, the receiver being the first argument.
-        Raises `TypeError` for an annotation that means nothing here, `InvalidMethodException` when
-        the overloads of a name disagree on which arguments are lazy.
+        Raises `TypeError` for an unsupported annotation, `InvalidMethodException` when the
+        overloads of a name disagree on which arguments are lazy.
         """
         self.add(read_signature(implementation, name, function=function, method=method), exclusive)
 
@@ -137,7 +137,7 @@ class Library:
     # Lookup
 
     def _bring_in(self, name: str) -> None:
-        """Read what the standard library defines under a name."""
+        """Load the definitions of a name from the standard library."""
         with _bringing_in:
             areas = self._deferred.get(name)
             if areas is None:
@@ -149,7 +149,7 @@ class Library:
                     if self.flavour in definition.flavours:
                         overload = definition.overload()
                         self.add(_with_iterable_mappings(overload) if self.is_legacy else overload)
-            # Only now: other threads take a name that is not deferred as complete.
+            # Only now: other threads treat a name that is not deferred as complete.
             del self._deferred[name]
 
     def exposed_member(self, cls: type, name: str) -> ExposedMember | None:
@@ -184,7 +184,7 @@ class Library:
         return bool(self.layers(name, method))
 
     def is_overridden(self, name: str, method: bool) -> bool:
-        """Whether a layer of the host has something under `name`: then nothing is inlined."""
+        """Whether a host layer defines `name`; then its calls are not inlined."""
         layer: Library | None = self
         while layer is not None and not layer.is_standard:
             if name in (layer._methods if method else layer._functions):
@@ -193,7 +193,7 @@ class Library:
         return False
 
     def laziness(self, name: str, method: bool, index: int, keyword: str = "") -> Lazy | None:
-        """How an argument of a call is taken; `index` counts the receiver of a method."""
+        """How a lazy argument is passed; None for others. `index` counts a method's receiver."""
         for overloads in self.layers(name, method):
             for overload in overloads:
                 lazy = overload.lazy_at(index, keyword)
@@ -202,7 +202,7 @@ class Library:
         return None
 
     def suggest(self, name: str, method: bool) -> str | None:
-        """One hint for a name that is not known."""
+        """A hint for an unknown name."""
         if self.has(name, not method):
             if method:
                 return f"{name} is a function: write {name}(…)"
@@ -245,7 +245,7 @@ _FOREIGN = {
     "toInt": "write int(value)",
     "print": "an expression only computes a value",
 }
-"""Names that people bring along from elsewhere."""
+"""Names that users know from other languages."""
 
 
 def _check_agreement(one: Overload, other: Overload) -> None:
@@ -258,7 +258,7 @@ def _check_agreement(one: Overload, other: Overload) -> None:
 
 
 def _with_iterable_mappings(overload: Overload) -> Overload:
-    """In the legacy flavour a mapping goes wherever an iterable goes (yaql.md section 8)."""
+    """In the legacy flavour a mapping is accepted as an iterable (yaql.md section 8)."""
 
     def widen(parameter: Parameter) -> Parameter:
         if parameter.kinds & ITERABLE == ITERABLE and not parameter.kinds & MAPPING:
@@ -285,6 +285,6 @@ def standard_library(flavour: str = "current") -> Library:
             raise ValueError(f"no flavour {flavour!r}; there are current and legacy")
         from .standard import areas_by_name
 
-        # Two threads may come here at once; both must get the same library.
+        # Two threads may get here at the same time; both must get the same library.
         library = _standard.setdefault(flavour, Library(flavour, deferred=areas_by_name()))
     return library

@@ -1,16 +1,16 @@
-"""What is allowed but rarely meant (yaql.md, "Beyond upstream").
+"""Report code that is valid but rarely intended (yaql.md, "Beyond upstream").
 
     for finding in lint("$.total / 2 = true", variables={"", "limit"}):
         print(finding.code, finding.position, finding.message)
 
-Nothing here evaluates anything; a finding is about what the text alone shows.
+Nothing is evaluated; findings are based on the text alone.
 
     integer-division      both operands of `/` are integers: the quotient is rounded down
     boolean-number        a boolean compared with a number: `1 = true` holds
     chained-comparison    `a < b < c` compares a boolean with c
     duplicate-key         a mapping literal names a key twice; the last one wins
     legacy-lookup         `$d[key]` of the legacy flavour filters, it does not look up
-    no-meaning            grammatical, but it fails whatever the data are
+    no-meaning            grammatical, but fails for any data
     unknown-function      no such function or method in the library
     undefined-variable    nothing binds the variable: it is null
 """
@@ -52,8 +52,8 @@ def lint(
     """The findings of an expression in the order of its text.
 
     `library`: where names are looked up (default: the current flavour's standard library).
-    `variables`: the names without dollar that the host binds ("" for `$`); None: do not look.
-    Raises `YaqlParsingException` for a text that is no expression.
+    `variables`: the names without dollar that the host binds ("" for `$`); None: no check.
+    Raises `YaqlParsingException` for a text that is not an expression.
     """
     tree = parse(source, grammar) if isinstance(source, str) else source
     found = list(_findings(tree, library if library is not None else standard_library()))

@@ -1,8 +1,8 @@
-"""Operators on values of any type: what generated code falls back to (yaql.md section 5).
+"""Operators on values of any type: the slow path of generated code (yaql.md section 5).
 
-Generated code does the frequent case (both operands plain integers, for example) in place. These
-functions do every other one: they look at the kinds of the operands, keep sizes within the limits,
-and ask the library last, where a host may have registered a meaning for its own types.
+Generated code handles the frequent case (both operands plain integers, for example) in place. These
+functions handle all other cases: they check the kinds of the operands, keep sizes within the
+limits, and finally use the library, where a host may have registered a meaning for its own types.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from .errors import (
     described_function,
 )
 from .evaluation import Evaluation
+from .inline_caches import function_site
 from .library import Library
 from .regex import compile_pattern, essence, is_found, safe_length
 from .sequences import linked
-from .sites import function_site
 from .values import (
     BOOLEAN,
     DATETIME,
@@ -55,7 +55,7 @@ _OTHER_NAMES = {"=": "*equal", "!=": "*not_equal"}
 
 
 def registered_name(library: Library, symbol: str) -> str:
-    """The name under which a host gives the infix operator a meaning."""
+    """The name under which a host registers a meaning of the infix operator."""
     other = _OTHER_NAMES.get(symbol)
     if other is not None and library.is_overridden(other, False):
         return other
@@ -63,7 +63,7 @@ def registered_name(library: Library, symbol: str) -> str:
 
 
 def _registered(rt: Evaluation, name: str, *operands: Any) -> Any:
-    """The meaning a host gave to the operator, or the error that there is none."""
+    """Apply the operator's meaning that a host registered, or raise the error for a missing one."""
     if rt.library.has(name, False):
         site = function_site(rt.library, name, ("",) * len(operands), 0)
         return finalize(site(rt, *operands), rt)
@@ -290,7 +290,7 @@ def match_site(symbol: str, pattern_text: str) -> Callable[[Evaluation, Any], An
     except ArgumentValueException:
         return lambda rt, left: general(rt, left, pattern_text)
     find = pattern.search
-    # Longer texts are paid for by their length.
+    # Longer texts are charged by their length.
     longest = min(safe_length(pattern), 255)
 
     def match(rt: Evaluation, left: Any) -> Any:
@@ -350,8 +350,8 @@ def legacy_index(
     """`target[expression]` of the legacy flavour: an element of a list, else a filter (section 8).
 
     `each` evaluates the expression for a `$`; `outer` is the `$` around the index. `plain_key` is
-    the same where the expression is a word, a constant or a variable: then a mapping that has such
-    a key was probably meant to be looked up, and the host hears of it (`Evaluation.legacy_lookup`).
+    the same if the expression is a word, a constant or a variable: for a mapping with such a key a
+    look-up was probably intended, and the host decides (`Evaluation.legacy_lookup`).
     """
     kind = kind_of[type(target)]
     if kind == LIST:
@@ -361,7 +361,7 @@ def legacy_index(
         except LimitException:
             raise
         except (ArithmeticError, LookupError, TypeError, ValueError, YaqlException):
-            # With the outer `$` the expression has no value: it is a filter.
+            # The expression fails with the outer `$`: it is a filter.
             position = None
         if type(position) is int:
             try:
@@ -382,7 +382,7 @@ def legacy_index(
 
 
 def property_of(rt: Evaluation, target: Any, name: str, position: int | None = None) -> Any:
-    """`target.name`; `position` is where it is written."""
+    """`target.name`; `position` is its place in the text."""
     kind = kind_of[type(target)]
     if kind == MAPPING:
         if rt.library.is_legacy:
@@ -407,7 +407,7 @@ def _property_of_each(
             else:
                 yield property_of(rt, item, name)
     except YaqlException as error:
-        # By now the expression may have returned: nothing else knows the place.
+        # The expression may already have returned: set the place here.
         if error.position is None:
             error.position = position
         raise
@@ -434,7 +434,7 @@ def is_true(value: Any) -> bool:
 
 
 def mapping_of(rt: Evaluation, pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
-    """`{key => value}` with computed keys; a key that repeats another wins."""
+    """`{key => value}` with computed keys; the last of equal keys wins."""
     return {hashable(key, rt): value for key, value in pairs}
 
 

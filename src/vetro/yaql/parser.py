@@ -1,8 +1,8 @@
 """Tokens to a tree (yaql.md section 2): a Pratt parser.
 
-What this phase establishes for the next: operators are grouped by their levels, every node knows
-its place, positional arguments precede named ones, nesting is at most `MAX_NESTING` deep (chains
-such as `a + b + c` or `a.b.c` are not nesting) and there are at most `MAX_NODES` nodes.
+After this phase operators are grouped by their levels, every node has its place, positional
+arguments precede named ones, nesting is at most `MAX_NESTING` deep (chains such as `a + b + c` or
+`a.b.c` do not count as nesting) and there are at most `MAX_NODES` tokens.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from .grammar import POSTFIX, STANDARD, Grammar
 from .scanner import CALL, END, NAME, NUMBER, STRING, SYMBOL, VARIABLE, Token, scan
 
 MAX_NESTING = 60
-"""Brackets and operands within operands."""
+"""The deepest nesting of brackets and operands."""
 MAX_NODES = 20_000
-"""Tokens of one expression."""
+"""The most tokens of one expression."""
 
 _LITERAL_WORDS = {"null": None, "true": True, "false": False}
 _LITERAL_KINDS = frozenset([NUMBER, STRING])
@@ -181,7 +181,7 @@ class _Parser:
         return Unary(value, operand, start, operand.end)
 
     def split_call(self) -> None:
-        """`not(` is the operator `not` and a bracket."""
+        """Split `not(` into the operator `not` and a bracket."""
         _, value, start, end = self.tokens[self.at]
         self.tokens[self.at : self.at + 1] = [
             (NAME, value, start, end - 1),
@@ -219,7 +219,7 @@ class _Parser:
         return Dot(target, right, safe, target.start, right.end)
 
     def arguments(self, closing: str, opened: int) -> tuple[Argument, ...]:
-        """Everything up to and including `closing`."""
+        """Parse the arguments up to and including `closing`."""
         token = self.token
         if token[0] == SYMBOL and token[1] == closing:
             self.advance()

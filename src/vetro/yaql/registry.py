@@ -1,4 +1,4 @@
-"""How modules of the standard library declare their functions."""
+"""Declaration of functions by the modules of the standard library."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Definition(NamedTuple):
 
 
 class Registry:
-    """The functions of one module, in the order of their text."""
+    """The functions of one module, in the order of the source."""
 
     def __init__(self) -> None:
         self.definitions: list[Definition] = []

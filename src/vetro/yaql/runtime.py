@@ -1,4 +1,4 @@
-"""Functions that generated code calls for constructs that are no library functions."""
+"""Functions that generated code calls for constructs that are not library functions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .errors import (
     described_function,
 )
 from .evaluation import Evaluation
-from .sites import by_shape
+from .inline_caches import by_shape
 from .values import (
     CONTEXT,
     HOST,
@@ -25,7 +25,8 @@ from .values import (
     Context,
     FrozenDict,
     Memorized,
-    finalize,
+    collect,
+    hashable,
     kind_of,
     missing_key,
     preview,
@@ -62,7 +63,7 @@ def constant_value(value: Any) -> Any:
 
 
 def make_context(values: dict[str, Any]) -> Context:
-    """`let` and `with`: lazy values are remembered, so that a variable can be read twice."""
+    """`let` and `with`: lazy values are memorized, so that a variable can be read repeatedly."""
     for name, value in values.items():
         if kind_of[type(value)] == LAZY and type(value) is not range:
             values[name] = Memorized(value)
@@ -72,7 +73,12 @@ def make_context(values: dict[str, Any]) -> Context:
 def define_function(
     rt: Evaluation, context: Context, name: str, body: Callable[..., Any]
 ) -> Context:
-    """`def(name, body)`: `context` gets a function of its own name."""
+    """`def(name, body)`: add the function `name` to `context`."""
+    if type(name) is not str:
+        raise NoMatchingFunctionException(
+            f'No function "def" matches supplied arguments: the name is text, not {preview(name)}',
+            hint=_FORMS["def"],
+        )
 
     def call(*args: Any, **kwargs: Any) -> Any:
         rt.enter()
@@ -95,7 +101,7 @@ def call_dynamic(
     outer: Any,
     *arguments: Any,
 ) -> Any:
-    """A function call on the right of `->`: a function of a context, else what the name means."""
+    """A function call on the right of `->`: a function of a context, else any other of the name."""
     for context in contexts:
         function = context.functions.get(name)
         if function is not None:
@@ -119,14 +125,14 @@ def open_context(rt: Evaluation, value: Any) -> Context:
 
 
 def no_mapping(rt: Evaluation, name: str) -> NoReturn:
-    """`=>` with a key that is no word, where only names are taken."""
+    """Raise the error for `=>` with a key that is not a word, where only names are allowed."""
     if not rt.library.has(name, False) and not rt.library.has(name, True):
         raise NoFunctionRegisteredException(f'Unknown function "{name}"')
     raise MappingTranslationException(f"{name} takes names before =>, not values")
 
 
 def no_evaluation(rt: Evaluation, what: str) -> NoReturn:
-    """Grammatical, but without a meaning."""
+    """Raise the error for a construct that is grammatical but has no meaning."""
     raise NoMatchingFunctionException(
         f"No {described_function(what)} matches supplied arguments", hint=_FORMS.get(what)
     )
@@ -143,11 +149,11 @@ _FORMS = {
     "switch": "write switch(condition => value, …)",
     "coalesce": "write coalesce(value, value)",
 }
-"""How to write what was written otherwise."""
+"""Hints: the right form of such a construct."""
 
 
 def unresolved_type(rt: Evaluation, name: str) -> NoReturn:
-    """A type literal where no host gives types."""
+    """Raise the error for a type literal without a host that provides types."""
     raise YaqlException(f"type {name} has no meaning outside of a class")
 
 
@@ -190,7 +196,7 @@ def examine_cases(*cases: Callable[[], Any]) -> Iterator[bool]:
 
 
 def case_at(number: Any, *cases: Callable[[], Any]) -> Any:
-    """`switchCase`: the case of a number; the last one when it is outside; null without cases."""
+    """`switchCase`: the case of a number; the last one if out of range; null without cases."""
     if not cases:
         return None
     if type(number) is not int:
@@ -206,8 +212,12 @@ def legacy_mapping(rt: Evaluation, *pairs: Any) -> dict[Any, Any]:
     """`dict(pair, …)` of the legacy flavour."""
     result: dict[Any, Any] = {}
     for pair in pairs:
-        key, value = pair
-        result[finalize(key, rt)] = value
+        if not kind_of[type(pair)] & ITERABLE:
+            raise TypeError("dict takes pairs of a key and a value")
+        parts = collect(pair, rt)
+        if len(parts) != 2:
+            raise ValueError(f"a pair has two elements, not {len(parts)}")
+        result[hashable(parts[0], rt)] = parts[1]
     return result
 
 

@@ -1,8 +1,8 @@
 """Text to tokens (yaql.md section 1).
 
-What this phase establishes for the next: every character belongs to a token or to blank space,
-strings are unescaped, names beginning with `__` and control characters are refused, and the last
-token is END. One regular expression does the work; each token is `(kind, value, start, end)`.
+After this phase every character belongs to a token or to blank space, strings are unescaped, names
+beginning with `__` and control characters are refused, and the last token is END. One regular
+expression splits the text; each token is `(kind, value, start, end)`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ END = 6
 Token: TypeAlias = tuple[int, Any, int, int]
 
 MAX_LENGTH = 256 * 1024
-"""Characters of one expression."""
+"""The most characters of one expression."""
 
 _TOKEN = re.compile(
     r"""\s*(?:
@@ -67,7 +67,7 @@ _SIMPLE = {
 
 
 def scan(text: str, extra: frozenset[str] = frozenset()) -> list[Token]:
-    """The tokens of `text`. `extra`: symbols beyond the common ones that the grammar knows."""
+    """The tokens of `text`. `extra`: symbols of the grammar beyond the standard ones."""
     if len(text) > MAX_LENGTH:
         raise YaqlLexicalException(
             f"the expression is longer than {MAX_LENGTH} characters",
@@ -200,4 +200,4 @@ _FOREIGN = (
     ("^", "write pow(a, b) or bitwiseXor(a, b)"),
     ("#", "an expression holds no comments"),
 )
-"""Signs that people bring along from elsewhere."""
+"""Symbols that users know from other languages."""

@@ -1,8 +1,8 @@
 """Which variables and functions are visible at a place of an expression (the resolver).
 
-What this phase establishes for code generation: for each variable, whether the parameter of a
-lambda, a context made by `->`, or the host supplies it; for each function name, whether a `def` on
-the left of a `->` may have defined it. `None` stands for the outermost scope, the host's.
+Code generation learns from it, for each variable, whether a lambda's parameter, a context made by
+`->`, or the host supplies it; for each function name, whether a `def` on the left of a `->` may
+have defined it. `None` is the outermost scope, the host's.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class LambdaScope:
 
 
 class RichScope:
-    """The body of a lambda that gets any number of values, named ones included."""
+    """The body of a lambda that takes any number of values, named ones included."""
 
     def __init__(self, parent: Scope | None, args: str, kwargs: str) -> None:
         self.parent = parent
@@ -119,7 +119,7 @@ class ArrowScope:
 
 
 class DefinitionScope:
-    """The body of `def(name, body)`: the name is known in it, so that it can call itself."""
+    """The body of `def(name, body)`: the name is visible in it, so that it can call itself."""
 
     def __init__(self, parent: Scope | None, context: str, name: str) -> None:
         self.parent = parent
@@ -153,8 +153,8 @@ def constant_text(node: ast.Node) -> str | None:
 
 
 def context_names(node: ast.Expression) -> tuple[frozenset[str] | None, frozenset[str] | None]:
-    """The variables and functions that the left side of `->` defines; None where it is not plain
-    to see."""
+    """The variables and functions that the left side of `->` defines; None when the text does not
+    show them."""
     if isinstance(node, ast.Call) and node.name in {"let", "with"}:
         names: set[str] = set()
         for index, item in enumerate(node.arguments):

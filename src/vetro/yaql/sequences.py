@@ -1,8 +1,8 @@
-"""Lazy sequences that are made of lazy sequences, and how deep they may be nested.
+"""Lazy sequences made of lazy sequences, and the limit of their nesting.
 
-Python's `filter`, `map` and their kin call each other in C, without any look at the depth: some
-ten thousand of them inside each other end the whole process. So whatever makes a lazy sequence
-out of another goes through `linked`, which counts.
+Python's `filter`, `map` and similar iterators call each other in C without checking the depth: some
+ten thousand nested ones crash the whole process. So all code that makes a lazy sequence from
+another uses `linked`, which counts the depth.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ else:
 
 
 class Linked(_Slice):
-    """A lazy sequence over others; `depth` counts itself and what is below."""
+    """A lazy sequence over others; `depth` counts itself and the sequences below."""
 
     __slots__ = ("depth",)
     depth: int
@@ -52,7 +52,7 @@ def check_depth(rt: Evaluation, depth: int) -> None:
 
 
 def linked(rt: Evaluation, made: Iterator[Any], *sources: Iterable[Any]) -> Iterator[Any]:
-    """`made`, which goes through `sources`, with its depth; raises `DepthLimitExceeded`."""
+    """`made`, which iterates over `sources`, with its depth; raises `DepthLimitExceeded`."""
     depth = 1
     for source in sources:
         if type(source) not in LIST_TYPES:

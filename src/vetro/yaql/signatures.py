@@ -1,4 +1,4 @@
-"""Typed signatures: what a registered function takes (yaql.md section 3).
+"""Typed signatures: the parameters of registered functions (yaql.md section 3).
 
 A signature is read once from a Python function's annotations:
 
@@ -57,12 +57,12 @@ from .values import (
 class Lazy:
     """How an unevaluated argument is compiled: a callable of `arity` values.
 
-    `arity` -1: any number of values, and keyword values. 0: none, `$` stays what it is outside.
+    `arity` -1: any number of values, and keyword values. 0: none, `$` is the outer one.
     """
 
     arity: int
     nullable: bool = False
-    """Whether a literal `null` stands for no expression at all."""
+    """Whether a literal `null` means that no expression is given."""
 
 
 Lambda: TypeAlias = Annotated[Callable[[Any], Any], Lazy(1)]
@@ -113,10 +113,10 @@ _KINDS: dict[Any, Kind] = {
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter: the kinds it takes, host classes it takes, or how it is lazy."""
+    """One parameter: the kinds and host classes that it takes, or its form of laziness."""
 
     name: str
-    """As programs write it."""
+    """The name that programs write."""
     python_name: str
     kinds: Kind
     classes: tuple[type, ...] = ()
@@ -124,12 +124,12 @@ class Parameter:
     required: bool = True
     keyword_only: bool = False
     default: Any = None
-    """What an argument that is left out stands for."""
+    """The value of an omitted argument."""
     positional_only: bool = False
-    """True where the name stands for one of the `keywords`: `format('{template}', template => 1)`."""
+    """True if the name as a keyword goes to `keywords`: `format('{template}', template => 1)`."""
 
     def accepts(self, value: Any) -> bool:
-        """Whether a value may be given; for lazy parameters a callable."""
+        """Whether it accepts a value; lazy parameters accept callables."""
         kind = kind_of[type(value)]
         if kind == HOST and self.classes:
             return isinstance(value, self.classes)
@@ -170,7 +170,7 @@ class Overload:
         return self.keywords
 
     def lazy_at(self, index: int, keyword: str) -> Lazy | None:
-        """How the argument at a position (or of a keyword) is taken."""
+        """The laziness of the parameter at a position (or of a keyword); None if it is not lazy."""
         if keyword:
             found = self.named(keyword)
         elif index < len(self.parameters) and not self.parameters[index].keyword_only:
@@ -285,7 +285,7 @@ def _members(function: Callable[..., Any]) -> Iterable[_Member]:
 
 
 def _members_of_code(function: types.FunctionType) -> Iterable[_Member]:
-    # The same by hand: inspect.signature costs twenty times as much, and there are 300 functions.
+    # Done by hand: inspect.signature takes twenty times as long, and there are 300 functions.
     annotations: dict[str, Any] = function.__annotations__
     if any(isinstance(value, str) for value in annotations.values()):
         annotations = typing.get_type_hints(function, include_extras=True)

@@ -1,10 +1,10 @@
-"""Slots: what generated code refers to by a name, described in plain data.
+"""Slots: the objects that generated code refers to by name, described in plain data.
 
-Generated source holds no objects. What it needs beside its own variables (a call site with its
-cache, a constant that has no literal) stands in a global of its module, a *slot*, and a slot is
-described by plain data: a kind and arguments. So generated code can be kept on disk and given its
-slots again by `bind_slots`. A slot also knows the offset of its node in the expression, which is
-how a failure in generated code finds its way back to the text (`locate`).
+Generated source contains no objects. The objects that it needs (a call site with its cache, a
+constant without a literal) are globals of its module, called *slots*. Plain data describe a slot: a
+kind and arguments. So generated code can be stored on disk, and `bind_slots` makes its slots again.
+A slot also has the offset of its node in the expression, so that a failure in generated code can be
+traced to the text (`locate`).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from types import CodeType, TracebackType
 from typing import Any
 
 from . import operators, runtime
+from .inline_caches import existing_function, function_site, method_site, operator_site
 from .library import Library
-from .sites import function_site, method_site, operator_site
 from .text import joined
 from .values import (
     FINAL_TYPES,
@@ -73,12 +73,12 @@ PRELUDE: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One slot: `kind` and `data` say what it is, `position` where it comes from.
+    """One slot: `kind` and `data` describe it, `position` is the offset of its node.
 
     Kinds: `operator` (symbol), `match` (symbol, pattern), `pattern` (text), `unary` (symbol),
-    `property` (name), `function` (name, shape), `method` (name, shape, lazy arguments), `runtime`
-    (name of a function of `runtime`), `value` (a constant); a host adds its own through
-    `bind_slots(binders=…)`.
+    `property` (name), `function` (name, shape), `existing` (name of a function), `method` (name,
+    shape, lazy arguments), `runtime` (name of a function of `runtime`), `value` (a constant); a host
+    adds its own through `bind_slots(binders=…)`.
     """
 
     kind: str
@@ -87,7 +87,7 @@ class Slot:
 
 
 def bind_slot(slot: Slot, library: Library) -> Any:
-    """The object that a slot of this room's kinds stands for."""
+    """The object of a slot, for the kinds that this package defines."""
     kind, data = slot.kind, slot.data
     if kind == "operator":
         name = operators.registered_name(library, data[0])
@@ -105,6 +105,8 @@ def bind_slot(slot: Slot, library: Library) -> Any:
         return runtime.property_site(data[0], slot.position)
     if kind == "function":
         return function_site(library, data[0], data[1], slot.position)
+    if kind == "existing":
+        return existing_function(library, data[0], slot.position)
     if kind == "method":
         return method_site(library, data[0], data[1], data[2], slot.position)
     if kind == "runtime":
@@ -140,8 +142,8 @@ def locate(
 ) -> int | None:
     """The offset in the expression's text at which a failure happened, or None.
 
-    Looks at the innermost frame of generated code (whose file name is `filename`): Python knows
-    the columns of the instruction that failed; the first slot named at or after it tells the node.
+    Uses the innermost frame of generated code (whose file name is `filename`): Python records the
+    columns of the failed instruction; the first slot named at or after it identifies the node.
     """
     found: int | None = None
     while traceback is not None:

@@ -1,7 +1,6 @@
-"""How values become text: `str`, `join`, `format` (yaql.md sections 6 and 7).
+"""Conversion of values to text: `str`, `join`, `format` (yaql.md sections 6 and 7).
 
-Nothing here calls a method of a host value: the host says how its values look through
-`Evaluation.host_text`.
+Nothing here calls a method of a host value: `Evaluation.host_text` gives its text.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from .values import (
 _MAX_DEPTH = 50
 _MAX_WIDTH = 10_000
 _LONGEST_KEPT = 10_000
-"""Characters of a template that is remembered once it has been read."""
+"""Parsed templates of at most this many characters are cached."""
 
 
 def to_text(rt: Evaluation, value: Any) -> str:
@@ -120,7 +119,7 @@ def _write_items(rt: Evaluation, items: Sequence[Any], parts: list[str], depth: 
 
 
 def joined(rt: Evaluation, separator: str, sequence: Iterable[Any]) -> str:
-    """The elements of a sequence as text, the separator between each two."""
+    """The elements of a sequence as text, with the separator between them."""
     parts: Sequence[Any] = (
         cast("Sequence[Any]", sequence) if type(sequence) in LIST_TYPES else collect(sequence, rt)
     )
@@ -141,7 +140,7 @@ _NAME = re.compile(r"\w+\Z")
 
 
 class Placeholder(NamedTuple):
-    """What follows a piece of plain text: the value of an index or a name, None at the end."""
+    """A piece of plain text and the field after it: an index or a name, None at the end."""
 
     before: str
     field: int | str | None
@@ -200,7 +199,7 @@ def format_template(
     """`format(template, …)`: placeholders `{}`, `{0}`, `{name}`, each with an optional `:spec`.
 
     Raises `IndexError` or `KeyError` for a placeholder without value, `FormatException` for one
-    that asks for a field or an item of its value, and for a malformed template.
+    that reads a field or an item of its value, and for a malformed template.
     """
     parts: list[str] = []
     size = 0

@@ -1,15 +1,15 @@
 """Values of the language and their kinds (yaql.md section 4).
 
-Data are immutable to programs: no operation of the language changes a value. By the Python type
-one sees how far a value has come:
+Data are immutable to programs: no operation of the language changes a value. The Python type shows
+the state of a value:
 
 - `tuple`, `FrozenDict` and `frozenset` are *final*: everything inside is final as well;
-- `list`, `dict` and `set` are data given by the host or just built by an operation; what is inside
-  may be lazy;
-- iterators (and `range`) are lazy sequences, gone after one pass.
+- `list`, `dict` and `set` are data from the host or newly built by an operation; their elements may
+  be lazy;
+- iterators (and `range`) are lazy sequences, exhausted after one pass.
 
-`finalize` makes a final value of any other, in time proportional to what is not final yet: a value
-that grew by one element costs that element, not all of it. Every operation takes all three states.
+`finalize` makes a final value of any other, in time proportional to the parts that are not final: a
+value that grew by one element costs only that element. Every operation takes all three states.
 """
 
 from __future__ import annotations
@@ -29,7 +29,12 @@ from collections.abc import (
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
-from .errors import CollectionTooLargeException, DepthLimitExceeded, NoSuchKey
+from .errors import (
+    CollectionTooLargeException,
+    DepthLimitExceeded,
+    NoMatchingFunctionException,
+    NoSuchKey,
+)
 
 if TYPE_CHECKING:
     from .evaluation import Evaluation
@@ -52,14 +57,14 @@ REGEX = 2048
 CONTEXT = 4096
 FUNCTION = 8192
 HOST = 16384
-"""A value of the host: opaque unless the host says otherwise."""
+"""A value of the host: opaque unless the host defines its members."""
 ANY = 32767
 NUMBER = INTEGER | FLOAT
 SEQUENCE = LIST | LAZY
 ITERABLE = LIST | LAZY | SET
 SCALAR = NULL | BOOLEAN | INTEGER | FLOAT | STRING
-UNSETTLED = LIST | LAZY | MAPPING | SET
-"""Kinds whose values may have to be brought into final form."""
+UNSETTLED = LIST | LAZY | MAPPING | SET | CONTEXT
+"""Kinds whose values may need conversion to final form, or have none."""
 
 KIND_NAMES: dict[Kind, str] = {
     NULL: "null",
@@ -98,7 +103,7 @@ class FrozenDict(dict[Any, Any]):
 
     __slots__ = ("_hash",)
     _hash: int | None
-    """Unset at first; None after code that owns the mapping changed it."""
+    """Unset at first; None after the owner of the mapping has changed it."""
 
     def __hash__(self) -> int:  # type: ignore[override]  # dict declares itself unhashable
         try:
@@ -132,7 +137,7 @@ class FrozenDict(dict[Any, Any]):
 
 
 class Memorized:
-    """A sequence that remembers what it has produced, so that it can be gone through again."""
+    """A sequence that stores the elements it has produced, so that it can be iterated again."""
 
     __slots__ = ("_seen", "_source", "depth")
 
@@ -157,7 +162,7 @@ class Memorized:
 
 
 class Context:
-    """What `let`, `with`, `def`, `unpack` and `as` produce, for the right side of `->`."""
+    """The result of `let`, `with`, `def`, `unpack` and `as`, for the right side of `->`."""
 
     __slots__ = ("functions", "variables")
 
@@ -171,7 +176,7 @@ class Context:
 
 
 class _Kinds(dict[type, Kind]):
-    """The kind of a Python class, worked out once."""
+    """The kind of each Python class, computed once."""
 
     def __missing__(self, cls: type) -> Kind:
         kind = HOST
@@ -240,7 +245,7 @@ SIZED_TYPES = frozenset([str, tuple, list, dict, FrozenDict, frozenset, set])
 
 
 def declare_final(cls: type) -> None:
-    """Say that instances of a host class need no conversion by `finalize`."""
+    """Declare that instances of a host class need no conversion by `finalize`."""
     FINAL_TYPES.add(cls)
 
 
@@ -263,8 +268,8 @@ def finalize(value: Any, evaluation: Evaluation) -> Any:
 
 
 _Known: TypeAlias = "dict[int, tuple[Any, Any]]"
-"""Containers that have been gone through, with what they became: shared parts stay shared. Holds
-them, too, since a number of an object that is gone may be given to another."""
+"""Converted containers with their results, by id: shared parts stay shared. It also refers to the
+containers themselves, since the id of a freed object may be reused."""
 
 
 def _finalize(value: Any, evaluation: Evaluation, depth: int, known: _Known | None) -> Any:
@@ -273,7 +278,7 @@ def _finalize(value: Any, evaluation: Evaluation, depth: int, known: _Known | No
     if cls in final_types:
         return value
     if depth > _MAX_DEPTH:
-        raise DepthLimitExceeded(f"data nested more than {_MAX_DEPTH} levels deep")
+        raise _too_deep()
     kind = kind_of[cls]
     if kind & (LIST | LAZY):
         items: Any = value if kind == LIST else collect(value, evaluation)
@@ -287,7 +292,7 @@ def _finalize(value: Any, evaluation: Evaluation, depth: int, known: _Known | No
             return met[1]
         depth += 1
         if len(classes) == 1 and dict in classes:
-            # Rows of a table: most hold plain values, and then a copy is all it takes.
+            # Rows of a table: most hold plain values and need only a copy.
             evaluation.charge(sum(map(len, items)))
             is_final = final_types.issuperset
             made = [
@@ -320,7 +325,16 @@ def _finalize(value: Any, evaluation: Evaluation, depth: int, known: _Known | No
         evaluation.charge(len(value))
         depth += 1
         return frozenset([_finalize(item, evaluation, depth, known) for item in value])
+    if kind == CONTEXT:
+        raise _no_value(value)
     return value
+
+
+def _no_value(context: Any) -> NoMatchingFunctionException:
+    return NoMatchingFunctionException(
+        f"{preview(context)} is no value: it cannot be kept, passed on or returned",
+        hint="let(…), with(…), def(…) and unpack(…) stand on the left of ->",
+    )
 
 
 def collect(iterable: Iterable[Any], evaluation: Evaluation) -> list[Any]:
@@ -338,8 +352,8 @@ def collect(iterable: Iterable[Any], evaluation: Evaluation) -> list[Any]:
 def hashable(value: Any, evaluation: Evaluation) -> Any:
     """`value` in the form in which it can be a key of a mapping or a member of a set.
 
-    Its parts are counted as often as they occur, since that is how often hashing and comparing go
-    over them: a small value may hold one part many times.
+    Its parts are counted as often as they occur, because hashing and comparing visit each
+    occurrence: one part may occur many times in a small value.
     """
     cls = type(value)  # pyright: ignore[reportUnknownVariableType]
     if cls in SCALAR_TYPES:
@@ -359,52 +373,59 @@ def hashable(value: Any, evaluation: Evaluation) -> Any:
 
 
 def _require_hashable(value: tuple[Any, ...]) -> None:
-    # A tuple that a host gave may hold lists.
+    # A tuple from a host may contain lists.
     try:
         hash(value)
     except TypeError:
         raise TypeError(f"{preview(value)} cannot be a key: its parts can change") from None
 
 
-def weight(value: Any) -> int:
-    """How many parts a final value has, each counted as often as it occurs.
+def weight(value: Any, known: Weights | None = None) -> int:
+    """The number of parts of a final value, each counted as often as it occurs.
 
-    Takes time for each part once. Raises `DepthLimitExceeded` beyond 200 levels.
+    Visits each part once. `known` passes computed weights on to further values; it is valid while
+    all of these values exist. Raises `DepthLimitExceeded` beyond 200 levels.
     """
-    known: dict[int, tuple[int, int]] = {}
-    stack: list[Any] = [value]
-    while stack:
-        current: Any = stack[-1]
-        parts = [part for part in _parts(current) if type(part) in _COMPOUND]
-        missing = [part for part in parts if id(part) not in known]
-        if missing:
-            stack += missing
-            continue
-        stack.pop()
-        if id(current) in known:
-            continue
-        total, depth = 1 + len(current), 1
-        for part in parts:
-            inner, below = known[id(part)]
-            total += inner
-            depth = max(depth, below + 1)
-        if depth > _MAX_DEPTH:
-            raise DepthLimitExceeded(f"data nested more than {_MAX_DEPTH} levels deep")
-        known[id(current)] = (min(total, _HEAVIEST), depth)
-    return known[id(value)][0]
+    return _weighed(value, {} if known is None else known, 1)[0]
+
+
+def _weighed(value: Any, known: Weights, level: int) -> tuple[int, int]:
+    """The weight of a container, and its number of levels."""
+    if level > _MAX_DEPTH:
+        raise _too_deep()
+    parts = value
+    if type(value) in MAPPING_TYPES:
+        parts = value.values()
+        if not _COMPOUND.isdisjoint(map(type, value)):
+            parts = chain(value, parts)
+    total, levels = 1 + len(value), 1
+    for part in parts:
+        if type(part) in _COMPOUND:
+            met = known.get(id(part))
+            if met is None:
+                met = _weighed(part, known, level + 1)
+            total += met[0]
+            if met[1] >= levels:
+                levels = met[1] + 1
+    if levels > _MAX_DEPTH:
+        raise _too_deep()
+    met = known[id(value)] = (total if total < _HEAVIEST else _HEAVIEST, levels)
+    return met
+
+
+def _too_deep() -> DepthLimitExceeded:
+    return DepthLimitExceeded(f"data nested more than {_MAX_DEPTH} levels deep")
 
 
 def afford(value: Any, evaluation: Evaluation) -> Any:
-    """`value`, paid for by its parts as often as they occur: before work that goes over all of them."""
+    """Charge for each occurrence of each part of `value`, before work that visits all of them."""
     if type(value) in _FINAL_COMPOUND:
         evaluation.charge(weight(value))
     return value
 
 
-def _parts(value: Any) -> Iterable[Any]:
-    return chain(value, value.values()) if kind_of[type(value)] == MAPPING else value
-
-
+Weights: TypeAlias = "dict[int, tuple[int, int]]"
+"""Weight and levels of containers, by their ids."""
 _HEAVIEST = 1 << 60
 _FINAL_COMPOUND = frozenset([tuple, FrozenDict, frozenset])
 
@@ -450,7 +471,7 @@ def _to_plain(value: Any, evaluation: Evaluation, depth: int) -> Any:
             evaluation.account(len(value))
         return value
     if depth > _MAX_DEPTH:
-        raise DepthLimitExceeded(f"data nested more than {_MAX_DEPTH} levels deep")
+        raise _too_deep()
     kind = kind_of[cls]
     if kind & ITERABLE:
         items: Iterable[Any] = value if kind & (LIST | SET) else collect(value, evaluation)
@@ -466,13 +487,15 @@ def _to_plain(value: Any, evaluation: Evaluation, depth: int) -> Any:
         return [_to_plain(item, evaluation, depth) for item in result]
     if kind == MAPPING:
         return _plain_mapping(value, evaluation, depth)
+    if kind == CONTEXT:
+        raise _no_value(value)
     return value
 
 
 def _plain_rows(
     rows: list[Mapping[Any, Any]], evaluation: Evaluation, depth: int
 ) -> list[dict[Any, Any]]:
-    """Each of many mappings; most are small and hold plain values."""
+    """Convert many mappings; most are small and hold plain values."""
     made: list[dict[Any, Any]] = []
     for row in rows:
         if len(row) <= _FEW and depth <= _MAX_DEPTH:
@@ -513,7 +536,7 @@ _FEW = 8
 
 
 def _characters(values: Iterable[Any], classes: set[type]) -> int:
-    """The length of all strings among scalars."""
+    """The total length of all strings among scalars."""
     if str not in classes:
         return 0
     if len(classes) == 1:
@@ -524,7 +547,7 @@ def _characters(values: Iterable[Any], classes: set[type]) -> int:
 def missing_key(mapping: Mapping[Any, Any], key: Any) -> NoSuchKey:
     """The error for a key that a mapping does not have."""
     what = "the mapping has no such key" if mapping else "the mapping is empty"
-    # Programs that catch the error do not pay for the suggestion.
+    # The suggestion is not computed for programs that catch the error.
     return NoSuchKey(f"{preview(key)}: {what}", suggest=lambda: _suggest_key(mapping, key))
 
 
@@ -554,8 +577,8 @@ def describe(value: Any) -> str:
     return f"{KIND_NAMES[kind]} {preview(value)}"
 
 
-#: How messages show values of a host's classes, where the host vouches that this is harmless; of others
-#: they show the name of the class.
+#: Functions that show values of host classes in messages, where the host declares this harmless;
+#: for other values messages show the name of the class.
 host_previews: dict[type, Callable[[Any], str]] = {}
 
 

@@ -396,7 +396,7 @@ def test_filter(
 
 
 def test_volumes_from(build: Any) -> None:
-    """A container goes where the VMs are whose volumes it mounts; otherwise the error says so."""
+    """A container goes to the server of the VMs whose volumes it mounts; else the error says so."""
     servers = [build.server("a", vms={build.uuid("1"): build.held()}), build.server("b")]
     vm = {"docker": True, "internal_metadata": {"docker:volumesfrom": f'["{build.uuid("1")}"]'}}
     done = build.pipeline("hard-filter-volumes-from", servers, vm=vm)

@@ -458,7 +458,7 @@ def test_a_ticket_whose_vm_is_there_counts_once(build: Any) -> None:
 
 
 def test_a_ticket_without_extra_takes_the_server_out(build: Any) -> None:
-    """Nobody knows what it holds: the server goes, without a reason."""
+    """The server is removed without a reason, because its load is unknown."""
     done = build.pipeline(
         "calculate-ticketed-vms",
         [build.server("a"), build.server("b")],

@@ -118,7 +118,7 @@ def test_the_default_pipeline_has_every_plugin() -> None:
 
 
 def test_pipe_stops_and_or_tries(build: Any) -> None:
-    """A pipe ends when nobody is left; ``or`` gives each branch the same servers."""
+    """A pipe stops when no server is left; ``or`` gives each branch the same servers."""
     servers = [build.server("a", reservoir=True), build.server("b", reservoir=True)]
     done = build.pipeline(
         [["or", "hard-filter-reservoir", "identity"], "hard-filter-setup"], servers

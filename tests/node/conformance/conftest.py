@@ -22,8 +22,8 @@ import pytest
 
 from vetro.node.drivers import ManagedDriver
 from vetro.node.drivers.process import ProcessHypervisor
-from vetro.node.image_store import ImageStore
-from vetro.node.machines import MachineStore
+from vetro.node.images.store import ImageStore
+from vetro.node.vm_objects import MachineStore
 
 OTHER_IMAGE = "22222222-2222-4222-8222-222222222222"
 

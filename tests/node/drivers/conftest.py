@@ -22,13 +22,13 @@ from typing import Any
 
 import pytest
 
-from vetro.node import vm_images
 from vetro.node.drivers import ManagedDriver
-from vetro.node.drivers.qemu import QemuHypervisor
-from vetro.node.drivers.qemu_daemon import QEMU_UID
-from vetro.node.image_store import ImageStore
-from vetro.node.machines import MachineStore
+from vetro.node.drivers.qemu.daemon import QEMU_UID
+from vetro.node.drivers.qemu.hypervisor import QemuHypervisor
+from vetro.node.images import vm_images
+from vetro.node.images.store import ImageStore
 from vetro.node.network import NetworkApplier
+from vetro.node.vm_objects import MachineStore
 
 
 @pytest.fixture(scope="session")

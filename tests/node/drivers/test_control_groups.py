@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from vetro.node.drivers.control_groups import cpu_settings, hierarchies
-from vetro.node.drivers.qemu_limits import CpuGroups
+from vetro.node.drivers.qemu.limits import CpuGroups
 
 UUID = "11111111-1111-4111-8111-111111111111"
 
@@ -86,7 +86,7 @@ def test_a_hierarchy_that_refuses_is_no_hierarchy(tmp_path: Path) -> None:
 
 
 async def test_groups_that_nobody_uses_are_swept(tmp_path: Path) -> None:
-    """What a killed agent left goes; a group of a known VM stays, and with it the common one."""
+    """A killed agent's groups are removed; a known VM's group stays, with the common one."""
     for name in (UUID, "22222222-2222-4222-8222-222222222222"):
         (tmp_path / "vetro.vt-abc" / name).mkdir(parents=True)
     groups = CpuGroups.find("vt-abc", {"cpu": tmp_path})

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from vetro.node import history
 from vetro.node.files import write_bytes
+from vetro.node.work import history
 
 FULL = OSError(errno.ENOSPC, "No space left on device")
 

@@ -8,9 +8,10 @@ from xml.etree import ElementTree as Xml
 
 import pytest
 
-from vetro.node.drivers import qemu_disks, qemu_domain
-from vetro.node.drivers.qemu_domain import DomainDisk, DomainPlan
-from vetro.node.drivers.qemu_migration import at_the_target
+from vetro.node.drivers.qemu import disks as qemu_disks
+from vetro.node.drivers.qemu import domain as qemu_domain
+from vetro.node.drivers.qemu.domain import DomainDisk, DomainPlan
+from vetro.node.drivers.qemu.migration import at_the_target
 from vetro.node.errors import DriverError
 
 UUID = "7d12c093-999a-441a-97fb-a0bb03e2db7b"

@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from vetro.node.drivers.followed import processes_by_pid
-from vetro.node.drivers.qemu_daemon import LibvirtDaemon
-from vetro.node.drivers.qemu_libvirt import Libvirt
+from vetro.node.drivers.qemu.daemon import LibvirtDaemon
+from vetro.node.drivers.qemu.libvirt import Libvirt
 from vetro.node.errors import DriverError
+from vetro.node.processes import processes_by_pid
 
 pytestmark = pytest.mark.root
 
@@ -89,11 +89,11 @@ spec = importlib.util.spec_from_file_location("support", sys.argv[1])
 support = importlib.util.module_from_spec(spec)
 sys.modules["support"] = support
 spec.loader.exec_module(support)
-from vetro.node.drivers import qemu_disks
-from vetro.node.drivers.followed import processes_by_pid
-from vetro.node.drivers.qemu import QemuHypervisor
-from vetro.node.drivers.qemu_daemon import LibvirtDaemon
-from vetro.node.drivers.qemu_libvirt import Libvirt
+from vetro.node.drivers.qemu import disks as qemu_disks
+from vetro.node.processes import processes_by_pid
+from vetro.node.drivers.qemu.hypervisor import QemuHypervisor
+from vetro.node.drivers.qemu.daemon import LibvirtDaemon
+from vetro.node.drivers.qemu.libvirt import Libvirt
 point, directory, image, prefix, subnet, network, uuid = sys.argv[2:9]
 def die(*_a, **_k):
     os.kill(os.getpid(), signal.SIGKILL)
@@ -147,7 +147,7 @@ async def test_an_agent_killed_in_the_middle_of_a_create_leaves_no_half_vm(
 
 
 async def test_a_vm_whose_disk_is_full_stands_still_and_goes_on(agent: Any, tmp_path: Path) -> None:
-    """It says why, an agent that starts finds it so; with room again it goes on where it was."""
+    """The VM reports the reason, also to a restarted agent; with room again it continues."""
     store = tmp_path / "vms"
     store.mkdir(mode=0o711)
     mount = ["mount", "-t", "tmpfs", "-o", "size=20m,mode=711", "vetro", str(store)]
@@ -197,7 +197,7 @@ async def until_frozen(machines: Any, uuid: str) -> None:
 
 
 async def test_a_daemon_that_dies_comes_back_by_itself(agent: Any, tmp_path: Path) -> None:
-    """Nobody has to ask for it: what happens to VMs afterwards is heard of as before."""
+    """The daemon restarts without a request, and events of VMs arrive as before."""
     async with agent() as machines:
         vm = await machines.create([])
         uuid = vm["uuid"]

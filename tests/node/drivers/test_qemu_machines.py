@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from vetro.node.drivers import qemu_disks
-from vetro.node.drivers.followed import command_line
 from vetro.node.drivers.protocol import ExecRequest
+from vetro.node.drivers.qemu import disks
 from vetro.node.errors import DriverError
+from vetro.node.processes import command_line
 
 pytestmark = pytest.mark.root
 
@@ -247,12 +247,12 @@ async def test_snapshots_of_a_running_vm_and_the_way_back(machines: Any) -> None
         assert "one" in await terminal.until("theend")
     directory = machines.store.path(uuid)
     for disk in back["disks"]:
-        assert await qemu_disks.snapshot_names(qemu_disks.file_of(directory, disk)) == ["first"]
+        assert await disks.snapshot_names(disks.file_of(directory, disk)) == ["first"]
     # Of a running VM as well.
     gone = await machines.driver.delete_snapshot(uuid, "first")
     assert gone["snapshots"] == []
     for disk in back["disks"]:
-        assert await qemu_disks.snapshot_names(qemu_disks.file_of(directory, disk)) == []
+        assert await disks.snapshot_names(disks.file_of(directory, disk)) == []
 
 
 async def test_vms_outlive_the_agent_and_its_daemon(

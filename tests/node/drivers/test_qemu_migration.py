@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from vetro.node.drivers import qemu_disks
+from vetro.node.drivers.qemu import disks
 
 pytestmark = pytest.mark.root
 
@@ -150,7 +150,7 @@ async def test_a_running_vm_moves_with_its_memory_and_disks(
 async def test_a_vm_that_cannot_come_up_there_stays_here(
     machines: Any, other: Any, nodes: tuple[Any, Any]
 ) -> None:
-    """The other node's QEMU does not start: the VM goes on here, and can be tried again."""
+    """If the other node's QEMU does not start, the VM runs on here and can be tried again."""
     here, there = nodes
     # Both nodes are this machine: a screen with a port of its own can be there only once.
     vm = await machines.create([], vnc_port=free_screen())
@@ -204,9 +204,9 @@ async def test_a_stopped_vm_moves_with_its_snapshots(
     await step(here, uuid, "sync", **again)
     come = await other.driver.load(uuid)
     assert [entry["name"] for entry in come["snapshots"]] == ["kept"]
-    file = qemu_disks.file_of(other.store.path(uuid), come["disks"][0])
-    assert await qemu_disks.snapshot_names(file) == ["kept"]
-    source = qemu_disks.file_of(machines.store.path(uuid), come["disks"][0])
+    file = disks.file_of(other.store.path(uuid), come["disks"][0])
+    assert await disks.snapshot_names(file) == ["kept"]
+    source = disks.file_of(machines.store.path(uuid), come["disks"][0])
     assert file.read_bytes() == source.read_bytes()
     assert [path.name for path in file.parent.iterdir()] == [file.name]
     assert (await other.driver.rollback_snapshot(uuid, "kept"))["state"] == "stopped"

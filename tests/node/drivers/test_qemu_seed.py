@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from vetro.node.drivers import qemu_seed
+from vetro.node.drivers.qemu import seed
 from vetro.node.errors import DriverError
 
 UUID = "7d12c093-999a-441a-97fb-a0bb03e2db7b"
@@ -50,7 +50,7 @@ def test_cloud_init_finds_name_keys_and_user_data(tmp_path: Path) -> None:
     }
     archive = tmp_path / "vetro-guest.pyz"
     archive.write_bytes(b"PK agent")
-    files = qemu_seed.seed_files(vm(customer_metadata=metadata), archive)
+    files = seed.seed_files(vm(customer_metadata=metadata), archive)
     assert json.loads(files["meta-data"]) == {
         "instance-id": UUID,
         "local-hostname": "web-1.example",
@@ -68,7 +68,7 @@ def test_cloud_init_finds_name_keys_and_user_data(tmp_path: Path) -> None:
 
 def test_without_an_agent_nothing_is_installed() -> None:
     """The vendor's document says nothing, in cloud-init's own words."""
-    files = qemu_seed.seed_files(vm(), None)
+    files = seed.seed_files(vm(), None)
     assert files["vendor-data"] == b"#cloud-config\n{}\n"
     assert "vetro/vetro-guest.pyz" not in files
     assert "public-keys" not in json.loads(files["meta-data"])
@@ -77,7 +77,7 @@ def test_without_an_agent_nothing_is_installed() -> None:
 def test_user_data_for_cloud_init_alone_wins() -> None:
     """Who uses both has a key for each."""
     metadata = {"user-data": "ours", "cloud-init:user-data": "theirs"}
-    assert qemu_seed.seed_files(vm(customer_metadata=metadata), None)["user-data"] == b"theirs"
+    assert seed.seed_files(vm(customer_metadata=metadata), None)["user-data"] == b"theirs"
 
 
 DNS = {"dns_nameservers": ["9.9.9.9"], "dns_search": ["example"]}
@@ -101,7 +101,7 @@ DNS = {"dns_nameservers": ["9.9.9.9"], "dns_search": ["example"]}
 )
 def test_the_interfaces(nic: dict[str, Any], subnets: list[dict[str, Any]]) -> None:
     """By their MAC addresses; only the primary one has a default route and name servers."""
-    config = qemu_seed.network_config(vm(nics=[{**NIC, **nic}]), ["9.9.9.9"])
+    config = seed.network_config(vm(nics=[{**NIC, **nic}]), ["9.9.9.9"])
     assert config == {
         "version": 1,
         "config": [
@@ -116,7 +116,7 @@ def test_the_interfaces(nic: dict[str, Any], subnets: list[dict[str, Any]]) -> N
 def test_routes_that_are_addresses() -> None:
     """Those of the record, on the primary interface; words of another system are left out."""
     routes = {"192.0.2.0/24": "10.1.2.9", "10.5.0.0/16": "nics[0]", "x": "10.1.2.9"}
-    first, second = qemu_seed.network_config(
+    first, second = seed.network_config(
         vm(nics=[NIC, {**NIC, "primary": False, "mtu": None}], routes=routes)
     )["config"]
     assert first["subnets"][0]["routes"] == [
@@ -131,9 +131,9 @@ def test_routes_that_are_addresses() -> None:
 def test_an_address_that_is_none_is_refused(bad: dict[str, Any]) -> None:
     """With the interface's MAC."""
     with pytest.raises(DriverError, match=NIC["mac"]):
-        qemu_seed.nic_addresses({**NIC, **bad})
+        seed.nic_addresses({**NIC, **bad})
     with pytest.raises(DriverError, match="gateway"):
-        qemu_seed.primary_gateway({**NIC, "gateway": "nowhere"})
+        seed.primary_gateway({**NIC, "gateway": "nowhere"})
 
 
 def test_our_own_images_run_a_script() -> None:
@@ -142,7 +142,7 @@ def test_our_own_images_run_a_script() -> None:
         nics=[{**NIC, "gateway": "10.9.9.1"}, {**NIC, "ip": "dhcp", "primary": False}],
         routes={"192.0.2.0/24": "$(reboot)"},
     )
-    script = qemu_seed.start_script(record)
+    script = seed.start_script(record)
     # A gateway outside of the network needs a way to itself.
     assert 'ip route add 10.9.9.1 dev "$device"\n  ip route add default via 10.9.9.1' in script
     assert "udhcpc" in script
@@ -157,7 +157,7 @@ async def test_the_disk_has_the_label_that_cloud_init_looks_for(tmp_path: Path) 
     """An ISO 9660 file system with long names, only readable by its owner, replaced whole."""
     target = tmp_path / "seed.iso"
     for name in ("one", "two"):
-        await qemu_seed.write_seed(target, vm(hostname=name), guest_archive=None)
+        await seed.write_seed(target, vm(hostname=name), guest_archive=None)
     data = target.read_bytes()
     assert data[32769:32774] == b"CD001"
     assert data[32808:32840].strip() == b"cidata"

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from vetro.node.errors import ConfigurationError, DriverError
-from vetro.node.mounts import unmount
 from vetro.node.storage import open_pool
 from vetro.node.storage.detect import file_system_of
+from vetro.node.storage.mounts import unmount
 
 pytestmark = pytest.mark.root
 

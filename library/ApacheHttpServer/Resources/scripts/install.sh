@@ -1,9 +1,49 @@
 #!/bin/sh
-# install.sh PORT PAGE: Apache serves PAGE at PORT. Installs Apache only where it is absent.
+# install.sh PORT PAGE: Apache serves PAGE at PORT. Installs Apache only where it is absent. The last word
+# on standard output is the port.
 set -eu
 port=$1
 page=$2
 PATH=$PATH:/usr/sbin:/sbin
+
+# Without a machine of its own (driver "process") port 80 may be for root alone, or somebody else's: then a
+# free one takes its place, and keeps it as long as the instance lives.
+if [ "${VETRO_DRIVER:-}" = process ] && [ "$port" = 80 ]; then
+  port=$(python3 - "$HOME/port-for-80" "$HOME/stand-in/pid" "$HOME/apache/run/apache.pid" <<'PYTHON'
+import os
+import socket
+import sys
+
+kept, *owners = sys.argv[1:]
+
+
+def can_be_had(port):
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+            probe.listen(1)  # where a port can be bound twice, only one may listen
+        except OSError:
+            return None
+        return probe.getsockname()[1]
+
+
+def serves(file):
+    try:
+        os.kill(int(open(file).read()), 0)
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+had = int(open(kept).read()) if os.path.exists(kept) else 80
+chosen = had if any(map(serves, owners)) else can_be_had(had) or can_be_had(80) or can_be_had(0)
+with open(kept, "w") as file:
+    file.write(str(chosen))
+print(chosen)
+PYTHON
+  )
+fi
 
 # Without a machine of its own (driver "process") nothing is installed on somebody else's machine: where
 # Apache is absent, Python's own server stands in for it.
@@ -12,7 +52,7 @@ if [ "${VETRO_DRIVER:-}" = process ] && ! command -v apache2 >/dev/null 2>&1; th
   mkdir -p "$root/html"
   printf '%s\n' "$page" > "$root/html/index.html"
   if [ -s "$root/pid" ] && kill -0 "$(cat "$root/pid")" 2>/dev/null; then
-    [ "$(cat "$root/port")" = "$port" ] && exit 0
+    [ "$(cat "$root/port")" = "$port" ] && echo "$port" && exit 0
     kill "$(cat "$root/pid")"
   fi
   nohup python3 -m http.server "$port" --bind 127.0.0.1 --directory "$root/html" \
@@ -26,6 +66,7 @@ if [ "${VETRO_DRIVER:-}" = process ] && ! command -v apache2 >/dev/null 2>&1; th
     [ $tries -lt 100 ] || { echo "The server does not answer at port $port" >&2; exit 5; }
     sleep 0.1
   done
+  echo "$port"
   exit 0
 fi
 
@@ -45,6 +86,7 @@ if [ "$(id -u)" = 0 ] && [ -d /etc/apache2 ] && [ "${VETRO_DRIVER:-}" != process
   printf '%s\n' "$page" > /var/www/html/index.html
   grep -q '^ServerName' /etc/apache2/apache2.conf || echo "ServerName localhost" >> /etc/apache2/apache2.conf
   if apache2ctl -k graceful 2>/dev/null; then :; else apache2ctl -k start; fi
+  echo "$port"
   exit 0
 fi
 
@@ -71,3 +113,4 @@ if [ -s "$root/run/apache.pid" ] && kill -0 "$(cat "$root/run/apache.pid")" 2>/d
 else
   apache2 -f "$root/apache.conf" -k start
 fi
+echo "$port"

@@ -1,4 +1,4 @@
-"""Packages that were deleted while environments still use them."""
+"""Deleted packages that environments still use."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""Placement: which server a new VM goes to, and why not the others (allocation.md).
+"""Placement: the server for a new VM, and why the others were not chosen (allocation.md).
 
 The allocator is a pure function of server records with their VMs, open tickets, defaults and a
 request. Its phases, a module or a few each:
@@ -9,14 +9,16 @@ request. Its phases, a module or a few each:
   them side by side, kept up to date change by change; ``reservations``: open tickets as VMs.
 * ``run``: servers go through the pipeline's plugins (``filters``, ``resources``, ``owners``,
   ``locality``, ``affinity``, ``scoring``).
-* ``steps``: what happened, rendered when somebody asks; ``cases``: all of it from JSON to JSON.
+* ``steps``: what happened, rendered on demand; ``cases``: the whole allocator from JSON to JSON.
 
-Names are loaded when they are used: whoever only talks to a service needs none of it.
+Names are loaded on first use: a mere client of a service needs none of this.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from vetro.lazy_names import import_when_used
 
 if TYPE_CHECKING:
     from vetro.compute.allocation.allocator import (
@@ -46,28 +48,25 @@ if TYPE_CHECKING:
         check_types,
     )
 
-_WHERE = {
-    "allocator": "PLUGINS Allocator CapacityOutcome candidates_of named seeded",
-    "cases": "allocate_case run_case",
-    "defaults": "Defaults read_defaults",
-    "demand": "Demand request_of",
-    "description": "default_description",
-    "errors": "AllocationError DefaultsError DescriptionError InvalidRequest",
-    "fleet": "Fleet",
-    "reservations": "open_tickets",
-    "steps": "Outcome Step",
-    "validation": "AllocationRequest check_request check_types",
-}
-_MODULE_OF = {name: module for module, names in _WHERE.items() for name in names.split()}
-
-
-def __getattr__(name: str) -> Any:
-    """Import what is asked for."""
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module 'vetro.compute.allocation' has no attribute {name!r}")
-    import importlib
-
-    return getattr(importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+__getattr__ = import_when_used(
+    __name__,
+    {
+        "vetro.compute.allocation.allocator": (
+            "PLUGINS Allocator CapacityOutcome candidates_of named seeded"
+        ),
+        "vetro.compute.allocation.cases": "allocate_case run_case",
+        "vetro.compute.allocation.defaults": "Defaults read_defaults",
+        "vetro.compute.allocation.demand": "Demand request_of",
+        "vetro.compute.allocation.description": "default_description",
+        "vetro.compute.allocation.errors": (
+            "AllocationError DefaultsError DescriptionError InvalidRequest"
+        ),
+        "vetro.compute.allocation.fleet": "Fleet",
+        "vetro.compute.allocation.reservations": "open_tickets",
+        "vetro.compute.allocation.steps": "Outcome Step",
+        "vetro.compute.allocation.validation": "AllocationRequest check_request check_types",
+    },
+)
 
 
 __all__ = [

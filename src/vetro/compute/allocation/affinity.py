@@ -1,9 +1,9 @@
 """Affinity rules turned into locality hints (allocation.md §6.1).
 
-A rule names VMs of the owner by alias, uuid, docker id, tag or label; what it finds becomes a
-``near`` (``==``) or ``far`` (``!=``) hint. Hard and soft rules side by side are both honoured: the
-hard ones by the hard locality step, the soft ones after it (or, with ``affinity_mix: hard``, the soft
-ones are dropped as they once were).
+A rule selects VMs of the owner by alias, uuid, docker id, tag or label; the matches become a
+``near`` (``==``) or ``far`` (``!=``) hint. Hard and soft rules in one request are both obeyed: the
+hard ones by the hard locality step, the soft ones after it (or, with ``affinity_mix: hard``, the
+soft ones are dropped, as in earlier versions).
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ INSTANCE_KEYS = ("instance", "container")
 
 
 class _NoMatch(Exception):
-    """A hard rule found nothing, or too much; the message is for the user."""
+    """A hard rule matched nothing, or too much; the message is for the user."""
 
 
 def affinity(run: Run) -> Reasons | None:
-    """Replace the VM's locality by what its affinity rules find."""
+    """Replace the VM's locality by the hints from its affinity rules."""
     rules: Any = run.vm.get("affinity")
     if rules is None:
         return skip("No affinity found")

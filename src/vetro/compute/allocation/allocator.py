@@ -22,7 +22,7 @@ from vetro.compute.allocation.run import Plugin, Ports, Run, Tickets
 from vetro.compute.allocation.steps import Outcome
 from vetro.compute.allocation.validation import AllocationRequest
 
-#: Every filter, tool and scorer by the name that descriptions use.
+#: Every filter, tool and scorer by its name in descriptions.
 PLUGINS: dict[str, Plugin] = {
     **filters.PLUGINS,
     **resources.PLUGINS,
@@ -36,9 +36,9 @@ _CAPACITY = parse_description(CAPACITY_DESCRIPTION, PLUGINS)
 
 @dataclass(frozen=True)
 class CapacityOutcome:
-    """Per server what is left (``cpu`` 100 a core, ``ram`` and ``disk`` MiB), or why that is unknown.
+    """What is left per server (``cpu`` 100 a core, ``ram`` and ``disk`` MiB), or why it is unknown.
 
-    ``warnings`` names what was missing and counted as 0.
+    ``warnings`` lists missing values that were counted as 0.
     """
 
     capacities: dict[str, dict[str, int]]
@@ -70,11 +70,11 @@ class Allocator:
         random: np.random.Generator | None = None,
         ports: Ports | None = None,
     ) -> Outcome:
-        """Choose a server for ``request``, which is changed on the way.
+        """Choose a server for ``request``, which is modified.
 
-        ``candidates`` limits who is considered; ``shuffle`` puts them into random order first, so
-        that equals are treated alike. The same inputs and the same state of ``random`` give the
-        same answer.
+        ``candidates`` limits the servers to consider; ``shuffle`` puts them into random order
+        first, so that equals are treated alike. The same inputs and the same state of ``random``
+        give the same answer.
         """
         order = None
         if shuffle:
@@ -130,7 +130,7 @@ class Allocator:
 
 
 def candidates_of(fleet: Fleet, *, headnodes: bool, servers: Iterable[str] | None = None) -> Mask:
-    """Who is considered at all: set up, not reserved, no headnode; of ``servers`` if given (§1.1)."""
+    """Servers to consider: set up, not reserved, no headnode; of ``servers`` if given (§1.1)."""
 
     def flagged(name: str) -> Mask:
         return fleet.columns[name].judge("flag", lambda flag: None if flag else "").mask
@@ -142,7 +142,7 @@ def candidates_of(fleet: Fleet, *, headnodes: bool, servers: Iterable[str] | Non
 
 
 def named(fleet: Fleet, servers: Iterable[str]) -> Mask:
-    """A mask of the servers with these uuids; unknown ones are simply absent."""
+    """A mask of the servers with these uuids; unknown ones are ignored."""
     mask = np.zeros(len(fleet), np.bool_)
     places = [fleet.position[uuid] for uuid in servers if uuid in fleet.position]
     mask[places] = True
@@ -150,7 +150,7 @@ def named(fleet: Fleet, servers: Iterable[str]) -> Mask:
 
 
 def seeded(seed: Any) -> np.random.Generator:
-    """The source of chance for a seed: an integer of any size and sign, or any text."""
+    """The random generator for a seed: an integer of any size and sign, or any text."""
     if isinstance(seed, bool) or not isinstance(seed, int):
         seed = int.from_bytes(str(seed).encode("utf-8", "surrogatepass"), "big")
     return np.random.Generator(np.random.PCG64([int(seed < 0), abs(seed)]))

@@ -1,7 +1,7 @@
-"""How much of a server is not spoken for (allocation.md §5.5).
+"""How much of a server is unreserved (allocation.md §5.5).
 
-Numbers are computed VM by VM in stored order, as they always were: with ratios that are no powers
-of two the last bit, and so the floor, depends on that order.
+Numbers are computed VM by VM in stored order, for compatibility: with ratios that are not powers of
+two, the last bit, and so the floor, depends on that order.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from vetro.compute.allocation.defaults import Defaults
 from vetro.compute.allocation.record import GIB, MIB, POOL_SHARE, Record, cores_of, number
 
 RESERVATION_RATIO = 0.15
-#: Columns are 64-bit; what is beyond is no machine.
+#: Columns are 64-bit; values beyond this limit fit no machine.
 LIMIT = 2**40
 
 
 @dataclass(frozen=True)
 class CapacityRule:
-    """What the formula depends on beside the server; ``ratios`` None means the server's own."""
+    """The inputs of the formula besides the server; ``ratios`` None means the server's own."""
 
     ratios: tuple[float, float, float] | None
     kvm_disk_overhead_gib: float
@@ -68,7 +68,7 @@ def unreserved(record: Record, rule: CapacityRule) -> tuple[int, int, int]:
 
 
 def own_ratios(record: Record) -> tuple[float, float, float]:
-    """The ratios a server has of its own: CPU, memory, disk."""
+    """The server's own ratios: CPU, memory, disk."""
     ratios = record.server.get("overprovision_ratios")
     if not isinstance(ratios, dict):
         return (4.0, 1.0, 1.0)
@@ -97,12 +97,12 @@ def _disk(record: Record, ratio: float, overhead: float) -> float:
 
 
 def _floor(value: float) -> int:
-    # In this order what is no number (infinite minus infinite) is the least there is.
+    # In this order, NaN (infinite minus infinite) gives the lowest value.
     return math.floor(max(-LIMIT, min(value, LIMIT)))
 
 
 def warnings(record: Record) -> list[str]:
-    """What the formula had to take for 0 because it is missing."""
+    """The missing values that the formula counts as 0."""
     found: list[str] = []
     if "disk_zone_quota_used_bytes" not in record.server:
         found.append("disk_zone_quota_used_bytes is missing: counted as 0")

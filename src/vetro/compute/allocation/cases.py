@@ -3,8 +3,8 @@
 A case has ``servers`` and ``vm``, and optionally ``description`` (the pipeline as a nested list; a
 text is a title for people), ``defaults``, ``image``, ``package``, ``tickets``, ``nic_tags``,
 ``nic_tag_requirements``, ``settings`` (``weight_sign``, ``os_policy`` and our other switches) and
-``seed``. Servers are taken in the order given, all of them: what POST /allocate leaves out beforehand
-is left out by the pipeline's own filters here.
+``seed``. All servers are considered, in the order given: those that POST /allocate excludes
+beforehand are excluded by the pipeline's own filters here.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SETTINGS = ("weight_sign", "os_policy", "affinity_mix", "cpu_uncapped_policy")
 
 
 def run_case(case: Mapping[str, Any]) -> Outcome:
-    """The outcome of a case. Errors: ``InvalidRequest`` with the field that is wrong."""
+    """The outcome of a case. Errors: ``InvalidRequest`` with the invalid field."""
     fleet = Fleet(_servers(case))
     allocator = _allocator(case)
     request = check_request(

@@ -1,7 +1,7 @@
-"""Columns of a fleet: one value a server, never changed in place.
+"""Columns of a fleet: one value per server, never modified in place.
 
-A change makes a new column (a copy of 5,000 codes takes 2 µs), so whoever holds an old one, such as
-an explanation that is rendered later, sees what was true then.
+A change creates a new column (a copy of 5,000 codes takes 2 µs), so a holder of an old one, such as
+an explanation that is rendered later, still reads the values of that time.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ Indices = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Verdict = Callable[[Any], str | None]
 
-#: Judgements a column remembers before it forgets them all.
+#: The number of judgements that a column caches before it clears the cache.
 MEMORY = 512
-#: Positions are kept in the low bits of a sort key.
+#: Positions occupy the low bits of a sort key.
 POSITION_BITS = 20
 assert LIMIT << POSITION_BITS < 2**62
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """A filter's answer for a whole column: who stays, and the texts for those who do not."""
+    """A filter's answer for a whole column: who stays, and the reasons for the others."""
 
     mask: Mask
     codes: NDArray[np.int32]
@@ -74,13 +74,13 @@ class Column:
         return cls(np.fromiter((code(item) for item in items), np.int32, len(items)), values)
 
     def patched(self, where: Indices, items: Sequence[Hashable]) -> Column:
-        """The column with other values at some places; itself when they are the same."""
+        """The column with other values at some places; the same column when they are equal."""
         code = self.values.code
         codes = np.fromiter((code(item) for item in items), np.int32, len(items))
         if np.array_equal(self.codes[where], codes):
             return self
         if len(self.values.items) > 2 * len(self.codes) + 1024:
-            # Values come and go: begin anew rather than remember all that ever were.
+            # Values come and go: renumber those in use instead of keeping all former ones.
             fresh: list[Hashable] = [self.values.items[one] for one in self.codes.tolist()]
             for at, item in zip(where.tolist(), items, strict=True):
                 fresh[at] = item
@@ -90,10 +90,10 @@ class Column:
         return Column(changed, self.values)
 
     def judge(self, key: Hashable, verdict: Verdict) -> Judgement:
-        """``verdict`` of each distinct value, spread over the servers.
+        """Apply ``verdict`` to each distinct value and spread the answers over the servers.
 
-        ``verdict`` gives None to keep, a reason to drop, empty text to drop without a reason; it must
-        depend on the value and on ``key`` only.
+        ``verdict`` returns None to keep, a reason to drop, empty text to drop without a reason; it
+        must depend on the value and on ``key`` only.
         """
         known = self._judged.get(key)
         if known is None:
@@ -109,8 +109,8 @@ class Column:
 def sorted_positions(values: NDArray[np.int64], *, descending: bool) -> Indices:
     """The positions of ``values`` in order; equal ones keep their order.
 
-    The position rides in the low bits of the key: sorting 64-bit integers by value is several times
-    faster than a stable argsort.
+    The position is stored in the low bits of the key: sorting 64-bit integers by value is several
+    times faster than a stable argsort.
     """
     keys = (-values if descending else values) << POSITION_BITS
     keys |= np.arange(len(values), dtype=np.int64)

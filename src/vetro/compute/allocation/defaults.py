@@ -1,8 +1,8 @@
 """The allocator's defaults and how they are overridden (allocation.md §4).
 
 ``dapi.changeDefaults`` uses the keys of ``KEYS``; the service's metadata uses the ``ALLOC_…`` names
-and wins. Values are JSON or text ("true", "4.0"); empty text, like a missing key, means the
-default. Everything is checked when it is read: a service with a bad default does not start.
+and takes precedence. Values are JSON or text ("true", "4.0"); empty text, like a missing key, means
+the default. All values are checked when read: a service with an invalid default does not start.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Defaults:
     filter_non_docker_nfs_volumes_automount_min_platform: str | None = "20170925T211846Z"
     filter_volapi_nfs_v2_min_platform: str | None = "20200213T123742Z"
     filter_flexible_disk_min_platform: str | None = None
-    #: An owner's uuid and the expression over ``server`` of the servers that are theirs.
+    #: An owner's uuid and the expression over ``server`` that selects the owner's servers.
     filter_owner_server: Mapping[str, str] = field(default_factory=dict[str, str])
     minimum_free_disk: float | None = None
     overprovision_ratio_cpu: float = 4.0
@@ -51,22 +51,22 @@ class Defaults:
     weight_uniform_random: float = 0.5
     weight_unreserved_disk: float = 1.0
     weight_unreserved_ram: float = 2.0
-    #: "documented": a positive weight favours more free room; "upstream": less.
+    #: "documented": a positive weight favours more free room; "upstream": less free room.
     weight_sign: Literal["documented", "upstream"] = "documented"
-    #: "capability": servers that publish ``VM Brands`` are asked; "strict": by system type only.
+    #: "capability": ``VM Brands`` decides where servers publish it; "strict": only the system type.
     os_policy: Literal["capability", "strict"] = "capability"
-    #: What becomes of the soft ones when an affinity has hard ones too: "both" or "hard".
+    #: Which affinity rules are obeyed when there are hard and soft ones: "both" or "hard".
     affinity_mix: Literal["both", "hard"] = "both"
-    #: A VM without cpu_cap zeroes the CPU "in_order" of the VMs, or the result ("zero_final").
+    #: A VM without cpu_cap sets the CPU to 0 "in_order" of the VMs, or in the end ("zero_final").
     cpu_uncapped_policy: Literal["in_order", "zero_final"] = "in_order"
-    #: What a virtual machine takes beside its own size: the hypervisor's numbers.
+    #: What a virtual machine needs besides its own size: the hypervisor's overhead.
     kvm_disk_overhead_gib: float = 10
     kvm_memory_overhead_mib: float = 1024
     bhyve_memory_overhead_mib: float = 1280
 
     @property
     def ratios(self) -> Ratios:
-        """The overprovisioning that is set by force: CPU, memory, disk."""
+        """The enforced overprovisioning: CPU, memory, disk."""
         return (
             self.overprovision_ratio_cpu,
             self.overprovision_ratio_ram,
@@ -131,7 +131,7 @@ def _one_of(*choices: str) -> Callable[[str, Any], str]:
     return read
 
 
-#: How each key is read.
+#: The reader of each key.
 KEYS: dict[str, Callable[[str, Any], Any]] = {
     **dict.fromkeys(
         (
@@ -205,7 +205,7 @@ METADATA: dict[str, str] = {
     "ALLOC_WEIGHT_UNRESERVED_RAM": "weight_unreserved_ram",
 }
 
-#: Where the later service differs from the seed.
+#: Where the later service differs from the original one.
 UPSTREAM_PROFILE: dict[str, Any] = {"filter_flexible_disk_min_platform": "20181206T190647Z"}
 assert {one.name for one in fields(Defaults)} == set(KEYS), "a default without a reader"
 
@@ -216,10 +216,10 @@ def read_defaults(
     *,
     profile: str = "seed",
 ) -> Defaults:
-    """The defaults in force: built in, under ``change_defaults``, under ``metadata``.
+    """The effective defaults: built in, overridden by ``change_defaults``, then by ``metadata``.
 
     ``change_defaults`` may also use the metadata names. Unknown keys are ignored (they belong to
-    others or to later versions). Errors: ``DefaultsError`` names the key as it was given.
+    others or to later versions). Errors: ``DefaultsError`` names the key as given.
     """
     values: dict[str, Any] = {}
     if profile == "upstream":

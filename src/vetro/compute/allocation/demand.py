@@ -1,4 +1,4 @@
-"""How much a VM payload asks for, whatever it calls it."""
+"""How much a VM payload requests, under any of the fields' names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Demand:
 def request_of(
     vm: Mapping[str, Any], package: Mapping[str, Any] | None
 ) -> Demand | tuple[str, str]:
-    """The demand of a VM and its package; or the invalid field and what is wrong with it.
+    """The demand of a VM and its package; or the invalid field and the reason.
 
     Memory is ``max_physical_memory`` or ``ram``; a quota is in GiB in a VM and in MiB in a package.
     """

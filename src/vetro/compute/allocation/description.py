@@ -1,7 +1,7 @@
 """The pipeline description language (allocation.md §2).
 
-A description is a nested list: a command, then plugin names or further lists. ``pipe`` feeds each
-element's output to the next and stops when nothing is left; ``or`` gives every element the same
+A description is a nested list: a command, then plugin names or further lists. ``pipe`` passes each
+element's output to the next and stops when no server is left; ``or`` gives every element the same
 input and takes the first output that is not empty.
 """
 
@@ -27,7 +27,7 @@ class Expression:
     elements: tuple[str | Expression, ...]
 
     def plugins(self) -> list[str]:
-        """Every plugin name in it, in order."""
+        """Every plugin name in the expression, in order."""
         names: list[str] = []
         for element in self.elements:
             names += [element] if isinstance(element, str) else element.plugins()
@@ -35,7 +35,7 @@ class Expression:
 
 
 def parse_description(value: Any, known: Container[str], depth: int = 1) -> Expression:
-    """The expression of a JSON description; ``known`` are the plugins there are.
+    """The expression of a JSON description; ``known`` are the existing plugins.
 
     Errors: ``DescriptionError``: unknown command or plugin, too few elements, an element that is
     neither text nor list.

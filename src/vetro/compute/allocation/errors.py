@@ -1,8 +1,8 @@
-"""What may go wrong in the allocator.
+"""The errors of the allocator.
 
 AllocationError
 ├── DescriptionError   the pipeline description cannot be used: the service refuses to start
-├── DefaultsError      a default has a value it cannot have: the service refuses to start
+├── DefaultsError      a default has an invalid value: the service refuses to start
 ├── InvalidRequest     a parameter of a request; carries the field
 ├── ExpressionError    an owner filter's expression
 └── PatternError       a regular expression of an affinity
@@ -20,7 +20,7 @@ class DescriptionError(AllocationError):
 
 
 class DefaultsError(AllocationError):
-    """A default has a value that it cannot have; ``key`` names it."""
+    """A default has an invalid value; ``key`` names it."""
 
     def __init__(self, key: str, message: str) -> None:
         super().__init__(message)
@@ -36,8 +36,8 @@ class InvalidRequest(AllocationError):
 
 
 class ExpressionError(AllocationError):
-    """An owner filter's expression cannot be read or has no answer for a server."""
+    """An owner filter's expression is invalid or has no result for a server."""
 
 
 class PatternError(AllocationError):
-    """A regular expression that cannot be read or uses what is not offered."""
+    """A regular expression is invalid or uses unsupported syntax."""

@@ -5,9 +5,9 @@ number literals, ``true``, ``false``, ``null``, ``undefined``, dotted and bracke
 
     server.traits.ssd == true && server.sysinfo["System Type"] != "Virtual"
 
-There are no calls, no loops and no assignment, so an expression ends after as many steps as it has
-signs, and reads nothing but the server's record. What is absent is ``undefined``; a member of
-something absent is an error, as is ordering things that have no order.
+There are no calls, no loops and no assignment, so an expression takes at most as many steps as it
+has tokens, and reads only the server's record. A missing member is ``undefined``; a member of
+``undefined`` is an error, as is ordering values that have no order.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 
 
 class _Undefined:
-    """The value of what is not there."""
+    """The value of a missing member."""
 
     def __bool__(self) -> bool:
         return False

@@ -1,4 +1,4 @@
-"""Filters on what a server is: state, system, network, platform, traits (allocation.md §5)."""
+"""Filters on a server's properties: state, system, network, platform, traits (allocation.md §5)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ assert VM_FACETS == ("caps", "hvm_brands")
 
 
 def identity(_run: Run) -> Reasons | None:
-    """Keep all."""
+    """Keep all servers."""
     return None
 
 
@@ -29,29 +29,29 @@ def _wanted(value: bool) -> Callable[[Any], str | None]:
 
 
 def setup(run: Run) -> Reasons | None:
-    """Keep what has been set up."""
+    """Keep servers that have been set up."""
     return run.judge("setup", "setup", _wanted(True))
 
 
 def reserved(run: Run) -> Reasons | None:
-    """Drop what an operator keeps back."""
+    """Drop servers that an operator has reserved."""
     return run.judge("reserved", "reserved", _wanted(False))
 
 
 def reservoir(run: Run) -> Reasons | None:
-    """Drop what is in the reservoir."""
+    """Drop servers in the reservoir."""
     return run.judge("reservoir", "reservoir", _wanted(False))
 
 
 def headnode(run: Run) -> Reasons | None:
-    """Drop headnodes, unless they may be used."""
+    """Drop headnodes, unless they are allowed."""
     if not run.defaults.filter_headnode:
         return skip("Do not filter out headnodes")
     return run.judge("headnode", "headnode", _wanted(False))
 
 
 def running(run: Run) -> Reasons | None:
-    """Keep what is running."""
+    """Keep running servers."""
 
     def verdict(status: Any) -> str | None:
         return None if status == "running" else f"Server has status: {status}"
@@ -77,7 +77,7 @@ def system(run: Run) -> Reasons | None:
 
 
 def invalid_servers(run: Run) -> Reasons | None:
-    """Drop records that are not as they must be."""
+    """Drop servers with an invalid record."""
     before = run.count
     reasons = run.judge("invalid", "invalid", lambda message: cast("str | None", message))
     if run.count != before and reasons is not None:
@@ -99,7 +99,7 @@ def force_failure(run: Run) -> Reasons | None:
 
 
 def virtual_servers(run: Run) -> Reasons | None:
-    """Containers of the docker kind do not go onto servers that are virtual themselves."""
+    """Keep containers of the docker kind off servers that are virtual themselves."""
     tags = mapping(run.vm.get("tags"))
     if not truthy(run.vm.get("docker")) and not truthy(
         tags.get("triton.placement.exclude_virtual_servers")
@@ -113,7 +113,7 @@ def virtual_servers(run: Run) -> Reasons | None:
 
 
 def zpool_encryption(run: Run) -> Reasons | None:
-    """Encrypted VMs on encrypted servers, the others on the others."""
+    """Encrypted VMs go to encrypted servers, others to unencrypted ones."""
     wanted = truthy(run.metadata.get("encrypted"))
 
     def verdict(encrypted: Any) -> str | None:
@@ -125,7 +125,7 @@ def zpool_encryption(run: Run) -> Reasons | None:
 
 
 def min_free_disk(run: Run) -> Reasons | None:
-    """Keep servers with enough of the pool free."""
+    """Keep servers with enough free space in the pool."""
     least = run.defaults.minimum_free_disk
     if least is None:
         return skip("No minimum free disk set")
@@ -141,9 +141,9 @@ def min_free_disk(run: Run) -> Reasons | None:
 
 
 def nic_tags(run: Run) -> Reasons | None:
-    """Keep servers with an interface that is up for every requirement.
+    """Keep servers that have, for every requirement, an interface that is up.
 
-    An empty list of requirements requires nothing, and then ``nic_tags`` are not looked at.
+    An empty list of requirements requires nothing, and then ``nic_tags`` are ignored.
     """
     required: Sequence[Sequence[str]] | None = run.vm.get("nic_tag_requirements")
     tags: Sequence[str] | None = run.vm.get("nic_tags")
@@ -192,7 +192,7 @@ def platform_fits(limits: Mapping[str, str], version: str, stamp: str, *, least:
     return entry is None and last is not None and first < version < last
 
 
-#: One limit: who asks, the limits, whether they are minima, whether Linux nodes are exempt.
+#: One limit: its source, the limits, whether they are minima, whether Linux nodes are exempt.
 Limit = tuple[str, Mapping[str, str], bool, bool]
 
 
@@ -235,9 +235,9 @@ def platform_versions(run: Run) -> Reasons | None:
 
 
 def feature_min_platform(run: Run) -> Reasons | None:
-    """Keep servers whose platform has what the VM uses.
+    """Keep servers whose platform supports the features the VM uses.
 
-    The docker limits say nothing about Linux nodes, which are exempt from them.
+    The docker limits do not apply to Linux nodes.
     """
     vm, defaults = run.vm, run.defaults
     docker, volumes = truthy(vm.get("docker")), truthy(vm.get("volumes"))
@@ -274,7 +274,7 @@ def feature_min_platform(run: Run) -> Reasons | None:
 
 
 def traits(run: Run) -> Reasons | None:
-    """Keep servers whose traits are the requested ones, no more and no fewer."""
+    """Keep servers whose traits are exactly the requested ones."""
     package: Mapping[str, Any] = run.package or {}
     wanted: dict[str, Any] = {
         **(run.vm.get("traits") or package.get("traits") or {}),

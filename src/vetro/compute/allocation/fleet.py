@@ -1,8 +1,8 @@
-"""All servers, column by column, kept up to date change by change.
+"""All servers, column by column, updated change by change.
 
-A ``Fleet`` is built once and then told of changed servers; allocating reads its columns and parses
-nothing. ``with_tickets`` gives the fleet as it will be once the open provisioning tickets have become
-VMs (allocation.md §8); it shares every column that tickets do not touch.
+A ``Fleet`` is built once and then updated with changed servers; allocating reads its columns and
+parses nothing. ``with_tickets`` returns the fleet as it will be once the open provisioning tickets
+have become VMs (allocation.md §8); it shares every column that tickets do not affect.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Fleet:
     _owners: dict[str, dict[int, int]]
 
     def __init__(self, servers: Iterable[Server] = ()) -> None:
-        #: Raised by every change.
+        #: Incremented by every change.
         self.version = 0
         self._build([Record(server) for server in servers])
 
@@ -89,7 +89,7 @@ class Fleet:
         self.next_reboots = np.array([r.next_reboot for r in records], np.float64)
         self.last_boots = np.array([r.last_boot for r in records], np.float64)
         self._rooms = {}
-        # A VM is on one server; while it moves, or by mistake, on more.
+        # A VM is on one server; while it moves, or by mistake, on several.
         self._places = {}
         self._owners = {}
         for at, record in enumerate(records):
@@ -104,7 +104,7 @@ class Fleet:
     # --- changes ---------------------------------------------------------------------------
 
     def update(self, changed: Iterable[Server] = (), removed: Iterable[str] = ()) -> None:
-        """Take over new and changed records; forget removed servers."""
+        """Add new and changed records; remove those of removed servers."""
         fresh: dict[int, Record] = {}
         added: dict[str, Record] = {}
         for server in changed:
@@ -195,7 +195,7 @@ class Fleet:
         return np.ones(len(self.records), np.bool_)
 
     def room(self, rule: CapacityRule) -> Room:
-        """What is left on every server under ``rule``; kept up to date from now on."""
+        """What is left on every server under ``rule``; kept up to date from then on."""
         room = self._rooms.get(rule)
         if room is None:
             rows = [unreserved(record, rule) for record in self.records]
@@ -206,14 +206,14 @@ class Fleet:
         return room
 
     def hosts_of(self, vm_uuid: str) -> tuple[int, ...]:
-        """Where a VM is: positions of servers."""
+        """The servers of a VM: their positions."""
         known = self._places.get(vm_uuid)
         if known is None:
             return ()
         return known if isinstance(known, tuple) else (known,)
 
     def vm_on(self, at: int, vm_uuid: str) -> Vm:
-        """A VM that ``hosts_of`` placed there."""
+        """A VM on a server that ``hosts_of`` returned."""
         return self.records[at].vms[vm_uuid]
 
     def owned(self, owner: str) -> Mapping[int, int]:
@@ -232,7 +232,7 @@ class Fleet:
     def with_tickets(
         self, tickets: Mapping[str, Sequence[Mapping[str, Any]]], overheads: Mapping[str, float]
     ) -> Fleet:
-        """The fleet with the VMs that open tickets announce. See ``reservations.ticketed_record``."""
+        """The fleet with the VMs of open tickets added. See ``reservations.ticketed_record``."""
         if not any(uuid in self.position for uuid in tickets):
             return self
         if self._ticketed is None or self._ticketed.overheads != overheads:
@@ -243,10 +243,11 @@ class Fleet:
 
 
 class TicketedFleet(Fleet):
-    """A fleet seen through its open tickets.
+    """A fleet with the effects of its open tickets.
 
-    VMs announced by tickets are few, so they are an overlay: columns of the fleet below are patched
-    at the places that have tickets, and the maps of owners and VMs are asked below first.
+    The tickets' VMs are few, so they are an overlay: columns of the underlying fleet are patched at
+    servers with tickets, and the maps of owners and VMs are looked up in the underlying fleet
+    first.
     """
 
     def __init__(self, below: Fleet, overheads: Mapping[str, float]) -> None:
@@ -259,7 +260,7 @@ class TicketedFleet(Fleet):
     def refresh(
         self, tickets: Mapping[str, Sequence[Mapping[str, Any]]], changed: Mapping[int, None]
     ) -> None:
-        """Look through ``tickets``; ``changed`` servers below have new records."""
+        """Process ``tickets``; ``changed`` servers of the underlying fleet have new records."""
         from vetro.compute.allocation.reservations import ticketed_record
 
         below = self.below
@@ -315,7 +316,7 @@ class TicketedFleet(Fleet):
                     self._owners.setdefault(owner, {})[at] = extra
 
     def room(self, rule: CapacityRule) -> Room:
-        """What is left once the announced VMs are there."""
+        """What is left once the tickets' VMs exist."""
         room = self._rooms.get(rule)
         if room is None:
             rows = [unreserved(record, rule) for record in self._new]
@@ -339,5 +340,5 @@ class TicketedFleet(Fleet):
         return {at: below.get(at, 0) + extra.get(at, 0) for at in (*below, *extra)}
 
     def update(self, changed: Iterable[Server] = (), removed: Iterable[str] = ()) -> None:
-        """The fleet below is the one to tell."""
+        """Not supported: update the underlying fleet."""
         raise TypeError("a fleet with tickets is a view: update the fleet below")

@@ -1,6 +1,6 @@
-"""Near and far: where an owner's other VMs are (allocation.md §6).
+"""Near and far: placing a VM relative to the owner's other VMs (allocation.md §6).
 
-VMs of other owners are ignored, so nobody learns from an answer where they are. That is checked for
+VMs of other owners are ignored, so an answer never reveals where they are. This is checked for
 every VM of a hint.
 """
 
@@ -25,7 +25,7 @@ def hints(locality: Mapping[str, Any], name: str) -> list[str]:
 
 
 def _hosts(run: Run, vm_uuid: str) -> list[int]:
-    """The servers left that host a VM of the request's owner."""
+    """The remaining servers that host a VM of the request's owner."""
     fleet = run.fleet
     return [
         at
@@ -35,7 +35,7 @@ def _hosts(run: Run, vm_uuid: str) -> list[int]:
 
 
 def _first_listed(run: Run, listed: Sequence[str]) -> dict[int, str]:
-    """Servers left that host a listed VM, each with the first one listed."""
+    """The remaining servers that host a listed VM, each with the first one listed."""
     found: dict[int, str] = {}
     for uuid in listed:
         for at in _hosts(run, uuid):
@@ -74,13 +74,13 @@ def hard_locality(run: Run) -> Reasons | None:
 
 
 def soft_locality(run: Run) -> Reasons | None:
-    """Follow hints as far as they leave a server; without hints, spread the owner's VMs."""
+    """Follow hints as long as servers remain; without hints, spread the owner's VMs."""
     locality: Mapping[str, Any] = run.vm.get("locality") or {}
     near, far = hints(locality, "near"), hints(locality, "far")
     if truthy(locality.get("strict")) and (near or far):
         if run.soft_locality is None:
             return skip("Strict locality requested and no spreading needed")
-        # An affinity with both kinds: the hard ones have been obeyed, now the soft ones.
+        # An affinity with both kinds: the hard rules were applied, now the soft ones.
         near, far = hints(run.soft_locality, "near"), hints(run.soft_locality, "far")
     if not near and not far:
         return _spread(run)

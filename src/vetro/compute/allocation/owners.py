@@ -1,4 +1,4 @@
-"""Servers tied to owners, and to VMs whose volumes are wanted (allocation.md §5)."""
+"""Servers bound to owners, and to VMs whose volumes are requested (allocation.md §5)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vetro.compute.allocation.wording import truthy
 
 
 def owners_servers(run: Run) -> Reasons | None:
-    """An owner with an expression gets those servers; nobody else does."""
+    """An owner with an expression uses only its servers; other owners may not use them."""
     filters = run.defaults.filter_owner_server
     if not filters:
         return skip("No filter_owner_server default to run")
@@ -43,10 +43,11 @@ def owners_servers(run: Run) -> Reasons | None:
 
 
 def volumes_from(run: Run) -> Reasons | None:
-    """A container that mounts others' volumes goes where those are."""
+    """A container that mounts other VMs' volumes goes to the server that has them."""
     if not truthy(run.vm.get("docker")) or run.vm.get("internal_metadata") is None:
         return skip("Requested VM is not a Docker container and/or has no internal_metadata")
-    wanted = cast("list[Any]", run.metadata.get("docker:volumesfrom") or [])
+    given: Any = run.metadata.get("docker:volumesfrom")
+    wanted = cast("list[Any]", given) if isinstance(given, list) else []
     if not wanted:
         return skip("Requested VM has no VMs listed in internal_data docker:volumesfrom")
     find = run.ports.find_vm

@@ -1,10 +1,10 @@
 """Regular expressions of affinities, in time linear in the text (allocation.md §6.1).
 
-Users write these patterns and the service runs them, so no pattern may cost more than its length
-times the text's: the pattern becomes a set of states that is walked once, with no going back.
-Offered: characters, ``.``, classes, ``\\d \\w \\s \\b`` and their opposites, ``^ $``, groups,
-``|``, ``* + ? {m,n}`` (lazy ones too; they decide nothing here). Not offered, because they cannot be
-answered that way: back references and look-around.
+Users write these patterns and the service runs them, so no pattern may take more time than its
+length times the text's: the pattern becomes a set of states that is walked once, without
+backtracking. Supported: characters, ``.``, classes, ``\\d \\w \\s \\b`` and their opposites, ``^
+$``, groups, ``|``, ``* + ? {m,n}`` (lazy ones too; they have no effect here). Not supported,
+because they cannot be matched in linear time: back references and look-around.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _CONTROLS = {"n": "\n", "r": "\r", "t": "\t", "f": "\f", "v": "\v", "0": "\0"}
 
 @dataclass
 class _State:
-    """A state: what it reads (None: nothing), an assertion, and where it leads."""
+    """A state: the characters it reads (None: nothing), an assertion, and its successors."""
 
     test: Test | None = None
     assertion: str | None = None
@@ -44,7 +44,7 @@ def compile_pattern(pattern: str) -> Callable[[str], bool]:
 
 
 class _Compiler:
-    """Builds the states from back to front: each part is given where to go on."""
+    """Builds the states from back to front: each part is given its successor."""
 
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern
@@ -81,7 +81,7 @@ class _Compiler:
         self.at += 1
         return character
 
-    # Each part is a function from the state after it to its first state.
+    # Each part is a function from its successor state to its first state.
 
     def _choice(self) -> Callable[[int], int]:
         self.depth += 1
@@ -132,7 +132,7 @@ class _Compiler:
         inner = self.pattern[self.at + 1 : end] if end > 0 else ""
         low, comma, high = inner.partition(",")
         if not low.isdigit() or not (high == "" or high.isdigit()):
-            return None  # a brace that is just a brace
+            return None  # a literal brace
         self.at = end + 1
         least = int(low)
         most = least if not comma else int(high) if high else None
@@ -205,7 +205,7 @@ class _Compiler:
                 character = chr(int(digits, 16)) if len(digits) == size else character
                 self.at += size if len(digits) == size else 0
             except ValueError:
-                pass  # like any other escaped letter: itself
+                pass  # like any other escaped letter: a literal
         character = _CONTROLS.get(character, character)
         return lambda c: c == character
 
@@ -238,7 +238,7 @@ class _Compiler:
 
 
 def _search(states: list[_State], start: int, text: str) -> bool:
-    """Walk all possibilities at once; a match may begin anywhere."""
+    """Follow all possibilities at once; a match may begin anywhere."""
     current: set[int] = set()
     for at in range(len(text) + 1):
         current.add(start)

@@ -1,8 +1,8 @@
-"""One server as the allocator keeps it: what its filters ask, read from the record once.
+"""One server as the allocator stores it: what its filters need, read from the record once.
 
-``facets`` are the request-independent facts that filters decide on, each a small hashable value;
-servers of one kind have equal facets, so a filter is asked once for each distinct value and not once
-for each server. A record never changes: a changed server gets a new one.
+``facets`` are the request-independent facts that filters use, each a small hashable value. Servers
+of one kind have equal facets, so a filter runs once for each distinct value, not once for each
+server. A record is immutable: a changed server gets a new one.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ Vm = Mapping[str, Any]
 
 
 def number(value: Any) -> float | int:
-    """A number, or 0 for what is none."""
+    """A number, or 0 for any other value."""
     return value if type(value) in _NUMBERS and -HUGE < value < HUGE else 0
 
 
 def listed(value: Any) -> list[Any]:
-    """A list, or an empty one for what is none."""
+    """A list, or an empty one for any other value."""
     return cast("list[Any]", value) if isinstance(value, list) else []
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
-    """An object, or an empty one for what is none."""
+    """An object, or an empty one for any other value."""
     return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}
 
 
@@ -55,7 +55,7 @@ def stamp_time(stamp: Any) -> float:
 
 @lru_cache(maxsize=4096)
 def iso_time(text: Any) -> float:
-    """An ISO moment as milliseconds UTC; NaN for anything else, empty text included."""
+    """An ISO time as milliseconds UTC; NaN for anything else, empty text included."""
     try:
         parsed = datetime.fromisoformat(text)
     except (TypeError, ValueError):
@@ -66,7 +66,7 @@ def iso_time(text: Any) -> float:
 
 
 class Record:
-    """What filters and scorers need of one server."""
+    """The properties of one server that filters and scorers need."""
 
     __slots__ = (
         "_claims",
@@ -89,7 +89,7 @@ class Record:
     def __init__(
         self, server: Mapping[str, Any], *, facets: tuple[Hashable, ...] | None = None
     ) -> None:
-        """``facets`` are given when they are known: tickets change VMs and disk sums only."""
+        """``facets`` are passed when known: tickets change only VMs and disk sums."""
         self.server = server
         self.uuid = str(server.get("uuid"))
         given = mapping(server.get("vms"))
@@ -141,11 +141,11 @@ class Record:
 
     @property
     def sysinfo(self) -> Mapping[str, Any]:
-        """The node's description of itself."""
+        """The node's sysinfo."""
         return mapping(self.server.get("sysinfo"))
 
     def claimed(self, expression: str, predicate: Callable[[Mapping[str, Any]], bool]) -> Any:
-        """The answer of an owner filter's expression, or its ``ExpressionError``; kept."""
+        """The result of an owner filter's expression, or its ``ExpressionError``; cached."""
         from vetro.compute.allocation.errors import ExpressionError
 
         if expression not in self._claims:
@@ -156,7 +156,7 @@ class Record:
         return self._claims[expression]
 
     def first_time(self, what: str) -> bool:
-        """True once for each ``what``: a record is complained of once, not with every request."""
+        """True once for each ``what``: a problem is logged once, not with every request."""
         first = what not in self._claims
         self._claims[what] = True
         return first
@@ -191,8 +191,8 @@ def _system(_server: Mapping[str, Any], sysinfo: Mapping[str, Any]) -> Hashable:
 def _nics(_server: Mapping[str, Any], sysinfo: Mapping[str, Any]) -> Hashable:
     """NIC tags with the names (of those that are not up) and the status of their interfaces.
 
-    None without interfaces. Names of interfaces that are up decide nothing: without them servers of one
-    kind have equal facets.
+    None without interfaces. Names of interfaces that are up are omitted, as they affect no
+    decision: without them servers of one kind have equal facets.
     """
     if not isinstance(sysinfo.get("Network Interfaces"), dict):
         return None
@@ -223,7 +223,7 @@ def _platform(_server: Mapping[str, Any], sysinfo: Mapping[str, Any]) -> Hashabl
 
 
 def _traits(server: Mapping[str, Any], _sysinfo: Mapping[str, Any]) -> Hashable:
-    """The traits as JSON; empty text when there are none at all."""
+    """The traits as JSON; empty text when there are none."""
     traits = server.get("traits")
     return json_text(traits) if isinstance(traits, dict) else ""
 
@@ -241,7 +241,7 @@ def _ratios(server: Mapping[str, Any], _sysinfo: Mapping[str, Any]) -> Hashable:
 
 
 def _hvm(_server: Mapping[str, Any], sysinfo: Mapping[str, Any]) -> Hashable:
-    """Bhyve capable, its most vcpus, cores, whether brands may be mixed."""
+    """Whether bhyve works, its maximum of vcpus, cores, whether brands may be mixed."""
     most = sysinfo.get("Bhyve Max Vcpus")
     return (
         sysinfo.get("Bhyve Capable") is True,
@@ -252,12 +252,12 @@ def _hvm(_server: Mapping[str, Any], sysinfo: Mapping[str, Any]) -> Hashable:
 
 
 def cores_of(sysinfo: Mapping[str, Any]) -> float | int:
-    """Online cores, or all of them when the node does not tell."""
+    """Online cores, or all cores when the node does not report them."""
     online = sysinfo.get("CPU Online Count")
     return online if is_finite(online) else number(sysinfo.get("CPU Total Cores"))
 
 
-#: What filters decide on, by name; the order is that of ``Record.facets``.
+#: The facts that filters use, by name; the order is that of ``Record.facets``.
 FACETS: dict[str, Facet] = {
     "setup": _flag("setup"),
     "status": _status,
@@ -273,5 +273,5 @@ FACETS: dict[str, Facet] = {
     "ratios": _ratios,
     "hvm": _hvm,
 }
-#: Those that VMs decide (and tickets change); the order is that of ``Record.vm_facets``.
+#: Facets that VMs determine (and tickets change); the order is that of ``Record.vm_facets``.
 VM_FACETS = ("caps", "hvm_brands")

@@ -1,8 +1,9 @@
-"""Steps as JSON bytes: megabytes of uuids and scores, put together column by column.
+"""Steps as JSON bytes: megabytes of uuids and scores, assembled column by column.
 
-With 5,000 servers an explanation has 38 lists of the servers left and five of the scores: 7.6 MB. Made of
-Python's texts and encoded it costs 8.5 ms; here, where a list is rows taken out of a table of bytes, one.
-What does not fit a table (names that are no uuids, scores of three figures) is encoded the usual way.
+With 5,000 servers an explanation has 38 lists of remaining servers and five of scores: 7.6 MB.
+Building it from Python strings and encoding it takes 8.5 ms; here, where a list is a selection of
+rows from a table of bytes, 1 ms. Values that do not fit a table (names that are not uuids, scores
+of three digits) are encoded the usual way.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ NAME_LENGTH = 36
 _NAME, _SCORE = f"S{NAME_LENGTH}", "S4"
 #: The texts of 0.00 to 9.99.
 _CENTS: Bytes = np.array([b"%d.%02d" % divmod(cents, 100) for cents in range(1000)], _SCORE)
-#: How ``Increases`` words a score, with numbers of one figure before the point.
+#: The text of ``Increases`` for a score with one digit before the point.
 _LINE = (b'"', _NAME, b'":"increased score by ', _SCORE, b" to ", _SCORE, b'",')
 _ROW = np.dtype(
     [
@@ -34,7 +35,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Names:
-    """The servers' names, by position; they never change (a fleet that grows has others)."""
+    """The servers' names, by position; immutable (a fleet that grows gets another table)."""
 
     def __init__(self, uuids: NDArray[np.object_]) -> None:
         self.uuids = uuids
@@ -42,7 +43,7 @@ class Names:
         self._plain = True
 
     def table(self) -> Bytes | None:
-        """A row of bytes a name; ``None`` when they are not all as plain as uuids."""
+        """One row of bytes per name; ``None`` when some name is not as plain as a uuid."""
         if self._table is None and self._plain:
             texts: list[str] = self.uuids.tolist()
             self._plain = all(
@@ -75,7 +76,7 @@ def score_lines(
     added: NDArray[np.int64] | None,
     totals: NDArray[np.int64] | None,
 ) -> bytes | None:
-    """The JSON object of what a scorer added (in cents); ``None`` when it does not fit the table."""
+    """The JSON object of a scorer's increases (in cents); ``None`` if it does not fit the table."""
     if added is None or totals is None or not len(at):
         return None
     keys = names.keys(at)
@@ -89,7 +90,7 @@ def score_lines(
 
 
 def steps_as_bytes(steps: Sequence[Step]) -> list[bytes]:
-    """The JSON list of the steps, as ``Outcome.steps_json`` has them; in pieces, to be joined once."""
+    """The JSON list of the steps, like ``Outcome.steps_json``; in pieces, to be joined once."""
     parts: list[bytes] = []
     last: Step | None = None
     remaining = b""

@@ -1,7 +1,7 @@
 """Room held by open provisioning tickets (allocation.md §8).
 
-A ticket with scope ``vm`` and action ``provision`` announces a VM that is not there yet. Until it
-is, the server counts as if it were: memory, CPU, disk, owners and locality see it.
+A ticket with scope ``vm`` and action ``provision`` announces a VM that does not exist yet. Until it
+does, the server is treated as if it did: memory, CPU, disk, owners and locality include it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Ticket = Mapping[str, Any]
 
 
 def overheads(defaults: Defaults) -> dict[str, float]:
-    """Memory a hypervisor takes beside a VM's own (MiB), by brand."""
+    """The hypervisor's memory besides a VM's own (MiB), by brand."""
     return {
         "kvm": defaults.kvm_memory_overhead_mib,
         "bhyve": defaults.bhyve_memory_overhead_mib,
@@ -26,7 +26,7 @@ def overheads(defaults: Defaults) -> dict[str, float]:
 
 
 def open_tickets(tickets: Iterable[Ticket]) -> dict[str, tuple[Ticket, ...]]:
-    """The provisioning tickets that are open, by server; oldest first as given."""
+    """The open provisioning tickets, by server; oldest first as given."""
     found: dict[str, tuple[Ticket, ...]] = {}
     for ticket in tickets:
         if (
@@ -40,14 +40,14 @@ def open_tickets(tickets: Iterable[Ticket]) -> dict[str, tuple[Ticket, ...]]:
 
 
 def refuses(tickets: Sequence[Ticket]) -> bool:
-    """Whether a ticket does not say what it is for: then the server cannot be judged."""
+    """Whether a ticket does not describe its VM: then the server cannot be evaluated."""
     return any(not truthy(ticket.get("extra")) for ticket in tickets)
 
 
 def ticketed_record(
     record: Record, tickets: Sequence[Ticket], overhead: Mapping[str, float]
 ) -> Record:
-    """The server as it will be when its tickets' VMs are there."""
+    """The server as it will be when its tickets' VMs exist."""
     vms: dict[str, Vm] = dict(record.vms)
     quota_bytes = zvol_bytes = 0.0
     for ticket in tickets:

@@ -1,4 +1,4 @@
-"""Overprovisioning, VMs already there and room left (allocation.md §5, §8)."""
+"""Overprovisioning, existing VMs and remaining room (allocation.md §5, §8)."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from vetro.compute.allocation.steps import Reasons, Texts, skip
 from vetro.compute.allocation.wording import fixed2, number_text, rounded2, truthy, value_text
 
 HVM = ("kvm", "bhyve")
-#: What a new VM needs on the pool beside its own and its image's files (MiB).
+#: What a new VM needs on the pool besides its own and its image's files (MiB).
 DISK_MARGIN_MIB = 10_240
 RATIOS = ("cpu", "ram", "disk", "io", "net")
 
 
 def override_overprovisioning(run: Run) -> Reasons | None:
-    """Set servers' and package's ratios to the defaults, whatever they say."""
+    """Replace the ratios of servers and package by the defaults."""
     if run.defaults.disable_override_overprovisioning:
         return skip("Do not override overprovisioning numbers")
     run.forced_ratios = run.defaults.ratios
@@ -40,7 +40,7 @@ def _shown(ratio: float | None) -> float | None:
 
 
 def overprovision_ratios(run: Run) -> Reasons | None:
-    """Keep servers that are overprovisioned like the package."""
+    """Keep servers with the same overprovisioning as the package."""
     package = run.package
     if package is None:
         return skip("No pkg provided")
@@ -67,7 +67,7 @@ def _ratio_mismatch(wanted: tuple[float | None, ...], held: tuple[float | None, 
 
 
 def load_server_vms(run: Run) -> Reasons | None:
-    """Fetch every server's VMs, where a service keeps them elsewhere."""
+    """Fetch every server's VMs, if a service stores them elsewhere."""
     source = run.ports.load_vms
     if source is None:
         return skip("getServerVms not set; assuming server.vms is already populated")
@@ -96,7 +96,7 @@ def load_server_vms(run: Run) -> Reasons | None:
 
 
 def ticketed_vms(run: Run) -> Reasons | None:
-    """Count the VMs that open provisioning tickets announce."""
+    """Add the VMs of open provisioning tickets."""
     if not run.tickets:
         return None
     unclear: list[int] = []
@@ -111,7 +111,7 @@ def ticketed_vms(run: Run) -> Reasons | None:
 
 
 def capness(run: Run) -> Reasons | None:
-    """VMs with a CPU cap and VMs without do not share a server."""
+    """VMs with a CPU cap and VMs without one do not share a server."""
     if not run.defaults.filter_capness:
         return skip("Do not filter out cpu_cap disparities")
     package: Mapping[str, Any] = run.package or {}
@@ -133,7 +133,7 @@ def capness(run: Run) -> Reasons | None:
 
 
 def vm_count(run: Run) -> Reasons | None:
-    """Drop servers that have as many VMs as they may."""
+    """Drop servers that have reached their maximum number of VMs."""
     limit, counts = run.defaults.filter_vm_limit, run.fleet.vm_counts
 
     def text(at: int) -> str:
@@ -202,7 +202,7 @@ def _by_need(run: Run, need: float, spare: NDArray[np.int64], text: str) -> Reas
 
 
 def _without_ratio(run: Run, what: str, slot: int) -> Reasons | None:
-    """A package without a ratio goes to servers without one; without package anything goes."""
+    """A package without a ratio goes to servers without one; without a package all remain."""
     if run.package is None:
         return None
 
@@ -288,7 +288,7 @@ def min_disk(run: Run) -> Reasons | None:
 
 
 def large_servers(run: Run) -> Reasons | None:
-    """Keep the emptiest servers for the largest VMs: leave out the first 15 in a hundred."""
+    """Keep the emptiest servers for the largest VMs: drop the first 15 percent."""
     if not run.defaults.filter_large_servers:
         return skip("Do not filter out large servers")
     share = 0.15 * run.count

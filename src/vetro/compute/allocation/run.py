@@ -1,7 +1,7 @@
 """One pass of servers through a pipeline (allocation.md §2).
 
-A run keeps the servers that are left as a mask over the fleet and, beside it, the order of the list:
-most filters are then one ``and`` of two masks, and only what sorts pays for the order.
+A run keeps the remaining servers as a mask over the fleet and, separately, the order of the list:
+most filters are then one ``and`` of two masks, and only sorting has the cost of the order.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from vetro.compute.allocation.validation import AllocationRequest
 
 Object = dict[str, Any]
 Tickets = Mapping[str, Sequence[Mapping[str, Any]]]
-#: VMs of a server from elsewhere, for services that do not keep them in the record.
+#: A server's VMs from elsewhere, for services that do not store them in the record.
 VmSource = Callable[[str], Mapping[str, Vm]]
 #: A VM's record by its uuid, from elsewhere.
 VmLookup = Callable[[str], Vm]
@@ -31,7 +31,7 @@ VmLookup = Callable[[str], Vm]
 
 @dataclass(frozen=True)
 class Ports:
-    """What a run may ask beside its inputs; by default nothing."""
+    """What a run may query besides its inputs; by default nothing."""
 
     load_vms: VmSource | None = None
     find_vm: VmLookup | None = None
@@ -64,11 +64,11 @@ class Run:
         self.alive: Mask = fleet.everyone() if candidates is None else candidates
         self.count = int(np.count_nonzero(self.alive))
         self.scores: Floats = np.zeros(len(fleet), np.float64)
-        #: The ratios set by force, or None while the servers' own hold.
+        #: The enforced ratios, or None while the servers' own apply.
         self.forced_ratios: Ratios | None = None
-        #: What calculate-server-unreserved found.
+        #: The result of calculate-server-unreserved.
         self.computed: Room | None = None
-        #: The soft half of an affinity that also has a hard one.
+        #: The soft rules of an affinity that also has hard ones.
         self.soft_locality: Object | None = None
         self.steps: list[Step] = []
         self._left: tuple[Mask, Indices, Indices] | None = None
@@ -76,19 +76,19 @@ class Run:
 
     @property
     def random(self) -> np.random.Generator:
-        """The run's source of chance."""
+        """The run's random generator."""
         if self._random is None:
             self._random = np.random.Generator(np.random.PCG64())
         return self._random
 
     @property
     def brand(self) -> str:
-        """The brand of the VM to be."""
+        """The brand of the requested VM."""
         return str(self.vm.get("brand"))
 
     @property
     def owner(self) -> str:
-        """Whose VM it will be."""
+        """The owner of the requested VM."""
         return str(self.vm.get("owner_uuid"))
 
     @property
@@ -97,7 +97,7 @@ class Run:
         return self.vm.get("internal_metadata") or {}
 
     def left(self) -> Indices:
-        """Positions of the servers left, in list order."""
+        """Positions of the remaining servers, in list order."""
         known = self._left
         if known is None or known[0] is not self.alive or known[1] is not self.order:
             known = (self.alive, self.order, self.order[self.alive[self.order]])
@@ -105,18 +105,18 @@ class Run:
         return known[2]
 
     def positions(self) -> list[int]:
-        """Positions of the servers left, as plain integers."""
+        """Positions of the remaining servers, as plain integers."""
         found: list[int] = self.left().tolist()
         return found
 
     def room(self) -> Room:
-        """Unreserved resources: as computed by the pipeline, or as they are now."""
+        """Unreserved resources: as computed by the pipeline, or the current ones."""
         if self.computed is None:
             return self.compute_room()
         return self.computed
 
     def compute_room(self) -> Room:
-        """Unreserved resources with the ratios and VMs in force."""
+        """Unreserved resources with the current ratios and VMs."""
         return self.fleet.room(CapacityRule.of(self.defaults, self.forced_ratios))
 
     # --- narrowing -------------------------------------------------------------------------
@@ -124,7 +124,7 @@ class Run:
     def keep(
         self, mask: Mask, text_of: Callable[[int], str | None] | None = None
     ) -> Reasons | None:
-        """Drop the servers outside ``mask``; ``text_of`` gives the reason for a position."""
+        """Drop the servers outside ``mask``; ``text_of`` returns the reason for a position."""
         before, order = self.alive, self.order
         after = before & mask
         count = int(np.count_nonzero(after))
@@ -142,12 +142,12 @@ class Run:
         self.keep(mask)
 
     def drop_all(self) -> None:
-        """Leave no server."""
+        """Drop all servers."""
         self.alive = np.zeros(len(self.fleet), np.bool_)
         self.count = 0
 
     def judge(self, column: str, key: Hashable, verdict: Verdict) -> Reasons | None:
-        """Drop by a facet: see ``Column.judge``."""
+        """Drop servers by a facet: see ``Column.judge``."""
         judged = self.fleet.columns[column].judge(key, verdict)
         return self.keep(judged.mask, judged.text_of)
 
@@ -161,7 +161,7 @@ class Run:
     # --- the pipeline ----------------------------------------------------------------------
 
     def execute(self, expression: Expression, plugins: Mapping[str, Plugin]) -> None:
-        """Run an expression; what it leaves is in ``alive`` and ``order``."""
+        """Run an expression; the remaining servers are in ``alive`` and ``order``."""
         if expression.command == "pipe":
             for element in expression.elements:
                 self._element(element, plugins)
@@ -189,7 +189,7 @@ class Run:
         )
 
     def outcome(self) -> Outcome:
-        """Who won: the best score; of equals the one latest in the list (§2)."""
+        """The chosen server: the best score; among equals the one latest in the list (§2)."""
         if not self.count:
             return Outcome(None, self.steps)
         left = self.left()

@@ -1,4 +1,4 @@
-"""Scorers: they drop nobody and raise scores (allocation.md §7)."""
+"""Scorers: they drop no server and raise scores (allocation.md §7)."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ FEW = "One or fewer servers"
 
 
 def spread_of(run: Run) -> str | None:
-    """How VMs are to be spread: the package says, else the default."""
+    """How VMs are to be spread: the package's setting, else the default."""
     given = (run.package or {}).get("alloc_server_spread")
     return given or run.defaults.server_spread or None
 
 
 def ramp(count: int, weight: float) -> Floats:
-    """From ``weight`` for the first to 0 for the last; the only one gets all."""
+    """From ``weight`` for the first to 0 for the last; a single one gets all."""
     if count == 1:
         return np.array([weight], np.float64)
     return (count - 1 - np.arange(count, dtype=np.float64)) / (count - 1) * weight
@@ -32,7 +32,7 @@ def ramp(count: int, weight: float) -> Floats:
 def _raise(
     run: Run, at: Indices, more: Floats, suffix_of: Callable[[int], str] | None = None
 ) -> Reasons:
-    """Add to the scores; a new array, as reasons keep the old ones."""
+    """Add to the scores; creates a new array, as reasons keep the old ones."""
     totals = run.scores.copy()
     totals[at] += more
     run.scores = totals
@@ -47,14 +47,14 @@ def _linear(
     most_first: bool,
     suffix_of: Callable[[int], str] | None = None,
 ) -> Reasons:
-    """The servers left in order of ``values`` get less and less."""
+    """Give the remaining servers less and less, in order of ``values``."""
     left = run.left()
     ranked = left[sorted_positions(values[left], descending=most_first)]
     return _raise(run, ranked, ramp(len(ranked), abs(weight)), suffix_of)
 
 
 def unreserved_ram(run: Run) -> Reasons | None:
-    """By free memory: the freest first with a positive weight (or last, see ``weight_sign``)."""
+    """By free memory: with a positive weight the freest first (or last, see ``weight_sign``)."""
     spread = spread_of(run)
     if spread in ("min-ram", "max-ram"):
         return _linear(run, run.room().ram, SPREAD_WEIGHT, most_first=spread == "max-ram")
@@ -79,7 +79,7 @@ def _by_room(run: Run, room: NDArray[np.int64], weight: float) -> Reasons:
 
 
 def num_owner_zones(run: Run) -> Reasons | None:
-    """By how many VMs of the owner there are: fewest first with a positive weight."""
+    """By the number of the owner's VMs: with a positive weight the fewest first."""
     spread = spread_of(run)
     weight = run.defaults.weight_num_owner_zones
     if spread == "min-owner":
@@ -102,7 +102,7 @@ def num_owner_zones(run: Run) -> Reasons | None:
 
 
 def normalised(values: Floats, weight: float) -> Floats:
-    """From 0 for the least to ``weight`` for the greatest (reversed and |weight| when negative)."""
+    """From 0 for the lowest to ``weight`` for the highest (reversed and |weight| when negative)."""
     least, most = values.min(), values.max()
     if least == most:
         return np.full(len(values), weight, np.float64)
@@ -114,7 +114,7 @@ def normalised(values: Floats, weight: float) -> Floats:
 
 
 def current_platform(run: Run) -> Reasons | None:
-    """By the age of the platform: newest first. An unreadable stamp counts as the oldest there is."""
+    """By the age of the platform: newest first. An invalid stamp counts as the oldest."""
     if run.count <= 1:
         return skip(FEW)
     left = run.left()
@@ -128,7 +128,7 @@ def current_platform(run: Run) -> Reasons | None:
 
 
 def next_reboot(run: Run) -> Reasons | None:
-    """By the next planned reboot: none first, then the latest; a week apart counts as one step."""
+    """By the next planned reboot: none first, then the latest, in steps of a week."""
     if run.count <= 1:
         return skip(FEW)
     left = run.left()
@@ -154,7 +154,7 @@ def next_reboot(run: Run) -> Reasons | None:
 
 
 def uniform_random(run: Run) -> Reasons | None:
-    """By chance."""
+    """At random."""
     spread = spread_of(run)
     weight = run.defaults.weight_uniform_random
     if spread == "random":

@@ -1,7 +1,7 @@
-"""The shape a server record must have to be placed on (allocation.md §3.2).
+"""The shape a server record must have to be considered for placement (allocation.md §3.2).
 
-One message a server: the first thing that is wrong, in the order of the specification's table. The
-check runs once for each change of a record, not once for each request.
+One message per server: the first error, in the order of the specification's table. The check runs
+once for each change of a record, not for each request.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from vetro.compute.allocation.wording import (
 
 UUID_PATTERN = "^" + UUID_LOWER.pattern.removesuffix(r"\Z") + "$"
 _OCTET = r"(?:\d|[1-9]\d|1\d\d|2[0-4]\d|25[0-5])"
-#: What the specification says an address is; the check is of the same pattern.
+#: The specification's form of an address; the check uses the same pattern.
 ADDRESS_PATTERN = rf"^(?:{_OCTET}\.){{3}}{_OCTET}$"
 _ADDRESS = re.compile(ADDRESS_PATTERN.removesuffix("$") + r"\Z", re.ASCII)
 LINK_STATUSES = ("up", "down", "unknown")
 RATIOS = ("ram", "disk", "cpu", "io", "net")
 
-#: Required integers and their least values.
+#: Required integers and their minima.
 INTEGERS: tuple[tuple[str, int], ...] = (
     ("memory_available_bytes", 0),
     ("memory_total_bytes", 1),
@@ -51,7 +51,7 @@ MISSING = object()
 
 
 def invalid_server(server: Mapping[str, Any]) -> str | None:
-    """What is wrong with a server record; None when it is valid."""
+    """The error in a server record; None when it is valid."""
     wrong = _uuid(server)
     if wrong is not None:
         return wrong
@@ -161,7 +161,7 @@ def _address(value: Any) -> str | None:
     if not isinstance(value, str):
         return wrong_type("sysinfo.Admin IP", value, "string")
     if value == "dhcp":
-        return None  # what a node says that asks for its address (compute-node-api.md §3.3)
+        return None  # the value of a node that gets its address by DHCP (compute-node-api.md §3.3)
     if _ADDRESS.match(value) is None:
         return f'property "sysinfo.Admin IP": does not match the regex pattern {ADDRESS_PATTERN}'
     return None

@@ -1,7 +1,7 @@
-"""What an allocation did: its steps, rendered when somebody asks.
+"""The steps of an allocation, rendered on demand.
 
-A step holds which servers were left as a mask and why others went as a function over columns that
-never change; five thousand reasons cost nothing until they are read.
+A step stores the remaining servers as a mask and the reasons for the others as a function over
+immutable columns; five thousand reasons cost nothing until they are read.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from vetro.compute.allocation.rendering import Names, score_lines, steps_as_byte
 from vetro.compute.allocation.wording import fixed2
 
 Uuids = NDArray[np.object_]
-#: Numbers of two decimals as they read, up to what scores usually reach.
+#: Numbers with two decimals as text, up to usual scores.
 _CENTS = [f"{cents // 100}.{cents % 100:02d}" for cents in range(2000)]
 
 
 def cents_of(values: Floats) -> Indices | None:
     """``fixed2`` of every value as cents; ``None`` when one is negative or beyond usual scores.
 
-    What lies between two cents is looked at exactly.
+    Values halfway between two cents are rounded exactly.
     """
     if len(values) and not (values.min() >= 0 and values.max() * 100 < len(_CENTS) - 1):
         return None
@@ -48,26 +48,26 @@ def fixed2_all(values: Floats) -> list[str]:
 
 
 class Reasons(Protocol):
-    """Why a step did what it did."""
+    """The reasons of a step."""
 
     def texts(self, uuids: Uuids) -> dict[str, str]:
-        """Server uuid to text; ``*`` for all, ``skip`` for a step that did nothing."""
+        """Server uuid to text; ``*`` for all, ``skip`` for a step without effect."""
         ...
 
 
 @dataclass(frozen=True)
 class Texts:
-    """Reasons that are few and known at once."""
+    """A few reasons that are known at once."""
 
     known: Mapping[str, str]
 
     def texts(self, uuids: Uuids) -> dict[str, str]:
-        """They are."""
+        """The given texts."""
         return dict(self.known)
 
 
 def skip(text: str) -> Texts:
-    """Why a step did nothing."""
+    """Why a step had no effect."""
     return Texts({"skip": text})
 
 
@@ -95,7 +95,7 @@ class Dropped:
 
 @dataclass(frozen=True)
 class Increases:
-    """What a scorer added: ``added[i]`` to the server at ``at[i]``, and the total after."""
+    """A scorer's increases: ``added[i]`` for the server at ``at[i]``, and the total after."""
 
     at: Indices
     added: Floats
@@ -103,7 +103,7 @@ class Increases:
     suffix_of: Callable[[int], str] | None = None
 
     def texts(self, uuids: Uuids) -> dict[str, str]:
-        """One text for each server that was touched."""
+        """One text for each server whose score was raised."""
         added, totals = fixed2_all(self.added), fixed2_all(self.totals[self.at])
         said = [
             f"increased score by {more} to {total}"
@@ -115,7 +115,7 @@ class Increases:
         return dict(zip(uuids[self.at].tolist(), said, strict=True))
 
     def as_bytes(self, names: Names) -> bytes | None:
-        """The same as JSON, when it can be made without making the texts."""
+        """The same as JSON, if it can be made without the texts."""
         if self.suffix_of is not None:
             return None
         return score_lines(names, self.at, cents_of(self.added), cents_of(self.totals[self.at]))
@@ -123,7 +123,7 @@ class Increases:
 
 @dataclass(frozen=True)
 class Step:
-    """One step: its title, the servers left after it, the reasons."""
+    """One step: its title, the remaining servers, the reasons."""
 
     title: str
     alive: Mask
@@ -134,11 +134,11 @@ class Step:
     plugin: str = ""
 
     def left(self) -> Indices:
-        """The positions left, in list order."""
+        """The remaining positions, in list order."""
         return self.order[self.alive[self.order]]
 
     def remaining(self) -> list[str]:
-        """The uuids left, in list order."""
+        """The remaining uuids, in list order."""
         found: list[str] = self.names.uuids[self.left()].tolist()
         return found
 
@@ -152,7 +152,7 @@ class Step:
         return msgspec.json.encode(self.texts()) if quick is None else quick
 
     def as_json(self, remaining: list[str] | None = None) -> dict[str, Any]:
-        """The step as the API and ``vetro allocate`` show it; ``remaining`` when it is known."""
+        """The step as in the API and ``vetro allocate``; ``remaining`` when it is known."""
         value: dict[str, Any] = {
             "step": self.title,
             "remaining": self.remaining() if remaining is None else remaining,
@@ -168,21 +168,21 @@ VOLUMES_PLUGIN = "hard-filter-volumes-from"
 
 @dataclass
 class Outcome:
-    """The chosen server's uuid and the steps that led there; ``code`` is the error's when none was."""
+    """The chosen server's uuid and the steps; ``code`` is the error's when none was chosen."""
 
     chosen: str | None
     steps: list[Step]
-    #: Of the servers left at the end: uuid to score, in list order.
+    #: The scores of the remaining servers: uuid to score, in list order.
     _scores: Callable[[], dict[str, float]] = field(default=dict[str, float])
-    #: What a capacity run left behind for the chosen one: its computed properties.
+    #: The properties that a capacity run computed for the chosen server.
     properties: Callable[[], dict[str, Any]] = field(default=dict[str, Any])
 
     def scores(self) -> dict[str, float]:
-        """The scores of the servers left at the end."""
+        """The scores of the remaining servers."""
         return self._scores()
 
     def steps_json(self) -> list[dict[str, Any]]:
-        """All steps rendered. Steps that changed nothing share the list of those before."""
+        """All steps rendered. Steps that changed nothing share the previous list."""
         rendered: list[dict[str, Any]] = []
         last: Step | None = None
         remaining: list[str] = []
@@ -222,7 +222,7 @@ class Outcome:
         return f"No compute resources available: {reason}"
 
     def explanation(self, limit: int = 20) -> str:
-        """In words: the error and each server's last reason, of at most ``limit`` servers."""
+        """The error and the last reason of at most ``limit`` servers, as text."""
         if self.chosen is not None:
             return f"server {self.chosen} was chosen"
         reasons: dict[str, str] = {}

@@ -1,7 +1,7 @@
-"""The checks of an allocation request and what they say (allocation.md §3).
+"""The checks of an allocation request and their messages (allocation.md §3).
 
-The checks run in the order of the specification and end with the first that fails: one field, one
-message. What they return is a request of its own: nothing of the caller's is changed.
+The checks run in the order of the specification and end at the first failure: one field, one
+message. They return a new request: the caller's objects are not modified.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SIZE_SLACK = 0.01
 
 @dataclass
 class AllocationRequest:
-    """A checked request: the VM to be, its package and image; all of them copies.
+    """A checked request: the requested VM, its package and image; all of them copies.
 
     ``vm`` always has ``brand``. ``package`` is normalised: its ratios are numbers called
     ``overprovision_{cpu,ram,disk,net,io}``.
@@ -116,7 +116,7 @@ def _platform(parameter: str, path: str, value: Any) -> None:
 
 
 def _traits(parameter: str, prefix: str, value: Any) -> Object:
-    """The traits as an object: a list counts by position, and then matches nothing (§3.1)."""
+    """The traits as an object: a list becomes one by position, and then matches nothing (§3.1)."""
     if value is None:
         return {}
     if isinstance(value, dict):
@@ -354,7 +354,7 @@ DECLARED: tuple[tuple[str, str, bool], ...] = (
 
 
 def check_types(body: Mapping[str, Any]) -> dict[str, str]:
-    """The messages of parameters of the wrong type, all of them, in declared order (§1.1)."""
+    """The messages for all parameters of the wrong type, in declared order (§1.1)."""
     errors: dict[str, str] = {}
     for name, kind, required in DECLARED:
         if name not in body:
@@ -368,7 +368,7 @@ def check_types(body: Mapping[str, Any]) -> dict[str, str]:
 
 
 def type_message(kind: str, found: str) -> str:
-    """What the API says of a value that is not of ``kind`` (compute-node-api.md §2)."""
+    """The API's message for a value that is not of ``kind`` (compute-node-api.md §2)."""
     if kind == "array":
         return "value was not an array"
     return f"value is not an object. (was: [object {found}])"

@@ -1,8 +1,8 @@
-"""How values read in step reasons and error texts.
+"""The text of values in step reasons and error messages.
 
 Reasons are compared as text with those of the allocator this one replaces, so numbers, JSON and
-truth follow the conventions of the language it was written in: 50 and not 50.0, compact JSON, an
-empty object is true.
+truth values follow the conventions of its language: 50 and not 50.0, compact JSON, an empty object
+is true.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, TypeGuard, cast
 UUID_LOWER = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\Z")
 UUID_ANY = re.compile(UUID_LOWER.pattern, re.IGNORECASE)
 CENT = Decimal("0.01")
-#: Integers in JSON have any length; arithmetic with floats ends here.
+#: Integers in JSON have any length; this is the limit for arithmetic with floats.
 HUGE = 1e300
 
 
@@ -35,7 +35,7 @@ def is_number(value: Any) -> TypeGuard[float | int]:
 
 
 def is_finite(value: Any) -> TypeGuard[float | int]:
-    """Whether a JSON value is a number to compute with: not NaN, not beyond all machines."""
+    """Whether a JSON value is a usable number: not NaN, not beyond ``HUGE``."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and -HUGE < value < HUGE
 
 
@@ -56,7 +56,7 @@ def number_text(value: float | int | None) -> str:
         return str(int(value))
     text = repr(value)
     if "e-" in text:
-        # Down to a millionth numbers are written out.
+        # Down to a millionth, numbers are written without exponent.
         digits, _, exponent = text.partition("e-")
         if int(exponent) <= 6:
             return format(Decimal(text), "f")
@@ -67,7 +67,7 @@ def number_text(value: float | int | None) -> str:
 def fixed2(value: float) -> str:
     """Two decimals; the exact binary value is rounded, half away from zero (0.125 is 0.13).
 
-    Only odd multiples of an eighth lie exactly between two cents; formatting is right for the others.
+    Only odd multiples of an eighth lie exactly between two cents; formatting is correct for others.
     """
     if value * 8 % 2 != 1:
         return f"{value:.2f}"

@@ -49,7 +49,7 @@ def upgrade() -> None:
         sa.Column("name", sa.String(64), primary_key=True),
         sa.Column("value", sa.BigInteger, nullable=False),
     )
-    # Fences go on from what the first version gave out.
+    # Fences continue from the numbers of the first version.
     op.execute(
         "INSERT INTO compute_counters (name, value)"
         " SELECT 'ticket-fence', COALESCE(MAX(fence), 0) FROM compute_tickets"

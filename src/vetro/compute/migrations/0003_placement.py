@@ -1,8 +1,8 @@
-"""What the allocator's index follows: a stamp for each server, raised by every change that matters.
+"""The stamps that the allocator's index follows: each relevant change of a server raises its stamp.
 
-Triggers raise it, so no writer can forget to. On SQLite it is a counter (writers come one after
-another). On PostgreSQL it is the number of the transaction: a counter would not do, because numbers
-taken in one order may be committed in another (docs/decisions/0022-placement-index.md).
+Triggers raise it, so every writer does. On SQLite it is a counter (writers come one after another).
+On PostgreSQL it is the number of the transaction: a counter would fail, because numbers taken in
+one order may be committed in another (docs/decisions/0022-placement-index.md).
 """
 
 import sqlalchemy as sa
@@ -69,7 +69,7 @@ def _postgresql() -> None:
             " ON CONFLICT (server_uuid) DO UPDATE SET stamp = excluded.stamp"
             " WHERE compute_placement_changes.stamp <> excluded.stamp;"
         )
-        # In the order of their names, so that two that move VMs crosswise do not wait for each other.
+        # In the order of names, so that two transactions that swap VMs do not deadlock.
         op.execute(
             # Names of our own columns only.
             f"CREATE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql AS $$"  # noqa: S608

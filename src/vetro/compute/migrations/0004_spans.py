@@ -1,4 +1,4 @@
-"""Fabric numbers of subnets, and what nodes were told of the fabrics they are part of."""
+"""Fabric numbers of subnets, and what nodes were last told about their fabrics."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""VMs on their way from one server to another."""
+"""VMs that are being moved from one server to another."""
 
 import sqlalchemy as sa
 from alembic import op

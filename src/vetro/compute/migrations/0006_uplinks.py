@@ -1,4 +1,4 @@
-"""Networks of the machines' surroundings, reached through the interface that carries a NIC tag."""
+"""Networks outside the installation, reached through the interface that carries a NIC tag."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -14,7 +14,7 @@ imports a database, a web server or the compute service.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from vetro.engine.services import library_path
 from vetro.engine.system.agents import Agent, AgentListener
@@ -25,6 +25,7 @@ from vetro.engine.system.openstack import MetadefBrowser, MistralClient
 from vetro.engine.system.people import Project, User
 from vetro.engine.system.resources import Resources
 from vetro.engine.system.volumes import VolumeExplorer
+from vetro.lazy_names import import_when_used
 from vetro.muranopl import CallContext, Runtime
 
 if TYPE_CHECKING:
@@ -74,14 +75,7 @@ def config(
     return value
 
 
-def __getattr__(name: str) -> Any:
-    """The cloud is loaded when it is asked for: a check needs none."""
-    if name not in ("MemoryCloud", "trial_cloud"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import vetro.engine.memory
-
-    return getattr(vetro.engine.memory, name)
-
+__getattr__ = import_when_used(__name__, {"vetro.engine.memory": "MemoryCloud trial_cloud"})
 
 __all__ = ["CLASSES", "MemoryCloud", "config", "library_path", "register", "system_runtime"]
 __all__ += ["trial_cloud"]

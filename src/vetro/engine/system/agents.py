@@ -120,6 +120,11 @@ class Agent:
         """The wire plan of a template whose files are in ``resources``."""
         services = services_of(ctx)
         effects = ctx.effects
+        if self._queue not in services.stamps_known:
+            # The clock may have been set back since, or be that of another machine.
+            transport = self._reached(services)
+            services.stamps.pass_over(ctx.wait(transport.last_stamp(self._queue)))
+            services.stamps_known.add(self._queue)
 
         def read_file(name: str) -> bytes:
             if resources is None:
@@ -212,7 +217,9 @@ class Agent:
             if self._queue not in services.guests_met:
                 services.guests_met.add(self._queue)
                 await self._withdraw_abandoned(transport)
-            await transport.send(self._queue, id_, body, signature, name=name, lifetime=lifetime)
+            await transport.send(
+                self._queue, id_, body, signature, name=name, lifetime=lifetime, stamp=_stamp(plan)
+            )
 
         request = {"queue": self._queue, "id": id_, "name": plan.get("Name")}
         ctx.effect("agent.send", request, deliver)
@@ -325,6 +332,12 @@ class Agent:
                 "a plan could not be withdrawn", queue=self._queue, error=str(error)
             )
             return f"It could not be withdrawn: {error}"
+
+
+def _stamp(plan: Json) -> int | None:
+    """The stamp of a plan as a guest reads it; ``None`` without one, or when it is none."""
+    stamp = plan.get("Stamp")
+    return stamp if type(stamp) is int and abs(stamp) < 1 << 63 else None
 
 
 def _list(plans: Sequence[Unfinished]) -> str:

@@ -1,4 +1,4 @@
-"""Why a running task is to be cancelled."""
+"""The reason why a running task is to be cancelled."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""What a running task waits on."""
+"""The text that says what a running task waits on."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,11 +1,12 @@
-"""How long to wait before something that failed is tried again."""
+"""How long to wait before a failed request is repeated."""
 
 
 class Backoff:
     """How long to wait after failures of the transport.
 
-    A guest boots faster than its network settles, so the first failures are answered within
-    fractions of a second; after that 5 s, growing by 1.2 to 60 s, as guest-agent.md §2 says.
+    A guest boots faster than its network settles, so the first failures are retried within
+    fractions of a second; after that the pause is 5 s, growing by 1.2 to 60 s, as guest-agent.md §2
+    says.
     """
 
     _QUICK = (0.1, 0.2, 0.4, 0.8, 1.6)
@@ -15,7 +16,7 @@ class Backoff:
         self._delay = 5.0
 
     def reset(self) -> None:
-        """A poll succeeded."""
+        """Begin anew after a successful poll."""
         self._failures = 0
         self._delay = 5.0
 

@@ -19,7 +19,7 @@ _FUNCTION = "execution_plan"
 
 
 class AttributeMap(_Map):
-    """A map whose string keys are attributes too; nested maps and lists likewise."""
+    """A map whose string keys are attributes too; nested maps and lists are converted as well."""
 
     def __init__(self, values: "dict[str, Any]") -> None:
         super().__init__((key, _wrap(value)) for key, value in values.items())
@@ -45,7 +45,7 @@ def execute(text: str, parameters: "dict[str, Any]", scripts: "dict[str, Any]") 
     """Run a plan body and return its value.
 
     The body sees `args` and one callable per script name. Raises whatever the body raises,
-    and `AgentError` for a body that is no Python.
+    and `AgentError` for a body that is not Python.
     """
     scope: "dict[str, Any]" = dict(scripts)
     scope["args"] = AttributeMap(parameters)
@@ -55,7 +55,7 @@ def execute(text: str, parameters: "dict[str, Any]", scripts: "dict[str, Any]") 
 
 
 def _compile(text: str) -> "CodeType":
-    """The body as a function. It is grafted into the tree, not indented as text, because
+    """The body as a function. It is inserted into the syntax tree, not indented as text, because
     indenting would also change the lines of multi-line strings."""
     source = textwrap.dedent(text.replace("\t", "    ")).strip("\n")
     try:

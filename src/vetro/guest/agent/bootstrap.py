@@ -1,11 +1,10 @@
 """Apply user data to a fresh instance, once (the part of cloud-init that Vetro needs).
 
-Understood: a multipart MIME text, or one part alone. A part is a script (`#!`) or a
+Accepted: a multipart MIME text, or a single part. A part is a script (`#!`) or a
 `#cloud-config` whose body is JSON with `write_files`, `runcmd`, `hostname`,
-`ssh_authorized_keys`. Parts run in
-order; one that fails is logged and the next runs, because an instance that cannot be
-reached at all is worse than one that is half set up. What has been done is remembered in
-`/var/lib/vetro/bootstrap.json`, so an instance that is restarted goes on where it was.
+`ssh_authorized_keys`. Parts run in order; a failing part is logged and the next one runs, because
+an unreachable instance is worse than one that is half set up. Completed parts are recorded in
+`/var/lib/vetro/bootstrap.json`, so a restarted instance continues where it was.
 """
 
 import base64
@@ -32,10 +31,10 @@ _SERVED = ("write_files", "runcmd", "hostname", "ssh_authorized_keys", "isolatio
 
 
 def apply(path: str, root: str = "") -> None:
-    """Apply the user data in the file `path`. Never raises for what is in it.
+    """Apply the user data in the file `path`. Errors in the user data are logged, not raised.
 
     Raises `StorageInUse` while another agent does the same. `root` is put before every absolute
-    path of ours and of `write_files`, and scripts see it as `VETRO_GUEST_ROOT` (empty in an
+    path of ours and of `write_files`, and scripts get it as `VETRO_GUEST_ROOT` (empty in an
     instance with a file system of its own).
     """
     try:
@@ -98,7 +97,7 @@ def _split(data: bytes) -> "list[tuple[str, bytes]]":
     head = data[:4096].lower()
     if data[:2] == b"#!" or data.startswith(b"#cloud-config") or b"content-type:" not in head:
         return [("user data", data)] if data.strip() else []
-    import email  # only user data with parts pays for it
+    import email  # only needed for user data with parts
 
     message = email.message_from_bytes(data)
     parts: "list[tuple[str, bytes]]" = []
@@ -133,7 +132,7 @@ def _apply_part(part: bytes, root: str, work_folder: str) -> None:
 
 
 def _is_safe(text: bytes) -> bool:
-    """Whether user data may be applied where others share the machine: it says so, or runs nothing."""
+    """Whether user data may be applied on a shared machine: it says so, or runs nothing."""
     if _SAFE.search(text):
         return True
     if text.startswith(b"#!"):
@@ -141,14 +140,14 @@ def _is_safe(text: bytes) -> bool:
     try:
         value = read_json(text.partition(b"\n")[2] if text.startswith(b"#") else text)
     except ValueError:
-        return True  # refused for that reason
+        return True  # invalid JSON: refused later for that reason
     return not (is_map(value) and value.get("runcmd")) or value.get("isolation") == "optional"
 
 
 def _run_script(text: bytes, root: str, work_folder: str) -> None:
     os.makedirs(work_folder, exist_ok=True)
     path = os.path.join(work_folder, "user-data-script")
-    # A script made on Windows has an interpreter name that ends in a carriage return.
+    # A script written on Windows has an interpreter name that ends in a carriage return.
     first, newline, rest = text.partition(b"\n")
     write_file(path, first.rstrip(b"\r") + newline + rest, 0o700)
     try:
@@ -245,8 +244,8 @@ def _decode(content: str, encoding: str) -> bytes:
 
 
 def _run(command: "list[str]", root: str) -> None:
-    """Run a program to its end. An agent that is stopped meanwhile takes it along: the next one
-    runs it again, and must not find it still running."""
+    """Run a program to its end. An agent that is stopped meanwhile kills it: the next agent runs it
+    again and must not find it still running."""
     environment = dict(os.environ, VETRO_GUEST_ROOT=root)
     former = signal.signal(signal.SIGTERM, _stop)
     try:

@@ -1,8 +1,8 @@
-"""The process that runs a plan, apart from the agent so that it can be killed whole.
+"""The process that runs a plan, separate from the agent so that it can be killed as a whole.
 
 It is forked (the agent has no threads), leads a process group of its own, and holds a lock
-on the plan's `running` file as long as it lives. An agent that was killed and started again
-finds by that lock that the plan is still being run, and takes the child over.
+on the plan's `running` file as long as it lives. By that lock, an agent that was killed and
+restarted finds that the plan is still running, and takes the child over.
 """
 
 import fcntl
@@ -35,12 +35,12 @@ class Child:
         self._pid = pid
         self._lock = lock
         self.deadline: "float | None" = None
-        """`time.monotonic()` at which the plan has run too long."""
+        """The `time.monotonic()` after which the plan has run too long."""
         self.status = 0
 
     @property
     def adopted(self) -> bool:
-        """True if no SIGCHLD will tell of its end."""
+        """True if no SIGCHLD will report its end."""
         return self._pid is None
 
     def ended(self) -> bool:
@@ -61,7 +61,7 @@ class Child:
         return True
 
     def kill(self) -> None:
-        """End the whole process group: first politely, then for certain. Waits for the end."""
+        """End the whole process group: with SIGTERM, then with SIGKILL. Waits for the end."""
         for number, patience in ((signal.SIGTERM, _GRACE_SECONDS), (signal.SIGKILL, 30.0)):
             try:
                 os.killpg(self.group, number)
@@ -77,7 +77,7 @@ class Child:
 
 
 def claim(folder: str) -> int:
-    """Note in `folder` that the plan is begun, also for after a power cut; the lock on the note."""
+    """Mark the plan in `folder` durably as begun (also after a power cut); returns the lock."""
     path = os.path.join(folder, "running")
     lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -91,7 +91,7 @@ def claim(folder: str) -> int:
 
 
 def disclaim(folder: str, lock: int) -> None:
-    """The plan could not be begun after all; it will be tried again."""
+    """Remove the mark of a plan that could not be begun; it will be tried again."""
     os.close(lock)
     os.unlink(os.path.join(folder, "running"))
 
@@ -114,9 +114,9 @@ def start(
         _run(folder, plan_id, deadline, lock, work, before)
     os.close(lock)
     try:
-        os.setpgid(pid, pid)  # both sides do it, so that neither is early
+        os.setpgid(pid, pid)  # both sides call it, because either may come first
     except OSError:
-        pass  # the child did it and has gone on
+        pass  # the child has called it already
     child = Child(folder, plan_id, pid, pid, -1)
     child.deadline = deadline
     return child
@@ -137,12 +137,12 @@ def adopt(folder: str) -> "Child | None":
     try:
         note = read_json(data)
         child = Child(folder, note["id"], note["group"], None, lock)
-        # It lives, so the machine was not restarted, and the clock is the one it was started by.
+        # It is alive, so the machine was not restarted and the clock is the one it was started by.
         child.deadline = note.get("ends")
-        if note.get("deadline") is not None:  # an agent before 1.1 went by the other clock
+        if note.get("deadline") is not None:  # an agent before 1.1 used the other clock
             child.deadline = note["deadline"] - time.time() + time.monotonic()
     except (ValueError, KeyError, TypeError):
-        # Killed between the fork and the child's first line; it will write it in a moment.
+        # The agent was killed between the fork and the child's first line, which comes in a moment.
         os.close(lock)
         time.sleep(0.1)
         return adopt(folder)
@@ -157,7 +157,7 @@ def _run(
     work: "Callable[[], bytes]",
     before: "Callable[[], None]",
 ) -> None:
-    """The child's whole life; never returns."""
+    """Run the child's work and exit; never returns."""
     code = 1
     try:
         os.setpgid(0, 0)
@@ -167,9 +167,9 @@ def _run(
             signal.signal(number, signal.SIG_DFL)
         signal.set_wakeup_fd(-1)
         before()
-        os.dup2(log.descriptor(), 1)  # a body that prints does so into the log
+        os.dup2(log.descriptor(), 1)  # a body that prints writes to the log
         os.dup2(log.descriptor(), 2)
-        sys.stdout = sys.stderr = log.stream()  # and does not fail because that is full
+        sys.stdout = sys.stderr = log.stream()  # and does not fail when the log's disk is full
         write_file(os.path.join(folder, "result.json"), work())
         sys.stdout.flush()
         code = 0
@@ -188,7 +188,7 @@ def _try_lock(descriptor: int) -> bool:
 
 
 def _kill_rest(group: int) -> None:
-    """The leader is gone; what it left in its group goes too."""
+    """Kill what is left in the group after its leader has ended."""
     try:
         os.killpg(group, signal.SIGKILL)
     except ProcessLookupError:

@@ -11,12 +11,12 @@ _FALSE = ("0", "no", "false", "off", "")
 
 
 class Settings:
-    """What the configuration says, with defaults filled in. Unknown options are accepted."""
+    """The configuration with defaults filled in. Unknown options are accepted."""
 
     def __init__(self, parser: configparser.ConfigParser, root: str = "") -> None:
         self._parser = parser
         self.shared = bool(root)
-        """Whether the guest is a part of another machine, without isolation (`--root`)."""
+        """Whether the guest shares another machine without isolation (`--root`)."""
         self.storage = root + self._text("DEFAULT", "storage", "/var/murano/plans")
         self.engine_key = self._text("DEFAULT", "engine_key", "")
         self.dynamic_result_queue = self._flag("DEFAULT", "enable_dynamic_result_queue", False)
@@ -24,9 +24,9 @@ class Settings:
         self.plan_timeout = self._number("DEFAULT", "plan_timeout", 0.0)
         """Seconds a plan without its own `Timeout` may run; 0: no limit."""
         self.result_limit = int(self._number("DEFAULT", "result_limit", 0))
-        """Bytes that a result may have; 0: what the other side says with the plan, else 1 MiB."""
+        """The limit of a result in bytes; 0: the limit sent with the plan, else 1 MiB."""
         self.log_limit = int(self._number("DEFAULT", "log_limit", log.LIMIT))
-        """Bytes the log file may have before it begins anew; 0: any number."""
+        """The bytes at which the log file is rotated; 0: never."""
 
         self.mailbox_url = self._text("mailbox", "url", "").rstrip("/")
         self.mailbox_token = self._text("mailbox", "token", "")
@@ -82,7 +82,7 @@ class Settings:
 def load(files: "list[str]", directories: "list[str]", root: str = "") -> Settings:
     """Read the given files, then every `*.conf` of the given directories (later wins).
 
-    `root` is put before the storage path: it is not empty only where several guests share one
+    `root` is put before the storage path: it is set only where several guests share one
     file system. Raises `ConfigurationError` when a file is missing or is not INI.
     """
     paths = list(files)

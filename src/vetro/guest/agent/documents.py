@@ -1,4 +1,4 @@
-"""Reading JSON that came from elsewhere, without claiming to know what is in it."""
+"""Reading JSON from other parties, whose content is not known."""
 
 import json
 
@@ -18,15 +18,15 @@ def is_list(value: object) -> bool:
 
 
 def becomes_list(value: object) -> bool:
-    """True for what JSON makes an array of."""
+    """True for a value that JSON encodes as an array."""
     return isinstance(value, (list, tuple))
 
 
 def read_json(data: bytes) -> "Any":
-    """The value of a JSON text. Raises ValueError for whatever it cannot make a value of.
+    """The value of a JSON text. Raises ValueError for any text that has no value.
 
-    That is more than bad syntax: nesting that exhausts the interpreter's stack, numbers that it
-    will not convert.
+    This includes, beside bad syntax, nesting that exhausts the interpreter's stack and numbers that
+    it does not convert.
     """
     try:
         return json.loads(data.decode("utf-8"))

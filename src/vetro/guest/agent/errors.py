@@ -15,7 +15,7 @@
 
 
 class AgentError(Exception):
-    """Something went wrong that the engine should hear about."""
+    """An error that is reported to the engine."""
 
     code = 1
 
@@ -32,7 +32,7 @@ class InvalidPlan(AgentError):
 
 
 class UnsupportedFormat(AgentError):
-    """The plan is of a newer format than this agent understands."""
+    """The plan has a newer format than this agent supports."""
 
     code = 9
 
@@ -58,16 +58,16 @@ class Unauthorized(CommunicationError):
 
 
 class ResultRefused(AgentError):
-    """The receiver will never take this result as it is (for example: too large)."""
+    """The receiver will never accept this result as it is (for example: too large)."""
 
     def __init__(self, message: str, limit: "int | None" = None) -> None:
         super().__init__(message)
         self.limit = limit
-        """How many bytes it takes, if that is why and it says so."""
+        """The receiver's limit in bytes, if the result is too large and the receiver names it."""
 
 
 class ConfigurationError(AgentError):
-    """The configuration file is missing or says something impossible."""
+    """The configuration file is missing or invalid."""
 
 
 class StorageInUse(ConfigurationError):

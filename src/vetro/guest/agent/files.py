@@ -3,8 +3,11 @@
 ::
 
     <root>/<file id>                    an inline file
-    <root>/<file id>/…                  what a downloadable file fetched
+    <root>/<file id>/…                  the content of a downloadable file
     <root>/<script name>/<Name>         a link to either
+
+A plan names scripts and files in two independent lists, and this folder also has names of the
+agent's own. A name that cannot be used here is replaced (`_component`).
 """
 
 import base64
@@ -18,23 +21,34 @@ from urllib.parse import unquote, urlsplit
 
 from . import log
 from .errors import AgentError
+from .process import OUTPUT_FOLDER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
 _GIT = re.compile(r"^git://|^git\+https?:/|\.git$")
 _SVN = re.compile(r"^https?://.+/svn/|^svn://")
 _SAFE_NAME = re.compile(r"^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}$")
 _DOWNLOAD_SECONDS = 600
+_MADE_PREFIX = ".vetro-"
+_LONGEST_COMPONENT = 255
 
 
 class FileManager:
-    """Owns the folder of one plan's files. Use as a context manager: emptied before and after."""
+    """Owns the folder of one plan's files. A context manager that empties it before and after."""
 
-    def __init__(self, files_directory: str, plan_id: str, entries: "dict[str, Any]") -> None:
+    def __init__(
+        self,
+        files_directory: str,
+        plan_id: str,
+        entries: "dict[str, Any]",
+        scripts: "Iterable[str]" = (),
+    ) -> None:
         self.root = folder_of(files_directory, plan_id)
         self._entries = entries
+        self._scripts = frozenset(scripts)
 
     def __enter__(self) -> "FileManager":
         remove_folder(self.root)
@@ -45,27 +59,38 @@ class FileManager:
         remove_folder(self.root)
 
     def script_folder(self, script: str) -> str:
-        """The working folder of a script, made if need be."""
-        folder = os.path.join(self.root, script)
-        if os.path.isfile(folder):
-            raise AgentError("The script %r has the name of a file id; rename one" % script)
+        """The working folder of a script, created if needed."""
+        folder = os.path.join(self.root, _component(script, "script"))
         os.makedirs(folder, mode=0o700, exist_ok=True)
         return folder
 
     def place(self, file_id: str, script: str) -> str:
-        """Make a file available to a script; returns its path below the script's folder."""
+        """Make a file available to a script; returns its path below the script's folder.
+
+        Raises `AgentError` when the file's name cannot be created there.
+        """
         entry = self._entries[file_id]
-        source = os.path.join(self.root, file_id)
+        source = os.path.join(self.root, self._kept_as(file_id))
         if not os.path.lexists(source):
             if entry.get("Type") == "Downloadable":
                 self._download(file_id, entry, source)
             else:
                 _write_inline(file_id, entry, source)
         link = os.path.join(self.script_folder(script), entry["Name"])
-        if not os.path.lexists(link):
-            os.makedirs(os.path.dirname(link), mode=0o700, exist_ok=True)
-            os.symlink(source, link)
+        try:
+            if not os.path.lexists(link):
+                os.makedirs(os.path.dirname(link), mode=0o700, exist_ok=True)
+                os.symlink(source, link)
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise _no_such_name(file_id, entry["Name"], script, reason) from error
+        if os.path.isdir(link) and not os.path.islink(link):
+            raise _no_such_name(file_id, entry["Name"], script, "a folder has this name there")
         return link
+
+    def _kept_as(self, file_id: str) -> str:
+        """The name of a file below the root: its id, unless a script's folder has that name."""
+        return _component(file_id, "file", taken=file_id in self._scripts)
 
     def _download(self, file_id: str, entry: "dict[str, Any]", target: str) -> None:
         url: str = entry["URL"]
@@ -90,14 +115,41 @@ class FileManager:
 
 
 def folder_of(files_directory: str, plan_id: str) -> str:
-    """The folder of a plan's files. An id that is no plain name is replaced by its digest."""
+    """The folder of a plan's files. An id that is not a plain name is replaced by its digest."""
     if not _SAFE_NAME.match(plan_id):
         plan_id = hashlib.sha256(plan_id.encode("utf-8", "surrogatepass")).hexdigest()
     return os.path.join(files_directory, plan_id)
 
 
+def _component(name: str, kind: str, taken: bool = False) -> str:
+    """The name in the root for a name of a plan.
+
+    It is replaced by its digest when it is taken or the agent's own, or when no file can have it
+    (too long, not encodable). Names that look like a replacement are replaced too, so that no two
+    names collide.
+    """
+    encoded = name.encode("utf-8", "surrogatepass")
+    if (
+        taken
+        or name == OUTPUT_FOLDER
+        or name.startswith(_MADE_PREFIX)
+        or len(encoded) > _LONGEST_COMPONENT
+        or "\x00" in name
+        or any("\ud800" <= character <= "\udfff" for character in name)
+    ):
+        return "%s%s-%s" % (_MADE_PREFIX, kind, hashlib.sha256(encoded).hexdigest())
+    return name
+
+
+def _no_such_name(file_id: str, name: str, script: str, reason: object) -> AgentError:
+    return AgentError(
+        "File %.100r cannot be %.300r in the folder of the script %.100r: %s; give the file another Name"
+        % (file_id, name, script, reason)
+    )
+
+
 def remove_folder(path: str) -> None:
-    """Remove a folder if it is there."""
+    """Remove a folder if it exists."""
     if os.path.isdir(path):
         shutil.rmtree(path)
 
@@ -142,7 +194,7 @@ def _run_fetcher(command: "list[str]", url: str) -> None:
 
 
 def _fetch_http(file_id: str, entry: "dict[str, Any]", path: str, folder: str) -> None:
-    import urllib.request  # only plans with downloads pay for it
+    import urllib.request  # only needed for plans with downloads
 
     url: str = entry["URL"]
     name = unquote(path.rstrip("/").rsplit("/", 1)[-1])

@@ -1,12 +1,12 @@
-"""The agent's log: one line an event, to standard error or to a file.
+"""The agent's log: one line per event, to standard error or to a file.
 
-Logging never raises. A disk that is full, or a terminal that is gone, must not take the agent with
-it: lines that cannot be written are counted, and the next one that can be says how many are missing.
+Logging never raises. A full disk or a closed terminal must not stop the agent: lines that cannot
+be written are counted, and the next written line says how many are missing.
 
-A file that has grown to `limit` bytes becomes `<path>.1`, replacing the one before. It is copied
-and emptied, not renamed: plans and user data scripts write to the same open file.
+A file that has grown to `limit` bytes is copied to `<path>.1`, which is replaced, and emptied. It
+is not renamed, because plans and user data scripts write to the same open file.
 
-Not the `logging` package: importing it costs more than the whole first poll.
+Not the `logging` package: importing it takes longer than the whole first poll.
 """
 
 import io
@@ -26,9 +26,9 @@ _lost = 0
 
 
 def to_file(path: str) -> bool:
-    """Append to `path` from now on; False (and a line where the log went) if that cannot be.
+    """Append to `path` from now on; False (and a line in the former log) if that is impossible.
 
-    The file is readable by the owner only; its directory, if it has to be made, by everybody.
+    The file is readable only by its owner; its directory, if it is created, by everybody.
     """
     global _descriptor, _path
     try:
@@ -43,13 +43,13 @@ def to_file(path: str) -> bool:
 
 
 def keep(limit: int) -> None:
-    """The file may have so many bytes (0: any number), and as many again in `<path>.1`."""
+    """Set the bytes at which the file is rotated (0: never); `<path>.1` has as many at most."""
     global _limit
     _limit = limit
 
 
 def is_file() -> bool:
-    """True if the log goes to a file, so that a person at the terminal would not see it."""
+    """True if the log goes to a file, which a person at the terminal does not see."""
     return bool(_path)
 
 
@@ -59,22 +59,22 @@ def descriptor() -> int:
 
 
 def info(message: str) -> None:
-    """Something worth knowing."""
+    """Log an event."""
     _write("INFO", message)
 
 
 def warning(message: str) -> None:
-    """Something went wrong and is being dealt with."""
+    """Log an error that the agent handles."""
     _write("WARNING", message)
 
 
 def error(message: str) -> None:
-    """Something went wrong and stays so."""
+    """Log an error that remains."""
     _write("ERROR", message)
 
 
 def rotate() -> None:
-    """Begin the file anew if it is too long. The agent asks now and then: others write to it too."""
+    """Rotate the file if it is too long. The agent calls this at times: others write to it too."""
     if not _path or not _limit:
         return
     try:
@@ -82,11 +82,11 @@ def rotate() -> None:
             _keep_former()
             os.truncate(_path, 0)
     except OSError:
-        pass  # no log is worth the agent; the next line tries again
+        pass  # the agent must not fail because of its log; the next line tries again
 
 
 class _Raw(io.RawIOBase):
-    """The log as a file whose writing never fails."""
+    """The log as a file to which writing never fails."""
 
     def writable(self) -> bool:
         return True
@@ -100,7 +100,7 @@ class _Raw(io.RawIOBase):
 
 
 def stream() -> io.TextIOWrapper:
-    """What a plan's body prints to: the log, which never raises."""
+    """The stream that a plan's body prints to: the log, which never raises."""
     buffered = io.BufferedWriter(_Raw())
     return io.TextIOWrapper(buffered, "utf-8", "backslashreplace", line_buffering=True)
 
@@ -116,7 +116,7 @@ def _put(data: bytes) -> bool:
 
 
 def make_folder(path: str) -> None:
-    """Make a folder that is for every user, as those beside it are. The agent's umask is tighter."""
+    """Make a folder for every user, like those beside it. The agent's umask is tighter."""
     former = os.umask(0o022)
     try:
         os.makedirs(path, exist_ok=True)
@@ -139,11 +139,11 @@ def _write(level: str, message: str) -> None:
 
 
 def _keep_former() -> None:
-    """Copy the file to `<path>.1`. On a full disk there is none: what is there makes room."""
+    """Copy the file to `<path>.1`. On a full disk remove the former copy to make room."""
     former = _path + ".1"
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
     try:
-        target = os.open(former + ".new", flags, 0o600)  # whatever the umask: a plan's is another
+        target = os.open(former + ".new", flags, 0o600)  # the same in a plan, whose umask differs
         with open(_path, "rb") as source, os.fdopen(target, "wb") as stream:
             while True:
                 block = source.read(1 << 20)
@@ -156,4 +156,4 @@ def _keep_former() -> None:
             try:
                 os.unlink(name)
             except OSError:
-                pass  # it is not there, or cannot be helped
+                pass  # it does not exist, or cannot be removed

@@ -1,8 +1,8 @@
-"""The agent's main loop: one thread, one step a turn (guest-agent.md §7.2).
+"""The agent's main loop: one thread, one step per iteration (guest-agent.md §7.2).
 
-A turn sends a result if there is one, else starts the oldest plan if none is running, and
-then sleeps until the transport has something, the running plan ends, or a deadline passes.
-Plans that come while one is running are kept and acknowledged; they run in order.
+A step sends a result if there is one, else starts the oldest plan if none is running, and
+then sleeps until the transport has a message, the running plan ends, or a deadline passes.
+Plans that arrive while one is running are stored and acknowledged; they run in order.
 """
 
 import os
@@ -57,8 +57,8 @@ class Agent:
         self._connect_at = 0.0
         self._send_backoff = Backoff()
         self._send_at = 0.0
-        # Plans of before this start may have been withdrawn meanwhile: the other side is heard
-        # before they are begun, if it says anything soon.
+        # Plans received before this start may have been cancelled meanwhile: receive waiting
+        # messages before beginning them, if they come soon.
         self._hear_until = 0.0
         if self._spool.waiting():
             self._hear_until = time.monotonic() + _HEAR_SECONDS
@@ -73,8 +73,8 @@ class Agent:
             signal.signal(number, self._stop)
 
     def run(self) -> None:
-        """Until SIGTERM or SIGINT. A plan that is running then goes on; the next agent
-        process finds it."""
+        """Run until SIGTERM or SIGINT. A running plan then continues; the next agent process finds
+        it."""
         while not self._stopping:
             try:
                 self._turn()
@@ -135,7 +135,7 @@ class Agent:
                 self._has_heard()
 
     def _has_heard(self) -> None:
-        """There is no more to hear before plans are begun."""
+        """Stop waiting for messages before plans are begun."""
         self._hear_until = 0.0
         self._transport.hurry = False
 
@@ -158,28 +158,28 @@ class Agent:
     # --- receiving ---------------------------------------------------------------------
 
     def _accept(self, message: Message) -> None:
-        """Keep a message on disk, then acknowledge it."""
+        """Store a message on disk, then acknowledge it."""
         try:
             if not self._cancelled_by(message):
                 name = self._spool.put(message)
                 if name is None:
                     log.info("The plan %s came again; it is here already" % message.message_id)
         except OSError as error:
-            # A broker hands nothing else out before this one is settled: it has to come again.
+            # A broker sends no other message before this one is settled: it has to be sent again.
             raise CommunicationError(
                 "The plan %s cannot be kept: %s" % (message.message_id, error)
             ) from error
         try:
             self._transport.acknowledge(message)
         except CommunicationError as error:
-            # It will be handed out again, be recognised, and be acknowledged then.
+            # It will be handed out again, recognised, and acknowledged then.
             log.warning("The acknowledgement is not confirmed: %s" % error)
             return
         if self._transport.confirms_acknowledgements:
             self._spool.acknowledged()
 
     def _cancelled_by(self, message: Message) -> bool:
-        """Handle `Action: Cancel`; True if the message was one (and needs no keeping)."""
+        """Handle `Action: Cancel`; True if the message was one (and need not be stored)."""
         if b"Cancel" not in message.body or not self._authentic(message):
             return False
         try:
@@ -215,7 +215,7 @@ class Agent:
     # --- running -----------------------------------------------------------------------
 
     def _start_plan(self) -> bool:
-        """Begin the oldest plan; True if there was one to deal with."""
+        """Begin the oldest plan; True if there was one to handle."""
         name = self._spool.oldest_plan()
         if name is None:
             return False
@@ -224,7 +224,7 @@ class Agent:
         try:
             self._begin(name)
         except (OSError, MemoryError):
-            raise  # the machine's trouble and not the plan's: it is tried again
+            raise  # an error of the machine, not of the plan: it is tried again
         except Exception as error:  # noqa: BLE001 a plan must not hold up those behind it
             log.error("The plan %s is given up: %s: %s" % (name, type(error).__name__, error))
             self._give_up(name, error)
@@ -309,7 +309,7 @@ class Agent:
         return False
 
     def _must_be_awaited(self, name: str, document: "dict[str, Any]", message: Message) -> None:
-        """Raise `AgentError` for a plan whose result nobody waits for any more."""
+        """Raise `AgentError` for a plan that was cancelled or whose lifetime is over."""
         if self._spool.was_cancelled(name):
             raise AgentError("The plan was cancelled")
         lifetime = plan.seconds_of(document, "Lifetime")
@@ -320,7 +320,7 @@ class Agent:
             )
 
     def _refuse(self, name: str, document: "dict[str, Any]", error: AgentError) -> None:
-        """Answer a plan that is not begun. Its stamp counts all the same, once it is answered."""
+        """Answer a plan that is not begun. Its stamp is stored as well, after the answer."""
         if self._spool.was_answered(name):
             self._spool.remove(name)
         else:
@@ -328,7 +328,7 @@ class Agent:
         try:
             stamp = plan.stamp_of(document)
         except InvalidPlan:
-            return  # it is what the plan is refused for
+            return  # the invalid stamp is the reason of the refusal
         if stamp is not None and stamp > self._spool.stamp():
             self._spool.store_stamp(stamp)
 
@@ -338,7 +338,7 @@ class Agent:
         self._finish(name, plan.failure(plan_id, error))
 
     def _seconds_for(self, checked: plan.Plan, message: Message) -> "float | None":
-        """How long the plan may run: its own time, and not longer than anybody waits for it."""
+        """How long the plan may run: its own time-out, limited by the rest of its lifetime."""
         seconds = checked.timeout or self._settings.plan_timeout or None
         if checked.lifetime is None:
             return seconds
@@ -382,14 +382,14 @@ class Agent:
         self._child = None
         name = os.path.basename(running.folder)
         if self._spool.has_result(name):
-            return  # it was quicker
+            return  # the plan ended first
         folder = folder_of(self._spool.files, running.plan_id or name)
         error.additional = last_output(os.path.join(folder, OUTPUT_FOLDER))
         remove_folder(folder)
         self._finish(name, plan.failure(running.plan_id, error))
 
     def _report_interrupted(self, name: str) -> None:
-        """A plan was begun and its process is gone without a result. It is not run twice."""
+        """Report a begun plan whose process ended without a result. It is not run twice."""
         document = self._parse(name)
         plan_id = document.get("ID") if document else None
         log.warning("The plan %s was interrupted" % plan_id)
@@ -414,7 +414,7 @@ class Agent:
     # --- sending -----------------------------------------------------------------------
 
     def _send_result(self) -> bool:
-        """Send the oldest result; True if there was one and it went."""
+        """Send the oldest result; True if one was sent."""
         name = self._spool.oldest_result()
         if name is None:
             return False
@@ -448,14 +448,14 @@ class Agent:
         return True
 
     def _replace_result(self, name: str, error: Exception) -> None:
-        """A result that cannot even be read: an error in its place, or nothing."""
+        """Replace a result that cannot be read with an error."""
         document = self._parse(name)
         plan_id = document.get("ID") if document else None
         message = AgentError("The result was damaged on the guest's disk: %s" % error)
         self._finish(name, plan.failure(plan_id, message))
 
     def _refused(self, name: str, result: "dict[str, Any]", error: ResultRefused) -> None:
-        """The other side will not take a result: make it fit, then an error of it, then drop it."""
+        """Handle a refused result: shorten it, then replace it with an error, then drop it."""
         from . import results
 
         plan_id: str = result["SourceID"]
@@ -465,7 +465,7 @@ class Agent:
             log.error("Dropping the result of %s" % plan_id)
             self._spool.remove(name)
         elif error.limit is not None and refusals == 1:
-            # The limit was lowered after the plan had come.
+            # The limit was lowered after the plan had arrived.
             self._spool.write_result(name, results.fit(result, error.limit))
         else:
             why = "The result cannot be delivered: %s" % error
@@ -473,12 +473,12 @@ class Agent:
 
 
 def _run_plan(checked: "plan.Plan", files: str, folder_id: str, limit: int) -> bytes:
-    from . import runner  # read in the child, while the agent already polls again
+    from . import runner  # imported in the child, while the agent already polls again
 
-    os.umask(0o022)  # what scripts install is for every user of the guest
+    os.umask(0o022)  # files that scripts install are for every user of the guest
 
     return runner.run(checked, files, folder_id, limit)
 
 
 def _ignore(_number: int, _frame: object) -> None:
-    """A handler of ours, so that the signal reaches the wake-up pipe."""
+    """Do nothing; a Python handler is needed so that the signal reaches the wake-up pipe."""

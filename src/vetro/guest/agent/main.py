@@ -30,7 +30,7 @@ class _Options:
 
 
 def _parse(arguments: "list[str]") -> _Options:
-    """Not argparse: what it needs to import delays the first poll."""
+    """Parse without argparse, whose imports would delay the first poll."""
     options = _Options()
     rest = list(arguments)
     while rest:
@@ -57,7 +57,7 @@ def _parse(arguments: "list[str]") -> _Options:
 
 
 def main(arguments: "list[str] | None" = None) -> int:
-    """Run the agent; returns the process's exit code (2: it cannot be configured)."""
+    """Run the agent; returns the process's exit code (2: invalid configuration)."""
     given = sys.argv[1:] if arguments is None else arguments
     if "--version" in given:
         sys.stdout.write("vetro-guest %s\n" % VERSION)
@@ -69,7 +69,7 @@ def main(arguments: "list[str] | None" = None) -> int:
     try:
         options = _parse(given)
         if options.bootstrap:
-            log.to_file(options.root + "/var/log/vetro-guest.log")  # else it goes on without
+            log.to_file(options.root + "/var/log/vetro-guest.log")  # on failure it logs as before
             from . import bootstrap
 
             bootstrap.apply(options.bootstrap, options.root)

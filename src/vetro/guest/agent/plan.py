@@ -1,7 +1,7 @@
-"""Plans and results as documents: what a valid plan is, what a result says.
+"""Plans and results as documents: the rules for a valid plan, the content of a result.
 
-The rules are those of guest-agent.md §7.3, in the order of its table; the first that is
-broken decides. Results are described in §5.5.
+The rules are those of guest-agent.md §7.3, in the order of its table; the first violated rule
+decides. Results are described in §5.5.
 """
 
 import math
@@ -35,14 +35,14 @@ class Plan:
         self.timeout = seconds_of(document, "Timeout")
         """Seconds the whole plan may run; None: the configured default."""
         self.lifetime = seconds_of(document, "Lifetime")
-        """Seconds after its arrival in which anybody waits for the result; None: no limit."""
+        """Seconds after its arrival in which its sender waits for the result; None: no limit."""
 
 
 def parse(body: bytes, message_id: "str | None", reply_to: "str | None") -> "dict[str, Any]":
     """The plan document of a message. Raises ValueError when it is not a JSON map.
 
-    `ID` and `ReplyTo` are texts that a transport can carry, or absent: what else a plan says there
-    counts as if it said nothing.
+    `ID` and `ReplyTo` are texts that a transport can carry, or absent: any other value is treated
+    as absent.
     """
     value = read_json(body)
     if not is_map(value):
@@ -73,16 +73,16 @@ def validate(document: "dict[str, Any]") -> Plan:
     except AgentError:
         raise
     except Exception as error:
-        # No rule says it, but what cannot even be looked at is no plan.
+        # No rule mentions it, but a document that cannot be checked is not a valid plan.
         raise InvalidPlan(
             "The plan cannot be read: %s: %s" % (type(error).__name__, error)
         ) from error
 
 
 def check_isolation(document: "dict[str, Any]") -> None:
-    """Refuse a plan that does not say that it is safe on a machine that others share.
+    """Refuse a plan that is not declared safe for a shared machine.
 
-    Raises `InvalidPlan`. For guests without isolation only: what their plans change is the host.
+    Raises `InvalidPlan`. Only for guests without isolation, whose plans change the host.
     """
     if document.get("Isolation") != "optional":
         raise InvalidPlan(
@@ -117,7 +117,7 @@ def _validate(document: "dict[str, Any]") -> Plan:
 
 
 def stamp_of(document: "dict[str, Any]") -> "int | None":
-    """The plan's `Stamp`; None without one. Raises `InvalidPlan` for what is no stamp."""
+    """The plan's `Stamp`; None without one. Raises `InvalidPlan` for an invalid stamp."""
     stamp = document.get("Stamp")
     if stamp is None:
         return None
@@ -127,7 +127,7 @@ def stamp_of(document: "dict[str, Any]") -> "int | None":
 
 
 def seconds_of(document: "dict[str, Any]", key: str) -> "float | None":
-    """A time in seconds that a plan gives; None if it does not. Raises `InvalidPlan`."""
+    """A plan's value in seconds; None if it is absent. Raises `InvalidPlan`."""
     value = document.get(key)
     if value is None:
         return None
@@ -137,12 +137,12 @@ def seconds_of(document: "dict[str, Any]", key: str) -> "float | None":
             if not math.isinf(seconds):
                 return seconds
     except OverflowError:
-        pass  # an integer that is no float: refused with the others
+        pass  # an integer too large for a float: refused below
     raise InvalidPlan("%s is not a number of seconds above 0" % key)
 
 
 def _version(text: object) -> "tuple[int, int, int]":
-    """Major, minor and patch; a pre-release counts as its release (2.2.0-rc1 is served)."""
+    """Major, minor and patch; a pre-release counts as its release (2.2.0-rc1 is accepted)."""
     parts = str(text).split("+")[0].split("-")[0].split(".")
     if not 1 <= len(parts) <= 3 or not all(_NUMBER.match(part) for part in parts):
         raise InvalidPlan("FormatVersion %.50r is not a version number" % str(text))

@@ -1,8 +1,8 @@
 """Run a program to its end with its output captured in files.
 
-Files and not pipes: a script that leaves a daemon behind hands it the same standard output,
-and a reader of a pipe would then wait for the daemon. The files also show what a script had
-printed when its plan is killed.
+Files, not pipes: a script that leaves a daemon behind passes it the same standard output, and a
+reader of a pipe would then wait for the daemon. The files also show what a script had printed
+when its plan is killed.
 """
 
 import os
@@ -21,7 +21,7 @@ OUTPUT_FOLDER = ".output"
 
 
 class Output(str):
-    """What a script has printed: in a result that is too large it may be cut, keeping its end."""
+    """A script's output: in a result that is too large it may be cut, keeping its end."""
 
 
 class Outcome(_Map):
@@ -66,13 +66,13 @@ def run(
                 with child.stdin:
                     child.stdin.write(standard_input.encode("utf-8"))
             except BrokenPipeError:
-                pass  # the program does not want its input; its exit code says how it went
+                pass  # the program does not read its input; its exit code gives the outcome
         code = child.wait()
         return Outcome(exitCode=code, stdout=_text(out), stderr=_text(err))
 
 
 def last_output(output_folder: str) -> "dict[str, str | None]":
-    """What the newest program had printed so far, for a plan that was killed."""
+    """The output so far of the last started program, for a plan that was killed."""
     result: "dict[str, str | None]" = {"stdout": None, "stderr": None}
     try:
         names = sorted(os.listdir(output_folder))

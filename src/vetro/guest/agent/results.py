@@ -1,8 +1,8 @@
-"""Results as bytes, and how one that is too large is made to fit.
+"""Results as bytes, and shortening results that are too large.
 
-What is cut are outputs of scripts: standard output and standard error, wherever in the result they
-are. Each keeps its end, where the error is. A result that is too large without them becomes an error
-that says so; error code, exit code and the ends of the outputs are always kept.
+The outputs of scripts are cut: standard output and standard error, wherever in the result they
+are. Each keeps its end, where the error is. If that is not enough, the result is replaced with an
+error that says so; error code, exit code and the ends of the outputs are always kept.
 """
 
 import json
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 _NOTE = "[the first %d characters are left out]\n"
 _NOTE_BYTES = 64
 _LEAST = 256
-"""An output that would have to be shorter than this tells nothing."""
+"""Bytes of an output below which the rest would be useless."""
 _END = 4096
 
 
 def dump(result: "dict[str, Any]") -> bytes:
-    """A result as JSON. Raises ValueError and TypeError for what is none."""
+    """A result as JSON. Raises ValueError and TypeError for an invalid one."""
     try:
         return json.dumps(result, allow_nan=False, ensure_ascii=False).encode("utf-8")
     except UnicodeEncodeError:
-        # Half a surrogate pair, which only an escape sequence can carry.
+        # Half a surrogate pair, which only an escape sequence can represent.
         return json.dumps(result, allow_nan=False).encode("ascii")
 
 
 def fit(result: "dict[str, Any]", limit: int) -> bytes:
-    """The result in at most `limit` bytes (more only if that is less than an error takes)."""
+    """The result in at most `limit` bytes (more only if an error does not fit into them)."""
     data = dump(result)
     if len(data) <= limit:
         return data
@@ -48,7 +48,7 @@ def fit(result: "dict[str, Any]", limit: int) -> bytes:
 
 
 def undeliverable(result: "dict[str, Any]", why: str) -> "dict[str, Any]":
-    """The error result in place of one that cannot be delivered."""
+    """The error result that replaces an undeliverable one."""
     content: "Any" = result.get("Body")
     code = result.get("ErrorCode") or 1
     outcome: "Any" = None
@@ -93,7 +93,7 @@ def _with_cut_outputs(result: "dict[str, Any]", size: int, limit: int) -> "bytes
 
 
 def _share(sizes: "list[int]", room: int) -> int:
-    """How large each may be so that all have room; those that are smaller leave theirs."""
+    """The common maximum at which all sizes fit; smaller ones leave their rest to the others."""
     left = sorted(sizes)
     while left:
         share = room // len(left)
@@ -120,7 +120,7 @@ def _replace(value: "Any", change: "Callable[[str], str]", is_output: bool = Fal
 
 
 def _cut(text: str, size: int) -> str:
-    """The longest end of a text that has, encoded and with a note, at most `size` bytes."""
+    """The longest end of a text that, encoded and with a note, has at most `size` bytes."""
     if _encoded_size(text) <= size:
         return text
     room = size - _NOTE_BYTES

@@ -1,4 +1,4 @@
-"""Run one plan to its result. This happens in a child process of its own."""
+"""Run one plan to its result, in a child process of its own."""
 
 import json
 
@@ -16,7 +16,7 @@ def run(checked: plan.Plan, files_directory: str, folder_id: str, limit: int) ->
     """Run a validated plan; returns its result, whatever happened, in at most `limit` bytes."""
     log.info("Running the plan %s (%s)" % (checked.id, checked.name))
     try:
-        with FileManager(files_directory, folder_id, checked.files) as files:
+        with FileManager(files_directory, folder_id, checked.files, checked.scripts) as files:
             scripts: "dict[str, Any]" = {}
             for name, script in checked.scripts.items():
                 scripts[name] = ScriptCallable(executor_for(script["Type"])(name, script, files))
@@ -27,7 +27,7 @@ def run(checked: plan.Plan, files_directory: str, folder_id: str, limit: int) ->
         result = plan.failure(checked.id, error)
         result["Body"]["AdditionalInfo"] = _or_text(result["Body"]["AdditionalInfo"])
     except SystemExit as error:
-        # A body that calls sys.exit means to end itself, not the agent.
+        # A body that calls sys.exit ends only itself, not the agent.
         result = plan.failure(checked.id, AgentError("The body called exit(%s)" % error))
     log.info("The plan %s ended with code %d" % (checked.id, result["ErrorCode"]))
     return results.fit(result, limit)

@@ -1,8 +1,7 @@
-"""Verify RSA signatures (PKCS#1 v1.5, SHA-256) with nothing but integers (guest-agent.md §3).
+"""Verify RSA signatures (PKCS#1 v1.5, SHA-256) with integers only (guest-agent.md §3).
 
-Verification is one modular exponentiation and a comparison of the whole encoded message;
-nothing is parsed out of the decrypted block, so the forgeries that lenient parsers allow
-do not arise.
+Verification is one modular exponentiation and a comparison of the whole encoded message; the
+decrypted block is not parsed, so the forgeries that exploit lenient parsers are impossible.
 """
 
 import base64
@@ -24,7 +23,7 @@ class PublicKey:
         self.size = (modulus.bit_length() + 7) // 8
 
     def verify(self, message: bytes, signature: bytes) -> bool:
-        """True if `signature` is this key's over exactly these bytes."""
+        """True if `signature` is this key's signature of exactly these bytes."""
         if len(signature) != self.size:
             return False
         number = int.from_bytes(signature, "big")

@@ -2,23 +2,23 @@
 
 ::
 
-    <storage>/lock                            held by the agent that owns all this
+    <storage>/lock                            held by the agent that owns this directory
     <storage>/plans/<timestamp>/plan.json     a received plan
     <storage>/plans/<timestamp>/running       its execution has begun
-    <storage>/plans/<timestamp>/cancelled     nobody waits for it: it is not begun
+    <storage>/plans/<timestamp>/cancelled     its sender does not wait: it is not begun
     <storage>/plans/<timestamp>/result.json   its result, not yet taken by the engine
-    <storage>/plans/<timestamp>/answered      the result of a cancelled one, which was taken
+    <storage>/plans/<timestamp>/answered      the sent result of a cancelled plan
     <storage>/plans/stamp                     the highest stamp that was run
     <storage>/plans/unacknowledged            the plan whose acknowledgement is not confirmed
     <storage>/files/<plan id>/                files of the plan being run
 
-Every step is a rename of something written and synced before, so that after a kill or a
+Every step is a rename of a file that was written and synced before, so that after a kill or a
 power cut the directory shows either the old state or the new one. A new plan is written to
-`.incoming-<timestamp>`, named in `unacknowledged`, then renamed: when the mailbox hands the
-same plan out again because the acknowledgement was lost, the marker tells that we have it.
+`.incoming-<timestamp>`, named in `unacknowledged`, then renamed: when the mailbox hands the same
+plan out again because the acknowledgement was lost, the marker shows that it is stored already.
 
-A plan is begun in this order: `running`, then its stamp, then its process. So whatever ends the
-machine in between, the plan is there to be reported, and is never taken for a replay of itself.
+A plan is begun in this order: `running`, then its stamp, then its process. So after a crash in
+between, the plan is still there to be reported, and is never taken for a replay of itself.
 """
 
 import base64
@@ -58,16 +58,16 @@ class Message:
         self.redelivered = redelivered
         """False only where the transport knows that it hands this message out for the first time."""
         self.result_limit = result_limit
-        """How many bytes the plan's result may have, if the other side says it."""
+        """The limit of the plan's result in bytes, if the other side gave one."""
         self.received: "dict[str, Any] | None" = None
-        """When it came: see `_moment`; None while it has not been kept."""
+        """When it arrived: see `_moment`; None until it is stored."""
 
 
 def hold(path: str, subject: str) -> "IO[bytes]":
     """Hold a lock file for as long as this process lives. Raises `StorageInUse`.
 
-    A record lock, which a forked child does not inherit: the process of a plan outlives its agent,
-    and must not keep the next one out.
+    A record lock, which a forked child does not inherit: a plan's process outlives its agent, and
+    must not block the next agent.
     """
     stream = open(path, "a+b")  # noqa: SIM115 held, not used
     try:
@@ -84,14 +84,14 @@ def hold(path: str, subject: str) -> "IO[bytes]":
         os.ftruncate(stream.fileno(), 0)
         os.write(stream.fileno(), b"%d\n" % os.getpid())
     except OSError as error:
-        log.warning("%s cannot be written: %s" % (path, error))  # it is held all the same
+        log.warning("%s cannot be written: %s" % (path, error))  # the lock is held all the same
     return stream
 
 
 class Spool:
-    """The plans and results on this machine's disk. One agent process owns it.
+    """The stored plans and results of this machine. One agent process owns them.
 
-    Raises `StorageInUse` if that is another one.
+    Raises `StorageInUse` if another agent does.
     """
 
     def __init__(self, storage: str) -> None:
@@ -104,11 +104,11 @@ class Spool:
         self._recover()
 
     def put(self, message: Message) -> "str | None":
-        """Keep a received plan; returns its folder name, or None if it was kept before."""
+        """Store a received plan; returns its folder name, or None if it was stored before."""
         known = message.message_id and self._unacknowledged() == message.message_id
         if known and message.redelivered:
             return None
-        # Behind the others also when the clock was set back meanwhile.
+        # Behind the other plans even if the clock was set back meanwhile.
         newest = max([0, *(int(name) for name in self._folders())])
         name = str(max(newest + 1, int(time.time() * 10000)))
         incoming = os.path.join(self.plans, ".incoming-" + name)
@@ -127,8 +127,8 @@ class Spool:
             write_file(self._path("unacknowledged"), json.dumps(marker).encode("utf-8"))
             os.rename(incoming, os.path.join(self.plans, name))
         except OSError:
-            # The disk is full, as a rule. It is not acknowledged, so it comes again, and must not
-            # be taken for one that is here.
+            # Usually the disk is full. The plan is not acknowledged, so it comes again, and must
+            # not be taken for a stored one.
             _remove_file(self._path("unacknowledged"))
             _remove_tree(incoming)
             raise
@@ -136,7 +136,7 @@ class Spool:
         return name
 
     def acknowledged(self) -> None:
-        """The acknowledgement of the last plan has been confirmed."""
+        """Record that the acknowledgement of the last plan was confirmed."""
         _remove_file(self._path("unacknowledged"))
 
     def oldest_result(self) -> "str | None":
@@ -186,7 +186,7 @@ class Spool:
         return os.path.exists(os.path.join(self.plans, name, "running"))
 
     def cancel(self, name: str) -> None:
-        """Nobody waits for this plan, which is not begun: it will not be."""
+        """Mark a plan that is not begun as cancelled, so that it never is."""
         write_file(os.path.join(self.plans, name, "cancelled"), b"")
 
     def was_cancelled(self, name: str) -> bool:
@@ -194,11 +194,11 @@ class Spool:
         return os.path.exists(os.path.join(self.plans, name, "cancelled"))
 
     def was_answered(self, name: str) -> bool:
-        """True if the result of a cancelled plan was taken."""
+        """True if the result of a cancelled plan was sent."""
         return os.path.exists(os.path.join(self.plans, name, "answered"))
 
     def write_result(self, name: str, result: bytes) -> None:
-        """Keep the result of a plan until it has been sent."""
+        """Store the result of a plan until it is sent."""
         write_file(os.path.join(self.plans, name, "result.json"), result)
 
     def has_result(self, name: str) -> bool:
@@ -206,7 +206,7 @@ class Spool:
         return os.path.exists(os.path.join(self.plans, name, "result.json"))
 
     def read_result(self, name: str) -> "dict[str, Any]":
-        """The result of a folder. Raises ValueError for what is none."""
+        """The result of a folder. Raises ValueError for an invalid one."""
         with open(os.path.join(self.plans, name, "result.json"), "rb") as stream:
             result = read_json(stream.read())
         if not is_map(result) or not isinstance(result.get("SourceID"), str):
@@ -214,10 +214,10 @@ class Spool:
         return result
 
     def sent(self, name: str) -> None:
-        """The result was taken: forget the plan.
+        """Forget a plan whose result was sent.
 
-        Of a cancelled one the plan stays until it is its turn: its stamp may be stored only after
-        those of the plans before it, and until then tells it from a replay.
+        A cancelled plan stays until its turn: its stamp may be stored only after those of the plans
+        before it, and until then the folder tells it from a replay.
         """
         if not self.was_cancelled(name) or self.was_running(name):
             self.remove(name)
@@ -227,7 +227,7 @@ class Spool:
         sync_directory(folder)
 
     def count_refusal(self, name: str) -> int:
-        """The result was refused once more; how often now."""
+        """Count one more refusal of the result; returns how many there were."""
         marker = os.path.join(self.plans, name, "refused")
         descriptor = os.open(marker, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -253,7 +253,7 @@ class Spool:
             return 0
 
     def store_stamp(self, stamp: int) -> None:
-        """Remember that plans up to this stamp were run."""
+        """Record that plans up to this stamp were run."""
         write_file(self._path("stamp"), str(stamp).encode("ascii"))
 
     def _path(self, name: str) -> str:
@@ -279,7 +279,7 @@ class Spool:
         return marker if is_map(marker) else None
 
     def _recover(self) -> None:
-        """Drop plans that were being written when the agent was killed; they come again."""
+        """Drop plans that were being written when the agent was killed; they are sent again."""
         marker = self._marker()
         for name in os.listdir(self.plans):
             if name.startswith(".incoming-"):
@@ -292,7 +292,7 @@ class Spool:
 
 
 def seconds_since(moment: "dict[str, Any] | None") -> float:
-    """How long ago a moment was, by the clock that nobody sets; by the other one after a restart."""
+    """Seconds since a moment, by the monotonic clock; by the wall clock after a restart."""
     now = _moment()
     if moment is None:
         return 0.0
@@ -333,17 +333,17 @@ def _remove_file(path: str) -> None:
     try:
         os.unlink(path)
     except FileNotFoundError:
-        pass  # the goal is reached
+        pass  # it is gone already
 
 
 def _remove_tree(path: str) -> None:
-    import shutil  # reads four compression modules; most starts have nothing to remove
+    import shutil  # imports four compression modules; most starts remove nothing
 
     shutil.rmtree(path)
 
 
 def sync_directory(path: str) -> None:
-    """What was made, renamed or removed in a directory survives a power cut."""
+    """Make changes of a directory's entries survive a power cut."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,4 +1,4 @@
-"""What a call is named, and until when anybody waits for its result."""
+"""The name of a call, and the time until which its sender waits for the result."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -10,7 +10,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Add the columns; calls of before have no name and wait without end."""
+    """Add the columns; existing calls have no name and wait without end."""
     op.add_column("messaging_calls", sa.Column("name", sa.String(255)))
     op.add_column("messaging_calls", sa.Column("expires_at", sa.BigInteger))
     op.add_column("messaging_plans", sa.Column("expires_at", sa.BigInteger))

@@ -1,4 +1,4 @@
-"""What a hypervisor does not have: the optional parts of the protocol, each saying so."""
+"""The optional parts of the hypervisor protocol: each refuses by default."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 from vetro.node.drivers.protocol import ExecRequest, HostCommand
 from vetro.node.errors import not_implemented
-from vetro.node.guest_root import GuestRoot
-from vetro.node.machines import Vm
+from vetro.node.guest.root import GuestRoot
+from vetro.node.vm_objects import Vm
 
 
 class BasicHypervisor:
@@ -19,11 +19,11 @@ class BasicHypervisor:
     name = "basic"
 
     def about(self) -> dict[str, Any]:
-        """Nothing beside its features."""
+        """Nothing besides its features."""
         return {}
 
     async def resume(self, uuid: str) -> None:
-        """No VM stands still."""
+        """VMs are never frozen."""
         raise not_implemented("Letting a VM go on", self.name)
 
     async def snapshot(self, vm: Vm, name: str) -> None:
@@ -42,7 +42,7 @@ class BasicHypervisor:
         raise not_implemented("Access to the files of a VM's snapshot", self.name)
 
     async def exec_command(self, uuid: str, request: ExecRequest) -> HostCommand:
-        """Nothing runs inside from here."""
+        """Commands cannot be run inside from the host."""
         raise not_implemented("Running a command inside a VM", self.name)
 
     async def stats(self, uuid: str) -> dict[str, Any]:
@@ -50,18 +50,18 @@ class BasicHypervisor:
         raise not_implemented("Statistics of a VM", self.name)
 
     async def files(self, vm: Vm) -> GuestRoot:
-        """The guest's files are its own."""
+        """The host cannot access the guest's files."""
         raise not_implemented("Access to a VM's files", self.name)
 
     async def limit_storage(self, vm: Vm, quota_gib: int) -> None:
-        """Nothing is limited."""
+        """No limit is set."""
 
     async def info(self, vm: Vm, types: Sequence[str]) -> dict[str, Any]:
-        """Nothing beside ``status``, which every driver has."""
+        """Nothing besides ``status``, which every driver reports."""
         return {}
 
     async def console(self, vm: Vm) -> Path | None:
-        """What a VM prints goes into its ``console.log`` only."""
+        """Console output goes into the VM's ``console.log`` only."""
         return None
 
     async def screenshot(self, vm: Vm) -> bytes:
@@ -77,9 +77,9 @@ class BasicHypervisor:
         incremental: bool,
         max_origin_depth: int,
     ) -> dict[str, Any]:
-        """No images are made."""
+        """Images cannot be created."""
         raise not_implemented("An image of a VM", self.name)
 
     async def migrate_live(self, vm: Vm, action: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Running VMs stay where they are."""
+        """Running VMs cannot be moved."""
         raise not_implemented(f"Moving a running VM ({action})", self.name)

@@ -17,8 +17,8 @@ from vetro.node.drivers.protocol import (
     Hypervisor,
     RunState,
 )
-from vetro.node.guest_root import GuestRoot
-from vetro.node.machines import MachineStore, Vm
+from vetro.node.guest.root import GuestRoot
+from vetro.node.vm_objects import MachineStore, Vm
 
 
 class HypervisorByBrand:
@@ -63,7 +63,7 @@ class HypervisorByBrand:
                 stack.push_async_callback(hypervisor.close)
 
     def about(self) -> dict[str, Any]:
-        """What all of them say."""
+        """The facts that all of them report."""
         return {
             name: value
             for hypervisor in self._hypervisors
@@ -71,15 +71,15 @@ class HypervisorByBrand:
         }
 
     def describe(self, vm: Vm) -> Vm:
-        """As its hypervisor will make it."""
+        """Ask its hypervisor how the VM will be created."""
         return self.serving(vm).describe(vm)
 
     async def make(self, vm: Vm) -> None:
-        """Make what the VM needs."""
+        """Create what the VM needs."""
         await self.serving(vm).make(vm)
 
     async def remove(self, uuid: str) -> None:
-        """Remove it; one whose record was never written may belong to any of them."""
+        """Remove it; if it has no record, every hypervisor is asked to remove it."""
         record = self._store.get(uuid) or {}
         if "brand" in record:
             await self.serving(record).remove(uuid)
@@ -92,7 +92,7 @@ class HypervisorByBrand:
         await self.serving(vm).start(vm)
 
     async def resume(self, uuid: str) -> None:
-        """Let it go on."""
+        """Resume it."""
         await self._of(uuid).resume(uuid)
 
     async def stop(self, uuid: str, *, force: bool, timeout: float) -> None:
@@ -104,11 +104,11 @@ class HypervisorByBrand:
         await self._of(uuid).kill(uuid, signal)
 
     async def state(self, uuid: str) -> RunState:
-        """What its hypervisor says."""
+        """The state its hypervisor reports."""
         return await self._of(uuid).state(uuid)
 
     async def configure(self, vm: Vm) -> bool:
-        """Bring it to ``vm``."""
+        """Change it to match ``vm``."""
         return await self.serving(vm).configure(vm)
 
     async def remake_root(self, vm: Vm) -> None:
@@ -134,11 +134,11 @@ class HypervisorByBrand:
         return self.serving(vm).snapshot_files(vm, name)
 
     async def snapshot(self, vm: Vm, name: str) -> None:
-        """Keep its disks."""
+        """Snapshot its disks."""
         await self.serving(vm).snapshot(vm, name)
 
     async def rollback(self, vm: Vm, name: str) -> None:
-        """Take its disks back."""
+        """Restore its disks."""
         await self.serving(vm).rollback(vm, name)
 
     async def drop_snapshot(self, vm: Vm, name: str) -> None:
@@ -146,11 +146,11 @@ class HypervisorByBrand:
         await self.serving(vm).drop_snapshot(vm, name)
 
     async def exec_command(self, uuid: str, request: ExecRequest) -> HostCommand:
-        """How to start a command inside."""
+        """The command that runs inside."""
         return await self._of(uuid).exec_command(uuid, request)
 
     async def stats(self, uuid: str) -> dict[str, Any]:
-        """Its use of the machine."""
+        """Its resource use."""
         return await self._of(uuid).stats(uuid)
 
     async def files(self, vm: Vm) -> GuestRoot:
@@ -158,7 +158,7 @@ class HypervisorByBrand:
         return await self.serving(vm).files(vm)
 
     async def info(self, vm: Vm, types: Sequence[str]) -> dict[str, Any]:
-        """What its hypervisor knows."""
+        """The facts its hypervisor knows."""
         return await self.serving(vm).info(vm, types)
 
     async def console(self, vm: Vm) -> Path | None:
@@ -170,7 +170,7 @@ class HypervisorByBrand:
         return await self.serving(vm).screenshot(vm)
 
     async def migrate_live(self, vm: Vm, action: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        """A step of moving it."""
+        """One step of a migration."""
         return await self.serving(vm).migrate_live(vm, action, params)
 
     async def limit_storage(self, vm: Vm, quota_gib: int) -> None:

@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any
 
 UNIFIED = "unified"
-"""What the one hierarchy of version 2 is called among the controllers of version 1."""
+"""The key of the version 2 hierarchy among the controllers of version 1."""
 
 _TOP = Path("/sys/fs/cgroup")
 _PERIOD = 100_000
-# The kernel takes no less: one percent of a core.
+# The kernel accepts no lower value: one percent of a core.
 _LEAST_QUOTA = 1000
 
 
 def hierarchies(mountinfo: str | None = None) -> dict[str, Path]:
-    """Where each controller of version 1 is mounted, and ``unified``, by the text of ``mountinfo``."""
+    """Where each controller of version 1 is mounted, and ``unified``, read from ``mountinfo``."""
     if mountinfo is None:
         mountinfo = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace")
     found: dict[str, Path] = {}
@@ -37,7 +37,8 @@ def hierarchies(mountinfo: str | None = None) -> dict[str, Path]:
 def groups_of(pid: int, name: str) -> dict[str, Path]:
     """A process's control groups: controller → directory, ``unified`` for version 2.
 
-    It may have moved itself deeper: the group that carries the limits is the one with ``name`` in it.
+    It may have moved deeper itself: the group that carries the limits is the one with ``name`` in
+    it.
     """
     mounts = hierarchies()
     found: dict[str, Path] = {}
@@ -56,7 +57,7 @@ def groups_of(pid: int, name: str) -> dict[str, Path]:
 
 
 def remove_groups(pattern: str) -> None:
-    """Remove the groups of this name at the top of every hierarchy, with those inside them."""
+    """Remove the groups of this name at the top of every hierarchy, with their subgroups."""
     for group in (*_TOP.glob(pattern), *_TOP.glob(f"*/{pattern}")):
         for inner in sorted(group.rglob("*/"), reverse=True):
             with contextlib.suppress(OSError):

@@ -1,8 +1,8 @@
-"""The life cycle of VMs, the same over every hypervisor.
+"""The life cycle of VMs, the same for every hypervisor.
 
-Creation is all or nothing. The record is written first, marked ``provisioning``; the mark goes when
-the VM runs. An agent that is killed in between finds the mark at its next start and removes
-everything, so no half VM is ever reported as running and a retried request finds the way free.
+Creation is all or nothing. The record is written first, marked ``provisioning``; the mark is
+removed when the VM runs. After an agent is killed in between, the next start finds the mark and
+removes everything: no half-made VM is ever reported as running, and a retried request can succeed.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from vetro.node.errors import (
     not_running,
     vm_not_found,
 )
-from vetro.node.guest_root import GuestRoot
-from vetro.node.image_store import ImageStore
-from vetro.node.machines import MachineStore, Vm, check_uuid, later, new_vm, timestamp, updated
+from vetro.node.guest.root import GuestRoot
+from vetro.node.images.store import ImageStore
+from vetro.node.vm_objects import MachineStore, Vm, check_uuid, later, new_vm, timestamp, updated
 
 log = structlog.get_logger(__name__)
 
@@ -55,7 +55,7 @@ _STATES = {
 
 
 class ManagedDriver:
-    """A ``Driver`` over one hypervisor. Callers hold a lock per VM (see ``vetro.node.queues``)."""
+    """A ``Driver`` over one hypervisor. Callers hold a lock per VM (see ``vetro.node.work.queues``)."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class ManagedDriver:
         self.brands = hypervisor.brands
 
     async def open(self) -> None:
-        """Check the host, remove half-made VMs, follow running ones."""
+        """Check the host, remove half-made VMs, follow running VMs."""
         self._store.open()
         half_made = [vm["uuid"] for vm in self._store if vm.get("mark")]
         whole = [vm for vm in self._store if not vm.get("mark")]
@@ -83,7 +83,7 @@ class ManagedDriver:
             try:
                 await self._remove(uuid)
             except NodeError as error:
-                # Left marked: the state is 'failed', and machine_destroy tries again.
+                # The mark stays: the state is 'failed', and machine_destroy tries again.
                 log.error("A half-made VM cannot be removed", uuid=uuid, error=str(error))
 
     async def close(self) -> None:
@@ -91,7 +91,7 @@ class ManagedDriver:
         await self._hypervisor.close()
 
     async def autoboot(self) -> list[str]:
-        """Start the stopped VMs that ask for it; the uuids of those that did not start."""
+        """Start the stopped VMs that ask for it; returns the uuids of those that did not start."""
         due = [
             vm
             for vm in self._store
@@ -134,7 +134,7 @@ class ManagedDriver:
             try:
                 self._store.save({**vm, "exit_timestamp": timestamp()})
             except OSError as error:
-                # A full disk: that the VM has ended is told all the same.
+                # The disk is full: the end of the VM is reported all the same.
                 log.error("When a VM ended cannot be kept", uuid=uuid, error=str(error))
         self._changed(uuid)
 
@@ -190,7 +190,7 @@ class ManagedDriver:
         return shown
 
     async def create(self, payload: Mapping[str, Any], progress: Progress) -> Vm:
-        """Create, and start when ``autoboot``; on any error nothing is left.
+        """Create a VM, and start it when ``autoboot``; after any error nothing is left.
 
         Errors: ``VmAlreadyExists``, ``InvalidPayload``, image errors, the hypervisor's own.
         """
@@ -208,7 +208,7 @@ class ManagedDriver:
         self._store.save({**vm, "mark": "provisioning"})
         try:
             progress("ensure_image", 30)
-            # Addresses of nodes that have the image, if the caller knows some.
+            # Addresses of nodes that have the image, if the caller sent any.
             known: object = payload.get("imgapiPeers") or []
             peers = [str(one) for one in cast("list[object]", known)]
             await self._images.ensure(vm["image_uuid"], peers)
@@ -240,7 +240,7 @@ class ManagedDriver:
         self._store.forget(uuid)
 
     async def start(self, uuid: str) -> Vm:
-        """Start a stopped VM; let one that stands still go on. Errors: ``VmAlreadyRunning``."""
+        """Start a stopped VM; resume a frozen one. Errors: ``VmAlreadyRunning``."""
         vm = self._usable(uuid)
         now = await self._hypervisor.state(uuid)
         if now.frozen is not None:
@@ -314,7 +314,7 @@ class ManagedDriver:
         return await self._present(vm)
 
     async def amend(self, uuid: str, fields: Mapping[str, Any]) -> Vm:
-        """Change the record alone; nothing of the VM itself changes."""
+        """Change the record only; the VM itself does not change."""
         vm = {**self._usable(uuid), **fields}
         vm["last_modified"] = later(vm["last_modified"])
         self._store.save(vm)
@@ -322,7 +322,7 @@ class ManagedDriver:
         return await self._present(vm)
 
     async def limit_storage(self, uuid: str, *, limited: bool) -> None:
-        """Take the quota off the VM's storage, or put it on again; the record keeps it."""
+        """Remove the quota from the VM's storage, or set it again; the record keeps the quota."""
         vm = self._usable(uuid)
         await self._hypervisor.limit_storage(vm, int(vm.get("quota") or 0) if limited else 0)
 
@@ -336,7 +336,7 @@ class ManagedDriver:
     async def create_snapshot(
         self, uuid: str, name: str | None, *, created_at: str | None = None
     ) -> Vm:
-        """Keep the disks as they are now. Errors: ``SnapshotExists``, ``InvalidPayload``."""
+        """Snapshot the disks. Errors: ``SnapshotExists``, ``InvalidPayload``."""
         vm = self._usable(uuid)
         taken = {entry["name"] for entry in vm.get("snapshots", [])}
         if name is None:
@@ -349,14 +349,15 @@ class ManagedDriver:
                 rest_code="SnapshotExists",
             )
         await self._hypervisor.snapshot(vm, name)
-        # Recorded after it is whole: one without a record is replaced when its name is used again.
+        # Recorded once complete: a snapshot without a record is replaced when its name is used
+        # again.
         entry = {"name": name, "created_at": created_at or timestamp()}
         self._store.save({**vm, "snapshots": [*vm.get("snapshots", []), entry]})
         self._changed(uuid)
         return await self._present(self._record(uuid))
 
     async def rollback_snapshot(self, uuid: str, name: str) -> Vm:
-        """Take the disks back; newer snapshots go. Errors: ``SnapshotNotFound``."""
+        """Restore the disks; newer snapshots are removed. Errors: ``SnapshotNotFound``."""
         vm = self._usable(uuid)
         entries: list[dict[str, Any]] = list(vm.get("snapshots", []))
         names = [entry["name"] for entry in entries]
@@ -376,7 +377,7 @@ class ManagedDriver:
         return await self._present(self._record(uuid))
 
     async def delete_snapshot(self, uuid: str, name: str) -> Vm:
-        """Forget a snapshot; one that is not there is forgotten already."""
+        """Remove a snapshot; a missing one is not an error."""
         vm = self._usable(uuid)
         _check_snapshot_name(name)
         await self._hypervisor.drop_snapshot(vm, name)
@@ -386,7 +387,7 @@ class ManagedDriver:
         return await self._present(self._record(uuid))
 
     async def delete(self, uuid: str) -> None:
-        """Remove it; one that is not there is removed already."""
+        """Remove a VM; a missing one is not an error."""
         vm = self._store.get(check_uuid(uuid))
         if vm is None:
             return
@@ -395,11 +396,11 @@ class ManagedDriver:
                 f"VM {uuid} has indestructible_zoneroot set: clear it with an update first",
                 rest_code="VmIndestructible",
             )
-        # Marked first: a removal that is interrupted goes on at the agent's next start.
+        # Marked first: an interrupted removal continues at the agent's next start.
         try:
             self._store.save({**vm, "mark": "failed"})
         except OSError as error:
-            # A full disk must not keep a VM from making room.
+            # A full disk must not prevent a removal that frees space.
             log.warning("A VM is removed without a mark", uuid=uuid, error=str(error))
         await self._remove(uuid)
         self._changed(uuid)
@@ -412,7 +413,7 @@ class ManagedDriver:
         return await self._hypervisor.processes(uuid)
 
     async def info(self, uuid: str, types: Sequence[str]) -> dict[str, Any]:
-        """What the hypervisor knows of a running VM; every one knows ``status``."""
+        """What the hypervisor knows of a running VM; every hypervisor knows ``status``."""
         vm = self._usable(uuid)
         await self._need_running(uuid)
         known: dict[str, Any] = {}
@@ -436,13 +437,13 @@ class ManagedDriver:
         return await self._hypervisor.execute(uuid, command, environment, timeout)
 
     async def exec_command(self, uuid: str, request: ExecRequest) -> HostCommand:
-        """How to start a command inside a running VM. Errors: ``VmNotRunning``."""
+        """The command that runs inside a running VM. Errors: ``VmNotRunning``."""
         self._usable(uuid)
         await self._need_running(uuid)
         return await self._hypervisor.exec_command(uuid, request)
 
     async def stats(self, uuid: str) -> dict[str, Any]:
-        """A running VM's use of the machine. Errors: ``VmNotRunning``."""
+        """A running VM's resource use. Errors: ``VmNotRunning``."""
         self._usable(uuid)
         await self._need_running(uuid)
         return await self._hypervisor.stats(uuid)
@@ -479,7 +480,7 @@ class ManagedDriver:
         incremental: bool,
         max_origin_depth: int,
     ) -> dict[str, Any]:
-        """Write a stopped VM's image to ``target``; what its manifest says beside."""
+        """Write a stopped VM's image to ``target``; returns additions to its manifest."""
         return await self._hypervisor.export(
             self._usable(uuid),
             target,
@@ -489,7 +490,7 @@ class ManagedDriver:
         )
 
     async def usage(self, uuid: str) -> DiskUse:
-        """Bytes on disk; none for one that is just being removed."""
+        """Bytes on disk; zero for a VM that is being removed."""
         with contextlib.suppress(FileNotFoundError):
             return await self._hypervisor.usage(uuid)
         return DiskUse(0)
@@ -519,7 +520,7 @@ def _check_snapshot_name(name: str) -> None:
 
 
 def _free_name(taken: set[str]) -> str:
-    """The time, and a number when several come within one second."""
+    """The current time, with a number when several snapshots are taken within one second."""
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     name, number = stamp, 1
     while name in taken:

@@ -2,8 +2,8 @@
 
 For machines without root or LXC. An instance is a directory that stands for its root file system
 and a process that runs the guest agent with that directory before its paths. It shares the
-machine's network, so its address is the loopback address, and the machine's files, which its user
-may read: this is for development and says so.
+machine's network, so its address is the loopback address, and every file that its user may read.
+For development only.
 """
 
 from __future__ import annotations
@@ -21,15 +21,8 @@ from typing import Any
 
 import structlog
 
-from vetro.node import instance_files
 from vetro.node.commands import run
 from vetro.node.drivers.basic import BasicHypervisor
-from vetro.node.drivers.followed import (
-    FollowedProcess,
-    command_line,
-    processes_by_pid,
-    started_at,
-)
 from vetro.node.drivers.protocol import (
     Changed,
     DiskUse,
@@ -41,14 +34,16 @@ from vetro.node.drivers.protocol import (
 from vetro.node.drivers.stats import process_stats
 from vetro.node.errors import ConfigurationError, DriverError
 from vetro.node.files import copy_tree, remove_tree, tree_bytes, write_bytes
-from vetro.node.guest_root import GuestRoot
-from vetro.node.machines import CONTAINER_BRANDS, MachineStore, Vm, timestamp
+from vetro.node.guest import instance_files
+from vetro.node.guest.root import GuestRoot
+from vetro.node.processes import FollowedProcess, command_line, processes_by_pid, started_at
 from vetro.node.storage.room import snapshot_path
+from vetro.node.vm_objects import CONTAINER_BRANDS, MachineStore, Vm, timestamp
 
 log = structlog.get_logger(__name__)
 
 ADDRESS = "127.0.0.1"
-# The shell above an instance's agent; its command line is how an instance is known.
+# The shell above an instance's agent; an instance is identified by its command line.
 _KEEPER = 'while :; do "$@"; sleep 2; done'
 _START_SECONDS = 10.0
 
@@ -70,7 +65,7 @@ class ProcessHypervisor(BasicHypervisor):
         self._ended: Changed = lambda _uuid: None
 
     async def open(self, vms: Sequence[Vm], ended: Changed, changed: Changed) -> None:
-        """Announce what this driver is, and follow what runs."""
+        """Warn that nothing is isolated, and follow the running instances."""
         log.warning("The process driver isolates nothing: instances run as this user on this host")
         if self._guest_archive is not None and not self._guest_archive.is_file():
             raise ConfigurationError(
@@ -87,7 +82,7 @@ class ProcessHypervisor(BasicHypervisor):
         self._running.clear()
 
     def describe(self, vm: Vm) -> Vm:
-        """Every interface has the machine's own loopback address; ``network_ip`` is what was asked."""
+        """Every interface has the loopback address; ``network_ip`` is the requested address."""
         nics = [
             {**nic, "network_ip": nic.get("network_ip", nic.get("ip")), "ip": ADDRESS}
             for nic in vm["nics"]
@@ -102,7 +97,7 @@ class ProcessHypervisor(BasicHypervisor):
 
     def _is_agent(self, uuid: str, argv: list[str]) -> bool:
         # Not the programs that lead to it (a shell, setsid): between two of them, inside exec, a
-        # process has no command line at all, and would look dead to who comes at that instant.
+        # process has no command line at all, and would look dead to a reader at that instant.
         return argv[1:4] == ["-c", _KEEPER, str(self._root(uuid))]
 
     def _follow(self, uuid: str) -> FollowedProcess | None:
@@ -126,7 +121,7 @@ class ProcessHypervisor(BasicHypervisor):
         self._ended(uuid)
 
     async def make(self, vm: Vm) -> None:
-        """The directory with the instance's files."""
+        """Create the directory with the instance's files."""
         root_path = self._root(vm["uuid"])
         for name in ("etc", "tmp", "var/log", "var/lib/vetro"):
             (root_path / name).mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -135,12 +130,12 @@ class ProcessHypervisor(BasicHypervisor):
         instance_files.write_guest_agent(root, vm, self._guest_archive)
 
     async def remake_root(self, vm: Vm) -> None:
-        """An empty directory again."""
+        """Empty the directory."""
         await asyncio.to_thread(remove_tree, self._root(vm["uuid"]))
         await self.make(vm)
 
     async def configure(self, vm: Vm) -> bool:
-        """There are no limits to keep; names are files."""
+        """No limits are enforced; names are files."""
         instance_files.write_identity(GuestRoot(self._root(vm["uuid"])), vm)
         return False
 
@@ -152,13 +147,13 @@ class ProcessHypervisor(BasicHypervisor):
         return snapshot_path(self._store.path(uuid), name)
 
     async def snapshot(self, vm: Vm, name: str) -> None:
-        """A copy of the directory, sharing blocks where the file system can."""
+        """Copy the directory, sharing blocks where the file system can."""
         kept = self._kept(vm["uuid"], name)
         kept.parent.mkdir(mode=0o700, exist_ok=True)
         await copy_tree(self._root(vm["uuid"]), kept)
 
     async def rollback(self, vm: Vm, name: str) -> None:
-        """The directory as it was kept."""
+        """Restore the directory from the copy."""
         await copy_tree(self._kept(vm["uuid"], name), self._root(vm["uuid"]))
 
     async def drop_snapshot(self, vm: Vm, name: str) -> None:
@@ -185,7 +180,7 @@ class ProcessHypervisor(BasicHypervisor):
     async def start(self, vm: Vm) -> None:
         """Start the agent under a shell that starts it again when it ends, as an init does.
 
-        The instance is nobody's child: it outlives this agent, like a container does.
+        The instance is not a child of this process: it outlives this agent, as a container does.
         """
         uuid = vm["uuid"]
         root = self._root(uuid)
@@ -214,14 +209,15 @@ class ProcessHypervisor(BasicHypervisor):
             environment={
                 "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
                 "HOME": str(root),
-                # Scripts that would change a machine of their own must know that it is not.
+                # Scripts that would change a machine of their own must know that this one is
+                # shared.
                 "VETRO_DRIVER": "process",
                 "TMPDIR": str(root / "tmp"),
                 "VETRO_GUEST_ROOT": str(root),
             },
         )
         write_bytes(self._pid_file(uuid), started.output.strip().encode())
-        # It becomes the shell that keeps the agent in a few steps: look again until it is.
+        # It becomes the shell that keeps the agent in a few steps: look until it has.
         followed = self._follow(uuid)
         proc = Path(f"/proc/{started.output.strip()}")
         with contextlib.suppress(TimeoutError):
@@ -240,7 +236,7 @@ class ProcessHypervisor(BasicHypervisor):
         if process is None:
             return
         if not force and timeout > 0:
-            # The agent gets to say goodbye; the shell above it goes at once.
+            # The agent may end gracefully; the shell above it is killed at once.
             for pid in await asyncio.to_thread(_members, process.pid, self._root(uuid)):
                 _signal(pid, signals.SIGTERM)
             await process.wait(timeout)
@@ -250,7 +246,7 @@ class ProcessHypervisor(BasicHypervisor):
         await self._end_rest(uuid, process.pid)
 
     async def _end_rest(self, uuid: str, session: int) -> None:
-        """What the instance's plans left running: same session, or working in its directory."""
+        """End what the instance's plans left running: same session, or working in its directory."""
         rest = [
             FollowedProcess.attach(pid, lambda _argv: True, lambda: None)
             for pid in await asyncio.to_thread(_members, session, self._root(uuid))
@@ -321,7 +317,7 @@ def _signal(pid: int, number: int) -> None:
 
 
 def _members(session: int, root: Path) -> list[int]:
-    """Processes of a session, and those whose working directory is below ``root``."""
+    """Processes of a session, and processes whose working directory is below ``root``."""
     found: list[int] = []
     for pid, _argv in processes_by_pid():
         try:

@@ -1,12 +1,12 @@
-"""The two protocols: what tasks need of a driver, and what a driver needs of a hypervisor.
+"""The two protocols: what tasks need from a driver, and what a driver needs from a hypervisor.
 
-A hypervisor inherits ``BasicHypervisor`` (``vetro.node.drivers.basic``), which answers "not supported"
-for every optional part, and says in ``features`` what it has:
-
+A hypervisor inherits ``BasicHypervisor`` (``vetro.node.drivers.basic``), which refuses every
+optional part, and lists in ``features`` what it supports:
 ``container``, ``isolation``, ``network``, ``exec``, ``reprovision``, ``snapshots``, ``files`` (its files
 can be read and written from the host: copy, image creation, migration of a stopped VM),
 ``stats``, ``hotplug`` (interfaces of a running VM), ``console`` (VNC, serial console, screenshots),
-``live-migration``, ``cpu-cap`` (``cpu_cap`` and ``cpu_shares`` are enforced, and change while it runs).
+``live-migration``, ``cpu-cap`` (``cpu_cap`` and ``cpu_shares`` are enforced and can change at run
+time).
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from vetro.node.guest_root import GuestRoot
-from vetro.node.machines import Vm
+from vetro.node.guest.root import GuestRoot
+from vetro.node.vm_objects import Vm
 
 Changed = Callable[[str], None]
 Progress = Callable[[str, int], None]
@@ -26,11 +26,11 @@ Progress = Callable[[str, int], None]
 
 @dataclass(frozen=True)
 class RunState:
-    """A VM's state as its hypervisor has it.
+    """A VM's state as its hypervisor reports it.
 
     ``zone_state``: installed (stopped), ready (starting), running, shutting_down. ``pid`` is the
-    guest's first process on the host, ``boot_timestamp`` ISO time. ``frozen``: why a VM that runs stands
-    still (``disk-full``, ``io-error``, ``paused``, ``watchdog``).
+    guest's first process on the host, ``boot_timestamp`` ISO time. ``frozen``: why a running VM is
+    frozen (``disk-full``, ``io-error``, ``paused``, ``watchdog``).
     """
 
     zone_state: str
@@ -41,7 +41,7 @@ class RunState:
 
 @dataclass(frozen=True)
 class ExecResult:
-    """A command that ran in a guest."""
+    """The result of a command that ran in a guest."""
 
     exit_code: int
     stdout: str
@@ -50,9 +50,9 @@ class ExecResult:
 
 @dataclass(frozen=True)
 class ExecRequest:
-    """A command for inside a VM. ``user``: name, uid, ``user:group`` or '' for root.
+    """A command to run inside a VM. ``user``: name, uid, ``user:group`` or '' for root.
 
-    ``directory``: where it runs, '' for the guest's root; ``tty``: give it a terminal.
+    ``directory``: the working directory, '' for the guest's root; ``tty``: allocate a terminal.
     """
 
     command: Sequence[str]
@@ -64,10 +64,10 @@ class ExecRequest:
 
 @dataclass(frozen=True)
 class HostCommand:
-    """What this machine runs so that an ``ExecRequest`` runs in the VM.
+    """The command on this machine that runs an ``ExecRequest`` in the VM.
 
-    ``relays_terminal``: it puts the terminal it is given into raw mode, throwing away what was typed
-    before, and passes everything on.
+    ``relays_terminal``: it puts its terminal into raw mode, discards earlier input, and relays
+    everything else.
     """
 
     argv: Sequence[str]
@@ -86,7 +86,7 @@ class DiskUse:
 
 
 class Driver(Protocol):
-    """Everything tasks do with VMs. All methods raise ``DriverError``."""
+    """All operations that tasks need on VMs. All methods raise ``DriverError``."""
 
     name: str
     brands: Sequence[str]
@@ -100,7 +100,7 @@ class Driver(Protocol):
         ...
 
     async def autoboot(self) -> list[str]:
-        """Start the stopped VMs that ask for it; the uuids of those that did not start."""
+        """Start the stopped VMs that ask for it; returns the uuids of those that did not start."""
         ...
 
     async def list(self, *, include_dni: bool = False) -> list[Vm]:
@@ -116,11 +116,11 @@ class Driver(Protocol):
         ...
 
     async def create(self, payload: Mapping[str, Any], progress: Progress) -> Vm:
-        """Create, and start when ``autoboot``; on any error nothing is left."""
+        """Create a VM, and start it when ``autoboot``; after any error nothing is left."""
         ...
 
     async def start(self, uuid: str) -> Vm:
-        """Start a stopped VM; let one that stands still go on."""
+        """Start a stopped VM; resume a frozen one."""
         ...
 
     async def stop(self, uuid: str, *, force: bool = False, timeout: float = 60) -> Vm:
@@ -136,7 +136,7 @@ class Driver(Protocol):
         ...
 
     async def update(self, uuid: str, changes: Mapping[str, Any]) -> Vm:
-        """Apply the update rules; a running VM whose interfaces change is started again."""
+        """Apply the update rules; a running VM whose interfaces change is restarted."""
         ...
 
     async def reprovision(self, uuid: str, image_uuid: str) -> Vm:
@@ -146,22 +146,22 @@ class Driver(Protocol):
     async def create_snapshot(
         self, uuid: str, name: str | None, *, created_at: str | None = None
     ) -> Vm:
-        """Keep the VM's disks as they are now under ``name`` (``None``: a time stamp).
+        """Snapshot the VM's disks under ``name`` (``None``: a time stamp).
 
-        ``created_at``: when it was made, for one that comes from another node.
+        ``created_at``: when it was created, for a snapshot that comes from another node.
         """
         ...
 
     async def rollback_snapshot(self, uuid: str, name: str) -> Vm:
-        """Take the disks back; newer snapshots go. A VM that ran is stopped and started again."""
+        """Restore the disks; newer snapshots are removed. A running VM is restarted."""
         ...
 
     async def delete_snapshot(self, uuid: str, name: str) -> Vm:
-        """Forget a snapshot; one that is not there is forgotten already."""
+        """Remove a snapshot; a missing one is not an error."""
         ...
 
     async def delete(self, uuid: str) -> None:
-        """Remove it; one that is not there is removed already."""
+        """Remove a VM; a missing one is not an error."""
         ...
 
     async def processes(self, uuid: str) -> dict[str, Any]:
@@ -179,15 +179,15 @@ class Driver(Protocol):
         ...
 
     async def exec_command(self, uuid: str, request: ExecRequest) -> HostCommand:
-        """How to start a command inside a running VM with streams of the caller's."""
+        """The command that runs inside a running VM with the caller's streams."""
         ...
 
     async def stats(self, uuid: str) -> dict[str, Any]:
-        """A running VM's use of the machine, in the form of ``docker stats``."""
+        """A running VM's resource use, in the form of ``docker stats``."""
         ...
 
     def snapshot_files(self, uuid: str, name: str) -> AbstractAsyncContextManager[GuestRoot]:
-        """The tree of a snapshot, for reading, until the block ends."""
+        """The tree of a snapshot, readable until the block ends."""
         ...
 
     async def files(self, uuid: str) -> GuestRoot:
@@ -195,7 +195,7 @@ class Driver(Protocol):
         ...
 
     async def console(self, uuid: str) -> Path | None:
-        """The socket of a running VM's serial line; ``None``: it only prints (``console.log``)."""
+        """The socket of a running VM's serial line; ``None``: output only (``console.log``)."""
         ...
 
     async def screenshot(self, uuid: str) -> bytes:
@@ -211,7 +211,7 @@ class Driver(Protocol):
         incremental: bool,
         max_origin_depth: int,
     ) -> dict[str, Any]:
-        """Write a stopped VM's image to ``target``; what its manifest says beside (type, origin)."""
+        """Write a stopped VM's image to ``target``; returns manifest fields (type, origin)."""
         ...
 
     async def usage(self, uuid: str) -> DiskUse:
@@ -219,11 +219,11 @@ class Driver(Protocol):
         ...
 
     async def amend(self, uuid: str, fields: Mapping[str, Any]) -> Vm:
-        """Change the record alone (a migration's business); nothing of the VM itself changes."""
+        """Change the record only (used by migrations); the VM itself does not change."""
         ...
 
     async def limit_storage(self, uuid: str, *, limited: bool) -> None:
-        """Take the quota off the VM's storage, or put it on again; the record keeps it."""
+        """Remove the quota from the VM's storage, or set it again; the record keeps the quota."""
         ...
 
     async def migrate_live(
@@ -246,10 +246,10 @@ class Driver(Protocol):
 
 
 class Hypervisor(Protocol):
-    """The part that differs: making, running and removing one VM.
+    """The part that differs between hypervisors: creating, running and removing one VM.
 
-    ``make`` and ``remove`` are idempotent. Nothing is kept in memory that cannot be found again on
-    disk or in the system after a restart of the agent.
+    ``make`` and ``remove`` are idempotent. All state can be found again on disk or in the system
+    after a restart of the agent; none is kept in memory only.
     """
 
     name: str
@@ -257,9 +257,9 @@ class Hypervisor(Protocol):
     features: Sequence[str]
 
     async def open(self, vms: Sequence[Vm], ended: Changed, changed: Changed) -> None:
-        """Check the host, restore mounts of ``vms``, follow those that run.
+        """Check the host, restore mounts of ``vms``, follow running VMs.
 
-        ``ended(uuid)`` is called when one has ended, ``changed(uuid)`` when it stands still or goes on.
+        ``ended(uuid)`` is called when a VM has ended, ``changed(uuid)`` when it freezes or resumes.
         """
         ...
 
@@ -268,19 +268,19 @@ class Hypervisor(Protocol):
         ...
 
     def about(self) -> dict[str, Any]:
-        """What sysinfo says of it beside its features; may become known after ``open`` only."""
+        """What sysinfo says of it besides its features; may become known only after ``open``."""
         ...
 
     def describe(self, vm: Vm) -> Vm:
-        """``vm`` as this hypervisor will make it (addresses it decides itself, for example)."""
+        """``vm`` as this hypervisor will create it (with addresses it chooses, for example)."""
         ...
 
     async def make(self, vm: Vm) -> None:
-        """Make what the VM needs before its first start."""
+        """Create what the VM needs before its first start."""
         ...
 
     async def remove(self, uuid: str) -> None:
-        """Stop by force and remove everything ``make`` and ``start`` made."""
+        """Stop it by force and remove everything that ``make`` and ``start`` created."""
         ...
 
     async def start(self, vm: Vm) -> None:
@@ -288,11 +288,11 @@ class Hypervisor(Protocol):
         ...
 
     async def resume(self, uuid: str) -> None:
-        """Let a VM that stands still (``RunState.frozen``) go on."""
+        """Resume a frozen VM (``RunState.frozen``)."""
         ...
 
     async def stop(self, uuid: str, *, force: bool, timeout: float) -> None:
-        """Stop; returns when it does not run any more."""
+        """Stop; returns when the VM no longer runs."""
         ...
 
     async def kill(self, uuid: str, signal: int) -> None:
@@ -300,19 +300,19 @@ class Hypervisor(Protocol):
         ...
 
     async def state(self, uuid: str) -> RunState:
-        """What the hypervisor says now."""
+        """The state that the hypervisor reports now."""
         ...
 
     async def configure(self, vm: Vm) -> bool:
-        """Bring limits and configuration of a VM, running or not, to ``vm``.
+        """Change limits and configuration of a VM, running or not, to match ``vm``.
 
-        True: a running VM has to be started again before it is as ``vm`` says. The record of how
-        it was is still in the store.
+        Returns true if a running VM must be restarted to match ``vm``. The store still has the
+        previous record.
         """
         ...
 
     async def remake_root(self, vm: Vm) -> None:
-        """A fresh root file system from the image."""
+        """Replace the root file system by a fresh one from the image."""
         ...
 
     async def processes(self, uuid: str) -> dict[str, Any]:
@@ -330,27 +330,27 @@ class Hypervisor(Protocol):
         ...
 
     async def snapshot(self, vm: Vm, name: str) -> None:
-        """Keep the disks as they are now; an unfinished snapshot of that name is replaced."""
+        """Snapshot the disks; an unfinished snapshot of that name is replaced."""
         ...
 
     async def rollback(self, vm: Vm, name: str) -> None:
-        """Take the disks of a stopped VM back; the snapshot stays."""
+        """Restore the disks of a stopped VM; the snapshot stays."""
         ...
 
     async def drop_snapshot(self, vm: Vm, name: str) -> None:
-        """Remove a snapshot; one that is not there is removed already."""
+        """Remove a snapshot; a missing one is not an error."""
         ...
 
     async def exec_command(self, uuid: str, request: ExecRequest) -> HostCommand:
-        """How to start a command inside with streams of the caller's."""
+        """The command that runs inside with the caller's streams."""
         ...
 
     async def stats(self, uuid: str) -> dict[str, Any]:
-        """Use of the machine, in the form of ``docker stats``."""
+        """Its resource use, in the form of ``docker stats``."""
         ...
 
     def snapshot_files(self, vm: Vm, name: str) -> AbstractAsyncContextManager[GuestRoot]:
-        """The tree of a snapshot, for reading, until the block ends."""
+        """The tree of a snapshot, readable until the block ends."""
         ...
 
     async def files(self, vm: Vm) -> GuestRoot:
@@ -358,7 +358,7 @@ class Hypervisor(Protocol):
         ...
 
     async def limit_storage(self, vm: Vm, quota_gib: int) -> None:
-        """Limit what the VM may write; 0 is no limit."""
+        """Limit how much the VM may write; 0 is no limit."""
         ...
 
     async def info(self, vm: Vm, types: Sequence[str]) -> dict[str, Any]:
@@ -382,9 +382,9 @@ class Hypervisor(Protocol):
         incremental: bool,
         max_origin_depth: int,
     ) -> dict[str, Any]:
-        """Write a stopped VM's image to ``target``; what its manifest says beside (type, origin).
+        """Write a stopped VM's image to ``target``; returns manifest fields (type, origin).
 
-        ``incremental`` is a wish: without an ``origin`` in the answer the image stands alone.
+        ``incremental`` is a hint: without an ``origin`` in the result the image is self-contained.
         """
         ...
 

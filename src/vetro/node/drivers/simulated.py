@@ -1,6 +1,6 @@
-"""Instances that exist on paper: every transition and error, no process, no privileges.
+"""Simulated instances: every transition and error, no process, no privileges.
 
-For tests and for load on the control plane. What runs is a file, so state survives the agent.
+For tests and for load on the control plane. A running VM is a file, so state survives the agent.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from vetro.node.drivers.basic import BasicHypervisor
 from vetro.node.drivers.protocol import Changed, DiskUse, ExecResult, RunState
 from vetro.node.errors import not_implemented
 from vetro.node.files import read_json, write_json
-from vetro.node.machines import CONTAINER_BRANDS, MachineStore, Vm, timestamp
+from vetro.node.vm_objects import CONTAINER_BRANDS, MachineStore, Vm, timestamp
 
 
 class SimulatedHypervisor(BasicHypervisor):
@@ -43,51 +43,51 @@ class SimulatedHypervisor(BasicHypervisor):
         """Nothing is followed."""
 
     def describe(self, vm: Vm) -> Vm:
-        """As asked."""
+        """As requested."""
         return vm
 
     async def make(self, vm: Vm) -> None:
-        """Nothing but the record."""
+        """Only the record changes."""
         self._fail("make")
 
     async def remake_root(self, vm: Vm) -> None:
-        """Nothing but the record."""
+        """Only the record changes."""
         self._fail("remake_root")
 
     async def configure(self, vm: Vm) -> bool:
-        """Nothing but the record."""
+        """Only the record changes."""
         self._fail("configure")
         return False
 
     async def snapshot(self, vm: Vm, name: str) -> None:
-        """Nothing but the record."""
+        """Only the record changes."""
         self._fail("snapshot")
 
     async def rollback(self, vm: Vm, name: str) -> None:
-        """Nothing but the record."""
+        """Only the record changes."""
         self._fail("rollback")
 
     async def drop_snapshot(self, vm: Vm, name: str) -> None:
-        """Nothing but the record."""
+        """Only the record changes."""
         self._fail("drop_snapshot")
 
     async def start(self, vm: Vm) -> None:
-        """Say that it runs."""
+        """Mark it as running."""
         self._fail("start")
         write_json(self._file(vm["uuid"]), {"since": timestamp()})
 
     async def stop(self, uuid: str, *, force: bool, timeout: float) -> None:
-        """Say that it does not run."""
+        """Mark it as stopped."""
         self._fail("stop")
         self._file(uuid).unlink(missing_ok=True)
         self._ended(uuid)
 
     async def kill(self, uuid: str, signal: int) -> None:
-        """Any signal ends it."""
+        """Every signal ends it."""
         await self.stop(uuid, force=True, timeout=0)
 
     async def state(self, uuid: str) -> RunState:
-        """Whether the file is there."""
+        """Whether the file exists."""
         record = read_json(self._file(uuid))
         if record is None:
             return RunState("installed")
@@ -105,9 +105,9 @@ class SimulatedHypervisor(BasicHypervisor):
     async def execute(
         self, uuid: str, command: Sequence[str], environment: Mapping[str, str], timeout: float
     ) -> ExecResult:
-        """There is nothing to run it in."""
+        """Commands cannot run in it."""
         raise not_implemented("Running a command inside a VM", self.name)
 
     async def usage(self, uuid: str) -> DiskUse:
-        """Nothing."""
+        """Zero."""
         return DiskUse(0)

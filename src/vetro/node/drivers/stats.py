@@ -1,4 +1,4 @@
-"""A VM's use of the machine in the form of ``docker stats``, from control groups or processes."""
+"""A VM's resource use in the form of ``docker stats``, from control groups or processes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from vetro.node.machines import timestamp
+from vetro.node.vm_objects import timestamp
 
 
 def _number(path: Path) -> int:
@@ -34,7 +34,7 @@ def shown(
     networks: Mapping[str, Mapping[str, int]],
     blocks: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
-    """The object itself. ``blocks``: ``{device, op: read|write, value: bytes}``."""
+    """The ``docker stats`` object. ``blocks``: ``{device, op: read|write, value: bytes}``."""
     ticks = os.sysconf("SC_CLK_TCK")
     line = Path("/proc/stat").read_text(encoding="utf-8").split("\n", 1)[0].split()
     system = sum(int(word) for word in line[1:8]) * 10**9 // ticks
@@ -93,7 +93,7 @@ def interface_counts(
 ) -> dict[str, dict[str, int]]:
     """Bytes, packets, errors and drops by the guest's name of an interface.
 
-    ``interfaces``: that name → the host's end, whose directions are the other way round.
+    ``interfaces``: that name → the host's end, which counts in the opposite directions.
     """
     networks: dict[str, dict[str, int]] = {}
     for name, host in interfaces.items():
@@ -126,7 +126,7 @@ def _blocks(groups: Mapping[str, Path], unified: Path | None) -> list[dict[str, 
                     for op, key in (("read", "rbytes"), ("write", "wbytes"))
                 ]
     except OSError:
-        # The controller is not there: nothing is known of the disks.
+        # The controller is missing: no figures for the disks.
         return found
     return found
 
@@ -153,10 +153,10 @@ def machine_stats(
     blocks: Sequence[Mapping[str, Any]],
     proc: Path = Path("/proc"),
 ) -> dict[str, Any]:
-    """Of a virtual machine that runs as process ``pid``: what it takes from this machine.
+    """Of a virtual machine that runs as process ``pid``: what it uses of this machine.
 
-    Memory is the process's, the hypervisor's own with it; ``limit``: bytes it may have. ``pids`` are its
-    threads: the guest's processes are its own. Errors: ``ProcessLookupError``.
+    Memory is the process's, including the hypervisor's own; ``limit``: bytes it may use. ``pids``
+    are its threads, as the guest's processes are not visible. Errors: ``ProcessLookupError``.
     """
     try:
         fields = (proc / str(pid) / "stat").read_text().rpartition(")")[2].split()

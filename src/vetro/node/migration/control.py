@@ -1,4 +1,4 @@
-"""Helpers of migrations as the agent sees them: started, waited for, ended."""
+"""Helper processes of migrations, as the agent controls them: start, wait, end."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from typing import Any
 import msgspec
 import structlog
 
-from vetro.node.drivers.followed import FollowedProcess
 from vetro.node.errors import TaskFailure
-from vetro.node.guest_root import GuestRoot
+from vetro.node.guest.root import GuestRoot
+from vetro.node.processes import FollowedProcess
 
 log = structlog.get_logger(__name__)
 
@@ -44,7 +44,7 @@ class Migrations:
     ) -> dict[str, Any]:
         """Start a helper; ``{pid, host, port, token}``. ``role``: ``send`` or ``receive``.
 
-        Errors: ``TaskFailure`` with the helper's own words.
+        Errors: ``TaskFailure`` with the helper's message.
         """
         token = token or secrets.token_urlsafe(24)
         process = await asyncio.create_subprocess_exec(
@@ -87,7 +87,7 @@ class Migrations:
     async def _wait(self, process: asyncio.subprocess.Process) -> dict[str, Any]:
         assert process.stdout is not None
         assert process.stderr is not None
-        # A sender says how it went before it ends: it stays a moment for those who ask late.
+        # A sender reports its result before it ends, and stays a moment for late clients.
         result = await process.stdout.readline()
         if result.strip():
             told: dict[str, Any] = msgspec.json.decode(result)
@@ -97,7 +97,7 @@ class Migrations:
         return {"ok": status == 0, "said": _clip(said)}
 
     async def outcome(self, pid: int) -> dict[str, Any]:
-        """Wait for a helper's end; ``{transferred}``. Errors: ``TaskFailure``."""
+        """Wait until a helper ends; ``{transferred}``. Errors: ``TaskFailure``."""
         running = self._running.get(pid)
         if running is None:
             raise TaskFailure(f"There is no migration process {pid}", {"restCode": "NotFound"})
@@ -108,9 +108,9 @@ class Migrations:
         return {"transferred": result.get("sent", 0)}
 
     async def kill(self, pid: int, vm: str) -> bool:
-        """End a helper, if ``pid`` is one of this VM's; whether it was.
+        """End a helper, if ``pid`` is one of this VM's; returns whether it was.
 
-        Also one that an earlier agent started. Any other process is left alone.
+        Also ends a helper that an earlier agent started, but never any other process.
         """
 
         def is_it(argv: list[str]) -> bool:
@@ -126,7 +126,7 @@ class Migrations:
         return True
 
     async def close(self) -> None:
-        """End all transfers: the next one goes on where they were."""
+        """End all transfers: the next one continues where they stopped."""
         for running in list(self._running.values()):
             with contextlib.suppress(ProcessLookupError):
                 running.process.kill()

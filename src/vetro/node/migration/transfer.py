@@ -1,9 +1,10 @@
 """The process that moves a tree: ``send`` connects to another node's ``receive``.
 
-Its command line carries ``vetro-migration`` and the VM's uuid, so that nobody ends a stranger by a pid.
-The token comes on standard input; the first line of standard output is ``{"host", "port"}``: where a
-receiver waits for the tree, and where a sender tells its progress (a line of JSON for each change, at
-last ``{"type": "end", "ok": …}``). Exit status 0 means that the trees are equal.
+Its command line carries ``vetro-migration`` and the VM's uuid, so that no other process is ended by
+its pid. The token is read from standard input. The first line of standard output is ``{"host",
+"port"}``: where a receiver waits for the tree, or where a sender reports its progress (a line of
+JSON for each change, at last ``{"type": "end", "ok": …}``). Exit status 0 means that the trees are
+equal.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _LINGER_SECONDS = 30.0
 
 
 class ProgressServer:
-    """Tells everybody who connects how far it is."""
+    """Reports the progress to every client that connects."""
 
     def __init__(self, host: str) -> None:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -38,7 +39,7 @@ class ProgressServer:
         self.port = int(self._listener.getsockname()[1])
 
     def progress(self, transferred: int, total: int) -> None:
-        """So much has travelled."""
+        """Report the bytes transferred so far."""
         self._last = {
             "type": "progress", "transferred_bytes": transferred, "total_bytes": total,
         }  # fmt: skip
@@ -46,7 +47,7 @@ class ProgressServer:
             self._tell()
 
     def end(self, *, ok: bool, message: str) -> None:
-        """Tell the end to all; a client that comes within the next moments hears it as well."""
+        """Report the end to all clients, also to those that connect within the next moments."""
         self._last = {**self._last, "type": "end", "ok": ok, "message": message[:5000]}
         self._tell()
         deadline = time.monotonic() + _LINGER_SECONDS
@@ -70,7 +71,7 @@ class ProgressServer:
 
 
 def receive(arguments: argparse.Namespace, token: str) -> None:
-    """Wait for one sender with the token, and take its tree."""
+    """Wait for one sender with the token, and receive its tree."""
     family = socket.AF_INET6 if ":" in arguments.host else socket.AF_INET
     with socket.create_server((arguments.host, 0), family=family, backlog=4) as listener:
         _announce(arguments.host, int(listener.getsockname()[1]))
@@ -89,7 +90,7 @@ def receive(arguments: argparse.Namespace, token: str) -> None:
 
 
 def send(arguments: argparse.Namespace, token: str) -> None:
-    """Connect to a receiver and give it the tree."""
+    """Connect to a receiver and send it the tree."""
     progress = ProgressServer(arguments.host)
     _announce(arguments.host, progress.port)
     try:
@@ -117,7 +118,7 @@ def _announce(host: str, port: int) -> None:
 
 
 def _result(*, ok: bool, sent: int, message: str) -> None:
-    # The agent that started us may be gone: then nobody reads this.
+    # The agent that started this process may have ended: then the output has no reader.
     with contextlib.suppress(OSError):
         print(json.dumps({"ok": ok, "sent": sent, "message": message}), flush=True)
 

@@ -1,8 +1,9 @@
-"""Making one tree equal to another over a connection: only what differs travels.
+"""Making one tree equal to another over a connection: only differences are sent.
 
-The sender lists its tree; the receiver removes what is not listed, makes directories and links, and asks
-for the files whose size or time differ; the sender sends those. Owners travel as the guest sees them, so
-that the two nodes may give the guest different id ranges. Names are never followed through links.
+The sender lists its tree; the receiver removes entries that are not listed, creates directories and
+links, and requests the files whose size or time differ; the sender sends those. Owners are sent as
+the guest sees them, so the two nodes may use different id ranges. Names are never followed through
+links.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _CHUNK = 1 << 20
 _IDS = 65536
 _NOBODY = 65534
 _CAPABILITY = "security.capability"
-# These belong to the storage below or to the machine, not to the guest.
+# These belong to the underlying storage or to the machine, not to the guest.
 _SKIPPED_ATTRIBUTES = ("trusted.overlay.", "security.selinux", "system.", "btrfs.")
 
 
@@ -39,11 +40,11 @@ Progress = Callable[[int, int], None]
 
 
 class TreeError(Exception):
-    """The other side broke off, or sent what cannot be."""
+    """The connection was lost, or the other side sent invalid data."""
 
 
 def write_line(stream: Stream, value: Any) -> None:
-    """One message."""
+    """Send one message."""
     stream.write(msgspec.json.encode(value) + b"\n")
 
 
@@ -59,7 +60,7 @@ def read_line(stream: Stream) -> Any:
 
 
 def entries(root: str, shift: int) -> Iterator[Entry]:
-    """Every entry below ``root``, parents before children. Sockets and devices are left out."""
+    """Every entry below ``root``, parents before children. Sockets and devices are omitted."""
     seen: dict[tuple[int, int], str] = {}
     yield _describe(root, "", os.lstat(root), shift)
     pending = [""]
@@ -134,7 +135,7 @@ def _inside(number: int, shift: int) -> int:
 
 
 def _moved_capability(value: bytes, by: int) -> bytes:
-    """A file capability names the user namespace it counts in by its root's id (version 3)."""
+    """Shift the root id by which a file capability (version 3) names its user namespace."""
     if len(value) != 24:
         return value
     owner = int.from_bytes(value[20:24], "little") + by
@@ -142,7 +143,7 @@ def _moved_capability(value: bytes, by: int) -> bytes:
 
 
 def send(root: str, shift: int, stream: Stream, progress: Progress) -> int:
-    """Send the tree at ``root``; bytes of files that travelled. Errors: ``TreeError``, ``OSError``."""
+    """Send the tree at ``root``; returns the bytes sent. Errors: ``TreeError``, ``OSError``."""
     sizes: dict[str, int] = {}
     for entry in entries(root, shift):
         if entry["t"] == "f" and "h" not in entry:
@@ -179,7 +180,7 @@ def _send_file(full: str, path: str, size: int, stream: Stream) -> int:
             while left and (data := file.read(min(_CHUNK, left))):
                 stream.write(data)
                 left -= len(data)
-    # A file that shrank while it was read: its next transfer brings it right.
+    # A file that shrank while it was read: the next transfer corrects it.
     while left:
         stream.write(b"\0" * min(_CHUNK, left))
         left -= min(_CHUNK, left)
@@ -190,9 +191,9 @@ def _send_file(full: str, path: str, size: int, stream: Stream) -> int:
 
 
 def receive(root: str, shift: int, stream: Stream) -> int:
-    """Make the tree at ``root`` what the sender has; bytes of files received.
+    """Make the tree at ``root`` equal to the sender's; returns the bytes received.
 
-    A failure leaves a tree that the next transfer completes. Errors: ``TreeError``, ``OSError``.
+    After a failure, the next transfer completes the tree. Errors: ``TreeError``, ``OSError``.
     """
     target = _Target(root, shift)
     try:
@@ -232,7 +233,7 @@ class _Target:
         self.shift = shift
 
     def prepare(self, listed: list[Entry]) -> None:
-        """Remove what is not listed or has another type; make directories, links, pipes."""
+        """Remove entries not listed or of another type; create directories, links, pipes."""
         kinds: dict[str, Entry] = {}
         for entry in listed:
             path = _decode(str(entry["p"]))
@@ -263,7 +264,7 @@ class _Target:
                             os.mkfifo(base, 0o600, dir_fd=directory)
 
     def needs(self, entry: Entry) -> bool:
-        """Whether a file's contents must travel."""
+        """Whether a file's contents must be sent."""
         if entry["t"] != "f" or "h" in entry:
             return False
         try:
@@ -274,7 +275,7 @@ class _Target:
         return (status.st_size, status.st_mtime_ns) != (entry["s"], entry["n"])
 
     def store(self, entry: Entry, size: int, stream: Stream) -> None:
-        """Take a file in and put it in its place whole."""
+        """Receive a file and rename it into place once it is complete."""
         with self._parent(_decode(entry["p"])) as (directory, base):
             temporary = f".{base[:200]}.vetro"
             with contextlib.suppress(FileNotFoundError):
@@ -290,7 +291,7 @@ class _Target:
             os.rename(temporary, base, src_dir_fd=directory, dst_dir_fd=directory)
 
     def finish(self, listed: list[Entry]) -> None:
-        """Hard links, owners, modes, attributes and times; directories last, deepest first."""
+        """Set hard links, owners, modes, attributes and times; directories last, deepest first."""
         for entry in listed:
             if "h" in entry:
                 self._link(entry)
@@ -372,7 +373,7 @@ def _remove(directory: int, base: str) -> None:
     try:
         status = os.stat(base, dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:
-        # With its directory.
+        # Removed with its directory.
         return
     if stat.S_ISDIR(status.st_mode):
         shutil.rmtree(base, dir_fd=directory)

@@ -1,6 +1,6 @@
 """The node's networks: bridges, addresses, one nft table, floating addresses.
 
-``NetworkApplier.apply(state)`` brings this machine to the wanted state, whatever it is in now
+``NetworkApplier.apply(state)`` brings this machine from any state to the wanted one
 (docs/architecture.md, "Networks on nodes").
 """
 

@@ -1,7 +1,7 @@
 """Bringing this machine's links, addresses and rules to the wanted state.
 
-Through ``ip -j`` and ``ip -batch``: two short processes for any number of links. pyroute2 would save
-them (about 6 ms) but costs 0.14 s and 20 MiB when it is imported, and blocks the event loop.
+Uses ``ip -j`` and ``ip -batch``: two short processes for any number of links. pyroute2 would save
+them (about 6 ms) but costs 0.14 s and 20 MiB at import, and blocks the event loop.
 """
 
 from __future__ import annotations
@@ -48,26 +48,27 @@ class NetworkApplier:
         self._uplink = uplink
         self._file = file
         self._lock = asyncio.Lock()
-        # Of this agent's life only: a service that lost its database counts from the beginning.
+        # Valid for this agent's life only: a service that lost its database counts from the
+        # beginning.
         self._version = 0
 
     async def restore(self) -> None:
-        """Apply the kept state again: after a restart of the machine, or a change by hand."""
+        """Apply the kept state again: after a restart of the machine, or a manual change."""
         kept = read_json(self._file)
         if kept is not None:
             await self._apply(kept)
 
     async def withdraw(self) -> None:
-        """Remove everything of ours from this machine; ``restore`` makes it again."""
+        """Remove everything of ours from this machine; ``restore`` creates it again."""
         async with self._lock:
             await self._apply({})
 
     def forget_version(self) -> None:
-        """Take the next state whatever its version: the service began to count anew."""
+        """Accept the next state whatever its version: the service began to count again."""
         self._version = 0
 
     async def apply(self, value: Mapping[str, Any]) -> dict[str, Any]:
-        """Reach ``value`` (a ``NetworkState``); anything of ours that it does not name goes.
+        """Reach ``value`` (a ``NetworkState``); anything of ours that it does not name is removed.
 
         Returns ``{version, applied, kept}``. A state older than the last one is not applied
         (``applied`` false): messages may overtake each other. ``kept``: bridges that are not wanted
@@ -87,7 +88,7 @@ class NetworkApplier:
         state = parse(value, self._prefix)
         await self._make_filter_available(state)
         try:
-            # One process for both questions: each costs as much as all that it is asked.
+            # One process for both queries: starting one costs as much as all its output.
             shown = await run(
                 "ip", "-j", "-d", "-batch", "-",
                 stdin=b"address show\nneighbour show nud permanent\n",
@@ -131,9 +132,9 @@ class NetworkApplier:
 
 
 def neighbour_commands(state: State, prefix: str, current: list[dict[str, Any]]) -> list[str]:
-    """The ``ip`` commands after which it is known who has which address.
+    """The ``ip`` commands that set the neighbour table: which interface has which address.
 
-    Nobody has to ask, and an address that changes hands is right at once.
+    No lookups are needed, and an address that changes hands is correct at once.
     """
     present = {
         (str(entry["dev"]), str(entry["dst"])): entry.get("lladdr")
@@ -146,7 +147,7 @@ def neighbour_commands(state: State, prefix: str, current: list[dict[str, Any]])
         *(
             f"neighbour delete {address} dev {device}"
             for device, address in present
-            # A bridge that goes takes its neighbours with it.
+            # Removing a bridge removes its neighbours.
             if (device, address) not in wanted and device in bridges
         ),
         *(
@@ -162,7 +163,7 @@ def link_commands(
 ) -> tuple[list[str], list[str]]:
     """The ``ip`` commands that lead from ``current`` (``ip -j -d address``) to ``state``.
 
-    Also the names of bridges that are not wanted but still have instances on them: they stay.
+    Also returns the names of unwanted bridges that still have instances on them: they stay.
     """
     wanted: dict[str, tuple[int, list[str]]] = {
         n.bridge: (n.mtu, [] if n.uplink else [f"{n.gateway}/{n.cidr.prefixlen}"])
@@ -178,7 +179,7 @@ def link_commands(
     present: dict[str, dict[str, Any]] = {
         str(link["ifname"]): link for link in current if ours(prefix, str(link["ifname"]))
     }
-    # Tunnels, VLANs and the machine's own interfaces are no reason to keep a bridge.
+    # Tunnels, VLANs and the machine's own interfaces do not keep a bridge.
     ports = {link.get("master") for link in current if is_instance(prefix, str(link["ifname"]))}
     commands: list[str] = []
     kept: list[str] = []
@@ -195,7 +196,7 @@ def link_commands(
                 f"link add {name} mtu {mtu} type bridge"
                 " stp_state 0 forward_delay 0 nf_call_iptables 1"
             )
-            # No IPv6 of its own: instances have none to talk to it.
+            # The bridge gets no IPv6 address: instances have none to talk to it.
             commands.append(f"link set {name} addrgenmode none")
         else:
             if link.get("mtu") != mtu:

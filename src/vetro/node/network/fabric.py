@@ -1,9 +1,9 @@
-"""Networks that reach beyond this node: VXLAN tunnels to other nodes, and the machine's own interfaces.
+"""Networks that reach beyond this node: VXLAN tunnels and the machine's own interfaces.
 
-A fabric is one Ethernet for its instances on all nodes. Each node is the gateway for its own instances,
-with the same address and MAC everywhere, so that a frame of the gateway's never crosses a tunnel (the
-rules see to that) and an instance that moves finds its gateway where it comes to. Broadcasts are sent to
-each node of the fabric; who lives where is learnt from the frames.
+A fabric is one Ethernet for its instances on all nodes. Each node is the gateway for its own
+instances, with the same address and MAC everywhere: a frame of the gateway's never crosses a tunnel
+(the rules ensure that), and an instance that moves finds its gateway on the new node. Broadcasts
+are sent to each node of the fabric; the location of addresses is learnt from the frames.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from vetro.node.errors import NetworkError
 from vetro.node.network.names import gateway_mac, tunnel_name, vlan_name
 from vetro.node.network.state import Network, State
 
-#: Not VXLAN's own port 4789, which other software of the machine may use.
+#: Not VXLAN's own port 4789, which other software on the machine may use.
 PORT = 14789
 _EVERYBODY = "00:00:00:00:00:00"
 
@@ -30,7 +30,7 @@ def tunnels(state: State) -> list[Network]:
 def tunnel_commands(
     state: State, prefix: str, present: dict[str, Link], underlay: str
 ) -> list[str]:
-    """The ``ip`` commands that make and mend tunnels; what is too much goes with other links."""
+    """The ``ip`` commands that create and repair tunnels; ``link_commands`` removes others."""
     commands: list[str] = []
     for network in tunnels(state):
         if not underlay or underlay.startswith("127."):
@@ -62,10 +62,10 @@ def tunnel_commands(
 
 
 def gateway_commands(state: State, present: dict[str, Link]) -> list[str]:
-    """Give bridges that are gateways a MAC of their own.
+    """Give each bridge that is a gateway its own MAC.
 
-    A bridge without one takes the lowest of its ports' and changes it when another instance comes or
-    goes: to those that asked before, the gateway is gone for the half minute they remember its old one.
+    A bridge without one takes the lowest MAC of its ports and changes it when another instance
+    comes or goes: neighbours that remember the old one would lose the gateway for half a minute.
     """
     return [
         f"link set {network.bridge} address {gateway_mac(network.uuid)}"
@@ -76,7 +76,7 @@ def gateway_commands(state: State, present: dict[str, Link]) -> list[str]:
 
 
 def peer_commands(state: State, prefix: str, current: list[dict[str, Any]]) -> list[str]:
-    """The ``bridge`` commands after which each tunnel leads to its nodes and no others.
+    """The ``bridge`` commands that make each tunnel lead to its nodes and no others.
 
     ``current``: ``bridge -j fdb show``.
     """
@@ -90,7 +90,7 @@ def peer_commands(state: State, prefix: str, current: list[dict[str, Any]]) -> l
         }
         want = {str(address) for address in network.remotes}
         commands += [f"fdb delete {_EVERYBODY} dev {name} dst {one}" for one in sorted(have - want)]
-        # Addresses learnt from a node that left would swallow frames until they age.
+        # Addresses learnt from a removed node would swallow frames until they expire.
         commands += [
             f"fdb delete {entry['mac']} dev {name} dst {entry['dst']}"
             for entry in current
@@ -108,10 +108,10 @@ def uplink_commands(
     current: list[Link],
     interface_of: Callable[[str], str | None],
 ) -> list[str]:
-    """The ``ip`` commands that put networks on the machine's interfaces, by tag and VLAN.
+    """The ``ip`` commands that connect networks to the machine's interfaces, by tag and VLAN.
 
-    Errors: ``NetworkError`` for a tag no interface carries, and for an untagged network on an interface
-    that has addresses: those would be cut off.
+    Errors: ``NetworkError`` for a tag that no interface carries, and for an untagged network on an
+    interface that has addresses: those would become unreachable.
     """
     present = {str(link["ifname"]): link for link in current}
     commands: list[str] = []
@@ -161,7 +161,7 @@ def wanted_links(state: State, prefix: str) -> set[str]:
 
 
 def input_rules(state: State) -> list[str]:
-    """Lines for the inet table: only the nodes of our fabrics may send us tunnelled frames."""
+    """Lines for the inet table: only nodes of our fabrics may send tunnelled frames here."""
     found = tunnels(state)
     if not found:
         return []
@@ -171,7 +171,7 @@ def input_rules(state: State) -> list[str]:
 
 
 def tunnel_rules(state: State, prefix: str) -> list[str]:
-    """Lines for the bridge table: the gateway's frames stay on their node."""
+    """Lines for the bridge table: the gateway's frames do not leave their node."""
     lines: list[str] = []
     for network in tunnels(state):
         name, mac = tunnel_name(prefix, network.uuid), gateway_mac(network.uuid)
@@ -183,7 +183,7 @@ def tunnel_rules(state: State, prefix: str) -> list[str]:
 
 
 def entry_rules(state: State, prefix: str) -> list[str]:
-    """Lines for the bridge table: nobody beyond a tunnel is the gateway."""
+    """Lines for the bridge table: no sender beyond a tunnel may use the gateway's identity."""
     lines: list[str] = []
     for network in tunnels(state):
         name, mac = tunnel_name(prefix, network.uuid), gateway_mac(network.uuid)

@@ -1,4 +1,4 @@
-"""Names of the interfaces this agent makes: they begin with its prefix and nothing else's do."""
+"""Names of the interfaces this agent creates: they begin with its prefix, and no others do."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def vlan_name(prefix: str, network_uuid: str) -> str:
 
 
 def gateway_mac(network_uuid: str) -> str:
-    """The address of a network's gateway, the same on every node: guests may move between them."""
+    """The MAC of a network's gateway, the same on every node: guests may move between them."""
     digits = _hex(network_uuid).ljust(10, "0")[:10]
     return ":".join(["02", *(digits[i : i + 2] for i in range(0, 10, 2))])
 
 
 def ours(prefix: str, name: str) -> bool:
-    """Whether an agent with ``prefix`` made the interface ``name``."""
+    """Whether an agent with ``prefix`` created the interface ``name``."""
     return bool(re.fullmatch(rf"{prefix}([bxl][0-9a-f]{{8}}|ext)", name))
 
 

@@ -1,8 +1,8 @@
 """The packet rules of a node as one text for ``nft -f -``: replaced in one step or not at all.
 
-Two tables. ``inet`` sees routed packets, and with ``nf_call_iptables`` on our bridges also those
+Two tables. ``inet`` filters routed packets, and with ``nf_call_iptables`` on our bridges also those
 between instances of one network, with connection tracking for both. ``bridge`` ties each interface
-to its addresses; with that an address says which instance it is, so that the rest goes by address.
+to its addresses; an address then identifies its instance, so all other rules match addresses.
 
 A packet on its way to an instance: floating address → fixed (prerouting; output for this machine's
 own) → is the network reachable from there (forward) → the instance's security groups (postrouting,
@@ -20,14 +20,14 @@ _TCP, _UDP, _ICMP, _SCTP = 6, 17, 1, 132
 
 
 def table_name(prefix: str) -> str:
-    """``vetro``; agents with another prefix have tables of their own."""
+    """``vetro`` for the default prefix; agents with other prefixes have other tables."""
     return "vetro" if prefix == "vt" else f"vetro_{prefix}"
 
 
 def render(state: State, prefix: str) -> str:
     """The whole rule set for ``state``."""
     name = table_name(prefix)
-    # Adding before deleting: deleting what is not there would fail.
+    # Add before delete: deleting a missing table would fail.
     start = "".join(
         f"table {family} {name}\ndelete table {family} {name}\n" for family in ("inet", "bridge")
     )
@@ -102,7 +102,7 @@ def _inet(state: State, name: str) -> str:
 
 
 def _first_floating(state: State) -> list[tuple[str, str]]:
-    """One floating address for each fixed one: the source of what the instance begins itself."""
+    """One floating address per fixed one: the source address of connections the instance opens."""
     chosen: dict[str, str] = {}
     for address, fixed in sorted(state.floating.items()):
         chosen.setdefault(str(fixed), str(address))
@@ -181,14 +181,14 @@ def _forward(state: State) -> list[str]:
         "ct state established,related accept",
         "ct state invalid drop",
     ]
-    # Networks are separate: from one to another only through a floating address.
+    # Networks are separate: one reaches another only through a floating address.
     lines += [
         f'iifname "{n.bridge}" oifname != "{n.bridge}" oifname @bridges ct status ! dnat drop'
         for n in state.networks
     ]
-    # From outside only to floating addresses.
+    # From outside, only floating addresses are reachable.
     lines.append("iifname != @bridges oifname @bridges ct status ! dnat drop")
-    # A network without a router does not get out.
+    # A network without a router has no access to the outside.
     lines += [
         f'iifname "{n.bridge}" oifname != @bridges drop' for n in state.networks if not n.masquerade
     ]
@@ -209,8 +209,9 @@ def _to_instances(guarded: Sequence[Port]) -> list[str]:
 def _postrouting(state: State) -> list[str]:
     lines = ["type nat hook postrouting priority 100; policy accept;"]
     for n in state.networks:
-        # An instance that calls its neighbour, or itself, by floating address must get the answer
-        # from there; so must this machine, which takes the floating address as its own source.
+        # When an instance contacts its neighbour, or itself, by floating address, the answer must
+        # come from there; so must this machine, whose packets have the floating address as their
+        # source.
         lines.append(f'oifname "{n.bridge}" ip saddr {n.cidr} ct status dnat masquerade')
         if state.external is not None:
             lines.append(f'oifname "{n.bridge}" ct status dnat fib saddr type local masquerade')
@@ -223,7 +224,7 @@ def _postrouting(state: State) -> list[str]:
 
 
 def _from_port(port: Port, own: str) -> list[str]:
-    """What an interface may send, by its addresses and what it is permitted beyond them."""
+    """What an interface may send: its own addresses and what it is permitted besides them."""
     lines: list[str] = []
     anybody = "allow_mac_spoofing" in port.permits
     if not anybody:
@@ -242,7 +243,7 @@ def _from_port(port: Port, own: str) -> list[str]:
         lines += [
             f"ether type ip ip saddr {{ {own} }} accept",
             f"ether type arp {hardware}arp saddr ip {{ {own} }} accept",
-            # An address that is being looked for before use (duplicate detection).
+            # Probing an address before use (duplicate detection).
             f"ether type arp {hardware}arp saddr ip 0.0.0.0 accept",
         ]
     if "allow_restricted_traffic" not in port.permits:
@@ -268,7 +269,7 @@ def _bridge(state: State, name: str, prefix: str) -> str:
             "type filter hook prerouting priority -300; policy accept;",
             *fabric.entry_rules(state, prefix),
             *([f"iifname vmap {{ {jumps} }}"] if state.ports else []),
-            # An interface nobody told us about may say nothing.
+            # An unknown interface may send nothing.
             f'iifname "{prefix}v*" drop',
         ],
     )

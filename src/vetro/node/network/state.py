@@ -1,4 +1,4 @@
-"""The wanted network state, checked: what comes out of here is safe to put into rules.
+"""The wanted network state, validated: the result is safe to use in rules.
 
 Every value that reaches ``nft`` or ``ip`` is an address, a number or a name made here.
 """
@@ -22,8 +22,9 @@ _PROTOCOLS = {"tcp": 6, "udp": 17, "icmp": 1, "icmpv6": 58, "ipv6-icmp": 58, "sc
 class Network:
     """A network of this node: its bridge carries ``gateway``, unless the network has an ``uplink``.
 
-    ``vni``, ``remotes``: the fabric's number and the other nodes that have it (VXLAN); 0: this node
-    alone. ``uplink``: NIC tag and VLAN (0: untagged) of the machine's interface the network is on.
+    ``vni``, ``remotes``: the fabric's number and the other nodes that have it (VXLAN); 0: only this
+    node. ``uplink``: NIC tag and VLAN (0: untagged) of the machine's interface that carries the
+    network.
     """
 
     uuid: str
@@ -40,7 +41,7 @@ class Network:
 
 @dataclass(frozen=True)
 class Port:
-    """An instance's interface: what may leave it, and which groups guard it."""
+    """An instance's interface: what it may send, and the groups that protect it."""
 
     mac: str
     host_interface: str
@@ -52,7 +53,7 @@ class Port:
     blocked_ports: tuple[int, ...] = ()
 
 
-#: What an interface may be permitted beyond its own addresses (§7 of the agent spec).
+#: What an interface may be permitted besides its own addresses (§7 of the agent spec).
 PERMITS = (
     "allow_ip_spoofing", "allow_mac_spoofing", "allow_dhcp_spoofing", "allow_restricted_traffic",
     "allow_unfiltered_promisc",

@@ -27,7 +27,7 @@ class BtrfsTrees:
         self.directory = directory
 
     async def open(self) -> None:
-        """Switch quotas on. Errors: ``ConfigurationError``."""
+        """Enable quotas. Errors: ``ConfigurationError``."""
         try:
             await self._btrfs("quota", "enable", str(self.directory))
         except CommandFailed as error:
@@ -36,17 +36,17 @@ class BtrfsTrees:
             ) from error
 
     async def activate(self, path: Path) -> None:
-        """Subvolumes are always there."""
+        """Nothing to do: subvolumes are always visible."""
 
     async def create(self, path: Path) -> None:
-        """An empty subvolume."""
+        """Create an empty subvolume."""
         try:
             await self._btrfs("subvolume", "create", str(path))
         except CommandFailed as error:
             raise storage_error(f"The subvolume {path} could not be made", error) from error
 
     async def clone(self, source: Path, path: Path, *, read_only: bool = False) -> None:
-        """A snapshot."""
+        """Create a snapshot."""
         flags = ["-r"] if read_only else []
         try:
             await self._btrfs("subvolume", "snapshot", *flags, str(source), str(path))
@@ -54,7 +54,7 @@ class BtrfsTrees:
             raise storage_error(f"{source} could not be cloned to {path}", error) from error
 
     async def drop(self, path: Path) -> None:
-        """Delete a subvolume with its quota group; what is none is removed as a directory."""
+        """Delete a subvolume with its quota group; anything else is removed as a directory."""
         try:
             is_subvolume = path.stat().st_ino == _SUBVOLUME_INODE
         except FileNotFoundError:
@@ -67,11 +67,11 @@ class BtrfsTrees:
             await self._btrfs("subvolume", "delete", str(path))
         except CommandFailed as error:
             raise storage_error(f"The subvolume {path} could not be deleted", error) from error
-        # Fails while the kernel still cleans up behind the subvolume: an empty group stays then.
+        # Fails while the kernel still cleans up the subvolume: an empty group remains then.
         await run("btrfs", "qgroup", "destroy", f"0/{number}", str(self.directory), check=False)
 
     async def limit(self, path: Path, limit_bytes: int) -> None:
-        """Limit what the subvolume refers to: what it began with, and ``limit_bytes`` more."""
+        """Limit what the subvolume refers to: its original content, and ``limit_bytes`` more."""
         referenced, exclusive = await self._counted(path)
         shared = max(0, referenced - exclusive)
         value = str(shared + limit_bytes) if limit_bytes else "none"
@@ -85,7 +85,7 @@ class BtrfsTrees:
         return (await self._counted(path))[1] if path.is_dir() else 0
 
     async def stats(self) -> PoolStats:
-        """The file system, with its devices and profile."""
+        """The figures of the file system, with its devices and profile."""
         status = os.statvfs(self.directory)
         shown = await run("btrfs", "filesystem", "show", str(self.directory), check=False)
         disks = tuple(
@@ -103,7 +103,7 @@ class BtrfsTrees:
         )
 
     async def _counted(self, path: Path) -> tuple[int, int]:
-        """Bytes referenced and exclusive, written to disk first: the kernel counts then."""
+        """Bytes referenced and exclusive, after a sync: the kernel counts only then."""
         try:
             shown = await self._btrfs("qgroup", "show", "--raw", "--sync", "-f", str(path))
         except CommandFailed as error:

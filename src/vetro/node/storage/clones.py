@@ -10,8 +10,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from vetro.node.idmapped import IdMapping
-from vetro.node.mounts import bind
+from vetro.node.storage.idmapped import IdMapping
+from vetro.node.storage.mounts import bind
 from vetro.node.storage.pool import Trees
 from vetro.node.storage.room import check_room, snapshot_path
 
@@ -27,7 +27,7 @@ class ClonePool:
     async def create_root(
         self, directory: Path, layers: Sequence[Path], *, owner: int, quota_bytes: int
     ) -> None:
-        """A clone of the image. Its owners are those of the image until it is mounted."""
+        """Create a clone of the image. It has the image's owners until it is mounted."""
         root = directory / "root"
         await self.trees.drop(root)
         await self.trees.clone(layers[0], root)
@@ -36,7 +36,7 @@ class ClonePool:
     async def mount_root(
         self, directory: Path, layers: Sequence[Path], target: Path, mapping: IdMapping | None
     ) -> None:
-        """Show the clone, with the container's owners."""
+        """Show the clone with the container's owners."""
         root = directory / "root"
         await self.trees.activate(root)
         if mapping is None:
@@ -45,16 +45,16 @@ class ClonePool:
             await asyncio.to_thread(mapping.mount, root, target)
 
     def seen_by_host(self, directory: Path, target: Path) -> tuple[Path, bool]:
-        """The clone, beside the translated mount of it."""
+        """The clone itself, not its mount with translated owners."""
         return directory / "root", False
 
     async def resize_root(self, directory: Path, quota_bytes: int) -> None:
-        """Change the quota, when it can hold what is there."""
+        """Change the quota, if the used bytes fit."""
         check_room(await self.used(directory), quota_bytes)
         await self.trees.limit(directory / "root", quota_bytes)
 
     async def snapshot(self, directory: Path, name: str) -> None:
-        """A read-only clone."""
+        """Create a read-only clone."""
         kept = snapshot_path(directory, name)
         kept.parent.mkdir(mode=0o700, exist_ok=True)
         await self.trees.drop(kept)
@@ -68,13 +68,13 @@ class ClonePool:
         target: Path,
         mapping: IdMapping | None,
     ) -> tuple[Path, bool]:
-        """The clone itself."""
+        """The snapshot's clone itself."""
         kept = snapshot_path(directory, name)
         await self.trees.activate(kept)
         return kept, False
 
     async def rollback(self, directory: Path, name: str) -> None:
-        """A clone of the snapshot takes the root's place."""
+        """Replace the root by a clone of the snapshot."""
         await self.trees.drop(directory / "root")
         await self.trees.clone(snapshot_path(directory, name), directory / "root")
 

@@ -1,4 +1,4 @@
-"""Choosing the pool: what the operator says, else what the data directory lies on."""
+"""Choosing the pool: the operator's setting, else the data directory's file system."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _TOOLS = {"btrfs": "btrfs", "zfs": "zfs", "lvm": "lvcreate"}
 
 
 async def open_pool(kind: str, directory: Path, source: str = "") -> Pool:
-    """The pool for ``directory``, checked; which one, and why, is logged.
+    """Open and check the pool for ``directory``; logs which one, and why.
 
-    ``kind``: one of ``KINDS``; ``source``: the volume group and thin pool of LVM, else not needed.
+    ``kind``: one of ``KINDS``; ``source``: the volume group and thin pool of LVM, else unused.
     Errors: ``ConfigurationError``.
     """
     file_system, device = file_system_of(
@@ -71,7 +71,7 @@ async def open_pool(kind: str, directory: Path, source: str = "") -> Pool:
 
 
 def file_system_of(directory: Path, mountinfo: str) -> tuple[str, str]:
-    """Type and source of the mount that ``directory`` is in, from ``/proc/self/mountinfo``."""
+    """Type and source of the mount that contains ``directory``, from ``/proc/self/mountinfo``."""
     best = (Path("/"), "unknown", "")
     for line in mountinfo.splitlines():
         left, _, right = line.partition(" - ")
@@ -79,7 +79,7 @@ def file_system_of(directory: Path, mountinfo: str) -> tuple[str, str]:
         if len(fields) < 5 or len(rest) < 2:
             continue
         point = Path(fields[4].encode().decode("unicode_escape"))
-        # Later lines are mounted over earlier ones.
+        # Later lines are mounts over earlier ones.
         if directory.is_relative_to(point) and len(point.parts) >= len(best[0].parts):
             best = (point, rest[0], rest[1])
     return best[1], best[2]

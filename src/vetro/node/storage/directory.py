@@ -1,8 +1,8 @@
 """Plain directories: containers' roots are overlays over the unpacked image.
 
-``<vm>/upper`` and ``<vm>/work`` are the overlay's writable layers, ``<vm>/snapshots/<name>`` copies of
-``upper`` (whiteouts included). Works on every file system an overlay can stand on. Quotas are kept
-where the file system counts by project (ext4 and XFS mounted with ``prjquota``).
+``<vm>/upper`` and ``<vm>/work`` are the overlay's writable layers, ``<vm>/snapshots/<name>`` copies
+of ``upper`` (whiteouts included). Works on every file system that supports an overlay. Quotas are
+enforced where the file system counts by project (ext4 and XFS mounted with ``prjquota``).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import structlog
 
 from vetro.node.errors import CommandFailed
 from vetro.node.files import copy_tree, remove_tree, tree_bytes
-from vetro.node.idmapped import IdMapping
-from vetro.node.mounts import mount_overlay, unmount
+from vetro.node.storage.idmapped import IdMapping
+from vetro.node.storage.mounts import mount_overlay, unmount
 from vetro.node.storage.pool import PoolStats, Trees
 from vetro.node.storage.project_quota import ProjectQuota
 from vetro.node.storage.room import check_room, snapshot_path, storage_error
@@ -37,7 +37,7 @@ class DirectoryTrees:
         self.enforces_quota = False
 
     async def open(self) -> None:
-        """See whether quotas can be kept."""
+        """Check whether quotas can be enforced."""
         self.enforces_quota = self._quota.available()
         if not self.enforces_quota:
             log.warning(
@@ -48,14 +48,14 @@ class DirectoryTrees:
             )
 
     async def activate(self, path: Path) -> None:
-        """Directories are always there."""
+        """Nothing to do: directories are always visible."""
 
     async def create(self, path: Path) -> None:
-        """An empty directory."""
+        """Create an empty directory."""
         path.mkdir(mode=0o755)
 
     async def clone(self, source: Path, path: Path, *, read_only: bool = False) -> None:
-        """A copy."""
+        """Copy the directory."""
         try:
             await copy_tree(source, path)
         except CommandFailed as error:
@@ -66,7 +66,7 @@ class DirectoryTrees:
         await asyncio.to_thread(remove_tree, path)
 
     async def limit(self, path: Path, limit_bytes: int) -> None:
-        """A project quota, where there are any."""
+        """Set a project quota, where they are available."""
         if self.enforces_quota:
             await asyncio.to_thread(self._quota.limit, path, limit_bytes)
 
@@ -75,7 +75,7 @@ class DirectoryTrees:
         return await tree_bytes(path)
 
     async def stats(self) -> PoolStats:
-        """The file system."""
+        """The figures of the file system."""
         status = os.statvfs(self.directory)
         return PoolStats(status.f_blocks * status.f_frsize, status.f_bavail * status.f_frsize)
 
@@ -91,7 +91,7 @@ class DirectoryPool:
     async def create_root(
         self, directory: Path, layers: Sequence[Path], *, owner: int, quota_bytes: int
     ) -> None:
-        """Empty writable layers."""
+        """Create empty writable layers."""
         for name in ("upper", "work"):
             await self.trees.drop(directory / name)
             await self.trees.create(directory / name)
@@ -101,20 +101,20 @@ class DirectoryPool:
     async def mount_root(
         self, directory: Path, layers: Sequence[Path], target: Path, mapping: IdMapping | None
     ) -> None:
-        """Mount the overlay; the layers below with the container's owners."""
+        """Mount the overlay; its lower layers have the container's owners."""
         await asyncio.to_thread(_mount, directory, layers, target, mapping)
 
     def seen_by_host(self, directory: Path, target: Path) -> tuple[Path, bool]:
-        """The overlay itself: only the layers below are translated."""
+        """The overlay itself: only its lower layers have translated owners."""
         return target, True
 
     async def resize_root(self, directory: Path, quota_bytes: int) -> None:
-        """Change the quota, when it can hold what is there."""
+        """Change the quota, if the used bytes fit."""
         check_room(await self.used(directory), quota_bytes)
         await self.trees.limit(directory / "upper", quota_bytes)
 
     async def snapshot(self, directory: Path, name: str) -> None:
-        """A copy of the writable layer."""
+        """Copy the writable layer."""
         kept = snapshot_path(directory, name)
         kept.parent.mkdir(mode=0o700, exist_ok=True)
         await self.trees.clone(directory / "upper", kept)
@@ -127,13 +127,13 @@ class DirectoryPool:
         target: Path,
         mapping: IdMapping | None,
     ) -> tuple[Path, bool]:
-        """An overlay of the copy over the image, for reading."""
+        """Mount an overlay of the copy over the image, read-only."""
         kept = snapshot_path(directory, name)
         await asyncio.to_thread(_mount, directory, layers, target, mapping, kept)
         return target, True
 
     async def rollback(self, directory: Path, name: str) -> None:
-        """The writable layer as it was kept, and an empty work directory."""
+        """Restore the writable layer from the copy, with an empty work directory."""
         await self.trees.clone(snapshot_path(directory, name), directory / "upper")
         await self.trees.drop(directory / "work")
         await self.trees.create(directory / "work")
@@ -164,13 +164,13 @@ def _mount(
     mapping: IdMapping | None,
     kept: Path | None = None,
 ) -> None:
-    """The overlay of the writable layer, or of ``kept`` in its place."""
+    """Mount the overlay of the writable layer, or of ``kept`` in its place."""
     top = [] if kept is None else [kept]
     upper, work = (directory / "upper", directory / "work") if kept is None else (None, None)
     if mapping is None:
         mount_overlay([*top, *layers], upper, work, target)
         return
-    # The translated views need to be somewhere only until the overlay holds them.
+    # The translated views must be mounted only until the overlay holds them.
     below = [directory / f"lower{index}" for index, _ in enumerate(layers)]
     shown: list[Path] = []
     try:

@@ -13,11 +13,11 @@ from pathlib import Path
 from vetro.node.commands import Finished, run
 from vetro.node.errors import CommandFailed, ConfigurationError
 from vetro.node.files import remove_tree
-from vetro.node.mounts import unmount
+from vetro.node.storage.mounts import unmount
 from vetro.node.storage.pool import PoolStats
 from vetro.node.storage.room import storage_error
 
-# Thin: an unpacked image takes what it needs of this.
+# Thin: an unpacked image occupies only the part it needs.
 _TREE_BYTES = 10 * 2**30
 
 
@@ -37,7 +37,7 @@ class LvmTrees:
             )
 
     async def open(self) -> None:
-        """Check that the thin pool is there. Errors: ``ConfigurationError``."""
+        """Check that the thin pool exists. Errors: ``ConfigurationError``."""
         try:
             found = await run("lvs", "--noheadings", "-o", "segtype", f"{self.group}/{self.pool}")
         except CommandFailed as error:
@@ -48,7 +48,7 @@ class LvmTrees:
             raise ConfigurationError(f"{self.group}/{self.pool} is not an LVM thin pool")
 
     def volume(self, path: Path) -> str:
-        """The volume of a path."""
+        """The name of the volume for a path."""
         return f"vetro-{hashlib.sha256(os.fsencode(path)).hexdigest()[:16]}"
 
     def device(self, path: Path) -> str:
@@ -56,14 +56,14 @@ class LvmTrees:
         return f"/dev/{self.group}/{self.volume(path)}"
 
     async def activate(self, path: Path) -> None:
-        """Mount the volume, when it is not."""
+        """Mount the volume, unless it is mounted."""
         if not os.path.ismount(path):
             name = f"{self.group}/{self.volume(path)}"
             await self._do(f"activate {path}", "lvchange", "--activate", "y", "-K", name)
             await self._mount(path)
 
     async def create(self, path: Path) -> None:
-        """A new volume with an empty file system."""
+        """Create a volume with an empty file system."""
         await self._do(
             f"make {path}",
             "lvcreate", "--yes", "--virtualsize", f"{_TREE_BYTES}b", "--thin",
@@ -81,7 +81,7 @@ class LvmTrees:
         await self._do(f"mount {path}", "mount", "-o", options, self.device(path), str(path))
 
     async def clone(self, source: Path, path: Path, *, read_only: bool = False) -> None:
-        """A thin snapshot."""
+        """Create a thin snapshot."""
         await self._do(
             f"clone {source} to {path}",
             "lvcreate", "--yes", "--snapshot", "--setactivationskip", "n",
@@ -109,7 +109,7 @@ class LvmTrees:
         await asyncio.to_thread(remove_tree, path)
 
     async def limit(self, path: Path, limit_bytes: int) -> None:
-        """Grow the volume to the limit. A volume never shrinks: ext4 cannot while it is mounted."""
+        """Grow the volume to the limit. It never shrinks: ext4 cannot shrink while mounted."""
         found = await self._lvs(path, "lv_size")
         if limit_bytes > found:
             name = f"{self.group}/{self.volume(path)}"
@@ -118,7 +118,7 @@ class LvmTrees:
             )
 
     async def used(self, path: Path) -> int:
-        """Blocks of the volume that hold something, shared ones included."""
+        """Blocks of the volume that are in use, shared ones included."""
         size = await self._lvs(path, "lv_size")
         found = await run(
             "lvs", "--noheadings", "-o", "data_percent", f"{self.group}/{self.volume(path)}",
@@ -136,7 +136,7 @@ class LvmTrees:
         return int(text) if text.isdigit() else 0
 
     async def stats(self) -> PoolStats:
-        """The thin pool."""
+        """The figures of the thin pool."""
         found = await run(
             "lvs", "--noheadings", "--units", "b", "--nosuffix", "-o", "lv_size,data_percent",
             f"{self.group}/{self.pool}", check=False,

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from vetro.node.idmapped import IdMapping
+from vetro.node.storage.idmapped import IdMapping
 
 
 @dataclass(frozen=True)
 class PoolStats:
-    """Bytes of a whole pool, and what sysinfo says of it (``profile``: mirror, single, …)."""
+    """Bytes of a whole pool, and its facts for sysinfo (``profile``: mirror, single, …)."""
 
     size: int
     free: int
@@ -22,9 +22,9 @@ class PoolStats:
 
 
 class Trees(Protocol):
-    """Directories with the pool's own means of copying, limiting and counting.
+    """Directories that the pool can copy, limit and measure.
 
-    Every method takes the path at which the tree is seen; parents exist. Errors: ``NodeError``.
+    Every method takes the path at which the tree is visible; parents exist. Errors: ``NodeError``.
     """
 
     kind: str
@@ -36,36 +36,36 @@ class Trees(Protocol):
         ...
 
     async def activate(self, path: Path) -> None:
-        """Make the tree visible at its path again, after a restart of the machine."""
+        """Make the tree visible at its path after a restart of the machine."""
         ...
 
     async def create(self, path: Path) -> None:
-        """An empty tree."""
+        """Create an empty tree."""
         ...
 
     async def clone(self, source: Path, path: Path, *, read_only: bool = False) -> None:
-        """A tree that begins as a copy of ``source``; sharing blocks where the pool can."""
+        """Create a tree as a copy of ``source``; blocks are shared where the pool supports it."""
         ...
 
     async def drop(self, path: Path) -> None:
-        """Remove a tree; one that is not there is removed already."""
+        """Remove a tree; a missing one is not an error."""
         ...
 
     async def limit(self, path: Path, limit_bytes: int) -> None:
-        """What may be written to the tree from now on, beside what it was cloned with; 0: no limit."""
+        """Limit what may be written from now on, besides its cloned content; 0: no limit."""
         ...
 
     async def used(self, path: Path) -> int:
-        """Bytes the tree itself takes, without what it shares."""
+        """Bytes of the tree itself, without shared ones."""
         ...
 
     async def stats(self) -> PoolStats:
-        """The whole pool."""
+        """The figures of the whole pool."""
         ...
 
 
 class Pool(Protocol):
-    """Root file systems of containers. ``directory`` is the VM's own in the data directory.
+    """Root file systems of containers. ``directory`` is the VM's own below the data directory.
 
     ``layers``: the image's tree, and below it the trees of its origins (one when not ``layered``).
     """
@@ -76,7 +76,7 @@ class Pool(Protocol):
     async def create_root(
         self, directory: Path, layers: Sequence[Path], *, owner: int, quota_bytes: int
     ) -> None:
-        """A fresh root over the image; what was there goes. ``owner``: of the root directory."""
+        """Replace the root by a fresh one over the image. ``owner``: of the root directory."""
         ...
 
     async def mount_root(
@@ -86,9 +86,9 @@ class Pool(Protocol):
         ...
 
     def seen_by_host(self, directory: Path, target: Path) -> tuple[Path, bool]:
-        """Where the host reads and writes a root that is mounted at ``target``.
+        """The path where the host reads and writes a root that is mounted at ``target``.
 
-        True: owners there are the container's; False: the images', because nobody outside of the
+        True: owners there are the container's; False: the images', because no one outside the
         mapping may create a file in a mount with translated owners.
         """
         ...
@@ -98,7 +98,7 @@ class Pool(Protocol):
         ...
 
     async def snapshot(self, directory: Path, name: str) -> None:
-        """Keep the root as it is now."""
+        """Snapshot the root."""
         ...
 
     async def show_snapshot(
@@ -111,17 +111,17 @@ class Pool(Protocol):
     ) -> tuple[Path, bool]:
         """Where the host reads the whole tree of a snapshot, and whose owners it has there.
 
-        As ``seen_by_host`` of a root; something may be mounted at ``target``, which the caller
-        takes away.
+        As ``seen_by_host`` for a root; it may mount something at ``target``, which the caller
+        unmounts.
         """
         ...
 
     async def rollback(self, directory: Path, name: str) -> None:
-        """Take the root (not mounted) back; the snapshot stays."""
+        """Restore the root (not mounted); the snapshot stays."""
         ...
 
     async def drop_snapshot(self, directory: Path, name: str) -> None:
-        """Remove a snapshot; one that is not there is removed already."""
+        """Remove a snapshot; a missing one is not an error."""
         ...
 
     async def destroy_root(self, directory: Path) -> None:

@@ -25,7 +25,7 @@ _DQBLK = struct.Struct("=QQQQQQQQI4x")
 
 
 def project_id(path: Path) -> int:
-    """The project of a directory: from its path, so that it is the same after a restart."""
+    """The project id of a directory: derived from its path, so it is the same after a restart."""
     return zlib.crc32(os.fsencode(path)) | 0x40000000
 
 
@@ -36,7 +36,7 @@ def encode_limit(limit_bytes: int) -> bytes:
 
 
 def encode_project(old: bytes, project: int) -> bytes:
-    """``struct fsxattr`` with this project, inherited by what is made below."""
+    """``struct fsxattr`` with this project id, which new entries below inherit."""
     flags, extent, extents, _project, copy, rest = _FSXATTR.unpack(old)
     return _FSXATTR.pack(flags | _FS_XFLAG_PROJINHERIT, extent, extents, project, copy, rest)
 
@@ -59,7 +59,7 @@ class ProjectQuota:
         return ""
 
     def available(self) -> bool:
-        """Whether the kernel counts projects here."""
+        """Whether the kernel counts projects on this file system."""
         device = self.device()
         if not device:
             return False
@@ -69,7 +69,7 @@ class ProjectQuota:
         )
 
     def limit(self, path: Path, limit_bytes: int) -> None:
-        """Count ``path`` as a project of its own and limit it. Errors: ``NodeError``."""
+        """Make ``path`` a project of its own and limit it. Errors: ``NodeError``."""
         project = project_id(path)
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:

@@ -1,4 +1,4 @@
-"""What pools share: where snapshots lie, and the errors of too little room."""
+"""Shared by all pools: the place of snapshots, and the errors for a full pool."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _FULL = ("no space left", "quota exceeded", "out of space", "insufficient free s
 
 
 def is_full(text: str) -> bool:
-    """Whether a tool's last words mean that the disk or a quota is full."""
+    """Whether a tool's output means that the disk or a quota is full."""
     return any(words in text.lower() for words in _FULL)
 
 
 def storage_error(what: str, error: CommandFailed) -> DriverError:
-    """A failed tool as an error that says whether the disk was full."""
+    """A tool's failure as an error that says whether the disk was full."""
     if is_full(error.output):
         return DriverError(
             f"{what}: the disk is full", code="ENOSPC", rest_code="ResourceExhausted"
@@ -34,5 +34,5 @@ def check_room(used: int, quota_bytes: int) -> None:
 
 
 def snapshot_path(directory: Path, name: str) -> Path:
-    """Where a VM's snapshot lies. The prefix keeps names that begin with a dot ordinary."""
+    """The path of a VM's snapshot. The prefix allows names that begin with a dot."""
     return directory / "snapshots" / f"at-{name}"

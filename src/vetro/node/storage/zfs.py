@@ -1,7 +1,7 @@
 """ZFS: every tree is a dataset mounted at its path, a clone is a clone of a snapshot.
 
-The data directory is the mount point of a dataset; a tree's dataset has the same name below it as its
-path has below the data directory.
+The data directory is the mount point of a dataset; a tree's dataset has the same relative name as
+the tree's path in the data directory.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ZfsTrees:
         self.root = root
 
     async def open(self) -> None:
-        """Check the tools. Errors: ``ConfigurationError``."""
+        """Check that the tools work. Errors: ``ConfigurationError``."""
         try:
             await run("zfs", "list", "-H", "-o", "name", self.root)
         except CommandFailed as error:
@@ -39,17 +39,17 @@ class ZfsTrees:
             ) from error
 
     def dataset(self, path: Path) -> str:
-        """The dataset of a path. Leading dots are not allowed in names."""
+        """The dataset of a path. ZFS names must not begin with a dot."""
         parts = path.relative_to(self.directory).parts
         return "/".join([self.root, *(part.lstrip(".") for part in parts)])
 
     async def activate(self, path: Path) -> None:
-        """Mount it, when the machine has not."""
+        """Mount it, unless it is mounted."""
         if not os.path.ismount(path):
             await self._zfs(f"mount {path}", "mount", self.dataset(path))
 
     async def create(self, path: Path) -> None:
-        """A dataset; its parents are datasets that are not mounted."""
+        """Create a dataset; its parents are datasets that are not mounted."""
         await self._parents(path)
         await self._zfs(f"make {path}", "create", "-o", f"mountpoint={path}", self.dataset(path))
 
@@ -59,7 +59,7 @@ class ZfsTrees:
             await self._zfs(f"make {parent}", "create", "-p", "-o", "canmount=off", parent)
 
     async def clone(self, source: Path, path: Path, *, read_only: bool = False) -> None:
-        """A clone of a snapshot made for it."""
+        """Create a clone of a snapshot taken for it."""
         snapshot = self.snapshot_for(source, path)
         await self._parents(path)
         await self._zfs(f"keep {source}", "snapshot", snapshot)
@@ -70,12 +70,12 @@ class ZfsTrees:
         )  # fmt: skip
 
     def snapshot_for(self, source: Path, path: Path) -> str:
-        """The snapshot of ``source`` that the tree at ``path`` begins with."""
+        """The snapshot of ``source`` from which the tree at ``path`` is cloned."""
         mark = hashlib.sha256(os.fsencode(path)).hexdigest()[:12]
         return f"{self.dataset(source)}@vetro-{mark}"
 
     async def drop(self, path: Path) -> None:
-        """Destroy the dataset and the snapshot it came from; clones of it take its place first."""
+        """Destroy the dataset and the snapshot it came from; clones of it are promoted first."""
         name = self.dataset(path)
         listed = await run("zfs", "list", "-H", "-o", "name,origin", "-r", self.root, check=False)
         rows = [line.split("\t") for line in listed.output.splitlines() if "\t" in line]
@@ -90,18 +90,18 @@ class ZfsTrees:
         origin = found.output.strip()
         await self._zfs(f"remove {path}", "destroy", "-r", name)
         if "@vetro-" in origin:
-            # Still the origin of another clone: then it stays until that one goes.
+            # Still the origin of another clone: it stays until that clone is destroyed.
             await run("zfs", "destroy", origin, check=False)
         if path.is_dir():
             path.rmdir()
 
     async def limit(self, path: Path, limit_bytes: int) -> None:
-        """``quota``: what the clone and its snapshots write themselves."""
+        """Set ``quota``: the bytes that the clone and its snapshots add."""
         value = str(limit_bytes) if limit_bytes else "none"
         await self._zfs(f"limit {path}", "set", f"quota={value}", self.dataset(path))
 
     async def used(self, path: Path) -> int:
-        """The dataset's ``used``: without what it shares with its origin."""
+        """The dataset's ``used``: without the bytes it shares with its origin."""
         found = await run(
             "zfs", "get", "-H", "-p", "-o", "value", "used", self.dataset(path), check=False
         )
@@ -109,7 +109,7 @@ class ZfsTrees:
         return int(text) if text.isdigit() else 0
 
     async def stats(self) -> PoolStats:
-        """The pool's room as its root dataset sees it."""
+        """The pool's space as its root dataset reports it."""
         found = await run(
             "zfs", "get", "-H", "-p", "-o", "value", "used,available,encryption", self.root,
             check=False,

@@ -1,7 +1,7 @@
-"""The tasks a node serves (compute-node-agent.md §5), by what they are about.
+"""The tasks of a node (compute-node-agent.md §5), grouped by subject.
 
-``machines`` (life cycle), ``media`` (snapshots, images of VMs, screens), ``docker`` (streams into and
-out of containers), ``migration``, ``images``, ``server`` (the node itself), ``agents``, ``datasets``
+``machines`` (life cycle), ``media`` (snapshots, images of VMs, screens), ``docker`` (streams to and
+from containers), ``migration``, ``images``, ``server`` (the node itself), ``agents``, ``datasets``
 (``zfs_*``). Each module has a class whose ``kinds()`` are registered with the runner.
 """
 

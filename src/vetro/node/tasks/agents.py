@@ -1,4 +1,4 @@
-"""Agents on the node beside this one: installed from images, removed, reported.
+"""Other agents on the node: installed from images, removed, reported.
 
 An agent is a directory below ``<data>/agents`` with ``image.json`` (its manifest). Its archive may hold
 ``postinstall`` and ``preuninstall``, run with the directory as the working directory.
@@ -19,19 +19,19 @@ from typing import Any, cast
 
 from vetro.node.errors import NodeError, TaskFailure
 from vetro.node.files import read_json, remove_tree, write_json
-from vetro.node.image_store import Describe, Fetch, sha256_of
-from vetro.node.machines import check_uuid
-from vetro.node.queues import TaskContext, TaskKind
+from vetro.node.images.store import Describe, Fetch, sha256_of
 from vetro.node.tasks.host import Host
 from vetro.node.tasks.parameters import array, flag
 from vetro.node.unpacking import unpack_tar
+from vetro.node.vm_objects import check_uuid
+from vetro.node.work.queues import TaskContext, TaskKind
 
 SELF = "cn-agent"
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 
 class AgentTasks:
-    """Handlers of one node. ``report`` tells the service which agents there are."""
+    """Handlers of one node. ``report`` sends the list of agents to the service."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class AgentTasks:
     async def install(self, context: TaskContext) -> Mapping[str, Any]:
         """Fetch an agent's image and put it in place of its old version; ``{}``.
 
-        A failure brings the old version back. Errors begin with ``AgentInstall error:``.
+        After a failure the old version is restored. Errors begin with ``AgentInstall error:``.
         """
         try:
             await self._install(context)
@@ -120,7 +120,7 @@ class AgentTasks:
         await asyncio.to_thread(remove_tree, backup)
 
     async def uninstall(self, context: TaskContext) -> Mapping[str, Any]:
-        """Remove agents; those that are not there are removed already; ``{}``."""
+        """Remove agents; missing ones are not an error; ``{}``."""
         errors: list[str] = []
         for value in array(context.params, "agents"):
             name = str(value)
@@ -145,7 +145,7 @@ class AgentTasks:
 
 
 def installed(directory: Path) -> list[dict[str, Any]]:
-    """What the service is told of the agents below ``directory``."""
+    """The entries that the service receives for the agents below ``directory``."""
     found: list[dict[str, Any]] = []
     for entry in sorted(directory.iterdir()) if directory.is_dir() else []:
         manifest = read_json(entry / "image.json") if _NAME.fullmatch(entry.name) else None

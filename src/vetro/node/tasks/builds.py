@@ -1,4 +1,4 @@
-"""Building container images with buildah, from a context a client sends."""
+"""Building container images with buildah, from a context sent by a client."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ import msgspec
 
 from vetro.node.commands import run
 from vetro.node.errors import CommandFailed, NodeError, TaskFailure
-from vetro.node.image_archive import pack
-from vetro.node.machines import as_object
+from vetro.node.images.archive import pack
 from vetro.node.tasks.media import Publish
 from vetro.node.tasks.sessions import session
 from vetro.node.unpacking import unpack_tar
+from vetro.node.vm_objects import as_object
 
-# Of what it prints, in one line to the client: lines of JSON stay well below what readers take.
+# Output bytes in one line to the client: lines of JSON stay well below readers' limits.
 _PIECE = 16384
-# Of what a build printed, in the error of one that failed.
+# Output bytes kept for the error of a failed build.
 _KEPT = 2000
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/+-]{0,127}(:[A-Za-z0-9._-]{1,128})?")
 
@@ -40,7 +40,7 @@ class Builder:
         self._publish = publish
 
     async def build(self, client: socket.socket, payload: Mapping[str, Any]) -> None:
-        """Read the context (a tar, to the end of the client's side), build, publish.
+        """Read the context (a tar, until the client closes its side), build, publish.
 
         ``payload``: ``t`` (name and tag), ``dockerfile``, ``buildargs``, ``owner``. Lines of JSON to
         the client: ``{"stream": text}``, at last ``{"aux": {"ID": uuid}}`` or ``{"error": text}``.
@@ -99,7 +99,7 @@ class Builder:
         return uuid
 
     async def _stream(self, argv: list[str], say: Any) -> None:
-        """Tell what the build prints as it comes; a client that goes away ends it."""
+        """Send the build's output as it arrives; a client that disconnects ends the build."""
         text = codecs.getincrementaldecoder("utf-8")("replace")
         said = ""
         async with session(

@@ -1,4 +1,4 @@
-"""What a machine prints, and for virtual machines what is typed there (``docker_exec``'s ``Logs`` and
+"""A machine's console output, and input for virtual machines (``docker_exec``'s ``Logs`` and
 ``AttachConsole``)."""
 
 from __future__ import annotations
@@ -8,16 +8,16 @@ import contextlib
 import socket
 from pathlib import Path
 
-from vetro.node.consoles import Consoles, Terminal
-from vetro.node.tasks.stream_lines import CHUNK, connection, data_of, message, messages, output
+from vetro.node.streams.lines import CHUNK, connection, data_of, message, messages, output
+from vetro.node.streams.serial_consoles import Consoles, Terminal
 
-# What one who comes sees first: about two screens.
+# The earlier output that a new client sees first: about two screens.
 _BEFORE = 8192
 _POLL_SECONDS = 0.2
 
 
 async def printed(client: socket.socket, file: Path, *, follow: bool) -> None:
-    """What a console printed into ``file``; with ``follow`` also what it prints from now on."""
+    """Send the console output in ``file``; with ``follow`` also the output from now on."""
     loop = asyncio.get_running_loop()
     gone = asyncio.create_task(_closed(loop, client))
     position = 0
@@ -47,10 +47,10 @@ async def _closed(loop: asyncio.AbstractEventLoop, client: socket.socket) -> Non
 
 
 async def serial(client: socket.socket, consoles: Consoles, line: Path, file: Path) -> None:
-    """The serial line ``line`` both ways, after the end of what it printed before into ``file``."""
+    """Relay the serial line ``line`` both ways, after the end of its earlier output in ``file``."""
     async with connection(client) as (reader, writer), consoles.attached(line) as terminal:
         before = _tail(file)
-        # That has just been read from the file.
+        # This output has just been read from the file.
         terminal.forget()
         if before:
             writer.write(output("stdout", before))
@@ -68,7 +68,7 @@ async def serial(client: socket.socket, consoles: Consoles, line: Path, file: Pa
         try:
             done, _ = await asyncio.wait(work, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
-                # Either side may be gone.
+                # Either side may have closed.
                 with contextlib.suppress(OSError):
                     task.result()
         finally:
@@ -79,7 +79,7 @@ async def serial(client: socket.socket, consoles: Consoles, line: Path, file: Pa
 
 async def _typed(reader: asyncio.StreamReader, terminal: Terminal) -> None:
     async for given in messages(reader):
-        # One who only looks sends 'stdin_end' and keeps his side open.
+        # A client that only watches sends 'stdin_end' and keeps its side open.
         if given.get("type") == "stdin":
             await terminal.write(data_of(given))
 
@@ -92,5 +92,5 @@ def _tail(file: Path) -> bytes:
             data = stream.read()
     except FileNotFoundError:
         return b""
-    # Not from the middle of a line.
+    # Start at the beginning of a line.
     return data if size <= _BEFORE else data.partition(b"\n")[2]

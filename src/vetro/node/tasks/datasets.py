@@ -1,15 +1,15 @@
-"""The ``zfs_*`` tasks, answered from whichever pool the node has."""
+"""The ``zfs_*`` tasks, on whichever pool the node has."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from vetro.node.datasets import Datasets
 from vetro.node.errors import DriverError, NodeError, TaskFailure
-from vetro.node.machines import as_object
-from vetro.node.queues import TaskContext, TaskKind
 from vetro.node.tasks.parameters import array, text
+from vetro.node.tasks.pool_datasets import Datasets
+from vetro.node.vm_objects import as_object
+from vetro.node.work.queues import TaskContext, TaskKind
 
 
 class DatasetTasks:
@@ -19,7 +19,7 @@ class DatasetTasks:
         self._datasets = datasets
 
     def kinds(self) -> list[TaskKind]:
-        """The tasks. Those on a VM's storage wait for the VM's other tasks."""
+        """The tasks. Tasks on a VM's storage wait for the VM's other tasks."""
         changes: list[tuple[str, str, Callable[[Mapping[str, Any]], Awaitable[None]]]] = [
             ("zfs_create_dataset", "create ZFS dataset", self._create),
             ("zfs_destroy_dataset", "destroy ZFS dataset", self._destroy),

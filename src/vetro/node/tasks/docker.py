@@ -1,11 +1,11 @@
-"""Streams into and out of containers: commands, files, statistics, image builds.
+"""Streams to and from containers: commands, files, statistics, image builds.
 
-Each task answers where a temporary server listens (``vetro.node.streams``). Commands talk in lines of
-JSON: from the client ``{"type": "stdin", "data": base64}``, ``{"type": "stdin_end"}``,
-``{"type": "resize", "columns": n, "rows": n}`` (at first the command's ``ConsoleSize`` holds); to the
-client ``stdout`` and ``stderr`` likewise, and at last ``{"type": "end", "code": n}``. A client that
-closes its side ends the command. A console (``AttachConsole``) talks likewise. Files travel as a tar,
-statistics as a line of JSON a second.
+Each task answers with the address of a temporary server (``vetro.node.streams.servers``). Commands
+use lines of JSON: from the client ``{"type": "stdin", "data": base64}``, ``{"type": "stdin_end"}``,
+``{"type": "resize", "columns": n, "rows": n}`` (before that the command's ``ConsoleSize`` applies);
+to the client ``stdout`` and ``stderr`` likewise, and at last ``{"type": "end", "code": n}``. A
+client that closes its side ends the command. A console (``AttachConsole``) uses the same lines.
+Files are sent as a tar, statistics as one line of JSON per second.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from typing import Any
 import msgspec
 import structlog
 
-from vetro.node.consoles import Consoles
 from vetro.node.drivers import Driver, ExecRequest, HostCommand
 from vetro.node.errors import DriverError, NodeError, not_implemented, not_running
-from vetro.node.guest_archive import check_directory, path_stat, receive, send
-from vetro.node.machines import as_object
-from vetro.node.queues import TaskContext, TaskKind
-from vetro.node.streams import Streams
+from vetro.node.guest.archive import check_directory, path_stat, receive, send
+from vetro.node.streams.lines import CHUNK, connection, data_of, message, messages, output
+from vetro.node.streams.serial_consoles import Consoles
+from vetro.node.streams.servers import Streams
 from vetro.node.tasks.builds import Builder
 from vetro.node.tasks.consoles import printed, serial
 from vetro.node.tasks.parameters import array, flag, invalid, text, vm_uuid
 from vetro.node.tasks.sessions import session
-from vetro.node.tasks.stream_lines import CHUNK, connection, data_of, message, messages, output
+from vetro.node.vm_objects import as_object
+from vetro.node.work.queues import TaskContext, TaskKind
 
 log = structlog.get_logger(__name__)
 
@@ -90,7 +90,7 @@ class DockerTasks:
         )
         host = await self._driver.exec_command(uuid, request)
         if flag(command, "Detach"):
-            # Nobody's child: it is not waited for, and goes on without the agent.
+            # Detached: it is not awaited, and continues without the agent.
             starting = await asyncio.create_subprocess_exec(
                 "setsid", "--fork", *host.argv, stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=host.directory,
@@ -104,7 +104,7 @@ class DockerTasks:
         return await self._streams.serve(lambda client: _run_terminal(client, host, size))
 
     async def _console(self, uuid: str, *, follow: bool) -> Mapping[str, Any]:
-        """``interactive`` in the answer: whether what the client types reaches the machine."""
+        """Serve a console; the answer's ``interactive``: whether input reaches the machine."""
         file = self._vms / uuid / "console.log"
         line = await self._driver.console(uuid) if follow else None
         if line is not None:
@@ -116,7 +116,7 @@ class DockerTasks:
         return {**where, "interactive": line is not None}
 
     async def _until_running(self, uuid: str) -> None:
-        """A console may be attached before its VM runs; it is waited for at most a minute."""
+        """A console may be attached before its VM runs: wait for it for at most a minute."""
         changed = asyncio.Event()
 
         def notice(which: str) -> None:
@@ -128,7 +128,7 @@ class DockerTasks:
             async with asyncio.timeout(_CONSOLE_SECONDS):
                 while (await self._driver.load(uuid))["state"] != "running":
                     changed.clear()
-                    # A guest may come up without the driver's doing.
+                    # A guest may start without the driver.
                     with contextlib.suppress(TimeoutError):
                         async with asyncio.timeout(0.2):
                             await changed.wait()
@@ -142,8 +142,8 @@ class DockerTasks:
     async def copy(self, context: TaskContext) -> Mapping[str, Any]:
         """Read, write or describe a path; ``{host, port, address, token, containerPathStat}``.
 
-        Reading: the client gets a tar. Writing: it sends one and closes its side; the answer is one
-        line of JSON, ``{"type": "end", "entries": n}`` or ``{"type": "error", …}``.
+        Reading: the client receives a tar. Writing: it sends a tar and closes its side; the answer
+        is one line of JSON, ``{"type": "end", "entries": n}`` or ``{"type": "error", …}``.
         """
         payload = {**context.params, **as_object(context.params.get("payload"), "payload")}
         uuid, path, mode = vm_uuid(context.params), text(payload, "path"), text(payload, "mode")
@@ -186,7 +186,7 @@ class DockerTasks:
     # Statistics
 
     async def stats(self, context: TaskContext) -> Mapping[str, Any]:
-        """Statistics a line a second, or one line with ``payload.stream`` false."""
+        """Statistics as one line per second, or a single line with ``payload.stream`` false."""
         uuid = vm_uuid(context.params)
         payload = as_object(context.params.get("payload"), "payload")
         await self._driver.stats(uuid)
@@ -198,7 +198,7 @@ class DockerTasks:
                 try:
                     line = msgspec.json.encode(await self._driver.stats(uuid))
                 except NodeError:
-                    # It does not run any more.
+                    # It no longer runs.
                     return
                 await loop.sock_sendall(client, line + b"\n")
                 if once:
@@ -232,7 +232,7 @@ def _environment(given: list[object]) -> dict[str, str]:
 
 
 def _console_size(command: Mapping[str, Any]) -> tuple[int, int] | None:
-    """``ConsoleSize``: rows and columns that the terminal has when the command starts."""
+    """``ConsoleSize``: rows and columns of the terminal when the command starts."""
     match array(command, "ConsoleSize"):
         case []:
             return None
@@ -313,7 +313,7 @@ async def _run_terminal(
             )
 
             async def forward() -> None:
-                # A terminal whose last process is gone answers with an error instead of an end.
+                # A terminal whose last process has ended reports an error instead of end of file.
                 with contextlib.suppress(OSError):
                     while data := await screen.read(CHUNK):
                         writer.write(output("stdout", data))
@@ -339,7 +339,7 @@ async def _run_terminal(
 
 
 async def _type(terminal: int, data: bytes) -> None:
-    """Type into a terminal (its descriptor does not block) as fast as the command reads."""
+    """Write to a terminal (its descriptor is non-blocking) as fast as the command reads."""
     loop = asyncio.get_running_loop()
     while data:
         try:
@@ -354,10 +354,11 @@ async def _type(terminal: int, data: bytes) -> None:
 
 
 async def _until_raw(terminal: int) -> None:
-    """Wait until the relay has taken the terminal over; a command that ends at once never does.
+    """Wait until the relay has set the terminal to raw mode; a command may end before that.
 
-    The relay leaves it turning line feeds into line ends, as the command's own terminal does already:
-    programs that move the cursor by line feeds would be torn apart.
+    The relay leaves output processing on: line feeds become line ends, as the command's own
+    terminal did already. It is disabled here: programs that move the cursor by line feeds would be
+    garbled.
     """
     for _ in range(500):
         mode = termios.tcgetattr(terminal)
@@ -371,8 +372,8 @@ async def _until_raw(terminal: int) -> None:
 async def _until_end(
     process: asyncio.subprocess.Process, writer: asyncio.StreamWriter, feed: Any, outputs: list[Any]
 ) -> None:
-    """Run to the command's end, or until the client goes away."""
-    # Ends when the client closes its side, or is gone.
+    """Run until the command ends or the client disconnects."""
+    # Ends when the client closes its side or disconnects.
     feeding = asyncio.create_task(feed())
     copying = asyncio.ensure_future(asyncio.gather(*outputs))
     waiting = asyncio.create_task(process.wait())
@@ -381,7 +382,7 @@ async def _until_end(
             {feeding, waiting, copying}, return_when=asyncio.FIRST_COMPLETED
         )
         if copying in done and copying.exception() is None:
-            # All output has come: the command is at its end.
+            # All output has arrived: the command is ending.
             await asyncio.wait({feeding, waiting}, return_when=asyncio.FIRST_COMPLETED)
         if waiting.done():
             await copying

@@ -1,7 +1,7 @@
-"""The machine an agent runs on, as operators' tasks change it: scripts, agents' hooks, reboots.
+"""The machine an agent runs on, as operators' tasks use it: scripts, agents' hooks, reboots.
 
-Every task that runs something on the node itself does so through a `Host`. A node whose instances are
-simulated stands for a machine that is not there: its tasks must not run on the one that it runs on.
+Every task that runs a program on the node itself uses a `Host`. A node with simulated instances has
+a simulated machine too: its tasks must not run on the real one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Host(Protocol):
     """What tasks may do to the machine."""
 
     real: bool
-    """Whether anything is run at all."""
+    """Whether programs really run."""
 
     async def execute(
         self,
@@ -42,7 +42,7 @@ class Host(Protocol):
         ...
 
     async def reboot(self) -> None:
-        """Start the machine again, soon. Errors: `TaskFailure`."""
+        """Reboot the machine soon. Errors: `TaskFailure`."""
         ...
 
 
@@ -84,8 +84,8 @@ class RealHost:
             raise TaskFailure(f"The reboot could not be started: {error}") from error
 
     async def _fork_reboot(self) -> None:
-        # Nobody's child, so that it survives the agent; and the answer to the request goes out before
-        # the machine goes down.
+        # Detached, so that it survives the agent; and the answer to the request is sent before the
+        # machine goes down.
         starting = await asyncio.create_subprocess_exec(
             "setsid", "--fork", "/bin/sh", "-c", 'sleep 2; exec "$0" "$@"', *self._reboot_command,
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/",
@@ -94,7 +94,7 @@ class RealHost:
 
 
 class SimulatedHost:
-    """A machine on paper: scripts succeed and print nothing, a reboot is only logged."""
+    """A simulated machine: scripts succeed without output, a reboot is only logged."""
 
     real = False
 
@@ -114,5 +114,5 @@ class SimulatedHost:
         """Run nothing."""
 
     async def reboot(self) -> None:
-        """Leave the machine alone."""
+        """Log the reboot only."""
         log.info("Nothing is rebooted: this node is simulated")

@@ -7,11 +7,14 @@ from typing import Any
 
 from vetro.node.drivers import Driver
 from vetro.node.errors import TaskFailure
-from vetro.node.image_store import ImageStore
-from vetro.node.machines import check_uuid
+from vetro.node.images.store import ImageStore
 from vetro.node.network import NetworkApplier
-from vetro.node.queues import TaskContext, TaskKind
 from vetro.node.tasks.parameters import array, seconds
+from vetro.node.vm_objects import check_uuid
+from vetro.node.work.queues import TaskContext, TaskKind
+
+#: The progress step, in percent, at which a task's entry records an image's progress.
+_TOLD_PERCENT = 10
 
 
 class ImageTasks:
@@ -26,6 +29,8 @@ class ImageTasks:
         """The tasks."""
         return [
             TaskKind("image_ensure_present", "image_import_tasks", self.ensure),
+            # In a queue of its own: requested images must not wait behind prefetched ones.
+            TaskKind("image_prefetch", "image_prefetch", self.prefetch),
             TaskKind("image_get", "image_query", self.get, query=True, label="Image.get"),
             TaskKind("image_list", "image_query", self.list, query=True),
             TaskKind("image_delete", "image_import_tasks", self.delete),
@@ -39,10 +44,28 @@ class ImageTasks:
         ``imgapiPeers``: other nodes to ask first, as URLs or ``{ip, port}``.
         """
         peers = [peer_url(one) for one in array(context.params, "imgapiPeers")]
-        await self._images.ensure(
-            str(context.params.get("image_uuid")), [peer for peer in peers if peer]
-        )
+        uuid = str(context.params.get("image_uuid"))
+        told = -_TOLD_PERCENT
+
+        def changed() -> None:
+            nonlocal told
+            copy = self._images.copies().get(uuid) if context.entry.outcome is None else None
+            if copy is not None and copy["percent"] - told >= _TOLD_PERCENT:
+                told = copy["percent"]
+                context.progress(copy["state"], told)
+
+        with self._images.watched(changed):
+            await self._images.ensure(uuid, [peer for peer in peers if peer])
         return {}
+
+    async def prefetch(self, context: TaskContext) -> Mapping[str, Any]:
+        """Like ``image_ensure``, in advance, unless room is short (``NoRoomForImage``); ``{}``.
+
+        The entry's progress shows the image's progress.
+        """
+        uuid = check_uuid(context.params.get("image_uuid"), "image_uuid")
+        await self._images.refuse_without_room(uuid)
+        return await self.ensure(context)
 
     async def get(self, context: TaskContext) -> Mapping[str, Any]:
         """The manifest of an image on this node."""
@@ -66,12 +89,12 @@ class ImageTasks:
         return {}
 
     async def collect(self, context: TaskContext) -> Mapping[str, Any]:
-        """Remove images no VM uses that nobody asked for in ``older_than`` seconds; ``{images}``."""
+        """Remove images not used or requested for ``older_than`` seconds; ``{images}``."""
         age = seconds(context.params.get("older_than"), 0, "older_than")
         return {"images": await self.collect_unused(age)}
 
     async def collect_unused(self, older_than_seconds: float) -> list[str]:
-        """The same for the agent itself."""
+        """Remove unused images for the agent itself."""
         used = {str(vm.get("image_uuid")) for vm in await self._vms()}
         return await self._images.collect(used, older_than_seconds)
 
@@ -81,13 +104,13 @@ class ImageTasks:
     async def network_apply(self, context: TaskContext) -> Mapping[str, Any]:
         """Bring the node's networks to the wanted state; ``{version, applied, kept}``."""
         if self._network is None:
-            # Instances of this driver have the machine's own network.
+            # Instances of this driver use the machine's own network.
             return {"version": context.params.get("version", 0), "applied": False, "kept": []}
         return await self._network.apply(context.params)
 
 
 def peer_url(value: object) -> str:
-    """The URL of another node's agent; '' for what names none."""
+    """The URL of another node's agent; '' if the value names none."""
     if isinstance(value, str):
         return value if value.startswith(("http://", "https://")) else ""
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""The life cycle of VMs, and what is known of them."""
+"""The life cycle of VMs, and queries about them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from typing import Any, cast
 
 from vetro.node.drivers import Driver
 from vetro.node.errors import NodeError, TaskFailure
-from vetro.node.machines import Vm, as_object, check_uuid
-from vetro.node.queues import TaskContext, TaskKind
 from vetro.node.tasks.images import peer_url
 from vetro.node.tasks.parameters import (
     array,
@@ -21,6 +19,8 @@ from vetro.node.tasks.parameters import (
     tolerate,
     vm_uuid,
 )
+from vetro.node.vm_objects import Vm, as_object, check_uuid
+from vetro.node.work.queues import TaskContext, TaskKind
 
 
 class MachineTasks:
@@ -115,7 +115,7 @@ class MachineTasks:
         return {"vm": await self._driver.load(uuid)}
 
     async def destroy(self, context: TaskContext) -> Mapping[str, Any]:
-        """Remove a VM and everything of it; ``{}``."""
+        """Remove a VM with all its data; ``{}``."""
         await self._driver.delete(vm_uuid(context.params))
         return {}
 
@@ -129,9 +129,9 @@ class MachineTasks:
             await self._driver.update(uuid, {**changes, "uuid": uuid})
 
     async def update_nics(self, context: TaskContext) -> Mapping[str, Any]:
-        """Bring gateways, resolvers and routes of all VMs in a changed network up to date; ``{}``.
+        """Update gateways, resolvers and routes of all VMs in a changed network; ``{}``.
 
-        One VM after the other; the first that fails ends it, with its uuid.
+        One VM after the other; the first failure ends it, with the VM's uuid.
         """
         networks = objects(context.params, "networks")
         original = as_object(context.params.get("original_network"), "original_network")
@@ -207,12 +207,12 @@ def _network_changes(
     original: Mapping[str, Any],
     known: Sequence[tuple[Network, Mapping[str, Any]]],
 ) -> dict[str, Any]:
-    """What ``machine_update`` is told for one VM; empty when none of its interfaces is concerned."""
+    """The ``machine_update`` changes for one VM; empty when none of its interfaces is affected."""
     nics: list[dict[str, Any]] = []
     resolvers: list[str] = []
     routes: dict[str, Any] = {}
     for nic in vm.get("nics", []):
-        # A driver may show another address than the network's (see the process driver).
+        # A driver may show an address other than the network's (see the process driver).
         address = _address(nic.get("network_ip") or nic.get("ip"))
         mine = next(
             (

@@ -13,10 +13,10 @@ import structlog
 
 from vetro.node.drivers import Driver
 from vetro.node.errors import DriverError, NodeError, TaskFailure
-from vetro.node.image_archive import COMPRESSORS
-from vetro.node.machines import as_object, check_uuid
-from vetro.node.queues import TaskContext, TaskKind
+from vetro.node.images.archive import COMPRESSORS
 from vetro.node.tasks.parameters import flag, invalid, vm_uuid
+from vetro.node.vm_objects import as_object, check_uuid
+from vetro.node.work.queues import TaskContext, TaskKind
 
 log = structlog.get_logger(__name__)
 
@@ -28,7 +28,7 @@ _DEPTH = 20
 
 
 class MediaTasks:
-    """Handlers over one driver. ``publish(manifest, file, url)`` gives an image to the service."""
+    """Handlers over one driver. ``publish(manifest, file, url)`` uploads an image."""
 
     def __init__(self, driver: Driver, publish: Publish, scratch: Path) -> None:
         self._driver = driver
@@ -50,7 +50,7 @@ class MediaTasks:
         ]  # fmt: skip
 
     async def create_snapshot(self, context: TaskContext) -> Mapping[str, Any]:
-        """Keep the disks as they are; ``{vm}``."""
+        """Snapshot the disks; ``{vm}``."""
         name = context.params.get("snapshot_name")
         vm = await self._driver.create_snapshot(
             vm_uuid(context.params), None if name in (None, "") else str(name)
@@ -58,12 +58,12 @@ class MediaTasks:
         return {"vm": vm}
 
     async def rollback_snapshot(self, context: TaskContext) -> Mapping[str, Any]:
-        """Take the disks back; ``{vm}``."""
+        """Restore the disks; ``{vm}``."""
         name = str(context.params.get("snapshot_name") or "")
         return {"vm": await self._driver.rollback_snapshot(vm_uuid(context.params), name)}
 
     async def delete_snapshot(self, context: TaskContext) -> Mapping[str, Any]:
-        """Forget a snapshot; ``{vm}``."""
+        """Remove a snapshot; ``{vm}``."""
         name = str(context.params.get("snapshot_name") or "")
         return {"vm": await self._driver.delete_snapshot(vm_uuid(context.params), name)}
 
@@ -75,11 +75,11 @@ class MediaTasks:
         return {"image": image}
 
     async def create_image(self, context: TaskContext) -> Mapping[str, Any]:
-        """Make an image of a stopped VM and publish it; ``{}``.
+        """Create an image of a stopped VM and publish it; ``{}``.
 
-        ``incremental``: only what differs from the VM's own image, which becomes its origin. With
-        ``prepare_image_script`` the VM is started, the script runs in it, and afterwards the VM is as
-        it was before.
+        ``incremental``: only the differences to the VM's own image, which becomes its origin. With
+        ``prepare_image_script`` the VM is started and the script runs in it; afterwards the VM is
+        restored.
         """
         uuid = vm_uuid(context.params)
         manifest = as_object(context.params.get("manifest"), "manifest")
@@ -118,7 +118,7 @@ class MediaTasks:
         return {}
 
     async def _prepare(self, uuid: str, script: str) -> str:
-        """Run the script in the started VM; the name of the snapshot from before."""
+        """Run the script in the started VM; returns the name of the snapshot taken before."""
         vm = await self._driver.create_snapshot(uuid, None)
         before = str(vm["snapshots"][-1]["name"])
         try:

@@ -1,8 +1,8 @@
-"""``machine_migrate``: the steps of moving a VM, each idempotent, in the order a service chooses.
+"""``machine_migrate``: the steps of moving a VM, each idempotent, in the service's order.
 
-A move without much standstill: ``setup-filesystem`` on the target, ``receive`` there and ``sync`` here
-while the VM runs (before that, oldest first, the same with each snapshot's files and ``keep-snapshot``
-there); then stop it, ``receive`` and ``sync`` once more for what changed meanwhile; then
+A move with a short downtime: ``setup-filesystem`` on the target, ``receive`` there and ``sync``
+here while the VM runs (before that, oldest first, the same with each snapshot's files and
+``keep-snapshot`` there); then stop the VM, ``receive`` and ``sync`` again for later changes; then
 ``set-do-not-inventory`` and ``set-autoboot`` on the target, start it there, destroy it here.
 """
 
@@ -14,10 +14,10 @@ from typing import Any
 
 from vetro.node.drivers import Driver
 from vetro.node.errors import TaskFailure
-from vetro.node.machines import as_object, check_uuid
 from vetro.node.migration import Migrations
-from vetro.node.queues import TaskContext, TaskKind
 from vetro.node.tasks.parameters import flag, invalid
+from vetro.node.vm_objects import as_object, check_uuid
+from vetro.node.work.queues import TaskContext, TaskKind
 
 _SYNC_SNAPSHOT = re.compile(r"vm-migration-\d+")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
@@ -56,7 +56,7 @@ class MigrationTasks:
                          target=_target)]  # fmt: skip
 
     async def migrate(self, context: TaskContext) -> Mapping[str, Any]:
-        """One step. Parameters may stand in ``migrationTask`` and in its ``record``."""
+        """Run one step. Parameters may be in ``migrationTask`` and in its ``record``."""
         params = _flat(context.params)
         action = str(params.get("action") or "")
         if action not in self._actions:
@@ -74,10 +74,10 @@ class MigrationTasks:
         return await self._actions[action](uuid, params)
 
     async def _sync(self, uuid: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Send the files to ``host``, ``port`` with ``token``; ``{pid, host, port}`` of the progress.
+        """Send the files to ``host``, ``port`` with ``token``; progress at ``{pid, host, port}``.
 
-        With ``wait`` the answer comes at the end of the transfer, with ``transferred`` bytes; so it
-        does with ``snapshot_name``: then the files are those of that snapshot.
+        With ``wait`` it returns at the end of the transfer, with ``transferred`` bytes; also with
+        ``snapshot_name``: then the files are those of that snapshot.
         """
         host, port = str(params.get("host") or ""), str(params.get("port") or "")
         shown = f"[{host}]" if ":" in host else host
@@ -85,7 +85,7 @@ class MigrationTasks:
             raise invalid("host and port must say where the other node waits (action 'receive')")
         way = {"connect": f"{shown}:{port}", "token": str(params.get("token") or "")}
         if (name := params.get("snapshot_name")) is not None:
-            # Its tree may only be there for as long as somebody needs it.
+            # Its tree may exist only while it is in use.
             async with self._driver.snapshot_files(uuid, str(name)) as root:
                 sending = await self._migrations.start("send", uuid, root, **way)
                 sent = await self._migrations.outcome(int(sending["pid"]))
@@ -131,7 +131,7 @@ class MigrationTasks:
         return {}
 
     async def _keep_snapshot(self, uuid: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What has been received is the snapshot ``snapshot_name``, made at ``created_at``; ``{vm}``."""
+        """Keep the received files as the snapshot ``snapshot_name`` of ``created_at``; ``{vm}``."""
         name, stamp = str(params.get("snapshot_name") or ""), str(params.get("created_at") or "")
         if not _TIME.fullmatch(stamp):
             raise invalid("created_at must be an ISO time in UTC")
@@ -148,7 +148,7 @@ class MigrationTasks:
         return {}
 
     async def _setup(self, uuid: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Make the VM here, stopped and hidden, with an untouched root; ``{vm}``. Repeatable."""
+        """Create the VM here, stopped and hidden, with an unchanged root; ``{vm}``. Repeatable."""
         if self._driver.exists(uuid):
             vm = await self._driver.load(uuid)
             if vm["state"] == "stopped" and vm.get("do_not_inventory"):
@@ -180,7 +180,7 @@ class MigrationTasks:
         return {"killed": await self._migrations.kill(int(str(pid)), uuid)}
 
 
-# What a VM object says of the node it was on.
+# The fields of a VM object that describe its former node.
 _OF_THE_SOURCE = frozenset(
     {
         "state", "zone_state", "pid", "boot_timestamp", "exit_timestamp", "exit_status", "snapshots",
@@ -197,7 +197,7 @@ def _flat(params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _target(params: Mapping[str, Any]) -> str:
-    """The VM whose other tasks wait: not for a kill, which is to end one of them."""
+    """The VM to lock; '' for a kill, which must end a running task."""
     flat = _flat(params)
     if flat.get("action") == "kill_migration_process":
         return ""

@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vetro.node.datasets import Datasets
 from vetro.node.drivers import Driver
-from vetro.node.image_store import Describe, Fetch, ImageStore
+from vetro.node.images.store import Describe, Fetch, ImageStore
 from vetro.node.migration import Migrations
 from vetro.node.network import NetworkApplier
-from vetro.node.networking import NicTags
-from vetro.node.queues import TaskRunner
+from vetro.node.network.nic_tags import NicTags
 from vetro.node.storage import Pool
-from vetro.node.streams import Streams
+from vetro.node.streams.servers import Streams
 from vetro.node.tasks.agents import AgentTasks
 from vetro.node.tasks.builds import Builder
 from vetro.node.tasks.datasets import DatasetTasks
@@ -25,12 +23,14 @@ from vetro.node.tasks.images import ImageTasks
 from vetro.node.tasks.machines import MachineTasks
 from vetro.node.tasks.media import MediaTasks, Publish
 from vetro.node.tasks.migration import MigrationTasks
+from vetro.node.tasks.pool_datasets import Datasets
 from vetro.node.tasks.server import ServerTasks
+from vetro.node.work.queues import TaskRunner
 
 
 @dataclass(frozen=True)
 class NodeParts:
-    """What the tasks of a node work on."""
+    """The parts of a node on which its tasks operate."""
 
     driver: Driver
     images: ImageStore
@@ -52,7 +52,7 @@ class NodeParts:
 
 
 def register_all(runner: TaskRunner, parts: NodeParts) -> ImageTasks:
-    """Serve every task; the image tasks, which the agent uses to collect unused images."""
+    """Register every task; returns the image tasks, with which the agent collects unused images."""
     scratch = parts.data_dir / "scratch"
     images = ImageTasks(parts.driver, parts.images, parts.network)
     groups = (

@@ -1,4 +1,4 @@
-"""Reading task parameters: every wrong type ends in a text, never in a broken task."""
+"""Reading task parameters: every wrong type gives an error text, never an exception of the code."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from collections.abc import Generator, Mapping
 from typing import Any, cast
 
 from vetro.node.errors import DriverError, TaskFailure
-from vetro.node.machines import CONTAINER_BRANDS, check_uuid
+from vetro.node.vm_objects import CONTAINER_BRANDS, check_uuid
 
 CONTAINER_STOP_SECONDS, HVM_STOP_SECONDS = 60.0, 180.0
 
 
 def invalid(message: str) -> TaskFailure:
-    """A parameter that cannot be used."""
+    """The error for an invalid parameter."""
     return TaskFailure(message, {"restCode": "InvalidPayload"})
 
 
 def vm_uuid(params: Mapping[str, Any]) -> str:
-    """The VM a task is about."""
+    """The uuid of the task's VM."""
     return check_uuid(params.get("uuid") or params.get("vm_uuid"))
 
 
@@ -44,7 +44,7 @@ def objects(params: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
 
 
 def text(params: Mapping[str, Any], name: str) -> str:
-    """A text that must be there."""
+    """A text that is required."""
     value = params.get(name)
     if not isinstance(value, str) or not value:
         raise invalid(f"{name} must be a text")
@@ -92,7 +92,7 @@ def signal_number(value: object) -> int:
 
 @contextlib.contextmanager
 def tolerate(params: Mapping[str, Any], *codes: str) -> Generator[None, None, None]:
-    """An idempotent request takes "it is so already" for success."""
+    """Treat these error codes as success: the requested state exists already."""
     try:
         yield
     except DriverError as error:

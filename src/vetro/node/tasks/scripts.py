@@ -19,7 +19,7 @@ async def run_script(
 ) -> dict[str, Any]:
     """Run a script from a private file; ``{exitCode, signal, stdout, stderr, err?}``.
 
-    A stream is cut after 5 MiB; ``limit_seconds`` 0 is no limit.
+    Each stream is truncated after 5 MiB; ``limit_seconds`` 0 is no limit.
     """
     descriptor, name = tempfile.mkstemp(prefix="vetro-script-")
     try:
@@ -49,7 +49,7 @@ async def run_script(
                     os.killpg(process.pid, signals.SIGKILL)
                 await process.wait()
         try:
-            # What the script left running may hold the pipes: it is not waited for.
+            # Processes that the script started may hold the pipes: they are not awaited.
             async with asyncio.timeout(2):
                 output, errors = await reading
         except TimeoutError:

@@ -15,21 +15,21 @@ import structlog
 from vetro.node.drivers import Driver
 from vetro.node.errors import TaskFailure
 from vetro.node.files import read_json, write_json
-from vetro.node.image_store import ImageStore
-from vetro.node.machines import as_object, timestamp
-from vetro.node.networking import NicTags
-from vetro.node.queues import TaskContext, TaskKind, TaskRunner
+from vetro.node.images.store import ImageStore
+from vetro.node.network.nic_tags import NicTags
 from vetro.node.storage import Pool
 from vetro.node.tasks.host import Host
 from vetro.node.tasks.parameters import array, flag, invalid, objects, seconds, text
+from vetro.node.vm_objects import as_object, timestamp
+from vetro.node.work.queues import TaskContext, TaskKind, TaskRunner
 
 log = structlog.get_logger(__name__)
 
-# By convention the end of a script that wants the machine started again.
+# By convention the exit status of a script that requests a reboot.
 REBOOT_STATUS = 113
 _DRAIN_SECONDS = 900.0
 _HOSTNAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
-# Layouts that mean several disks: those pools are made before the agent starts.
+# Layouts with several disks: those pools are created before the agent starts.
 _LAYOUTS = ("single", "mirror", "raidz1", "raidz2", "raidz3")
 
 
@@ -82,7 +82,7 @@ class ServerTasks:
         return {"sysinfo": await self._sysinfo()}
 
     async def overprovision_ratio(self, context: TaskContext) -> Mapping[str, Any]:
-        """Keep the ratios the service decided on."""
+        """Store the ratios that the service has set."""
         value = context.params.get("value")
         if not value:
             raise TaskFailure("no value given", {"restCode": "InvalidPayload"})
@@ -108,7 +108,7 @@ class ServerTasks:
         return {}
 
     async def command_execute(self, context: TaskContext) -> Mapping[str, Any]:
-        """Run a script on the node; its failure is a success of the task."""
+        """Run a script on the node; the task succeeds even if the script fails."""
         script = context.params.get("script")
         if not isinstance(script, str) or not script:
             raise TaskFailure("no script given", {"restCode": "InvalidPayload"})
@@ -123,9 +123,10 @@ class ServerTasks:
         return result
 
     async def reboot(self, context: TaskContext) -> Mapping[str, Any]:
-        """Start the machine again, soon; ``{}`` at once.
+        """Reboot the machine soon; ``{}`` at once.
 
-        With ``drain`` no new task is taken, and those that run may end first (at most 15 minutes).
+        With ``drain`` no new task is accepted, and running tasks may end first (at most 15
+        minutes).
         """
         if flag(context.params, "drain"):
             self._runner.paused = True
@@ -143,10 +144,10 @@ class ServerTasks:
         await self._host.reboot()
 
     async def setup(self, context: TaskContext) -> Mapping[str, Any]:
-        """Make the node ready for VMs; ``{sysinfo}``. Repeating it is harmless.
+        """Prepare the node for VMs; ``{sysinfo}``. Repeating it is harmless.
 
-        The storage pool is there before the agent starts (setting ``node.pool_kind``): disks are
-        never formatted from here (docs/decisions/0041). Errors: when VMs are there already.
+        The storage pool exists before the agent starts (setting ``node.pool_kind``): this task
+        never formats disks (docs/decisions/0041). Errors: when there are VMs already.
         """
         params = context.params
         if (read_json(self._data_dir / "setup.json") or {}).get("complete") is True:
@@ -164,7 +165,7 @@ class ServerTasks:
         if hostname:
             if not _HOSTNAME.fullmatch(str(hostname)):
                 raise invalid(f"hostname: '{hostname}' is not a host name")
-            # The name by which the node is known; the machine's own is its operator's.
+            # The node's name in the service; the operator owns the machine's own host name.
             self._configure(hostname=str(hostname))
         nics = objects(params, "nics")
         if nics:
@@ -194,7 +195,7 @@ class ServerTasks:
             )
 
     async def factory_reset(self, context: TaskContext) -> Mapping[str, Any]:
-        """Forget everything of this node and start it again; ``{}``.
+        """Delete all data of this node and reboot it; ``{}``.
 
         ``confirm`` must be the server's uuid. Errors: while it has VMs.
         """
@@ -255,7 +256,7 @@ class ServerTasks:
         return {}
 
     async def update_nics(self, context: TaskContext) -> Mapping[str, Any]:
-        """Change which tags the machine's interfaces carry; ``{sysinfo}``, fresh."""
+        """Change which tags the machine's interfaces carry; ``{sysinfo}``, read again."""
         self._tags.update(objects(context.params, "nics"))
         self._changed()
         return {"sysinfo": await self._sysinfo()}

@@ -1,4 +1,4 @@
-"""Commands that are somebody's: they end when he goes, with everything they started."""
+"""Commands that belong to a client: they end when it disconnects, with all their processes."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import contextlib
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from vetro.node.drivers.followed import kill_family
+from vetro.node.processes import kill_family
 
 
 @contextlib.asynccontextmanager
 async def session(*argv: str, **options: Any) -> AsyncGenerator[asyncio.subprocess.Process, None]:
-    """A command that leads a session of its own; when the block ends, it is killed and its pipes closed.
+    """A command that leads its own session; killed, and its pipes closed, when the block ends.
 
-    ``create_subprocess_exec`` keeps its transport to itself: pipes that something beyond the command's
-    own processes holds open would stay in the loop.
+    ``create_subprocess_exec`` does not expose its transport: pipes held open by other processes
+    would stay in the loop.
     """
     loop = asyncio.get_running_loop()
     transport, protocol = await loop.subprocess_exec(

@@ -1,8 +1,8 @@
 """What a resource type is: a schema of properties, and how to make, change and remove one.
 
-A type's `create` is told the physical id it shall use and may be called again for the same id
-after a crash; `delete` is called for resources of which nobody knows whether they were ever
-made. Both must therefore be idempotent.
+A type's `create` is given the physical id to use and may be called again for the same id after a
+crash; `delete` is also called for resources that may never have been created. Both must therefore
+be idempotent.
 """
 
 from __future__ import annotations

@@ -284,8 +284,11 @@ async def _make(
     try:
         context.say(f"its turn on {where}")
         await compute.wait_turn(placement)
-        context.say(f"the image {spec.image.name} on {where}")
-        await compute.ensure_image(placement, spec.image)
+        awaited = f"the image {spec.image.name} on {where}"
+        context.say(awaited)
+        await compute.ensure_image(
+            placement, spec.image, lambda percent: context.say(f"{awaited}: {percent} %")
+        )
         context.say(f"the instance on {where}")
         await compute.create_server(placement, spec)
     finally:

@@ -1,4 +1,4 @@
-"""For whom work is."""
+"""The party that work is for."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""Which keys sealed what is stored."""
+"""The keys that sealed the stored values."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -10,7 +10,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Create the table of the keys in use; the first start seals what is there."""
+    """Create the table of the keys in use; the first start seals the existing values."""
     op.create_table(
         "storage_sealing",
         sa.Column("key_id", sa.String(64), primary_key=True),

@@ -1,12 +1,12 @@
-"""Regular expressions that end in time.
+"""Regular expressions with bounded running time.
 
-Python's engine backtracks and cannot be interrupted, so a pattern may hold a thread for years. Here
-a pattern is first looked at (`analysis`): how often can its repetitions be tried over, for a text of
-a given length? When the worst case is affordable, Python's engine does the work, which is so for
-nearly every pattern and text met in practice. Otherwise the `guarded` matcher does it: the same
-results, many times slower on easy input, but it remembers what has failed, so that its work grows
-with the product of the lengths of pattern and text, and it counts its steps
-(`Limits.regex_steps`, `TimeLimitExceeded`).
+Python's engine backtracks and cannot be interrupted, so a pattern may block a thread for years.
+Here `analysis` first estimates how often the repetitions of a pattern can be retried for a text of
+a given length. If the worst case is affordable, as for nearly every pattern and text in practice,
+Python's engine is used. Otherwise the `guarded` matcher is used: it has the same results and is
+many times slower on easy input, but it remembers failures, so that its work grows with the product
+of the lengths of pattern and text, and it counts its steps (`Limits.regex_steps`,
+`TimeLimitExceeded`).
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 Match: TypeAlias = "re.Match[str] | GuardedMatch"
 
 AFFORDABLE = 20_000_000
-"""Elementary steps that Python's engine may need at worst: some tenths of a second."""
+"""The worst-case steps allowed for Python's engine: some tenths of a second."""
 MAX_PATTERN = 10_000
-"""Characters of one pattern."""
+"""The most characters of one pattern."""
 
 
 @lru_cache(maxsize=512)
 def compile_pattern(text: str, flags: int = 0) -> re.Pattern[str]:
-    """The compiled pattern; raises `ArgumentValueException` when it is no regular expression."""
+    """The compiled pattern; raises `ArgumentValueException` for an invalid regular expression."""
     if len(text) > MAX_PATTERN:
         raise ArgumentValueException(f"a regular expression has at most {MAX_PATTERN} characters")
     try:
@@ -49,10 +49,10 @@ _AFTER = re.compile(r"(?<!\\)((?:\\\\)*)(?:\.\*[?+]?)+\Z")
 
 @lru_cache(maxsize=512)
 def essence(pattern: re.Pattern[str]) -> re.Pattern[str]:
-    """A pattern that is found in just the same texts, and sooner.
+    """A faster pattern that matches in exactly the same texts.
 
-    `.*` at an end of a pattern matches nothing as well, so it says nothing about whether there is
-    a match, only how far it reaches; at the beginning it makes a search quadratic.
+    `.*` at an end of a pattern also matches the empty text, so it affects only the extent of a
+    match, not its existence; at the beginning it makes a search quadratic.
     """
     text = pattern.pattern
     if pattern.flags & re.VERBOSE or ".*" not in text:
@@ -69,10 +69,10 @@ def safe_length(pattern: re.Pattern[str]) -> int:
     if length is None:
         if len(_safe_lengths) >= 512:
             _safe_lengths.clear()
-        # A long pattern may be gone through at each place of the text.
+        # The whole pattern may be tried at each place of the text.
         affordable = AFFORDABLE // (1 + len(pattern.pattern) // 64)
         if _CHOICE.search(pattern.pattern) is None:
-            # Nothing to try over.
+            # Nothing to retry.
             length = affordable
         else:
             from .analysis import assess
@@ -112,7 +112,7 @@ def is_found(rt: Evaluation, pattern: re.Pattern[str], text: str) -> bool:
 
 
 def find_all(rt: Evaluation, pattern: re.Pattern[str], text: str) -> Iterator[Match]:
-    """Matches one after the other, not overlapping; empty ones as Python's `finditer` gives them."""
+    """All matches in order, not overlapping; empty matches as in Python's `finditer`."""
     rt.charge(1 + len(text) // 256)
     if len(text) > safe_length(pattern):
         return _find_guarded(rt, pattern, text)

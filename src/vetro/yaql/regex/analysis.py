@@ -1,9 +1,10 @@
 """How much backtracking a pattern may cost (an upper estimate).
 
-A repetition is *decided* when the next character alone says whether to go on or to leave it: the
-characters its body can begin with and those that can follow it do not overlap, as in `\\w+\\s`. An
-undecided one can be left at every place it reached, so each of them in a row multiplies the work by
-the length of the text, and one inside another repetition raises it to a power of the length.
+A repetition is *decided* when the next character alone determines whether to continue or to leave
+it: the characters that can begin its body and those that can follow it do not overlap, as in
+`\\w+\\s`. An undecided repetition can be left at every place it reached: each one in a sequence
+multiplies the work by the length of the text, and one inside another repetition raises the work to
+a power of the length.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Risk:
         return min(self.factor, 1e30) * float(max(length, 1)) ** min(self.degree, 30)
 
     def longest(self, steps: float) -> int:
-        """The greatest length of a text that costs at most so many steps; -1 for none."""
+        """The greatest length of a text that costs at most `steps`; -1 for none."""
         low, high = -1, 1 << 40
         while low < high:
             middle = (low + high + 1) // 2
@@ -64,7 +65,7 @@ class _Cost:
         self.factor = 1.0
         self.exponential = False
         self.scans = scans
-        """Whether something unbounded can be gone over before a failure."""
+        """Whether an unbounded part can be matched before a failure."""
 
     def add(self, other: _Cost) -> None:
         self.undecided += other.undecided
@@ -181,7 +182,7 @@ def _repeat(item: Item, flags: int, follow: int, depth: int) -> _Cost:
 
 
 def _sequence_first(items: Sequence[Item], flags: int, depth: int) -> tuple[int, bool]:
-    """The characters a sequence can begin with, and whether it can match nothing."""
+    """The characters that a sequence can begin with, and whether it can match the empty text."""
     found = 0
     for item in items:
         first, nullable = _first(item, flags, depth)

@@ -1,10 +1,10 @@
 """A backtracking matcher that counts its steps and never fails twice at one place.
 
-A pattern becomes a small program (as in Pike's and Cox's machines). Going back is done with an
-explicit stack; unless the pattern refers back to its groups, what follows a place of the program at
-a place of the text depends on nothing else, so a pair of places that has failed once is not tried
-again. That bounds the work by the product of both lengths. Patterns with references back are bounded
-by the count of steps alone.
+A pattern becomes a small program (as in Pike's and Cox's machines). Backtracking uses an explicit
+stack. Without back-references, the result from a place of the program at a place of the text
+depends only on these two places, so a pair of places that has failed is not tried again. This
+bounds the work by the product of both lengths. For patterns with back-references only the count of
+steps bounds the work.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MAX_PROGRAM = 20_000
 CHAR = 0
 """argument: a test of one character"""
 SPLIT = 1
-"""argument: the place to try first; other: the place to try then"""
+"""argument: the place to try first; other: the place to try second"""
 JUMP = 2
 SAVE = 3
 """argument: index into the saved places"""
@@ -38,13 +38,13 @@ BACK = 6
 ATOMIC = 7
 """argument: a program"""
 EXISTS = 8
-"""argument: a group; other: where to go without it"""
+"""argument: a group; other: where to continue if it did not match"""
 FAIL = 9
 DONE = 10
 ENTER = 11
-"""argument: a register that takes the place where a round of a loop begins"""
+"""argument: the register for the place where a round of a loop begins"""
 ADVANCE = 12
-"""argument: that register; other: where to go when the round matched nothing"""
+"""argument: that register; other: where to continue if the round matched the empty text"""
 
 
 @dataclass(slots=True)
@@ -56,12 +56,12 @@ class Program:
     names: dict[str, int] = field(default_factory=dict[str, int])
     registers: int = 0
     remembers: bool = True
-    """Whether failures can be remembered: no references back."""
+    """Whether failures can be remembered: the pattern has no back-references."""
     flags: int = 0
 
 
 class GuardedMatch:
-    """What a match tells, in the manner of `re.Match`."""
+    """The result of a match, with the interface of `re.Match`."""
 
     __slots__ = ("_names", "_saved", "re", "string")
 
@@ -91,7 +91,7 @@ class GuardedMatch:
 
     @property
     def regs(self) -> tuple[tuple[int, int], ...]:
-        """Start and end of the match and of each group, -1 where it took no part."""
+        """Start and end of the match and of each group, -1 for a group that did not match."""
         places = self._saved
         return tuple((places[at], places[at + 1]) for at in range(0, len(places) - 1, 2))
 
@@ -256,7 +256,7 @@ class _Compiler:
 
 
 def _remembering(test: Test) -> dict[str, bool]:
-    """A table of characters that fills itself."""
+    """A table that caches the test's result for each character."""
 
     class Table(dict[str, bool]):
         def __missing__(self, char: str) -> bool:
@@ -301,7 +301,7 @@ def _is_at(name: str, text: str, at: int) -> bool:
 
 
 class _Run:
-    """One search: the count of its steps and what has failed."""
+    """One search: the count of its steps and the remembered failures."""
 
     def __init__(self, rt: Evaluation, program: Program, text: str) -> None:
         self.rt = rt
@@ -390,7 +390,7 @@ class _Run:
     def other(
         self, operation: int, argument: Any, other: Any, at: int, saved: list[int]
     ) -> tuple[int, int, list[int]] | None:
-        """The rarer operations: where to go (-1: on), the place in the text, the saved places."""
+        """The rarer operations: the next place (-1: the following), text place, saved places."""
         if operation == AT:
             return (-1, at, saved) if _is_at(argument, self.text, at) else None
         if operation == LOOK:
@@ -398,7 +398,7 @@ class _Run:
             begin = at - width
             found = None
             if begin >= 0:
-                # Looking back ends where it began: a look ahead (width 0) may end anywhere.
+                # A look-behind must end at `at`; a look-ahead (width 0) may end anywhere.
                 found = self.match(
                     argument, begin, saved, self.memory(), end_at=at if width else None
                 )
@@ -435,14 +435,14 @@ def run(
     position: int = 0,
     must_advance: bool = False,
 ) -> GuardedMatch | None:
-    """The first match at or after `position`; with `must_advance` not an empty one right there."""
+    """The first match at or after `position`; `must_advance` excludes an empty match at it."""
     search = _Run(rt, program, text)
     failed = search.memory()
     nothing = [-1] * (2 * program.groups + program.registers)
     for start in range(position, len(text) + 1):
         not_end = start if must_advance and start == position else None
         if not_end is not None:
-            # This start has another idea of success: what fails here may succeed elsewhere.
+            # This start has a stricter condition: failures here may be successes elsewhere.
             found = search.match(program.code, start, nothing, search.memory(), not_end=not_end)
         else:
             found = search.match(program.code, start, nothing, failed)

@@ -1,4 +1,4 @@
-"""The parsed form of a pattern, as Python's own parser gives it, and its character sets."""
+"""The parsed form of a pattern, from Python's own parser, and its character sets."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def character_test(item: Item, flags: int) -> Test:
     """Whether a character is matched by an item that matches one character."""
     if not flags & re.IGNORECASE or name_of(item) == "ANY":
         return _plain_test(item, flags)
-    # Which letters are the same but for their case is for Python's engine to say.
+    # Python's engine decides which letters differ only in case.
     alone = _parser.SubPattern(_parser.State(), [item])
     letters = 0 if flags & re.ASCII else re.UNICODE
     match = _compiler.compile(alone, flags & ~re.DEBUG | letters).match
@@ -84,7 +84,7 @@ def _plain_test(item: Item, flags: int) -> Test:
 
 _SAMPLES = [chr(code) for code in range(256)]
 _LATIN = (1 << 256) - 1
-# Beyond Latin-1 characters are told apart by category only: a bit each.
+# Characters beyond Latin-1 are distinguished only by category: one bit each.
 _LETTERS, _DIGITS, _SPACES, _REST = (1 << bit for bit in range(256, 260))
 _OTHERS = _LETTERS | _DIGITS | _SPACES | _REST
 EVERYTHING = (1 << 260) - 1
@@ -96,7 +96,7 @@ def character_set(item: Item, flags: int) -> int:
     found = _others(item, flags)[0]
     if not flags & re.IGNORECASE:
         return found | _samples(item, flags)
-    # A few letters fold into others from outside of Latin-1.
+    # A few letters match letters outside Latin-1 when case is ignored.
     return found | _LETTERS | _tested(character_test(item, flags))
 
 
@@ -109,7 +109,7 @@ def _tested(test: Test) -> int:
 
 
 def _samples(item: Item, flags: int) -> int:
-    """The bits of Latin-1 that an item matches when case counts."""
+    """The bits of Latin-1 that an item matches case-sensitively."""
     name, argument = name_of(item), item[1]
     if name == "LITERAL":
         return 1 << argument if argument < 256 else 0

@@ -1,10 +1,10 @@
 """The standard library (yaql.md sections 6 to 8), a module for each area.
 
-Each function declares by its annotations what it takes (`signatures`); the decorator says under
-which names, in which form (`f(x)`, `x.f()`, both) and in which flavours it is registered.
+The annotations of each function declare its parameters (`signatures`); the decorator gives the
+names, the form (`f(x)`, `x.f()`, both) and the flavours under which it is registered.
 
-A program uses few of the 250 names, so an area is imported, and a signature read, when a name of it
-is first looked up: `AREAS` says which names an area defines (a test compares it with the areas).
+A program uses few of the 250 names, so an area is imported, and a signature read, when one of its
+names is first looked up: `AREAS` lists the names of each area (a test compares it with the areas).
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ AREAS: dict[str, str] = {
 
 
 def areas_by_name() -> dict[str, list[str]]:
-    """Which areas define a name, in the order in which their overloads are tried."""
+    """The areas that define each name, in the order in which their overloads are tried."""
     index: dict[str, list[str]] = {}
     for area, names in AREAS.items():
         for name in names.split():
@@ -77,6 +77,6 @@ def areas_by_name() -> dict[str, list[str]]:
 
 
 def definitions(area: str, name: str) -> Iterator[Definition]:
-    """What an area registers under a name."""
+    """The definitions that an area registers under a name."""
     registry: Registry = import_module(f"vetro.yaql.standard.{area}").registry
     return (definition for definition in registry.definitions if definition.name == name)

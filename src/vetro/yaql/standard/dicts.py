@@ -14,7 +14,6 @@ from vetro.yaql.values import (
     MAPPING,
     NULL,
     FrozenDict,
-    afford,
     collect,
     hashable,
     kind_of,
@@ -111,18 +110,26 @@ def delete(rt: Evaluation, dict_: Dictionary, *keys: Any) -> dict[Any, Any]:
 
 @registry.method()
 def delete_all(rt: Evaluation, dict_: Dictionary, keys: Items) -> dict[Any, Any]:
-    unwanted = {hashable(key, rt) for key in keys}
+    # In the order given, each once.
+    unwanted = dict.fromkeys([hashable(key, rt) for key in keys])
     made = revised(rt, dict_, {})
     for key in unwanted:
-        dict.pop(made, key, None)
+        if key not in made:
+            continue
+        last = next(reversed(made))
+        if last is key or last == key:
+            # Removal at the end leaves no hole, and CPython copies a dict without holes as a block.
+            dict.popitem(made)
+        else:
+            dict.pop(made, key)
     return made
 
 
 def revised(rt: Evaluation, mapping: dict[Any, Any], changes: Mapping[Any, Any]) -> dict[Any, Any]:
-    """A copy of a mapping with some entries changed or added; what is final stays final.
+    """A copy of a mapping with some entries changed or added; a final mapping gives a final copy.
 
-    One pass over the entries in C, and none to look at what was final before: programs grow
-    templates of thousands of entries one by one.
+    One pass over the entries in C, without checking the old values of a final mapping: programs
+    build templates of thousands of entries one by one.
     """
     rt.charge(len(mapping) + len(changes))
     if type(mapping) is FrozenDict and rt.final_types.issuperset(map(type, changes.values())):
@@ -144,9 +151,17 @@ def merge_with(
     item_merger: Lambda2 | None = None,
     max_levels: Integer = 0,
 ) -> dict[Any, Any]:
-    afford(dict_, rt)
-    afford(another, rt)
-    return _merged(rt, dict_, another, list_merger, item_merger, max_levels, 1)
+    known: Merged | None = {}
+    if list_merger is not None or item_merger is not None:
+        # The program's own functions may return different results each time: make all calls.
+        known = None
+        rt.charge(_meetings(rt, dict_, another, max_levels, 1, {}))
+    return _merged(rt, dict_, another, list_merger, item_merger, max_levels, 1, known)
+
+
+Merged = dict[tuple[int, int, int], dict[Any, Any]]
+"""Results of merging two mappings, by their ids and the levels left. A part may occur several times
+in a mapping; the same two parts are merged once, and the result shares the merged part."""
 
 
 def _merged(
@@ -157,6 +172,7 @@ def _merged(
     item_merger: Merger | None,
     max_levels: int,
     level: int,
+    known: Merged | None,
 ) -> dict[Any, Any]:
     if level > 200:
         raise DepthLimitExceeded("mappings nested more than 200 levels deep")
@@ -174,7 +190,13 @@ def _merged(
             )
         if kind == MAPPING:
             levels = max(max_levels - 1, 0)
-            changes[key] = _merged(rt, mine, value, list_merger, item_merger, levels, level + 1)
+            met = (id(mine), id(value), levels)
+            made = None if known is None else known.get(met)
+            if made is None:
+                made = _merged(rt, mine, value, list_merger, item_merger, levels, level + 1, known)
+                if known is not None:
+                    known[met] = made
+            changes[key] = made
         elif kind == LIST:
             changes[key] = (
                 _united(rt, mine, value) if list_merger is None else list_merger(mine, value)
@@ -182,6 +204,33 @@ def _merged(
         else:
             changes[key] = value if item_merger is None else item_merger(mine, value)
     return revised(rt, one, changes)
+
+
+def _meetings(
+    rt: Evaluation,
+    one: Mapping[Any, Any],
+    other: Mapping[Any, Any],
+    max_levels: int,
+    level: int,
+    known: dict[tuple[int, int, int], int],
+) -> int:
+    """The number of entries that merging visits, with repetitions; computed once per pair."""
+    if level > 200:
+        raise DepthLimitExceeded("mappings nested more than 200 levels deep")
+    total = len(other) + 1
+    rt.charge(total)
+    if max_levels == 1:
+        return total
+    levels = max(max_levels - 1, 0)
+    for key, value in other.items():
+        if kind_of[type(value)] != MAPPING or kind_of[type(one.get(key))] != MAPPING:
+            continue
+        mine = one[key]
+        met = (id(mine), id(value), levels)
+        if met not in known:
+            known[met] = _meetings(rt, mine, value, levels, level + 1, known)
+        total += known[met]
+    return total
 
 
 def _united(rt: Evaluation, one: Iterable[Any], other: Iterable[Any]) -> list[Any]:

@@ -14,7 +14,7 @@ registry = Registry()
 
 
 def metered(rt: Evaluation, source: Iterable[Any]) -> Iterator[Any]:
-    """`source`, paid for by the element and at most as long as a collection may be."""
+    """`source`, charged per element and limited to the allowed size of a collection."""
     left = rt.max_items
     charge = rt.charge
     for item in source:

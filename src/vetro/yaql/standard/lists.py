@@ -1,7 +1,7 @@
-"""Lists and what is common to all collections (yaql.md section 6).
+"""Lists, and functions of all collections (yaql.md section 6).
 
-Operations on lists make lists; on lazy sequences they stay lazy. Positions below zero count from
-the end for lists and are outside of every lazy sequence.
+Operations on lists return lists; on lazy sequences they return lazy sequences. Negative positions
+count from the end of a list and are outside of every lazy sequence.
 """
 
 from collections.abc import Iterable, Iterator
@@ -116,7 +116,7 @@ def _spliced(
                 result[position:end] = added
             rt.check_items(len(result))
         if type(items) is tuple and rt.final_types.issuperset(map(type, added)):
-            # What is left of a final list is final: nobody needs to look at every element again.
+            # The rest of a final list is final: its elements need no further check.
             rt.charge(len(result))
             return tuple(result)
         return result
@@ -152,7 +152,13 @@ def delete(rt: Evaluation, collection: Items, position: Integer, count: Integer 
 
 
 def _deleted(rt: Evaluation, items: Iterable[Any], position: int, count: int) -> Any:
-    # Unlike the others it knows no positions from the end (as the reference has it).
+    # Unlike the other functions it has no positions from the end (as in the reference).
+    given: Any = items
+    if type(given) is tuple and position >= 0 and count > 0:
+        # Slices are copied as blocks, and the rest of a final list is final.
+        final = cast("tuple[Any, ...]", given)
+        rt.charge(len(final))
+        return final[:position] + final[position + count :]
     if kind_of[type(items)] == LIST and position >= 0:
         return _spliced(rt, items, position, count, ())
     if kind_of[type(items)] == LIST:

@@ -1,12 +1,13 @@
 """Numbers (yaql.md section 6)."""
 
-from math import log2
+from math import gcd, log2
 from typing import Any
 
 from vetro.yaql import operators
 from vetro.yaql.evaluation import Evaluation
 from vetro.yaql.registry import Registry
 from vetro.yaql.signatures import Boolean, Integer, Number, Text
+from vetro.yaql.values import preview
 
 registry = Registry()
 _MAX_DIGITS = 400
@@ -19,12 +20,18 @@ def abs_(op: Number) -> int | float:
 
 @registry.function_legacy_both("int")
 def int_(value: Number | Text | Boolean | None) -> int:
-    return 0 if value is None else int(value)
+    try:
+        return 0 if value is None else int(value)
+    except (ValueError, OverflowError) as error:
+        raise type(error)(f"{preview(value)} is not an integer") from error
 
 
 @registry.function_legacy_both("float")
 def float_(value: Number | Text | Boolean | None) -> float:
-    return 0.0 if value is None else float(value)
+    try:
+        return 0.0 if value is None else float(value)
+    except (ValueError, OverflowError) as error:
+        raise type(error)(f"{preview(value)} is not a number") from error
 
 
 @registry.function("random")
@@ -62,12 +69,18 @@ def bitwise_not(arg: Integer) -> int:
 @registry.function()
 def shift_bits_left(rt: Evaluation, value: Integer, bits_number: Integer) -> int:
     rt.check_bits(value.bit_length() + max(bits_number, 0))
-    return value << bits_number
+    return value << _places(bits_number)
 
 
 @registry.function()
 def shift_bits_right(value: Integer, bits_number: Integer) -> int:
-    return value >> bits_number
+    return value >> _places(bits_number)
+
+
+def _places(bits_number: int) -> int:
+    if bits_number < 0:
+        raise ValueError(f"a number is shifted by 0 or more bits, not {bits_number}")
+    return bits_number
 
 
 @registry.function("max")
@@ -83,11 +96,24 @@ def min_(rt: Evaluation, a: Any, b: Any) -> Any:
 @registry.function("pow")
 def pow_(rt: Evaluation, a: Number, b: Number, c: Integer | None = None) -> Any:
     if c is not None:
-        return pow(a, b, c)  # type: ignore[misc]  # a float here is a TypeError, as it should be
+        if not isinstance(a, int) or not isinstance(b, int):
+            raise TypeError("pow(a, b, c) takes integers")
+        if c == 0 or (b < 0 and gcd(a, c) != 1):
+            raise ValueError(f"pow: {a} has no power {b} modulo {c}")
+        return pow(a, b, c)
     if isinstance(a, int) and isinstance(b, int) and b > 0 and abs(a) > 1:
         exponent = min(b, 1 << 64)
         rt.check_bits(int(log2(abs(a)) * exponent) + 1)
-    return a**b
+    if a == 0 and b < 0:
+        raise ZeroDivisionError(f"pow: 0 has no power {b}")
+    if a < 0 and isinstance(b, float) and not b.is_integer():
+        raise ValueError(f"pow: {a} has no power {b}")
+    try:
+        return a**b
+    except OverflowError as error:
+        raise OverflowError(
+            f"pow: {preview(a)} to the power of {preview(b)} is too large"
+        ) from error
 
 
 @registry.function()

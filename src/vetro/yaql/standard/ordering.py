@@ -1,4 +1,4 @@
-"""`orderBy`, `thenBy` and what else compares elements (yaql.md section 6)."""
+"""`orderBy`, `thenBy` and other functions that compare elements (yaql.md section 6)."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cmp_to_key
@@ -17,7 +17,7 @@ Key = tuple[Callable[[Any], Any], bool]
 
 
 class Ordered:
-    """A sequence with an order to come: sorted when it is first gone through."""
+    """A sequence with a pending order: sorted when it is first iterated."""
 
     __slots__ = ("_items", "_keys", "_rt", "_sorted", "depth")
 
@@ -48,7 +48,7 @@ COUNTED.add(Ordered)
 
 
 def are_comparable(values: Sequence[Any]) -> bool:
-    """Whether Python's own comparison of these values is that of the language: all numbers or all
+    """Whether Python compares these values as the language does: they are all numbers or all
     strings."""
     types = set(map(type, values))
     return types <= NUMBER_TYPES or types == {str}
@@ -57,7 +57,7 @@ def are_comparable(values: Sequence[Any]) -> bool:
 def sort(
     rt: Evaluation, items: list[Any], selector: Callable[[Any], Any], descending: bool
 ) -> list[Any]:
-    """A stable sort by what `selector` makes of each element."""
+    """A stable sort by the result of `selector` for each element."""
     rt.charge(len(items))
     keys = list(map(selector, items))
     key: Callable[[int], Any] = keys.__getitem__
@@ -117,7 +117,7 @@ def greatest(rt: Evaluation, values: list[Any]) -> Any:
 def least(rt: Evaluation, values: list[Any]) -> Any:
     """The least of at least one value."""
     if are_comparable(values):
-        # Of equal numbers (2 and 2.0) the last one, as the reference has it.
+        # The last of equal numbers (2 and 2.0), as in the reference.
         return min(reversed(values))
     best = values[0]
     for value in values[1:]:

@@ -1,7 +1,7 @@
 """Queries (yaql.md section 6).
 
-A query over a list pays for its elements when it begins; one over a lazy sequence pays where the
-elements come from. Filters and selectors run inside Python's own `filter` and `map`.
+A query over a list is charged for all elements when it begins; for a lazy sequence the source of
+the elements charges. Filters and selectors run inside Python's own `filter` and `map`.
 """
 
 from collections import deque
@@ -292,7 +292,7 @@ def group_by(
         AmbiguousMethodException,
         IndexError,
     ):
-        # Older programs take the pair of key and values, and make such a pair.
+        # Aggregators of older programs take the pair of key and values and return such a pair.
         older = [aggregator([key, group]) for key, group in groups.items()]
         if not all(kind_of[type(pair)] == LIST and len(pair) == 2 for pair in older):
             raise

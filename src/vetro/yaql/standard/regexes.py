@@ -1,4 +1,4 @@
-"""Regular expressions (yaql.md section 6); `vetro.yaql.regex` says how they stay bounded.
+"""Regular expressions (yaql.md section 6); `vetro.yaql.regex` bounds their running time.
 
 Selectors get `$` (the match), `$2`, `$3`… (its groups) and the named groups by name: each a map of
 `value`, `start`, `end`.
@@ -19,7 +19,7 @@ from vetro.yaql.values import preview
 registry = Registry()
 _WHOLE = methodcaller("group")
 _WITHOUT_COUNTING = 1 << 20
-"""Characters that the result of a replacement may have at most, to be made at one go."""
+"""A replacement whose result has at most this many characters is made in one call."""
 
 
 @registry.function()
@@ -94,7 +94,7 @@ def search_all(
     rt: Evaluation, regexp: RegularExpression, string: Text, selector: LambdaAny | None = None
 ) -> Iterator[Any]:
     if selector is None and not is_guarded(regexp, len(string)):
-        # Paid for in advance: there may be a match at every place.
+        # Charged in advance: there may be a match at every place.
         rt.charge(1 + len(string) // 4)
         return map(_WHOLE, regexp.finditer(string))
     return _selected_all(rt, find_all(rt, regexp, string), selector)

@@ -66,7 +66,7 @@ def split(
     rt: Evaluation, string: Text, separator: Text | None = None, max_splits: Integer = -1
 ) -> list[str]:
     rt.check_string(len(string))
-    parts = string.split(separator, max_splits)
+    parts = string.split(_separator(separator), max_splits)
     rt.check_items(len(parts))
     return parts
 
@@ -76,9 +76,15 @@ def right_split(
     rt: Evaluation, string: Text, separator: Text | None = None, max_splits: Integer = -1
 ) -> list[str]:
     rt.check_string(len(string))
-    parts = string.rsplit(separator, max_splits)
+    parts = string.rsplit(_separator(separator), max_splits)
     rt.check_items(len(parts))
     return parts
+
+
+def _separator(text: str | None) -> str | None:
+    if text == "":
+        raise ValueError("a separator is not empty; toCharArray() splits into characters")
+    return text
 
 
 @registry.method("join")

@@ -1,5 +1,5 @@
 """Contexts, assertions, calls by name (yaql.md section 6). `let`, `with`, `def`, `switch`,
-`coalesce` and their kin are special forms: see `forms`."""
+`coalesce` and similar names are special forms: see `forms`."""
 
 from typing import Any
 

@@ -1,7 +1,7 @@
-"""What runs a script: one executor per script type (guest-agent.md §7.5).
+"""Executors run scripts: one executor per script type (guest-agent.md §7.5).
 
-An executor is a class registered under its type name. It is made for one script of one plan
-and called by the plan's body.
+An executor is a class registered under its type name. An instance is created for one script of
+one plan and called by the plan's body.
 """
 
 import os
@@ -34,11 +34,11 @@ class Executor:
         raise NotImplementedError
 
     def option(self, name: str) -> bool:
-        """One of the options that default to true."""
+        """The value of an option that defaults to true."""
         return bool(self.options.get(name, True))
 
     def check(self, outcome: Outcome) -> Outcome:
-        """Raise `ExecutorError` for a bad exit code unless the plan does not want that."""
+        """Raise `ExecutorError` for a bad exit code unless the plan disables that."""
         if self.option("verifyExitcode") and outcome["exitCode"] != 0:
             raise ExecutorError(
                 "Script %r exited with code %d" % (self.name, outcome["exitCode"]), dict(outcome)
@@ -46,7 +46,7 @@ class Executor:
         return outcome
 
     def preparation_failed(self, message: str, stderr: "str | None" = None) -> ExecutorError:
-        """The error for a script whose run could not even be prepared."""
+        """The error for a script whose run could not be prepared."""
         return ExecutorError(
             "Script %r: %s" % (self.name, message),
             {"exitCode": 2, "stdout": None, "stderr": stderr or message},
@@ -54,7 +54,7 @@ class Executor:
 
 
 class ScriptCallable:
-    """A script as the plan's body sees it: `name(...)` or `name.function(...)`."""
+    """A script in the plan's body: `name(...)` or `name.function(...)`."""
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor

@@ -3,6 +3,7 @@
 import os
 import stat
 
+from ..errors import AgentError
 from ..plan import file_id_of
 from ..process import Outcome, run
 from . import Executor, register
@@ -31,6 +32,11 @@ class ApplicationExecutor(Executor):
         entry = self.files.place(self.entry_point, self.name)
         for item in self.file_ids:
             self.files.place(str(file_id_of(item)), self.name)
+        if os.path.isdir(entry):
+            raise AgentError(
+                "Script %r: the EntryPoint %r is a folder, as every downloaded file is; let an inline"
+                " script run what is in it" % (self.name, self.entry_point)
+            )
         os.chmod(entry, os.stat(entry).st_mode | stat.S_IRUSR | stat.S_IXUSR)
         name = os.path.relpath(entry, folder)
         command = '"./%s" %s' % (_in_double_quotes(name), commandline)

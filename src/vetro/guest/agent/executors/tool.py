@@ -1,4 +1,4 @@
-"""What Chef and Puppet scripts share: an entry point of two parts and a tool's output."""
+"""The common part of Chef and Puppet scripts: a two-part entry point and a tool's output."""
 
 import os
 
@@ -9,7 +9,7 @@ from . import Executor
 
 
 class ToolExecutor(Executor):
-    """Runs a configuration management tool over the script's folder."""
+    """Runs a configuration management tool on the script's folder."""
 
     tool = ""
 
@@ -26,7 +26,7 @@ class ToolExecutor(Executor):
         return folder
 
     def run_tool(self, command: "list[str]", folder: str) -> Outcome:
-        """Run the tool; its lines with ERROR on standard output count as errors too."""
+        """Run the tool; lines with ERROR on its standard output count as errors too."""
         try:
             outcome = run(command, folder, self.output_folder, True, True)
         except OSError as error:

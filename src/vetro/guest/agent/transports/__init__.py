@@ -1,10 +1,10 @@
-"""How plans come in and results go out. A transport never blocks for long:
+"""Transports receive plans and send results. A transport never blocks for long:
 
 - `prepare()` connects and asks for the next plan, without waiting for the answer;
-- `waits_on()` are the sockets on which the answer will come, `wakes_at()` the time
-  (`time.monotonic`) at which `prepare` has to be called again at the latest;
-- `has_message()` is true when a message came beside something else: `receive` then returns it;
-- `receive()` takes the answer once a socket is readable;
+- `waits_on()` are the sockets on which the answer will arrive, `wakes_at()` the latest time
+(`time.monotonic`) at which `prepare` has to be called again;
+- `has_message()` is true when a message arrived together with another answer: `receive` returns it;
+- `receive()` reads the answer once a socket is readable;
 - `acknowledge` and `send_result` are short requests.
 
 All of them raise `CommunicationError` when the other side cannot be reached.
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 class Transport:
-    """The protocol; see the module."""
+    """The transport protocol, described in the module."""
 
     confirms_acknowledgements = True
-    """True if `acknowledge` returns only when the other side has taken note."""
+    """True if `acknowledge` returns only after the other side has confirmed it."""
     hurry = False
-    """True while the other side should say at once that there is nothing, if it can."""
+    """True while the other side should report an empty mailbox at once, if it can."""
 
     def prepare(self) -> None:
         raise NotImplementedError
@@ -49,12 +49,12 @@ class Transport:
         raise NotImplementedError
 
     def disconnect(self) -> None:
-        """Drop every connection, at once and without ceremony (also in a forked child)."""
+        """Close every connection at once, without a farewell (also in a forked child)."""
         raise NotImplementedError
 
 
 def make(settings: "Settings") -> Transport:
-    """The transport the configuration asks for: a mailbox URL means HTTP, none means AMQP."""
+    """The configured transport: HTTP if a mailbox URL is set, else AMQP."""
     if settings.mailbox_url:
         from .mailbox import MailboxTransport
 

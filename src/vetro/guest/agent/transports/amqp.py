@@ -1,7 +1,7 @@
 """The AMQP transport (guest-agent.md §2): one connection, one channel, one message at a time.
 
 Plans are consumed with a prefetch of 1 and acknowledged by hand; results are published with
-`mandatory` and confirmed by the broker, so that a result counts as sent only when a queue has it.
+`mandatory` and confirmed by the broker, so that a result counts as sent only when it is in a queue.
 """
 
 import random
@@ -26,7 +26,7 @@ _CHANNEL = 1
 
 
 class _NothingYet(Exception):
-    """A read that would have to wait."""
+    """Raised when a read would have to wait."""
 
 
 class AmqpTransport(Transport):
@@ -62,8 +62,8 @@ class AmqpTransport(Transport):
                 raise CommunicationError(
                     "%s:%d: %s" % (self._settings.host, self._settings.port, _text(error))
                 ) from error
-        # What came together with an answer that was waited for is in the buffer (or in a TLS record
-        # that was read already): the socket will not show it.
+        # Frames that arrived together with an awaited answer are in the buffer (or in a TLS record
+        # that was read already): the socket does not become readable for them.
         self._read_some()
         if not self._heartbeat:
             return
@@ -163,7 +163,7 @@ class AmqpTransport(Transport):
         self._method(start, channel=0)
         tune = self._expect(amqp.TUNE)
         channels, frame_max, heartbeat = tune.number("H"), tune.number("I"), tune.number("H")
-        # Not all guests of a site at the same moment.
+        # Spread the heartbeats of a site's guests.
         wanted = random.randint(20, 40)  # noqa: S311 spreads load, guards nothing
         agreed = min(wanted, heartbeat) if heartbeat else wanted
         self._frame_max = min(frame_max or 131072, 131072)
@@ -196,7 +196,7 @@ class AmqpTransport(Transport):
         self._spoke = time.monotonic()
 
     def _expect(self, wanted: "tuple[int, int]") -> amqp.Reader:
-        """The next method frame, which has to be this one."""
+        """The next method frame, which must be `wanted`."""
         frame = self._next_frame()
         while frame.kind == amqp.HEARTBEAT:
             frame = self._next_frame()
@@ -231,11 +231,11 @@ class AmqpTransport(Transport):
         self._buffer += data
 
     def _read_some(self) -> None:
-        """Take what has come; called when the socket is readable."""
+        """Read the available bytes; called when the socket is readable."""
         connection = self._socket
         if connection is None:
             return
-        # Readable may mean a TLS record that is no data for us: then there is nothing to read.
+        # A readable socket may have a TLS record without data: then there is nothing to read.
         connection.settimeout(0.0)
         try:
             self._fill()
@@ -287,7 +287,7 @@ class AmqpTransport(Transport):
             self._arriving = _Arriving(0)
         elif method in (amqp.ACK, amqp.NACK):
             tag, multiple = reader.number("Q"), reader.number("B") & 1
-            # One result is under way at a time, so "all up to this one" is this one too.
+            # Only one result is unconfirmed at a time, so "all up to this one" means this one.
             for number in range(1 if multiple else tag, tag + 1):
                 self._confirmed[number] = method == amqp.ACK
         elif method == amqp.CANCEL:
@@ -297,7 +297,7 @@ class AmqpTransport(Transport):
 
 
 class _Arriving:
-    """A message of which not every frame has come yet. `tag` 0: one of ours, returned."""
+    """A message of which some frames are missing. `tag` 0: one of ours, returned."""
 
     def __init__(self, tag: int, redelivered: bool = False) -> None:
         self.tag = tag
@@ -334,7 +334,7 @@ def _closed(reader: amqp.Reader) -> CommunicationError:
 
 
 def _tls_context(settings: "Settings") -> "ssl.SSLContext":
-    import ssl  # plain connections do not pay for it
+    import ssl  # not needed for plain connections
 
     context = ssl.create_default_context(cafile=settings.ca_certs or None)
     if settings.insecure:

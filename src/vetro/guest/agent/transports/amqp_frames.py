@@ -1,4 +1,4 @@
-"""AMQP 0-9-1 on the wire: frames, methods and tables, as far as a guest needs them."""
+"""The AMQP 0-9-1 wire format: frames, methods and tables, as far as a guest needs them."""
 
 import struct
 
@@ -61,7 +61,7 @@ class Frame:
 
 
 def split_frame(buffer: bytearray) -> "Frame | None":
-    """Take one whole frame from the head of `buffer`; None if it is not there yet."""
+    """Take one whole frame from the head of `buffer`; None if it is incomplete."""
     if len(buffer) < 7:
         return None
     kind, channel, size = struct.unpack(">BHI", buffer[:7])
@@ -114,7 +114,7 @@ class Writer:
         return self
 
     def table(self, values: "dict[str, Any]") -> "Writer":
-        """Texts, booleans and nested tables are enough for what a client says about itself."""
+        """Write a table; a client's properties need only texts, booleans and nested tables."""
         inner = Writer()
         for key, value in values.items():
             inner.short_text(key)
@@ -179,7 +179,7 @@ class Reader:
         return values
 
     def value(self) -> "Any":
-        """One table value; texts stay bytes, because a signature may come as either."""
+        """One table value; texts stay bytes, because a signature may have either type."""
         kind = self.take(1).decode("latin-1")
         if kind in _NUMBERS:
             return self.number(_NUMBERS[kind])

@@ -14,7 +14,12 @@ import time
 import urllib.parse
 
 from .. import VERSION
-from ..errors import CommunicationError, ConfigurationError, ResultRefused, Unauthorized
+from ..errors import (
+    CommunicationError,
+    ConfigurationError,
+    ResultRefused,
+    Unauthorized,
+)
 from ..spool import Message
 from . import Transport
 
@@ -31,7 +36,7 @@ _GRACE_SECONDS = 15
 
 
 class MailboxTransport(Transport):
-    """Speaks to `/agents/v1` of a mailbox service."""
+    """A client of `/agents/v1` of a mailbox service."""
 
     def __init__(self, settings: "Settings") -> None:
         parts = urllib.parse.urlsplit(settings.mailbox_url)
@@ -43,7 +48,7 @@ class MailboxTransport(Transport):
         self._scheme = parts.scheme
         self._host = parts.hostname
         self._port = parts.port
-        # The URL is that of the service, but one that names the face already is understood.
+        # The URL is that of the service; one that includes the face's path is accepted too.
         path = parts.path.rstrip("/")
         if path.endswith("/agents/v1"):
             path = path[: -len("/agents/v1")]
@@ -53,7 +58,7 @@ class MailboxTransport(Transport):
         self._headers = {
             "Authorization": "Bearer " + settings.mailbox_token,
             "User-Agent": "vetro-guest/" + VERSION,
-            # Lets the service hand a plan again at once to an agent that was restarted.
+            # Lets the service hand a plan out again at once to a restarted agent.
             "X-Agent-Session": binascii.hexlify(os.urandom(8)).decode("ascii"),
         }
         self._wait = max(1.0, min(60.0, settings.mailbox_wait))
@@ -77,7 +82,8 @@ class MailboxTransport(Transport):
             try:
                 self._start_poll(self._poll)
             except CommunicationError:
-                # A kept-alive connection may have been closed meanwhile: that is no failure.
+                # The server may have closed a kept-alive connection meanwhile: that is not a
+                # failure.
                 self._drop_poll()
                 self.prepare()
                 return
@@ -151,7 +157,7 @@ class MailboxTransport(Transport):
         self._poll_deadline = time.monotonic() + self._wait + _GRACE_SECONDS
 
     def _request(self, method: str, path: str, body: bytes) -> None:
-        """One short request on the command connection; tried again once on a stale one."""
+        """Send one short request on the command connection; retried once on a stale one."""
         headers = dict(self._headers)
         headers["Content-Type"] = "application/json"
         fresh = self._command is None
@@ -230,7 +236,7 @@ def _refusal(what: str, response: http.client.HTTPResponse, body: bytes) -> Comm
 
 
 def _result_limit(response: http.client.HTTPResponse) -> "int | None":
-    """How many bytes a result may have; None if the service does not say."""
+    """The limit of a result in bytes; None if the service gives none."""
     try:
         return int(response.getheader("X-Result-Limit") or 0) or None
     except ValueError:
@@ -238,7 +244,7 @@ def _result_limit(response: http.client.HTTPResponse) -> "int | None":
 
 
 def _tls_context(settings: "Settings") -> "ssl.SSLContext":
-    import ssl  # plain HTTP does not pay for it
+    import ssl  # not needed for plain HTTP
 
     context = ssl.create_default_context(cafile=settings.mailbox_ca_certs or None)
     if settings.mailbox_insecure:

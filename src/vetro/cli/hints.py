@@ -1,0 +1,90 @@
+"""What a service refused, in its words, and what the user can do about it.
+
+A hint that does not fit the mistake leads astray: one is only given where the answer says enough.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, cast
+
+from vetro.http.client import SyncResponse
+
+TAKEN = "A thing of that name exists: choose another name, or remove it first."
+HINTS: tuple[tuple[int, str, str], ...] = (
+    (400, r"not a zip archive", "A package is a zip or a directory: 'vetro package build DIRECTORY'"
+     " makes the zip."),
+    (403, r"administrator|for operators", "Log in as somebody who may (OS_USERNAME, OS_PASSWORD), or"
+     " ask an administrator."),
+    (403, r"another project", "OS_PROJECT_NAME says which project you work in."),
+    (403, r"wait until it is done|already (being deployed|deploying|deleting)",
+     "'vetro env follow ENVIRONMENT' shows what goes on, 'vetro deployment cancel ENVIRONMENT' ends"
+     " it."),
+    (403, r"already deployed|deploy failure|delete failure", "Its session has ended: begin again, a"
+     " new one is opened."),
+    (403, r"has packages", "Take its packages out first: 'vetro package update --category'."),
+    (409, r"catalog already", "--exists-action update replaces it, --exists-action skip leaves it."),
+    (409, r"Class \S+ is declared by package", "Give the class another name, or delete that package"
+     " first."),
+    (409, r"\bexists already\b|\balready exists\b", TAKEN),
+    (409, r"this would overtake them", "'vetro env changes ENVIRONMENT' shows them, and drops them or"
+     " takes them over."),
+    (409, r"overtaken", "'vetro env changes ENVIRONMENT --take-over' makes them on what is deployed"
+     " now."),
+    (409, r"Project .+ still has", "'vetro project delete --force' destroys its environments and removes"
+     " all that it has."),
+    (409, r"Package \S+ \S+ is used by", "Whoever forces it (--force) leaves those environments as they"
+     " are."),
+)  # fmt: skip
+BY_STATUS = {
+    400: "'--help' says what the command takes.",
+    401: "The token is not valid (any more): unset VETRO_TOKEN, or log in again.",
+    404: "The 'list' commands show what is there.",
+    413: "The file is larger than the service accepts.",
+    507: "The service's disk is full.",
+}
+
+
+def error_text(response: SyncResponse) -> str:
+    """The message of an error body in any of the faces' styles."""
+    try:
+        body: Any = response.json()
+    except ValueError:
+        text = response.text.strip()
+        return f"{response.status}: {text[:300]}" if text else f"status {response.status}"
+    if isinstance(body, dict):
+        for value in cast("list[Any]", [body, *cast("dict[str, Any]", body).values()]):
+            if isinstance(value, dict):
+                message = cast("dict[str, Any]", value).get("message")
+                if message:
+                    return "; ".join([str(message), *wrong_fields(cast("dict[str, Any]", value))])
+    return f"{response.status}: {json.dumps(body)[:300]}"
+
+
+def wrong_fields(body: dict[str, Any]) -> list[str]:
+    """What a compute service says of single parameters: ``errors: [{field, message}]``."""
+    given: Any = body.get("errors")
+    errors = cast("list[Any]", given) if isinstance(given, list) else []
+    return [
+        f"{one.get('field')}: {one.get('message')}"
+        for one in cast("list[dict[str, Any]]", [e for e in errors if isinstance(e, dict)])
+    ]
+
+
+def hint_for(response: SyncResponse) -> str | None:
+    """What a user can do about a refusal."""
+    status = response.status
+    if status == 500 and '"InvalidParameters"' in response.text:
+        status = 400  # the compute document's way to say so
+    if status >= 500 and status != 507:
+        headers = response.headers
+        request = headers.get("x-openstack-request-id") or headers.get("x-request-id")
+        request = request or "this request"
+        return f"The service's log has more under {request}."
+    text = error_text(response)
+    for wanted, words, hint in HINTS:
+        if status == wanted and re.search(words, text):
+            return hint
+    # Most refusals with 403 and 409 say all that there is to say.
+    return BY_STATUS.get(status)

@@ -1,0 +1,366 @@
+"""The compute calls' answers in the OpenAPI document (compute-node-api.md; networks: ours)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from vetro.compute.http.endpoint import Access, Endpoint
+from vetro.http import Named, Reply, listed, maybe, shape
+
+_TEXT = {"type": "string"}
+_NUMBER = {"type": "number"}
+_WHOLE = {"type": "integer"}
+_FLAG = {"type": "boolean"}
+_OBJECT = {"type": "object"}
+_ANYTHING: dict[str, Any] = {}
+_TEXTS = listed(_TEXT)
+_BYTES = {"type": "string", "format": "binary"}
+
+
+def _open(name: str, properties: dict[str, Any]) -> Named:
+    """An object whose properties are optional, and which may have further ones."""
+    return shape(name, properties, tuple(properties))
+
+
+TASK_STARTED = shape("TaskStarted", {"id": _TEXT, "vm_uuid": _TEXT}, ["vm_uuid"])
+JOB_STARTED = shape("JobStarted", {"job_uuid": _TEXT, "vm_uuid": _TEXT}, ["vm_uuid"])
+TASK = shape(
+    "Task",
+    {
+        "id": _TEXT,
+        "req_id": maybe(_TEXT),
+        "server_uuid": _TEXT,
+        "task": _TEXT,
+        "status": {"type": "string", "enum": ["active", "complete", "failure"]},
+        "progress": _NUMBER,
+        "timestamp": _TEXT,
+        "history": listed(_OBJECT),
+        "result": _ANYTHING,
+        "waiting_on": maybe(_TEXT),
+    },
+    ["req_id", "progress", "timestamp", "history", "result", "waiting_on"],
+)
+VM = _open(
+    "Vm",
+    {
+        "uuid": _TEXT,
+        "server_uuid": _TEXT,
+        "alias": maybe(_TEXT),
+        "brand": maybe(_TEXT),
+        "owner_uuid": maybe(_TEXT),
+        "state": maybe(_TEXT),
+        "zone_state": maybe(_TEXT),
+        "max_physical_memory": maybe(_NUMBER),
+        "quota": maybe(_NUMBER),
+        "cpu_cap": maybe(_NUMBER),
+        "nics": listed(_OBJECT),
+        "last_modified": maybe(_TEXT),
+    },
+)
+SERVER = _open(
+    "Server",
+    {
+        "uuid": _TEXT,
+        "hostname": _TEXT,
+        "datacenter": _TEXT,
+        "status": _TEXT,
+        "setup": _FLAG,
+        "reserved": _FLAG,
+        "reservoir": _FLAG,
+        "headnode": _FLAG,
+        "current_platform": _TEXT,
+        "system_type": _TEXT,
+        "ram": _WHOLE,
+        "created": maybe(_TEXT),
+        "last_boot": maybe(_TEXT),
+        "last_heartbeat": maybe(_TEXT),
+        "agents": listed(_OBJECT),
+        "sysinfo": _OBJECT,
+        "vms": {"type": "object", "additionalProperties": VM},
+        "traits": _OBJECT,
+        "comments": maybe(_TEXT),
+        "unreserved_cpu": _NUMBER,
+        "unreserved_ram": _NUMBER,
+        "unreserved_disk": _NUMBER,
+        "overprovision_ratios": _OBJECT,
+        "score": _NUMBER,
+    },
+)
+TICKET = shape(
+    "Ticket",
+    {
+        "uuid": _TEXT,
+        "server_uuid": _TEXT,
+        "scope": _TEXT,
+        "id": _TEXT,
+        "action": maybe(_TEXT),
+        "status": {"type": "string", "enum": ["queued", "active", "finished", "expired"]},
+        "fence": maybe(_WHOLE),
+        "extra": maybe(_OBJECT),
+        "reqid": maybe(_TEXT),
+        "created_at": _TEXT,
+        "updated_at": maybe(_TEXT),
+        "expires_at": _TEXT,
+        "waiting_on": _ANYTHING,
+        "queue": _ANYTHING,
+    },
+    ["waiting_on", "queue"],
+)
+JOB = _open(
+    "Job",
+    {
+        "uuid": _TEXT,
+        "name": _TEXT,
+        "execution": {
+            "type": "string",
+            "enum": ["queued", "running", "succeeded", "failed", "canceled"],
+        },
+        "params": _OBJECT,
+        "chain_results": listed(_OBJECT),
+    },
+)
+NIC = shape(
+    "Nic",
+    {
+        "mac": _TEXT,
+        "interface": maybe(_TEXT),
+        "ip": maybe(_TEXT),
+        "belongs_to_type": _TEXT,
+        "belongs_to_uuid": _TEXT,
+        "nic_tags_provided": _TEXTS,
+    },
+)
+BOOT = _open(
+    "BootParams",
+    {
+        "platform": maybe(_TEXT),
+        "kernel_args": _OBJECT,
+        "kernel_flags": _OBJECT,
+        "boot_modules": listed(_ANYTHING),
+        "default_console": maybe(_TEXT),
+        "serial": maybe(_TEXT),
+    },
+)
+IMAGE = shape(
+    "Image",
+    {
+        "uuid": _TEXT,
+        "name": _TEXT,
+        "version": _TEXT,
+        "owner": _TEXT,
+        "public": _FLAG,
+        "type": _TEXT,
+        "os": _TEXT,
+        "state": _TEXT,
+        "size": _WHOLE,
+        "sha256": maybe(_TEXT),
+        "published_at": maybe(_TEXT),
+        "files": listed(shape("ImageFile", {"size": _WHOLE, "sha256": maybe(_TEXT)})),
+        "nodes": shape(
+            "ImageNodes", {"present": _WHOLE, "coming": _WHOLE, "percent": maybe(_WHOLE)}
+        ),
+    },
+    ["nodes"],
+)
+_OWNED = {"uuid": _TEXT, "name": _TEXT, "project_id": _TEXT}
+NETWORK = shape(
+    "Network",
+    {
+        **_OWNED, "external": _FLAG, "mtu": maybe(_WHOLE), "uplink": maybe(_OBJECT),
+        "subnets": _TEXTS,
+    },
+)  # fmt: skip
+SUBNET = shape(
+    "Subnet",
+    {**_OWNED, "network_uuid": _TEXT, "cidr": _TEXT, "gateway": maybe(_TEXT), "dns": _TEXTS},
+)
+ROUTER = shape("Router", {**_OWNED, "external_network": maybe(_TEXT), "subnets": _TEXTS})
+GROUP = shape("SecurityGroup", {**_OWNED, "description": _TEXT, "rules": listed(_OBJECT)})
+PORT = shape(
+    "Port",
+    {
+        **_OWNED,
+        "network_uuid": _TEXT,
+        "mac": _TEXT,
+        "fixed_ips": listed(_TEXTS),
+        "security_groups": _TEXTS,
+        "port_security": _FLAG,
+        "allowed_addresses": _TEXTS,
+        "device_uuid": maybe(_TEXT),
+        "device_owner": maybe(_TEXT),
+    },
+)
+FLOATING = shape(
+    "FloatingAddress",
+    {
+        "uuid": _TEXT,
+        "address": _TEXT,
+        "network_uuid": _TEXT,
+        "project_id": _TEXT,
+        "port_uuid": maybe(_TEXT),
+        "fixed_ip": maybe(_TEXT),
+    },
+)
+KEY = shape("Keypair", {"name": _TEXT, "project_id": _TEXT, "public_key": _TEXT})
+SERVICE = shape("ComputeService", {"uuid": _TEXT, "name": _TEXT, "metadata": _OBJECT})
+
+_KINDS = {
+    "Network": NETWORK,
+    "Subnet": SUBNET,
+    "Router": ROUTER,
+    "SecurityGroup": GROUP,
+    "Port": PORT,
+    "FloatingAddress": FLOATING,
+}
+_TASKS = (
+    *("ServerEnsureImage", "ServerInstallAgent", "ServerUninstallAgents", "ServerRecoveryConfig"),
+    *("DoNop", "VmCreate", "VmNicsUpdate", "VmUpdate", "VmStart", "VmStop", "VmKill", "VmReboot"),
+    *("VmReprovision", "VmDestroy", "VmMigrate", "VmSnapshotCreate", "VmSnapshotRollback"),
+    *("VmSnapshotDestroy", "VmImagesCreate", "UpdateNicTask"),
+)
+
+#: By the calls' names; a call that is not listed answers with an empty body.
+SHAPES: dict[str, Any] = {
+    "Ping": shape("Ping", {"ready": _FLAG, "services": _OBJECT, "instance": _TEXT}),
+    "Info": shape("Info", {"version": _TEXT}),
+    "Diagnostics": _OBJECT,
+    "GetLoglevel": shape("LogLevel", {"level": _TEXT}),
+    "ServiceList": listed(SERVICE),
+    "ServiceUpdate": SERVICE,
+    "ServerList": listed(SERVER),
+    "ServerGet": SERVER,
+    "ServerReboot": JOB_STARTED,
+    "ServerFactoryReset": JOB_STARTED,
+    "ServerSetup": JOB_STARTED,
+    "ServerSysinfoRefresh": _OBJECT,
+    "CommandExecute": {
+        "anyOf": [
+            _TEXT,
+            _open("Execution", {"stdout": _TEXT, "stderr": _TEXT, "exitCode": maybe(_WHOLE)}),
+        ]
+    },
+    "ServerTaskHistory": _ANYTHING,
+    **dict.fromkeys(_TASKS, TASK_STARTED),
+    "NodeKey": shape("NodeKey", {"server_uuid": _TEXT, "key": _TEXT}),
+    "AgentNextTask": _OBJECT,
+    "BootParamsGetDefault": BOOT,
+    "BootParamsGet": BOOT,
+    "PlatformList": {"type": "object", "additionalProperties": _ANYTHING},
+    "TaskGet": TASK,
+    "TaskWait": TASK,
+    "VmList": listed(VM),
+    "VmLoad": VM,
+    "VmProc": _ANYTHING,
+    "VmInfo": _OBJECT,
+    "VmVnc": shape("Vnc", {"host": maybe(_TEXT), "port": maybe(_WHOLE)}),
+    "VmScreenshot": _BYTES,
+    **dict.fromkeys(("VmDockerExec", "VmDockerCopy", "VmDockerStats", "VmDockerBuild"), _OBJECT),
+    "ImageGet": _OBJECT,
+    **dict.fromkeys(
+        (
+            *("DatasetsList", "SnapshotList", "DatasetPropertiesGetAll"),
+            *("DatasetPropertiesGet", "ZpoolList"),
+        ),
+        _ANYTHING,
+    ),
+    "NicUpdate": JOB_STARTED,
+    "NicList": listed(NIC),
+    "NicTagList": listed(_OBJECT),
+    "ServerWaitlistTicketCreate": TICKET,
+    "ServerWaitlistList": listed(TICKET),
+    "WaitlistList": listed(TICKET),
+    "ServerWaitlistGetTicket": TICKET,
+    "JobList": listed(JOB),
+    "JobGet": JOB,
+    "JobWait": JOB,
+    "JobInfo": listed(_OBJECT),
+    "JobInfoAdd": _OBJECT,
+    "ImageList": listed(IMAGE),
+    "ImageCreate": IMAGE,
+    "ImageShow": IMAGE,
+    "ImageCopies": shape(
+        "ImageCopies",
+        {
+            "policy": _TEXT,
+            "version": _TEXT,
+            "copies": listed(
+                shape(
+                    "ImageCopy",
+                    {
+                        "server_uuid": _TEXT,
+                        "hostname": maybe(_TEXT),
+                        "state": _TEXT,
+                        "percent": _WHOLE,
+                        "reason": _TEXT,
+                    },
+                )
+            ),
+        },
+    ),
+    "ImageUpload": IMAGE,
+    "ImageDownload": _BYTES,
+    **dict.fromkeys(("VmMove", "ServerDrain", "ServerEvacuate"), JOB_STARTED),
+    **{f"{name}List": listed(one) for name, one in _KINDS.items()},
+    **{
+        f"{name}{what}": one
+        for name, one in _KINDS.items()
+        for what in ("Create", "Show", "Change")
+    },
+    "KeypairList": listed(KEY),
+    "KeypairShow": KEY,
+    "KeypairSet": KEY,
+}
+#: Calls that have more than one success status.
+_OTHERS: dict[str, dict[int, Any]] = {
+    "ServerReboot": {204: None},
+    "ServerSetup": {202: JOB_STARTED, 204: None},
+    # In the document's words, which are a text of their own.
+    "ServerFactoryReset": {409: _TEXT},
+    "AgentNextTask": {204: None},
+    "BootParamsSet": {200: _OBJECT},
+    "BootParamsUpdate": {204: None},
+    "ImageDownload": {206: _BYTES, 304: None},
+}
+_MEDIA = {
+    "VmScreenshot": ("image/png",),
+    "ImageDownload": ("application/octet-stream",),
+    "CommandExecute": ("application/json", "text/plain"),
+}
+#: The errors that any call of this face may return.
+ERRORS = (400, 404, 409, 413, 415)
+STEPS = shape(
+    "Allocation",
+    {"server": SERVER, "steps": listed(_ANYTHING), "imgapiPeers": listed(_ANYTHING), "vm_uuid": maybe(_TEXT)},
+)  # fmt: skip
+CAPACITY = shape(
+    "Capacities",
+    {"capacities": _OBJECT, "errors": _OBJECT, "warnings": _ANYTHING},
+    ["warnings"],
+)
+
+
+def replies(endpoints: Sequence[Endpoint], validation_status: int) -> dict[str, Reply]:
+    """The replies of the face; ``validation_status``: of parameters that do not validate."""
+    errors = (*ERRORS, validation_status)
+    known: dict[str, Reply] = {
+        "POST /allocate": Reply(STEPS, errors=errors, name="SelectServer"),
+        "POST /capacity": Reply(CAPACITY, errors=errors, name="ServerCapacity"),
+        "GET /capacity": Reply(CAPACITY, errors=errors, name="ServerCapacityByGet"),
+    }
+    for one in endpoints:
+        for number, verb in enumerate(one.verbs.split()):
+            known[f"{verb} {one.path}"] = Reply(
+                None if one.status == 204 else SHAPES.get(one.name),
+                status=one.status,
+                media=_MEDIA.get(one.name, ("application/json",)),
+                others=_OTHERS.get(one.name, {}),
+                errors=(*errors, *one.errors, *((416,) if one.name == "ImageDownload" else ())),
+                name=one.name if not number else f"{one.name}By{verb.title()}",
+            )
+    return known
+
+
+def public_paths(endpoints: Sequence[Endpoint]) -> set[str]:
+    """The calls that need no token."""
+    return {one.path for one in endpoints if one.access is Access.PUBLIC}

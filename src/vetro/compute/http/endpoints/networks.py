@@ -1,0 +1,512 @@
+"""Networks, ports, addresses, security groups and key pairs: ours, beside CNAPI.
+
+Every create takes a ``uuid`` chosen by the caller and may be repeated. A project's users see and change
+what is their project's; operators may name a project.
+"""
+
+from __future__ import annotations
+
+import functools
+import ipaddress
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+from sqlalchemy import Row, Table, select
+from sqlalchemy import delete as delete_from
+
+from vetro.compute.http.endpoint import Access, Call, Endpoint
+from vetro.compute.http.ownership import (
+    Reference,
+    check_new,
+    check_references,
+    each,
+    groups_of_rules,
+    may_change,
+)
+from vetro.compute.tables import (
+    floating_ips,
+    keypairs,
+    networks,
+    ports,
+    routers,
+    security_groups,
+    subnets,
+)
+from vetro.compute.values.faults import not_allowed, not_found
+from vetro.compute.values.parameters import (
+    ARRAY,
+    BOOLEAN,
+    BOOLEAN_TEXT,
+    OBJECT,
+    STRING,
+    UUID,
+    Param,
+    Rule,
+    query,
+)
+from vetro.compute.values.records import Json
+
+Body = dict[str, Any]
+
+
+def _network(row: Row[Any], hanging: Body) -> Body:
+    return {
+        "uuid": row.uuid,
+        "name": row.name,
+        "project_id": row.owner_uuid,
+        "external": row.external,
+        "mtu": row.mtu,
+        "uplink": row.uplink,
+        "subnets": [one.uuid for one in hanging["subnets"] if one.network_uuid == row.uuid],
+    }
+
+
+def _subnet(row: Row[Any], _hanging: Body) -> Body:
+    return {
+        "uuid": row.uuid,
+        "network_uuid": row.network_uuid,
+        "name": row.name,
+        "project_id": row.owner_uuid,
+        "cidr": row.cidr,
+        "gateway": row.gateway,
+        "dns": row.dns,
+    }
+
+
+def _router(row: Row[Any], hanging: Body) -> Body:
+    return {
+        "uuid": row.uuid,
+        "name": row.name,
+        "project_id": row.owner_uuid,
+        "external_network": row.external_network,
+        "subnets": [
+            one.subnet_uuid for one in hanging["interfaces"] if one.router_uuid == row.uuid
+        ],
+    }
+
+
+def _group(row: Row[Any], _hanging: Body) -> Body:
+    return {
+        "uuid": row.uuid,
+        "name": row.name,
+        "project_id": row.owner_uuid,
+        "description": row.description,
+        "rules": row.rules,
+    }
+
+
+def _port(row: Row[Any], _hanging: Body) -> Body:
+    return {
+        "uuid": row.uuid,
+        "network_uuid": row.network_uuid,
+        "project_id": row.owner_uuid,
+        "name": row.name,
+        "mac": row.mac,
+        "fixed_ips": [[row.subnet_uuid, row.ip]],
+        "security_groups": row.security_groups,
+        "port_security": row.port_security,
+        "allowed_addresses": row.allowed_addresses,
+        "device_uuid": row.device_uuid,
+        "device_owner": row.device_owner,
+    }
+
+
+def _floating(row: Row[Any], hanging: Body) -> Body:
+    port = next((one for one in hanging["ports"] if one.uuid == row.port_uuid), None)
+    return {
+        "uuid": row.uuid,
+        "address": row.address,
+        "network_uuid": row.network_uuid,
+        "project_id": row.owner_uuid,
+        "port_uuid": row.port_uuid,
+        "fixed_ip": port.ip if port is not None else None,
+    }
+
+
+def _text_of(limit: int, *, none: bool = False) -> Rule:
+    """A text a column of this length takes."""
+
+    def check(name: str, value: Json) -> list[str]:
+        if value is None and none:
+            return []
+        errors = STRING.check(name, value)
+        if errors or (len(str(value)) <= limit and "\0" not in str(value)):
+            return errors
+        return [f"value is longer than {limit} characters"]
+
+    return Rule("text", check, {"type": "string", "maxLength": limit})
+
+
+def _uuid(_name: str, value: Json) -> list[str]:
+    good = value is None or (isinstance(value, str) and UUID.match(value))
+    return [] if good else ["value was not a uuid"]
+
+
+def _address(_name: str, value: Json) -> list[str]:
+    try:
+        ipaddress.IPv4Address(value if isinstance(value, str) else "")
+    except ValueError as error:
+        return [] if value is None else [f"value was not an IPv4 address: {error}"]
+    return []
+
+
+def _range(_name: str, value: Json) -> list[str]:
+    try:
+        network = ipaddress.IPv4Network(value if isinstance(value, str) else "")
+    except ValueError as error:
+        return [f"not an IPv4 network: {error}"]
+    too_small = network.num_addresses < 4
+    return ["too small: a network needs at least 4 addresses"] if too_small else []
+
+
+def _mtu(_name: str, value: Json) -> list[str]:
+    good = isinstance(value, int) and not isinstance(value, bool) and 576 <= value <= 65535
+    return [] if good or value is None else ["value was not a whole number from 576 to 65535"]
+
+
+def _uplink(_name: str, value: Json) -> list[str]:
+    if value is None:
+        return []
+    given = cast("Body", value) if isinstance(value, dict) else {}
+    tag, vlan = given.get("nic_tag"), given.get("vlan_id", 0)
+    if not isinstance(tag, str) or not re.fullmatch(r"[A-Za-z0-9_.-]{1,31}", tag):
+        return ["value was not an object with the name of a NIC tag as nic_tag"]
+    if not isinstance(vlan, int) or isinstance(vlan, bool) or not 0 <= vlan <= 4094:
+        return ["vlan_id was not a whole number from 0 (untagged) to 4094"]
+    unknown = sorted(given.keys() - {"nic_tag", "vlan_id"})
+    return [f"there is no {unknown[0]!r} in an uplink"] if unknown else []
+
+
+def _each(rule: Rule) -> Rule:
+    """An array whose elements meet a rule; ``null`` is empty."""
+
+    def check(name: str, value: Json) -> list[str]:
+        if value is None:
+            return []
+        errors = ARRAY.check(name, value)
+        for one in cast("list[Any]", value) if not errors else []:
+            errors.extend(rule.check(name, one))
+        return errors[:1]
+
+    return Rule("array", check, {"type": "array", "items": {}})
+
+
+def _wish(name: str, value: Json) -> list[str]:
+    """One of ``fixed_ips``: ``{subnet_uuid?, ip?}``."""
+    errors = OBJECT.check(name, value)
+    if errors:
+        return errors
+    given = cast("Body", value)
+    return _uuid(name, given.get("subnet_uuid")) + _address(name, given.get("ip"))
+
+
+TEXT, LONG = _text_of(255), _text_of(16_384)
+OPTIONAL_TEXT = _text_of(255, none=True)
+AN_UUID = Rule("uuid", _uuid, {"type": "string", "format": "uuid"})
+ADDRESS = Rule("address", _address, {"type": "string", "format": "ipv4"})
+RANGE = Rule("range", _range, {"type": "string", "examples": ["10.0.0.0/24"]})
+MTU = Rule("mtu", _mtu, {"type": "integer", "minimum": 576, "maximum": 65535})
+UPLINK = Rule("uplink", _uplink, {"type": "object", "properties": {"nic_tag": {"type": "string"}}})
+UUIDS = _each(Rule("uuid", lambda n, v: _uuid(n, v if v is not None else 0), {}))
+TEXTS = _each(_text_of(64))
+RULES = _each(OBJECT)
+WISHES = _each(Rule("wish", _wish, {"type": "object"}))
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of object: its table, its name in messages, how it is shown, what calls take."""
+
+    table: Table
+    what: str
+    view: Callable[[Row[Any], Body], Body]
+    create: tuple[Param, ...]
+    change: tuple[Param, ...]
+    refers: tuple[Reference, ...] = ()
+
+
+_IN_NETWORK = Reference("network_uuid", networks, "network")
+_GROUPS = Reference("security_groups", security_groups, "security group", each)
+_NAME = Param("name", TEXT)
+KINDS: dict[str, Kind] = {
+    "networks": Kind(
+        networks,
+        "network",
+        _network,
+        (_NAME, Param("mtu", MTU), Param("uplink", UPLINK)),
+        (_NAME,),
+    ),
+    "subnets": Kind(
+        subnets,
+        "subnet",
+        _subnet,
+        (
+            _NAME,
+            Param("network_uuid", AN_UUID, required=True),
+            Param("cidr", RANGE, required=True),
+            Param("gateway", ADDRESS),
+            Param("dns", TEXTS),
+            Param("replaces", UUIDS),
+        ),
+        (_NAME, Param("dns", TEXTS)),
+        (_IN_NETWORK, Reference("replaces", subnets, "subnet", each)),
+    ),
+    "routers": Kind(
+        routers,
+        "router",
+        _router,
+        (_NAME, Param("external_network", OPTIONAL_TEXT)),
+        (_NAME, Param("external_network", OPTIONAL_TEXT)),
+        (Reference("external_network", networks, "network", external=True),),
+    ),
+    "security-groups": Kind(
+        security_groups,
+        "security group",
+        _group,
+        (_NAME, Param("description", LONG), Param("rules", RULES)),
+        (_NAME, Param("description", LONG), Param("rules", RULES)),
+        (Reference("rules", security_groups, "security group", groups_of_rules),),
+    ),
+    "ports": Kind(
+        ports,
+        "port",
+        _port,
+        (
+            _NAME,
+            Param("network_uuid", AN_UUID, required=True),
+            Param("fixed_ips", WISHES),
+            Param("security_groups", UUIDS),
+            Param("port_security", BOOLEAN),
+            Param("allowed_addresses", TEXTS),
+        ),
+        (
+            _NAME,
+            Param("security_groups", UUIDS),
+            Param("port_security", BOOLEAN),
+            Param("allowed_addresses", TEXTS),
+        ),
+        (_IN_NETWORK, _GROUPS),
+    ),
+    "floating-ips": Kind(
+        floating_ips,
+        "floating address",
+        _floating,
+        (Param("network_uuid", OPTIONAL_TEXT), Param("port_uuid", AN_UUID)),
+        (Param("port_uuid", AN_UUID),),
+        (
+            Reference("network_uuid", networks, "network", external=True),
+            Reference("port_uuid", ports, "port"),
+        ),
+    ),
+}
+_LISTS = ("dns", "security_groups", "rules", "allowed_addresses")
+
+
+_REMOVALS = {
+    "ports": "Remove a port that no VM uses; a floating address that led to it leads nowhere then.",
+    "floating-ips": "Give a floating address back; the port that it led to keeps its own.",
+    "networks": "Remove a network without subnets and ports, which no router leads to.",
+    "security-groups": "Remove a security group that neither a port nor another group's rule names.",
+}
+
+
+def owner_of(call: Call) -> str:
+    """The project a call acts for: an operator may name one. Errors: 403."""
+    wanted = call.get("project_id")
+    if wanted and call.project is not None and wanted != call.project:
+        raise not_allowed("Another project's networks")
+    return str(wanted or call.project or call.principal.project_id)
+
+
+async def tell(call: Call, kind: str, uuid: str, port: str | None) -> None:
+    """Nodes that are concerned by a change have it before the call returns."""
+    told = call.service.networks
+    if kind == "security-groups":
+        await told.apply_for_group(uuid)
+    elif kind == "ports":
+        await told.apply_for_ports([uuid])
+    elif kind == "floating-ips" and port:
+        await told.apply_for_ports([port])
+
+
+async def found(call: Call, kind: str, uuid: str) -> Body:
+    """An object the caller may see. Errors: 404."""
+    one = KINDS[kind]
+    for view in await call.service.fabric.views(one.table, call.project, one.view):
+        if view["uuid"] == uuid:
+            return view
+    raise not_found(f"{one.what} {uuid[:64]} not found")
+
+
+def _endpoints(kind: str) -> list[Endpoint]:
+    one = KINDS[kind]
+
+    async def list_all(call: Call) -> Json:
+        wanted = call.project
+        if call.get("project_id"):
+            wanted = owner_of(call)
+        elif call.is_operator and call.flag("all_projects"):
+            wanted = None
+        return await call.service.fabric.views(one.table, wanted, one.view)
+
+    async def add(call: Call) -> Json:
+        fabric = call.service.fabric
+        create = {
+            "networks": fabric.create_network,
+            "subnets": fabric.create_subnet,
+            "routers": fabric.create_router,
+            "security-groups": fabric.create_security_group,
+            "ports": fabric.create_port,
+            "floating-ips": fabric.create_floating_ip,
+        }[kind]
+        uuid = str(call.get("uuid") or call.service.new_uuid()).lower()
+        if call.get("uplink") and not call.is_operator:
+            raise not_allowed("A network on the machines' own wires is for operators to make")
+        owner = owner_of(call)
+        async with fabric.database.read() as tx:
+            await check_new(tx, one.table, uuid, call.project)
+        params = await check_references(fabric, one.refers, call.params, call.project, uuid)
+        await create(uuid, owner, params)
+        await tell(call, kind, uuid, call.get("port_uuid"))
+        return await found(call, kind, uuid)
+
+    async def show(call: Call) -> Json:
+        return await found(call, kind, str(call.get("uuid")))
+
+    async def change(call: Call) -> Json:
+        uuid = str(call.request.path_params["uuid"])
+        before = await found(call, kind, uuid)
+        may_change(before, one.what, call.project)
+        values: Body = {}
+        for param in one.change:
+            if param.name in call.params:
+                value = call.params[param.name]
+                values[param.name] = [] if value is None and param.name in _LISTS else value
+        fabric = call.service.fabric
+        values = await check_references(fabric, one.refers, values, call.project, uuid)
+        await fabric.change(one.table, uuid, one.what, values)
+        await tell(call, kind, uuid, before.get("port_uuid"))
+        await tell(call, kind, uuid, values.get("port_uuid"))
+        return await found(call, kind, uuid)
+
+    async def remove(call: Call) -> Json:
+        uuid = str(call.get("uuid"))
+        before = await found(call, kind, uuid)
+        may_change(before, one.what, call.project)
+        await call.service.fabric.remove(one.table, uuid, one.what)
+        if kind == "floating-ips":
+            await tell(call, kind, uuid, before.get("port_uuid"))
+
+    for run, doc in (
+        (list_all, f"The {one.what}s of the project."),
+        (add, f"Make a {one.what}; again with the same uuid: the same one."),
+        (show, f"One {one.what}."),
+        (change, f"Change a {one.what}."),
+        (remove, _REMOVALS.get(kind, f"Remove a {one.what} that nothing uses.")),
+    ):
+        run.__doc__ = doc
+    title = "".join(word.title() for word in one.what.split())
+    project = Param("project_id", _text_of(64))
+    at = functools.partial(Endpoint, access=Access.USER)
+    return [
+        at(
+            f"{title}List",
+            "GET",
+            f"/{kind}",
+            list_all,
+            (*query(_text_of(64), "project_id"), *query(BOOLEAN_TEXT, "all_projects")),
+        ),
+        at(
+            f"{title}Create",
+            "POST",
+            f"/{kind}",
+            add,
+            (Param("uuid", AN_UUID), project, *one.create),
+        ),
+        at(f"{title}Show", "GET", f"/{kind}/{{uuid}}", show),
+        at(f"{title}Change", "PUT", f"/{kind}/{{uuid}}", change, one.change),
+        at(f"{title}Delete", "DELETE", f"/{kind}/{{uuid}}", remove, status=204),
+    ]
+
+
+async def join(call: Call) -> Json:
+    """Join a subnet to a router."""
+    router, subnet = str(call.get("router")), str(call.get("subnet"))
+    await found(call, "routers", router)
+    await found(call, "subnets", subnet)
+    await call.service.fabric.add_interface(router, subnet)
+
+
+async def part(call: Call) -> Json:
+    """Part a subnet from a router."""
+    router = str(call.get("router"))
+    await found(call, "routers", router)
+    await found(call, "subnets", str(call.get("subnet")))
+    await call.service.fabric.remove_interface(router, str(call.get("subnet")))
+
+
+def _key_name(call: Call) -> str:
+    name = str(call.request.path_params["name"])
+    if len(name) > 255 or "\0" in name:
+        raise not_found("key pair not found")
+    return name
+
+
+async def list_keys(call: Call) -> Json:
+    """The public keys of a project, by their names."""
+    owner = owner_of(call)
+    wanted = select(keypairs).where(keypairs.c.owner_uuid == owner).order_by(keypairs.c.name)
+    async with call.service.database.read() as tx:
+        rows = await tx.execute(wanted)
+        return [_keypair(row.name, owner, row.public_key) for row in rows]
+
+
+def _keypair(name: str, owner: str, public_key: str) -> Body:
+    return {"name": name, "project_id": owner, "public_key": public_key}
+
+
+async def show_key(call: Call) -> Json:
+    """A public key by its name."""
+    owner, name = owner_of(call), _key_name(call)
+    wanted = select(keypairs).where(keypairs.c.owner_uuid == owner, keypairs.c.name == name)
+    async with call.service.database.read() as tx:
+        row = (await tx.execute(wanted)).first()
+    if row is None:
+        raise not_found(f"key pair {name} not found")
+    return _keypair(row.name, owner, row.public_key)
+
+
+async def set_key(call: Call) -> Json:
+    """Keep a public key under a name; a name that has another key is taken."""
+    owner, name = owner_of(call), _key_name(call)
+    await call.service.fabric.set_keypair(owner, name, call.params["public_key"])
+    return _keypair(name, owner, call.params["public_key"])
+
+
+async def delete_key(call: Call) -> Json:
+    """Forget a public key. Machines made with one have it themselves."""
+    owner, name = owner_of(call), _key_name(call)
+    async with call.service.database.transaction() as tx:
+        removed = await tx.execute(
+            delete_from(keypairs).where(keypairs.c.owner_uuid == owner, keypairs.c.name == name)
+        )
+        if removed.rowcount == 0:
+            raise not_found(f"key pair {name} not found")
+
+
+_PROJECT = query(_text_of(64), "project_id")
+_INTERFACE = "/routers/{router}/interfaces/{subnet}"
+_user = functools.partial(Endpoint, access=Access.USER)
+
+ENDPOINTS = [
+    *(endpoint for kind in KINDS for endpoint in _endpoints(kind)),
+    _user("RouterInterfaceAdd", "PUT", _INTERFACE, join, status=204),
+    _user("RouterInterfaceRemove", "DELETE", _INTERFACE, part, status=204),
+    _user("KeypairList", "GET", "/keypairs", list_keys, _PROJECT),
+    _user("KeypairShow", "GET", "/keypairs/{name}", show_key, _PROJECT),
+    _user("KeypairSet", "PUT", "/keypairs/{name}", set_key,
+          (Param("public_key", LONG, required=True), Param("project_id", _text_of(64)))),
+    _user("KeypairDelete", "DELETE", "/keypairs/{name}", delete_key, _PROJECT, status=204),
+]  # fmt: skip

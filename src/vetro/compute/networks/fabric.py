@@ -1,0 +1,430 @@
+"""Networks, addresses, security groups: the service owns them and sends nodes the whole state.
+
+Addresses are unique by a database constraint: two ports never share one. Every create takes a uuid
+chosen by the caller and may be repeated.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import secrets
+import uuid as uuids
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from sqlalchemy import Row, Table, delete, insert, select, update
+
+from vetro.compute.tables import (
+    floating_ips,
+    keypairs,
+    networks,
+    ports,
+    router_interfaces,
+    routers,
+    security_groups,
+    subnets,
+    vms,
+)
+from vetro.compute.values.faults import conflict, invalid_parameters, not_found
+from vetro.storage import Database, Transaction
+
+EXTERNAL_SPACE = uuids.UUID("5a0cf8a0-6f0d-4b8e-9a55-0f3d8f3c7a11")
+LOCAL_MAC = "0a:56"  # locally administered, so that it never equals a vendor's
+Body = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class ExternalNetwork:
+    """The pool of floating addresses; its first address is the node's own."""
+
+    name: str
+    cidr: str
+
+    @property
+    def uuid(self) -> str:
+        """The uuid, derived from the name."""
+        return str(uuids.uuid5(EXTERNAL_SPACE, self.name))
+
+    @property
+    def gateway(self) -> str:
+        """The node's address in the pool."""
+        return str(ipaddress.IPv4Network(self.cidr)[1])
+
+
+def text(body: Body, name: str, default: str | None = None, *, limit: int = 255) -> str:
+    """A text field that fits a column of ``limit`` characters. Errors: 500 InvalidParameters."""
+    value = body.get(name, default)
+    if not isinstance(value, str) or (not value and default is None):
+        raise invalid_parameters({name: "value was not a string"})
+    if len(value) > limit or "\0" in value:
+        raise invalid_parameters({name: f"value is longer than {limit} characters"})
+    return value
+
+
+def listing(body: Body, name: str) -> list[Any]:
+    """A list field, empty when absent. Errors: 500 InvalidParameters."""
+    value = body.get(name)
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise invalid_parameters({name: "value was not an array"})
+    return cast("list[Any]", value)
+
+
+#: The MTU of an ordinary Ethernet, and of one between nodes: a tunnel's headers take 50 bytes.
+WIRE_MTU = 1500
+FABRIC_MTU = 1450
+
+
+class Fabric:
+    """The networks of all projects."""
+
+    def __init__(self, database: Database, external: ExternalNetwork) -> None:
+        self.database = database
+        self.external = external
+
+    async def prepare(self) -> None:
+        """Create the external network."""
+        async with self.database.transaction() as tx:
+            if await self._get(tx, networks, self.external.uuid) is None:
+                await tx.execute(
+                    insert(networks).values(
+                        uuid=self.external.uuid,
+                        name=self.external.name,
+                        owner_uuid="",
+                        external=True,
+                        mtu=WIRE_MTU,
+                    )
+                )
+
+    async def _get(self, tx: Transaction, table: Table, uuid: str) -> Row[Any] | None:
+        return (await tx.execute(select(table).where(table.c.uuid == uuid))).first()
+
+    async def need(self, tx: Transaction, table: Table, uuid: str, what: str) -> Row[Any]:
+        """A row. Errors: 404."""
+        row = await self._get(tx, table, uuid)
+        if row is None:
+            raise not_found(f"{what} {uuid} not found")
+        return row
+
+    async def _create(self, table: Table, uuid: str, values: Body) -> None:
+        async with self.database.transaction() as tx:
+            if await self._get(tx, table, uuid) is None:
+                await tx.execute(insert(table).values(uuid=uuid, **values))
+
+    async def nic_tags(self, port_uuids: Sequence[str]) -> list[str]:
+        """The NIC tags that a node needs for these ports: those of their networks' uplinks."""
+        query = (
+            select(networks.c.uplink)
+            .join(ports, ports.c.network_uuid == networks.c.uuid)
+            .where(ports.c.uuid.in_(list(port_uuids)))
+        )
+        async with self.database.read() as tx:
+            found = [row.uplink for row in await tx.execute(query)]
+        return sorted({str(uplink["nic_tag"]) for uplink in found if uplink})
+
+    # Networks, subnets, routers
+
+    async def create_network(self, uuid: str, owner: str, body: Body) -> None:
+        """Create a network; ``uplink``: on the machines' own wire instead of a tunnel."""
+        uplink = body.get("uplink")
+        values = {
+            "name": text(body, "name", ""),
+            "owner_uuid": owner,
+            "external": False,
+            "mtu": int(body.get("mtu") or (WIRE_MTU if uplink else FABRIC_MTU)),
+            "uplink": uplink,
+        }
+        await self._create(networks, uuid, values)
+
+    async def create_subnet(self, uuid: str, owner: str, body: Body) -> None:
+        """Create a subnet in a network. Errors: 404, 409 overlapping, 500.
+
+        ``replaces``: subnets of the same project that are being removed; their addresses may be
+        reused.
+        """
+        try:
+            cidr = ipaddress.IPv4Network(text(body, "cidr"))
+        except ValueError as error:
+            raise invalid_parameters({"cidr": f"not an IPv4 network: {error}"}) from error
+        if cidr.num_addresses < 4:
+            raise invalid_parameters({"cidr": "too small: a network needs at least 4 addresses"})
+        gateway = str(body.get("gateway") or cidr[1])
+        leaving = set(listing(body, "replaces"))
+        async with self.database.transaction() as tx:
+            # Two concurrent requests for one range: the second finds the first's subnet and is
+            # refused.
+            await tx.exclude("subnets")
+            if await self._get(tx, subnets, uuid) is not None:
+                return
+            await self.need(tx, networks, text(body, "network_uuid"), "network")
+            for other in (await tx.execute(select(subnets))).all():
+                if not ipaddress.IPv4Network(other.cidr).overlaps(cidr):
+                    continue
+                if other.uuid not in leaving or other.owner_uuid != owner:
+                    # Everyone is told which range conflicts; only its owner is told whose it is.
+                    mine = other.owner_uuid == owner
+                    whose = f"network {other.network_uuid}" if mine else "another project"
+                    raise conflict(
+                        f"subnet {cidr} overlaps {other.cidr} of {whose}:"
+                        " networks of one node must not overlap; choose another range",
+                        overlaps=other.cidr,
+                        **({"subnet_uuid": other.uuid} if mine else {}),
+                    )
+                # Being removed: nodes give the addresses to the new one as soon as both exist.
+                await tx.execute(
+                    update(subnets).where(subnets.c.uuid == other.uuid).values(replaced_by=uuid)
+                )
+            await tx.execute(
+                insert(subnets).values(
+                    uuid=uuid,
+                    network_uuid=body["network_uuid"],
+                    name=text(body, "name", ""),
+                    owner_uuid=owner,
+                    cidr=str(cidr),
+                    gateway=gateway,
+                    dns=listing(body, "dns"),
+                )
+            )
+
+    async def create_router(self, uuid: str, owner: str, body: Body) -> None:
+        """Create a router; ``external_network`` by uuid."""
+        values = {
+            "name": text(body, "name", ""),
+            "owner_uuid": owner,
+            "external_network": body.get("external_network"),
+        }
+        await self._create(routers, uuid, values)
+
+    async def add_interface(self, router: str, subnet: str) -> None:
+        """Attach a subnet to a router; repeating it is harmless. Errors: 404."""
+        async with self.database.transaction() as tx:
+            await self.need(tx, routers, router, "router")
+            await self.need(tx, subnets, subnet, "subnet")
+            known = await tx.execute(
+                select(router_interfaces).where(
+                    router_interfaces.c.router_uuid == router,
+                    router_interfaces.c.subnet_uuid == subnet,
+                )
+            )
+            if known.first() is None:
+                await tx.execute(
+                    insert(router_interfaces).values(router_uuid=router, subnet_uuid=subnet)
+                )
+
+    async def remove_interface(self, router: str, subnet: str) -> None:
+        """Detach a subnet from a router."""
+        async with self.database.transaction() as tx:
+            await tx.execute(
+                delete(router_interfaces).where(
+                    router_interfaces.c.router_uuid == router,
+                    router_interfaces.c.subnet_uuid == subnet,
+                )
+            )
+
+    # Security groups, key pairs
+
+    async def create_security_group(self, uuid: str, owner: str, body: Body) -> None:
+        """Create a security group with its rules."""
+        values = {
+            "name": text(body, "name", ""),
+            "owner_uuid": owner,
+            "description": text(body, "description", "", limit=16_384),
+            "rules": listing(body, "rules"),
+        }
+        await self._create(security_groups, uuid, values)
+
+    async def set_keypair(self, owner: str, name: str, public_key: str) -> None:
+        """Store a public key; may be repeated. Errors: 409 when the name has another key."""
+        async with self.database.transaction() as tx:
+            await tx.exclude("key pairs")
+            mine = (keypairs.c.owner_uuid == owner) & (keypairs.c.name == name)
+            known = (await tx.execute(select(keypairs).where(mine))).first()
+            if known is None:
+                await tx.execute(
+                    insert(keypairs).values(owner_uuid=owner, name=name, public_key=public_key)
+                )
+            elif known.public_key != public_key:
+                raise conflict(f"the key pair {name} exists already, with another key")
+
+    # Ports and addresses
+
+    async def create_port(self, uuid: str, owner: str, body: Body) -> None:
+        """Create a port with an address. Errors: 404, 409 when the address is taken or all are."""
+        async with self.database.transaction() as tx:
+            if await self._get(tx, ports, uuid) is not None:
+                return
+            network = await self.need(tx, networks, text(body, "network_uuid"), "network")
+            wishes = [cast("Body", wish) for wish in listing(body, "fixed_ips")] or [{}]
+            wish = wishes[0]
+            subnet = await self._subnet(tx, network, wish.get("subnet_uuid"))
+            ip = await self._free(tx, subnet, wish.get("ip"))
+            await tx.execute(
+                insert(ports).values(
+                    uuid=uuid,
+                    network_uuid=network.uuid,
+                    subnet_uuid=subnet.uuid,
+                    owner_uuid=owner,
+                    name=text(body, "name", ""),
+                    mac=self._mac(uuid),
+                    ip=ip,
+                    security_groups=listing(body, "security_groups"),
+                    port_security=body.get("port_security", True) is not False,
+                    allowed_addresses=listing(body, "allowed_addresses"),
+                    device_owner="",
+                )
+            )
+
+    def _mac(self, uuid: str) -> str:
+        digits = uuid.replace("-", "")[:8]
+        if len(digits) < 8:
+            digits = secrets.token_hex(4)
+        return ":".join([LOCAL_MAC, *(digits[i : i + 2] for i in range(0, 8, 2))])
+
+    async def _subnet(self, tx: Transaction, network: Row[Any], wanted: object) -> Row[Any]:
+        query = select(subnets).where(subnets.c.network_uuid == network.uuid)
+        if wanted:
+            query = query.where(subnets.c.uuid == str(wanted))
+        row = (await tx.execute(query.order_by(subnets.c.uuid).with_for_update())).first()
+        if row is None:
+            raise not_found(f"network {network.name or network.uuid} has no such subnet")
+        return row
+
+    async def _free(self, tx: Transaction, subnet: Row[Any], wanted: object) -> str:
+        network = ipaddress.IPv4Network(subnet.cidr)
+        rows = await tx.execute(select(ports.c.ip).where(ports.c.subnet_uuid == subnet.uuid))
+        taken = {row.ip for row in rows} | {subnet.gateway, str(network[1])}
+        if wanted:
+            try:
+                inside = ipaddress.IPv4Address(str(wanted)) in network
+            except ValueError as error:
+                raise invalid_parameters({"fixed_ips": str(error)}) from error
+            if not inside:
+                raise conflict(f"address {wanted} is outside of {subnet.cidr}")
+            if wanted in taken:
+                raise conflict(f"address {wanted} is taken")
+            return str(wanted)
+        for address in network.hosts():
+            if str(address) not in taken:
+                return str(address)
+        raise conflict(f"subnet {subnet.cidr} has no free address")
+
+    async def create_floating_ip(self, uuid: str, owner: str, body: Body) -> None:
+        """Allocate a floating address. Errors: 404, 409 when none is left."""
+        async with self.database.transaction() as tx:
+            if await self._get(tx, floating_ips, uuid) is not None:
+                return
+            wanted = str(body.get("network_uuid") or self.external.uuid)
+            if wanted not in (self.external.uuid, self.external.name):
+                raise not_found(f"external network {wanted} not found")
+            if body.get("port_uuid"):
+                await self.need(tx, ports, str(body["port_uuid"]), "port")
+            await self.need(tx, networks, self.external.uuid, "network")
+            taken = {row.address for row in await tx.execute(select(floating_ips.c.address))}
+            pool = ipaddress.IPv4Network(self.external.cidr)
+            free = (str(a) for a in pool.hosts() if str(a) not in {*taken, self.external.gateway})
+            address = next(free, None)
+            if address is None:
+                raise conflict(f"no floating address is left in {self.external.cidr}")
+            await tx.execute(
+                insert(floating_ips).values(
+                    uuid=uuid,
+                    network_uuid=self.external.uuid,
+                    owner_uuid=owner,
+                    address=address,
+                    port_uuid=body.get("port_uuid"),
+                )
+            )
+
+    # Shared by all kinds
+
+    async def change(self, table: Table, uuid: str, what: str, values: Body) -> None:
+        """Update a row. Errors: 404."""
+        async with self.database.transaction() as tx:
+            await self.need(tx, table, uuid, what)
+            if values:
+                await tx.execute(update(table).where(table.c.uuid == uuid).values(**values))
+
+    async def remove(self, table: Table, uuid: str, what: str) -> None:
+        """Delete a row. Errors: 404; 409 when other objects still use it, with their names."""
+        async with self.database.transaction() as tx:
+            await self.need(tx, table, uuid, what)
+            users = await users_of(tx, table, uuid)
+            if users:
+                more = f" and {len(users) - _NAMED} more" if len(users) > _NAMED else ""
+                raise conflict(
+                    f"{what} {uuid} is in use by {', '.join(users[:_NAMED])}{more}", users=users
+                )
+            await tx.execute(delete(table).where(table.c.uuid == uuid))
+            if table is subnets:
+                # The subnets it was to replace stay.
+                await tx.execute(
+                    update(subnets).where(subnets.c.replaced_by == uuid).values(replaced_by=None)
+                )
+
+    async def rows(self, table: Table, owner: str | None) -> list[Row[Any]]:
+        """A project's rows (and shared networks); for ``None``, those of every project."""
+        query = select(table)
+        if owner is not None:
+            mine = table.c.owner_uuid == owner
+            query = query.where(mine | table.c.external if "external" in table.c else mine)
+        async with self.database.read() as tx:
+            return list(await tx.execute(query))
+
+    async def views(
+        self, table: Table, owner: str | None, view: Callable[[Row[Any], Body], Body]
+    ) -> list[Body]:
+        """Rows as the API shows them, with their dependent objects."""
+        rows = await self.rows(table, owner)
+        async with self.database.read() as tx:
+            hanging: Body = {
+                "subnets": list(await tx.execute(select(subnets))),
+                "interfaces": list(await tx.execute(select(router_interfaces))),
+                "ports": list(await tx.execute(select(ports))),
+            }
+        return [view(row, hanging) for row in rows]
+
+
+#: The number of users named in a refusal's message; ``users`` has them all.
+_NAMED = 5
+#: Columns by which rows of other tables refer to a row, and the names of those tables' objects.
+USERS: dict[str, list[tuple[str, Any, Any]]] = {
+    networks.name: [
+        ("subnet", subnets.c.uuid, subnets.c.network_uuid),
+        ("port", ports.c.uuid, ports.c.network_uuid),
+        ("router", routers.c.uuid, routers.c.external_network),
+        ("floating address", floating_ips.c.address, floating_ips.c.network_uuid),
+    ],
+    subnets.name: [
+        ("port", ports.c.uuid, ports.c.subnet_uuid),
+        ("router", router_interfaces.c.router_uuid, router_interfaces.c.subnet_uuid),
+    ],
+    routers.name: [
+        ("subnet", router_interfaces.c.subnet_uuid, router_interfaces.c.router_uuid),
+    ],
+}
+
+
+async def users_of(tx: Transaction, table: Table, uuid: str) -> list[str]:
+    """The objects that refer to a row and still need it, as text.
+
+    Excludes a port's floating address (the database clears its reference) and VMs created with a
+    key pair: they have the key itself.
+    """
+    found: list[str] = []
+    for what, name, column in USERS.get(table.name, []):
+        rows = await tx.execute(select(name.label("name")).where(column == uuid).order_by(name))
+        found += [f"{what} {row.name}" for row in rows]
+    if table is ports:
+        # A VM that has a record: a port whose VM was forgotten is unused.
+        query = select(vms.c.uuid).join(ports, ports.c.device_uuid == vms.c.uuid)
+        found += [f"VM {row.uuid}" for row in await tx.execute(query.where(ports.c.uuid == uuid))]
+    if table is security_groups:
+        for row in await tx.execute(select(ports.c.uuid, ports.c.security_groups)):
+            found += [f"port {row.uuid}"] if uuid in (row.security_groups or []) else []
+        for row in await tx.execute(select(security_groups)):
+            named = cast("list[Body]", row.rules or [])
+            if row.uuid != uuid and any(one.get("remote_group_id") == uuid for one in named):
+                found.append(f"a rule of security group {row.uuid}")
+    return found

@@ -1,0 +1,261 @@
+"""Recreating the VMs of a dead server on others (ours, beside CNAPI).
+
+A silent server may be dead, or only cut off with its VMs running. The service cannot know which:
+the operator confirms in a separate step that the machine is switched off and stays so (it is
+*fenced*). Then the server's tasks are given up, and each VM that the service created is recreated
+elsewhere from its original request: same uuid, addresses and size, with a fresh root file system
+from its image. Data on the dead server's disks stays there.
+
+The server's record keeps the list of these VMs. If its machine comes back, they are destroyed on it
+before it may be used again; VMs that were not recreated still belong to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid as uuids
+from typing import Any
+
+import structlog
+from sqlalchemy import Row, delete, select, update
+
+from vetro.compute.operations.migration import hold_room, room_of
+from vetro.compute.operations.parts import Run, ServiceParts
+from vetro.compute.servers.store import CHANNEL, MOVED
+from vetro.compute.tables import moves, servers, vms
+from vetro.compute.values.faults import conflict, not_found
+from vetro.compute.values.records import Json, Record, mapping
+from vetro.compute.vms.lifecycle import UNMADE
+from vetro.compute.work.jobs import JobFailure, Step, Workflow
+from vetro.compute.work.node_tasks import NodeTaskError
+from vetro.http import Fault
+from vetro.storage import Transaction
+
+log = structlog.get_logger(__name__)
+
+EVACUATE, CLEAN = "server-evacuate", "server-clean-up"
+SIDE_BY_SIDE = 4
+CREATE_SECONDS = 3600
+
+
+async def start_evacuation(service: ServiceParts, row: Row[Any]) -> str:
+    """Begin to recreate a fenced server's VMs elsewhere; the job's uuid. Errors: 409 if it runs."""
+    if row.status == "running":
+        raise conflict(
+            f"server {row.uuid} is heard: drain it; or switch it off and wait until it is unknown"
+        )
+    return await service.jobs.create(EVACUATE, row.uuid, {"server_uuid": row.uuid})
+
+
+async def fence(run: Run) -> Json:
+    """Stop placement on the server and stop waiting for its agent."""
+    service, uuid = run.service, run.server_uuid
+    await _still_silent(run)
+    await service.servers.change(uuid, {"reserved": True})
+    count = await service.work.give_up(uuid, f"server {uuid} was given up: it is evacuated")
+    return f"{count} tasks given up"
+
+
+async def _still_silent(run: Run) -> None:
+    async with run.service.database.read() as tx:
+        row = await run.service.servers.row(tx, run.server_uuid)
+    if row.status == "running":
+        raise JobFailure(f"server {run.server_uuid} is heard again: it is not switched off")
+
+
+async def make_again(run: Run) -> Json:
+    """Recreate every VM; VMs that cannot be recreated are the job's error, with the reason."""
+    service = run.service
+    turn = asyncio.Semaphore(SIDE_BY_SIDE)
+
+    async def one(vm_uuid: str) -> str | None:
+        async with turn:
+            try:
+                await _still_silent(run)
+                return await _one(run, vm_uuid)
+            except (JobFailure, Fault, NodeTaskError) as error:
+                return str(error)
+
+    async with service.database.read() as tx:
+        query = select(vms.c.uuid).where(
+            vms.c.server_uuid == run.server_uuid, vms.c.state.not_in(UNMADE)
+        )
+        here = [row.uuid for row in await tx.execute(query.order_by(vms.c.created, vms.c.uuid))]
+        under_way = mapping((await service.servers.row(tx, run.server_uuid)).extra.get(MOVED))
+    # A service may have died during this step: wait for the tasks it started.
+    begun = [uuid for uuid, entry in under_way.items() if mapping(entry).get("task")]
+    wanted = [*here, *(uuid for uuid in begun if uuid not in here)]
+    ended = await asyncio.gather(*(one(uuid) for uuid in wanted))
+    reasons = {uuid: why for uuid, why in zip(wanted, ended, strict=True) if why}
+    for vm in await service.machines.listing(run.server_uuid):
+        uuid = str(vm["uuid"])
+        if uuid not in wanted and uuid not in under_way and vm.get("state") not in UNMADE:
+            reasons[uuid] = "the service did not make it and does not know how to make it again"
+    if reasons:
+        lost = "; ".join(f"VM {uuid}: {why}" for uuid, why in sorted(reasons.items()))
+        raise JobFailure(f"{len(reasons)} VMs were not made again: {lost}")
+    return f"{len(wanted)} made again"
+
+
+async def _one(run: Run, vm_uuid: str) -> str | None:
+    """Recreate one VM; returns the reason if that failed."""
+    service, source = run.service, run.server_uuid
+    async with service.database.read() as tx:
+        row = (await tx.execute(select(vms).where(vms.c.uuid == vm_uuid))).first()
+        query = select(moves.c.job_uuid).where(moves.c.vm_uuid == vm_uuid)
+        moving = (await tx.execute(query)).first()
+        moved = mapping((await service.servers.row(tx, source)).extra.get(MOVED))
+    if row is None:
+        return None  # destroyed meanwhile
+    if row.server_uuid == source:
+        if moving is not None:
+            return f"it is being moved: wait for job {moving.job_uuid}, then evacuate again"
+        if not row.payload:
+            return "what it was made from is not known"
+        target = await hold_room(service, row, mapping(row.payload).get("image_uuid"))
+        try:
+            task, was = await _begin(service, vm_uuid, source, target), row.state
+        except Fault:
+            async with service.database.transaction() as tx:
+                await tx.execute(delete(vms).where(vms.c.uuid == room_of(vm_uuid)))
+            raise
+    else:
+        entry = mapping(moved.get(vm_uuid))
+        task, was = str(entry.get("task")), str(entry.get("state"))
+    ended = await service.work.wait(task, CREATE_SECONDS)
+    if ended["status"] != "complete":
+        await _put_back(service, vm_uuid, source, was)
+        return str(mapping(ended["result"]).get("error") or "the node gave no reason")
+    async with service.database.transaction() as tx:
+        await _remember(tx, source, vm_uuid, {})
+    return None
+
+
+async def _begin(service: ServiceParts, uuid: str, source: str, target: str) -> str:
+    """Start to recreate a VM where room is held for it; the task's id. Errors: 404, 409.
+
+    Uses its original request with its current size; a stopped VM is not started.
+    """
+    async with service.database.transaction() as tx:
+        await tx.exclude(f"vm {uuid}")
+        query = select(vms).where(vms.c.uuid == uuid, vms.c.server_uuid == source)
+        row = (await tx.execute(query)).first()
+        if row is None:
+            raise not_found(f"VM {uuid} is not on server {source} any more")
+        agent = await service.servers.agent(tx, target)
+        size = {"max_physical_memory": row.memory_mib, "quota": row.quota_gib}
+        made_from = mapping(row.payload)
+        payload = {**made_from, **{name: n for name, n in size.items() if name in made_from}}
+        if row.state == "stopped":
+            payload["autoboot"] = False
+        id_ = str(uuids.uuid4())
+        await tx.execute(delete(vms).where(vms.c.uuid == room_of(uuid)))
+        await tx.execute(
+            update(vms).where(vms.c.uuid == uuid).values(server_uuid=target, state="creating")
+        )
+        await _remember(tx, source, uuid, {"task": id_, "state": row.state})
+        await service.work.store(tx, id_, agent, "machine_create", payload, vm_uuid=uuid)
+        for one in (source, target):
+            tx.notify(CHANNEL, one)
+    await service.work.launch(id_)
+    return id_
+
+
+async def _put_back(service: ServiceParts, uuid: str, source: str, state: str) -> None:
+    """Assign a VM that could not be recreated to its dead server again."""
+    async with service.database.transaction() as tx:
+        await tx.exclude(f"vm {uuid}")
+        back = await tx.execute(
+            update(vms)
+            .where(vms.c.uuid == uuid, vms.c.state.in_(UNMADE))
+            .values(server_uuid=source, state=state)
+        )
+        if back.rowcount:
+            await _remember(tx, source, uuid, None)
+            tx.notify(CHANNEL, source)
+
+
+async def _remember(tx: Transaction, server_uuid: str, uuid: str, entry: Record | None) -> None:
+    """Store with a server the entry of a VM that left it; ``None`` removes the entry."""
+    query = select(servers.c.extra).where(servers.c.uuid == server_uuid).with_for_update()
+    row = (await tx.execute(query)).first()
+    if row is None:
+        return
+    extra: Record = dict(row.extra)
+    left = {one: told for one, told in mapping(extra.pop(MOVED, {})).items() if one != uuid}
+    if entry is not None:
+        left[uuid] = entry
+    if left:
+        extra[MOVED] = left
+    await tx.execute(update(servers).where(servers.c.uuid == server_uuid).values(extra=extra))
+
+
+# The machine comes back
+
+
+async def destroy_moved(run: Run) -> Json:
+    """Destroy on a returned server the VMs that were recreated elsewhere."""
+    service, server_uuid = run.service, run.server_uuid
+    async with service.database.read() as tx:
+        row = await service.servers.row(tx, server_uuid)
+        left = mapping(row.extra.get(MOVED))
+        query = select(vms.c.uuid).where(
+            vms.c.uuid.in_(list(left)), vms.c.server_uuid == server_uuid
+        )
+        own = {one.uuid for one in await tx.execute(query)}
+    agent = service.servers.agent_of(row)
+    for vm_uuid in sorted(left):
+        if vm_uuid not in own:
+            id_ = await service.work.start(
+                agent, "machine_destroy", {"uuid": vm_uuid, "include_dni": True},
+                vm_uuid=vm_uuid, job_uuid=run.uuid,
+            )  # fmt: skip
+            result = await service.work.wait(id_)
+            told = mapping(result["result"])
+            gone = mapping(told.get("details")).get("restCode") == "VmNotFound"
+            if result["status"] != "complete" and not gone:
+                raise JobFailure(
+                    f"VM {vm_uuid} is still on server {server_uuid}: {told.get('error')}"
+                )
+        async with service.database.transaction() as tx:
+            await _remember(tx, server_uuid, vm_uuid, None)
+    return f"{len(left) - len(own)} destroyed"
+
+
+async def clean_up(service: ServiceParts, server_uuid: str | None = None) -> None:
+    """Begin to clean up servers (one, or all) that run again after an evacuation."""
+    async with service.database.read() as tx:
+        query = select(servers.c.uuid, servers.c.extra).where(servers.c.status == "running")
+        if server_uuid is not None:
+            query = query.where(servers.c.uuid == server_uuid)
+        returned = [row.uuid for row in await tx.execute(query) if row.extra.get(MOVED)]
+    for uuid in returned:
+        try:
+            job = await service.jobs.create(CLEAN, uuid, {"server_uuid": uuid})
+        except Fault:
+            continue  # another service process has started it
+        log.warning("an evacuated server is back and is cleaned up", server=uuid, job=job)
+
+
+async def watch_returning(service: ServiceParts) -> None:
+    """Clean up returning servers, until cancelled."""
+    async with service.database.listen(CHANNEL) as changed:
+        wanted: str | None = None
+        while True:
+            try:
+                await clean_up(service, wanted)
+                wanted = await changed.wait() or None
+            except (OSError, TimeoutError) as error:
+                log.warning("evacuated servers wait for the database", error=str(error))
+                await asyncio.sleep(1.0)
+                wanted = None
+
+
+WORKFLOWS: tuple[Workflow[ServiceParts], ...] = (
+    Workflow(
+        EVACUATE,
+        (Step("fence", 120, fence), Step("make again", 4 * CREATE_SECONDS, make_again)),
+        seconds=4 * CREATE_SECONDS,
+    ),
+    Workflow(CLEAN, (Step("destroy", 2 * CREATE_SECONDS, destroy_moved),)),
+)

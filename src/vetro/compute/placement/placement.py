@@ -1,0 +1,126 @@
+"""Placement: what is asked of the allocator on the service's database (allocation.md §1)."""
+
+from __future__ import annotations
+
+import uuid as uuids
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import cast
+
+from vetro.compute.allocation import CapacityOutcome, Defaults, named, seeded
+from vetro.compute.allocation.wording import UUID_ANY
+from vetro.compute.placement.choosing import (
+    Body,
+    Chooser,
+    MetadataSource,
+    Placed,
+    PlacementSettings,
+    checked,
+)
+from vetro.compute.placement.index import PlacementIndex, ServerViews
+from vetro.compute.placement.reserving import Reservations
+from vetro.compute.values.faults import invalid_parameters
+from vetro.http import Fault
+from vetro.storage import Database
+
+__all__ = ["Placed", "Placement", "PlacementSettings", "checked", "no_place"]
+
+
+class Placement:
+    """Allocation and capacity for one service process.
+
+    Errors at construction: ``DefaultsError``, ``DescriptionError``: the service does not start.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        servers: ServerViews,
+        settings: PlacementSettings | None = None,
+        metadata: MetadataSource | None = None,
+    ) -> None:
+        """``metadata`` gives the service's ``ALLOC_…`` keys; it is asked for every request."""
+        self.database = database
+        self.chooser = Chooser(database, servers, settings, metadata)
+        self.reservations = Reservations(self.chooser)
+
+    @property
+    def index(self) -> PlacementIndex:
+        """What choices are made from."""
+        return self.chooser.index
+
+    @property
+    def defaults(self) -> Defaults:
+        """The defaults in force at the last request."""
+        return self.chooser.defaults
+
+    async def allocate(self, body: Body) -> Placed:
+        """Choose a server; with ``reserve`` hold the room under the VM's uuid.
+
+        ``reserve`` true holds it until the VM is made or destroyed; ``reserve_seconds`` for that
+        long. Asked again for a VM that has its place, the answer is that place. Errors:
+        500 InvalidParameters.
+        """
+        vm = cast("Body", body["vm"])
+        uuid = str(vm.get("vm_uuid") or vm.get("uuid") or uuids.uuid4())
+        seconds = body.get("reserve_seconds")
+        if seconds is not None and (
+            isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or seconds <= 0
+        ):
+            raise invalid_parameters({"reserve_seconds": "value was not a number greater than 0"})
+        random = self.chooser.random
+        if body.get("seed") is not None:
+            random = seeded(body["seed"])
+        if not body.get("reserve") and seconds is None:
+            async with self.chooser.turn:
+                async with self.database.read() as tx:
+                    await self.chooser.refresh(tx)
+                outcome = self.chooser.choose(body, reserve=False, random=random)
+                return self.chooser.placed(outcome, uuid)
+        if not UUID_ANY.match(uuid):
+            raise invalid_parameters({"vm": '"vm.uuid" is an invalid UUID'})
+        until = None
+        if seconds is not None:
+            try:
+                until = self.database.clock.now() + timedelta(seconds=float(seconds))
+            except OverflowError:
+                raise invalid_parameters({"reserve_seconds": "value was too large"}) from None
+        return await self.reservations.reserve(body, uuid.lower(), until, random)
+
+    # --- capacity --------------------------------------------------------------------------
+
+    async def capacity(self, servers: Sequence[str] | None = None) -> CapacityOutcome:
+        """What is left on the servers that are set up (§1.2), reserved ones and headnodes too."""
+        async with self.chooser.turn:
+            async with self.database.read() as tx:
+                await self.chooser.refresh(tx)
+            fleet = self.index.fleet
+            mask = fleet.columns["setup"].judge("flag", lambda flag: None if flag else "").mask
+            if servers is not None:
+                mask = mask & named(fleet, [one.lower() for one in servers])
+            return self.chooser.allocator.capacity(fleet, mask)
+
+    async def with_capacity(self, records: Sequence[Body]) -> list[Body]:
+        """Server records with what a capacity run leaves on them (compute-node-api.md §3)."""
+        found = await self.capacity([str(record["uuid"]) for record in records])
+        shown: list[Body] = []
+        for record in records:
+            left = found.capacities.get(str(record["uuid"]))
+            whole: Body = {**record, "score": 0}
+            if left is not None:
+                whole |= {f"unreserved_{name}": value for name, value in left.items()}
+                if found.ratios is not None:
+                    whole["overprovision_ratios"] = dict(found.ratios)
+            shown.append(whole)
+        return shown
+
+
+def no_place(placed: Placed) -> Fault:
+    """409 with the reason and the steps (§1.1); ours: who was not considered at all, and why."""
+    outcome = placed.outcome
+    return Fault(
+        str(outcome.error),
+        status=409,
+        type_=str(outcome.code),
+        extra={"steps": outcome.steps_json(), "not_considered": placed.left_out},
+    )

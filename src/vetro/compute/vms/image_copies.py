@@ -1,0 +1,320 @@
+"""Which nodes have which images, and prefetching of images (ours).
+
+Nodes report their images' progress (``/events/images``). An image that a node should have and lacks
+becomes a node task, ``image_prefetch``: it is stored like any other, so the work survives a service
+that dies, and the node joins it with a creation that waits for the same image. The policy selects
+the newest image of each name of each owner, for every server that is set up and runs
+(docs/decisions/0158).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid as uuids
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import structlog
+from sqlalchemy import Row, delete, insert, select, update
+
+from vetro.compute.servers.store import ServerStore
+from vetro.compute.tables import image_copies, images, servers, tasks
+from vetro.compute.values.records import Record, mapping, text_of, whole
+from vetro.compute.work.node_tasks import NodeTasks, TaskEnd
+from vetro.http import Fault
+from vetro.storage import Database, Subscription, Transaction
+
+log = structlog.get_logger(__name__)
+
+#: The loop's own channel, and the one for news of copies.
+CHANNEL, NEWS = "compute/prefetch", "compute/image-copies"
+POLICIES = ("all", "public", "none")
+TASK = "image_prefetch"
+#: The number of nodes that fetch at once: later ones get the file from these.
+AT_ONCE = 4
+PEERS = 3
+#: States that a node reports; the other states are ours.
+_COMING = ("fetching", "unpacking")
+_NODES_STATES = (*_COMING, "present")
+_INTERRUPTED = ("AgentRestarted", "Withdrawn", "GivenUp", "")
+_RETRY = {"interrupted": timedelta(seconds=10), "failed": timedelta(minutes=10),
+          "skipped": timedelta(minutes=10)}  # fmt: skip
+_LOOK_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class _Pair:
+    server: Row[Any]
+    image: Row[Any]
+
+
+class ImageCopies:
+    """The copies of all images. ``policy``: which images nodes fetch before they are needed."""
+
+    def __init__(
+        self, database: Database, store: ServerStore, work: NodeTasks, policy: str
+    ) -> None:
+        self.database = database
+        self.servers = store
+        self.work = work
+        self.policy = policy
+        work.after(TASK, self._ended)
+
+    async def watch(self) -> None:
+        """Fetch missing images, until cancelled."""
+        if self.policy == "none":
+            return
+        async with self.database.listen(CHANNEL) as told:
+            while True:
+                waits = False
+                try:
+                    waits = await self.look()
+                except (OSError, TimeoutError) as error:
+                    log.warning("images wait for the database", error=str(error))
+                    waits = True
+                await _next(told, _LOOK_SECONDS if waits else None)
+
+    async def look(self) -> bool:
+        """Start missing fetches; returns whether something must be tried again later."""
+        started: list[str] = []
+        async with self.database.transaction() as tx:
+            await tx.exclude("image prefetch")
+            missing, waits = await self._missing(tx)
+            query = select(tasks).where(tasks.c.task == TASK, tasks.c.status == "active")
+            under_way = {
+                (row.server_uuid, row.image_uuid)
+                for row in await tx.execute(
+                    select(image_copies).where(image_copies.c.state.in_(_COMING))
+                )
+            }
+            # A task whose copy has ended is about to be recorded as ended.
+            busy = {
+                row.server_uuid
+                for row in await tx.execute(query)
+                if (row.server_uuid, mapping(row.params).get("image_uuid")) in under_way
+            }
+            for pair in missing:
+                if len(busy) >= AT_ONCE:
+                    break  # the end of one of them wakes the loop
+                if pair.server.uuid in busy:
+                    continue
+                busy.add(pair.server.uuid)
+                started.append(await self._store(tx, pair))
+        for id_ in started:
+            await self.work.launch(id_)
+        return waits or len(started) < len(missing)
+
+    async def _missing(self, tx: Transaction) -> tuple[list[_Pair], bool]:
+        wanted = await self._wanted(tx)
+        query = select(servers).where(servers.c.status == "running", servers.c.setup)
+        nodes = list(await tx.execute(query.order_by(servers.c.uuid)))
+        known = {
+            (row.server_uuid, row.image_uuid): row for row in await tx.execute(select(image_copies))
+        }
+        now = self.database.clock.now()
+        missing: list[_Pair] = []
+        waits = False
+        for image in wanted:
+            for node in nodes:
+                row = known.get((node.uuid, image.uuid))
+                after = _RETRY.get(row.state) if row is not None else None
+                if row is not None and after is None:
+                    continue
+                if row is not None and after is not None and now - row.changed < after:
+                    waits = True
+                    continue
+                agent = self.servers.agent_of(node)
+                if agent.url or agent.pull:
+                    missing.append(_Pair(node, image))
+        return missing, waits
+
+    async def _wanted(self, tx: Transaction) -> list[Row[Any]]:
+        """The newest of each name, newest first: it is the likeliest to be used."""
+        if self.policy == "none":
+            return []
+        query = select(images).where(images.c.state == "active").order_by(images.c.created.desc())
+        if self.policy == "public":
+            query = query.where(images.c.public)
+        newest: dict[tuple[str, str], Row[Any]] = {}
+        for row in await tx.execute(query):
+            newest.setdefault((row.owner_uuid, row.name), row)
+        return list(newest.values())
+
+    async def _store(self, tx: Transaction, pair: _Pair) -> str:
+        holders = (
+            select(servers.c.agent_url)
+            .join(image_copies, image_copies.c.server_uuid == servers.c.uuid)
+            .where(
+                image_copies.c.image_uuid == pair.image.uuid,
+                image_copies.c.state == "present",
+                servers.c.status == "running",
+                servers.c.uuid != pair.server.uuid,
+            )
+            .limit(PEERS)
+        )
+        peers = [row.agent_url for row in await tx.execute(holders) if row.agent_url]
+        params: Record = {"image_uuid": pair.image.uuid, "image_sha256": pair.image.sha256}
+        id_ = str(uuids.uuid4())
+        await self.work.store(
+            tx, id_, self.servers.agent_of(pair.server), TASK,
+            params | ({"imgapiPeers": peers} if peers else {}),
+        )  # fmt: skip
+        await self._put(tx, pair.server.uuid, pair.image.uuid, "fetching", 0, "")
+        return id_
+
+    async def _put(
+        self, tx: Transaction, server: str, image: str, state: str, percent: int, reason: str
+    ) -> None:
+        values = {
+            "state": state,
+            "percent": percent,
+            "reason": reason,
+            "changed": self.database.clock.now(),
+        }
+        here = (image_copies.c.server_uuid == server) & (image_copies.c.image_uuid == image)
+        changed = await tx.execute(update(image_copies).where(here).values(**values))
+        if changed.rowcount == 0:
+            await tx.execute(
+                insert(image_copies).values(server_uuid=server, image_uuid=image, **values)
+            )
+        tx.notify(NEWS, image)
+
+    async def _ended(self, end: TaskEnd) -> None:
+        """Record that a node has an image, or why not."""
+        image = str(end.params.get("image_uuid"))
+        details = mapping(end.result.get("details"))
+        code = str(details.get("restCode") or "")
+        reason = "" if end.good else text_of(end.result.get("error"), 1000)
+        if end.good:
+            state = "present"
+        elif code == "NoRoomForImage" or code == "ResourceExhausted":
+            state = "skipped"
+        else:
+            state = "interrupted" if code in _INTERRUPTED else "failed"
+        async with self.database.transaction() as tx:
+            await tx.exclude(f"image copies of {end.server_uuid}")
+            there = (await tx.execute(select(images.c.uuid).where(images.c.uuid == image))).first()
+            if there is not None:
+                await self._put(tx, end.server_uuid, image, state, 100 if end.good else 0, reason)
+            tx.notify(CHANNEL)
+        if there is None and end.good:
+            await self._drop(end.server_uuid, image)  # it was deleted meanwhile
+
+    async def registered(self, server_uuid: str) -> None:
+        """Retry earlier failures on a node that registers (again)."""
+        async with self.database.transaction() as tx:
+            await tx.exclude(f"image copies of {server_uuid}")
+            await tx.execute(
+                delete(image_copies).where(
+                    image_copies.c.server_uuid == server_uuid,
+                    image_copies.c.state.in_(tuple(_RETRY)),
+                )
+            )
+            tx.notify(CHANNEL)
+
+    async def take(self, server_uuid: str, told: Record) -> None:
+        """Store a node's report of all its images: ``{uuid: {state, percent}}``."""
+        async with self.database.transaction() as tx:
+            await tx.exclude(f"image copies of {server_uuid}")
+            known = {row.uuid for row in await tx.execute(select(images.c.uuid))}
+            query = select(image_copies).where(image_copies.c.server_uuid == server_uuid)
+            rows = {row.image_uuid: row for row in await tx.execute(query)}
+            for uuid, value in told.items():
+                copy = mapping(value)
+                state, percent = text_of(copy.get("state"), 20), whole(copy.get("percent"))
+                if uuid not in known or state not in _NODES_STATES:
+                    continue
+                percent = max(0, min(100, percent))
+                row = rows.get(uuid)
+                if row is None or (row.state, row.percent) != (state, percent):
+                    await self._put(tx, server_uuid, uuid, state, percent, "")
+            for uuid, row in rows.items():
+                if row.state == "present" and uuid not in told:
+                    # The node removed it as unused: it is not fetched again in vain.
+                    reason = "the node removed it when nobody had used it for long"
+                    await self._put(tx, server_uuid, uuid, "removed", 0, reason)
+                elif row.state in _NODES_STATES and uuid not in told:
+                    # What fetched it has ended without it; a prefetch that is to begin says so again.
+                    here = image_copies.c.image_uuid == uuid
+                    await tx.execute(
+                        delete(image_copies).where(image_copies.c.server_uuid == server_uuid, here)
+                    )
+                    tx.notify(NEWS, uuid)
+                    tx.notify(CHANNEL)
+
+    async def deleted(self, image_uuid: str) -> None:
+        """Let nodes remove the copies of a deleted image, unless instances use them."""
+        here = image_copies.c.image_uuid == image_uuid
+        async with self.database.transaction() as tx:
+            rows = list(await tx.execute(select(image_copies).where(here)))
+            await tx.execute(delete(image_copies).where(here))
+            tx.notify(NEWS, image_uuid)
+        for row in rows:
+            if row.state == "present":
+                await self._drop(row.server_uuid, image_uuid)
+
+    async def _drop(self, server_uuid: str, image_uuid: str) -> None:
+        try:
+            async with self.database.read() as tx:
+                agent = await self.servers.agent(tx, server_uuid)
+            await self.work.start(agent, "image_delete", {"image_uuid": image_uuid})
+        except Fault as error:
+            # An unreachable node removes it after it was unused for long.
+            log.info("a deleted image stays on a node", server=server_uuid, error=error.message)
+
+    async def of(self, uuids: Sequence[str]) -> dict[str, list[Record]]:
+        """The copies of images, by image, of the servers that are there."""
+        query = (
+            select(image_copies, servers.c.hostname)
+            .join(servers, servers.c.uuid == image_copies.c.server_uuid)
+            .where(image_copies.c.image_uuid.in_(list(uuids)))
+            .order_by(servers.c.hostname, image_copies.c.server_uuid)
+        )
+        found: dict[str, list[Record]] = {uuid: [] for uuid in uuids}
+        async with self.database.read() as tx:
+            for row in await tx.execute(query):
+                found[row.image_uuid].append(
+                    {
+                        "server_uuid": row.server_uuid,
+                        "hostname": row.hostname,
+                        "state": row.state,
+                        "percent": row.percent,
+                        "reason": row.reason,
+                    }
+                )
+        return found
+
+    async def wait(self, image_uuid: str, known: str, timeout_seconds: float) -> Record:
+        """``{policy, version, copies}`` once its version is not ``known``, or after the time."""
+        async with self.database.listen(NEWS) as subscription:
+            deadline = asyncio.get_running_loop().time() + timeout_seconds
+            while True:
+                copies = (await self.of([image_uuid]))[image_uuid]
+                version = _version(copies)
+                left = deadline - asyncio.get_running_loop().time()
+                if version != known or left <= 0:
+                    return {"policy": self.policy, "version": version, "copies": copies}
+                await subscription.wait(left)
+
+
+def summary(copies: Sequence[Record]) -> Record:
+    """For users: how many nodes have it, and the progress of those that fetch it."""
+    coming = [one["percent"] for one in copies if one["state"] in _COMING]
+    return {
+        "present": sum(one["state"] == "present" for one in copies),
+        "coming": len(coming),
+        "percent": min(coming) if coming else None,
+    }
+
+
+def _version(copies: Sequence[Record]) -> str:
+    parts = (f"{one['server_uuid']}:{one['state']}:{one['percent']}" for one in copies)
+    return f"{zlib.crc32(' '.join(parts).encode()):08x}"
+
+
+async def _next(told: Subscription, seconds: float | None) -> None:
+    await told.wait(seconds)
+    told.drain()

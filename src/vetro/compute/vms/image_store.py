@@ -1,0 +1,196 @@
+"""Images: manifests in the database, files in a directory, checked by their SHA-256."""
+
+from __future__ import annotations
+
+import hashlib
+import uuid as uuids
+from pathlib import Path
+from typing import Any, cast
+
+import structlog
+from sqlalchemy import Row, delete, insert, select, update
+
+from vetro.compute.networks.fabric import text
+from vetro.compute.tables import images, vms
+from vetro.compute.values.faults import conflict, invalid_parameters, not_found
+from vetro.compute.values.records import api_time
+from vetro.http import Fault
+from vetro.storage import Database
+
+Body = dict[str, Any]
+log = structlog.get_logger(__name__)
+#: The number of instances that an error names; it counts the others.
+NAMED_USERS = 5
+
+
+class ImageStore:
+    """The images of the service."""
+
+    def __init__(self, database: Database, directory: Path) -> None:
+        self.database = database
+        self.directory = directory
+
+    def path(self, uuid: str) -> Path:
+        """Where an image's file is."""
+        return self.directory / f"{uuid}.image"
+
+    async def files(self) -> list[Path]:
+        """Where the files of some of the images must be."""
+        query = select(images.c.uuid).where(images.c.state == "active").limit(100)
+        async with self.database.read() as tx:
+            return [self.path(row.uuid) for row in await tx.execute(query)]
+
+    def view(self, row: Row[Any]) -> Body:
+        """An image as the API shows it."""
+        return {
+            **row.manifest,
+            "uuid": row.uuid,
+            "name": row.name,
+            "version": row.version,
+            "owner": row.owner_uuid,
+            "public": row.public,
+            "type": row.type,
+            "os": row.os,
+            "state": row.state,
+            "size": row.size,
+            "sha256": row.sha256,
+            "published_at": api_time(row.created),
+            "files": [{"size": row.size, "sha256": row.sha256}] if row.state == "active" else [],
+        }
+
+    async def create(self, owner: str, body: Body) -> Body:
+        """A record without a file. Errors: 500 InvalidParameters."""
+        uuid = str(body.get("uuid") or uuids.uuid4())
+        try:
+            uuid = str(uuids.UUID(uuid))
+        except ValueError as error:
+            raise invalid_parameters({"uuid": "value was not a uuid"}) from error
+        values = {
+            "name": text(body, "name"),
+            "version": text(body, "version", "1", limit=64),
+            "owner_uuid": owner,
+            "public": body.get("public", True) is not False,
+            "type": text(body, "type", "lxc-rootfs", limit=32),
+            "os": text(body, "os", "linux", limit=32),
+            "state": "unactivated",
+            "size": 0,
+            "manifest": {
+                k: v
+                for k, v in body.items()
+                if k in ("description", "requirements", "tags", "origin")
+            },
+            "created": self.database.clock.now(),
+        }
+        async with self.database.transaction() as tx:
+            row = (await tx.execute(select(images).where(images.c.uuid == uuid))).first()
+            if row is None:
+                await tx.execute(insert(images).values(uuid=uuid, **values))
+                row = (await tx.execute(select(images).where(images.c.uuid == uuid))).one()
+        return self.view(row)
+
+    async def get(self, wanted: str, owner: str | None = None) -> Row[Any]:
+        """An image by uuid, or the newest active one of a name. Errors: 404."""
+        if len(wanted) > 255 or "\0" in wanted:
+            raise not_found("there is no such image")
+        query = select(images).where((images.c.uuid == wanted) | (images.c.name == wanted))
+        if owner is not None:
+            query = query.where(images.c.public | (images.c.owner_uuid == owner))
+        async with self.database.read() as tx:
+            rows = list(await tx.execute(query.order_by(images.c.created.desc())))
+        active = [row for row in rows if row.state == "active" or row.uuid == wanted]
+        if not active:
+            raise not_found(f"image {wanted} not found")
+        return active[0]
+
+    async def find(self, uuid: str, owner: str | None = None) -> Row[Any] | None:
+        """An image by uuid or name; ``None`` when it is not known here, or not for this owner."""
+        try:
+            return await self.get(uuid, owner)
+        except Fault:
+            return None
+
+    async def listing(self, owner: str | None) -> list[Body]:
+        """Images a project may use, by name."""
+        query = select(images).order_by(images.c.name, images.c.created)
+        if owner is not None:
+            query = query.where(images.c.public | (images.c.owner_uuid == owner))
+        async with self.database.read() as tx:
+            return [self.view(row) for row in await tx.execute(query)]
+
+    async def add_file(self, uuid: str, file: Path, sha256: str | None) -> Body:
+        """Take a file (moved into the store) as the image's. Errors: 404, 409 wrong checksum."""
+        row = await self.get(uuid)
+        hasher = hashlib.sha256()
+        with file.open("rb") as opened:
+            while chunk := opened.read(1 << 20):
+                hasher.update(chunk)
+        digest = hasher.hexdigest()
+        if sha256 and sha256 != digest:
+            file.unlink()
+            raise conflict(f"the file's SHA-256 is {digest}, not {sha256}: send it again")
+        size = file.stat().st_size
+        file.replace(self.path(row.uuid))
+        await self._keep_once(row.uuid, digest)
+        async with self.database.transaction() as tx:
+            await tx.execute(
+                update(images)
+                .where(images.c.uuid == row.uuid)
+                .values(state="active", size=size, sha256=digest)
+            )
+        return self.view(await self.get(row.uuid))
+
+    async def _keep_once(self, uuid: str, digest: str) -> None:
+        """Replace the file by a hard link to one with the same bytes, if another image has it."""
+        query = select(images.c.uuid).where(
+            images.c.sha256 == digest, images.c.state == "active", images.c.uuid != uuid
+        )
+        async with self.database.read() as tx:
+            same = (await tx.execute(query.limit(1))).first()
+        if same is None:
+            return
+        linked = self.directory / f".{uuid}.linked"
+        try:
+            linked.unlink(missing_ok=True)
+            linked.hardlink_to(self.path(same.uuid))
+        except OSError as error:
+            log.info("an image is kept twice", image=uuid, other=same.uuid, error=str(error))
+        else:
+            linked.replace(self.path(uuid))
+
+    async def remove(self, uuid: str, *, force: bool = False) -> list[str]:
+        """Delete an image; returns the instances created from it (none without ``force``).
+
+        Those keep running, but cannot be recreated. Errors: 404, 409 (in use).
+        """
+        row = await self.get(uuid)
+        async with self.database.transaction() as tx:
+            query = select(vms.c.uuid, vms.c.alias, vms.c.vm, vms.c.payload).order_by(vms.c.uuid)
+            users = [
+                one
+                for one in await tx.execute(query)
+                if row.uuid in images_in(one.payload) | images_in(one.vm)
+            ]
+            if users and not force:
+                raise _in_use(row, users)
+            await tx.execute(delete(images).where(images.c.uuid == row.uuid))
+        self.path(row.uuid).unlink(missing_ok=True)
+        return [one.uuid for one in users]
+
+
+def images_in(vm: Any) -> set[str]:
+    """The images that a VM (its payload, or the object a node reports) is made of."""
+    given = cast("Body", vm) if isinstance(vm, dict) else {}
+    disks = cast("list[Any]", given.get("disks")) if isinstance(given.get("disks"), list) else []
+    parts = [given, *(cast("Body", disk) for disk in disks if isinstance(disk, dict))]
+    return {str(part["image_uuid"]) for part in parts if part.get("image_uuid")}
+
+
+def _in_use(image: Row[Any], users: list[Row[Any]]) -> Fault:
+    named = [f"{one.alias} ({one.uuid})" if one.alias else str(one.uuid) for one in users]
+    if len(named) > NAMED_USERS:
+        named = [*named[:NAMED_USERS], f"{len(users) - NAMED_USERS} more"]
+    return conflict(
+        f"image {image.name} ({image.uuid}) is used by instances: {', '.join(named)}."
+        " Destroy them first; with force=true it is deleted, and they can be made again nowhere"
+        " (no evacuation, no second start from the image)"
+    )

@@ -1,0 +1,536 @@
+"""Life of VMs (compute-node-api.md §8); ``placement`` finds their servers."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import uuid as uuids
+from typing import Any, cast
+
+import structlog
+from sqlalchemy import Row, delete, insert, select, update
+
+from vetro.compute.networks.reconciler import NetworkReconciler
+from vetro.compute.servers.store import CHANNEL, STRAYS, Agent, ServerStore
+from vetro.compute.tables import networks, ports, servers, subnets, tasks, vms
+from vetro.compute.values.counters import next_number
+from vetro.compute.values.faults import (
+    internal_error,
+    invalid_argument,
+    invalid_parameters,
+    not_found,
+    task_failed,
+)
+from vetro.compute.values.parameters import UUID
+from vetro.compute.values.records import mapping, text_of, whole
+from vetro.compute.work.node_tasks import NodeTaskError, NodeTasks, TaskEnd
+from vetro.http import Fault
+from vetro.storage import Database, Transaction
+
+Body = dict[str, Any]
+log = structlog.get_logger(__name__)
+
+#: A VM in one of these states is not shown as running, whatever its node reports.
+UNMADE = ("allocated", "creating", "failed")
+#: Tasks that return the VM as it is afterwards.
+_CHANGING = (
+    "machine_boot",
+    "machine_shutdown",
+    "machine_reboot",
+    "machine_kill",
+    "machine_update",
+    "machine_reprovision",
+    "machine_create_snapshot",
+    "machine_rollback_snapshot",
+    "machine_delete_snapshot",
+)
+#: Two creations of one uuid are the same request if these are equal.
+_SAME = ("image_uuid", "owner_uuid", "brand")
+HVM_BRANDS = ("kvm", "bhyve")
+#: How many nodes a node is told that may have an image, and of how many images that is remembered.
+PEERS = 3
+REMEMBERED_IMAGES = 1000
+
+
+class Machines:
+    """VMs: where they are placed, what their nodes are told, what is remembered of them."""
+
+    def __init__(
+        self,
+        database: Database,
+        servers: ServerStore,
+        work: NodeTasks,
+        networks: NetworkReconciler,
+    ) -> None:
+        self.database = database
+        self.servers = servers
+        self.work = work
+        self.networks = networks
+        # Servers that last created a VM of an image: they are asked for its file first. Only a
+        # hint.
+        self._holders: dict[str, list[str]] = {}
+        work.before("machine_create", self._prepare)
+        work.after("machine_create", self._created)
+        work.after("machine_destroy", self._destroyed)
+        for task in _CHANGING:
+            work.after(task, self._changed)
+
+    async def find(self, uuid: str, server_uuid: str | None = None) -> Row[Any] | None:
+        """A VM's record."""
+        query = select(vms).where(vms.c.uuid == uuid)
+        if server_uuid is not None and server_uuid != "default":
+            query = query.where(vms.c.server_uuid == server_uuid)
+        async with self.database.read() as tx:
+            return (await tx.execute(query)).first()
+
+    async def create(
+        self,
+        agent: Agent,
+        body: Body,
+        *,
+        request_id: str = "",
+        fence: Body | None = None,
+        job_uuid: str | None = None,
+    ) -> Body:
+        """Create a VM on a server. Its ports (``ports``: uuids) become its NICs. Returns the task.
+
+        For a VM that exists or is being created, returns the same answer and creates nothing.
+        Errors: 404 for a port, 409.
+        """
+        server_uuid = agent.server_uuid
+        uuid = str(body.get("uuid") or uuids.uuid4()).lower()
+        if not UUID.match(uuid):
+            raise invalid_argument("Invalid vm_uuid")
+        given: Any = body.get("ports") or []
+        if not isinstance(given, list):
+            raise invalid_parameters({"ports": "value was not an array"})
+        async with self.database.transaction() as tx:
+            await tx.exclude(f"vm {uuid}")
+            known = (await tx.execute(select(vms).where(vms.c.uuid == uuid))).first()
+            if known is not None and known.server_uuid != server_uuid:
+                raise invalid_argument(f"VM {uuid} lives on server {known.server_uuid}")
+            if known is not None and known.state == "creating":
+                running = await self._creation(tx, uuid)
+                if running is not None:
+                    return {"vm_uuid": uuid, "id": running}
+            nics = await self._bind(tx, uuid, [str(port) for port in cast("list[Any]", given)])
+            payload = {k: v for k, v in body.items() if k not in ("ports", "reserve", "ticket")}
+            payload = {**payload, "uuid": uuid, "nics": nics or payload.get("nics") or []}
+            id_ = str(uuids.uuid4())
+            if known is not None and known.state not in UNMADE:
+                # It exists: the task only confirms it.
+                await self.work.store(
+                    tx, id_, agent, "machine_load", {"uuid": uuid}, vm_uuid=uuid,
+                    request_id=request_id, job_uuid=job_uuid,
+                )  # fmt: skip
+            else:
+                await self._keep(tx, server_uuid, uuid, payload, known)
+                peers = await self._peers(tx, payload, server_uuid)
+                params = {**payload, "imgapiPeers": peers} if peers else payload
+                await self.work.store(
+                    tx, id_, agent, "machine_create", params, vm_uuid=uuid,
+                    request_id=request_id, fence=fence or await _life_fence(tx, uuid),
+                    job_uuid=job_uuid,
+                )  # fmt: skip
+        await self.work.launch(id_)
+        return {"vm_uuid": uuid, "id": id_}
+
+    async def _peers(self, tx: Transaction, payload: Body, server_uuid: str) -> list[str]:
+        """Where other nodes serve the file of the image a VM is made of."""
+        holders = [one for one in self._holders.get(_image_of(payload), []) if one != server_uuid]
+        if not holders:
+            return []
+        found = await tx.execute(
+            select(servers.c.agent_url).where(
+                servers.c.uuid.in_(holders), servers.c.status == "running"
+            )
+        )
+        return [row.agent_url for row in found if row.agent_url]
+
+    def _holds(self, payload: Body, server_uuid: str) -> None:
+        image = _image_of(payload)
+        if not image:
+            return
+        others = [one for one in self._holders.pop(image, []) if one != server_uuid]
+        self._holders[image] = [server_uuid, *others][:PEERS]
+        if len(self._holders) > REMEMBERED_IMAGES:
+            del self._holders[next(iter(self._holders))]
+
+    async def _creation(self, tx: Transaction, uuid: str) -> str | None:
+        """The VM's creation that is in progress."""
+        query = select(tasks.c.id).where(
+            tasks.c.vm_uuid == uuid, tasks.c.task == "machine_create", tasks.c.status == "active"
+        )
+        row = (await tx.execute(query)).first()
+        return row.id if row is not None else None
+
+    async def _keep(
+        self, tx: Transaction, server_uuid: str, uuid: str, payload: Body, known: Row[Any] | None
+    ) -> None:
+        memory = whole(payload.get("max_physical_memory")) or whole(payload.get("ram")) or 256
+        disk = sum(whole(mapping(one).get("size")) for one in _listed(payload.get("disks")))
+        values: Body = {
+            "server_uuid": server_uuid,
+            "owner_uuid": text_of(payload.get("owner_uuid"), 64),
+            "alias": text_of(payload.get("alias")) or None,
+            "state": "creating",
+            "memory_mib": _column(memory),
+            "quota_gib": _column(whole(payload.get("quota")) or -(-disk // 1024)),
+            "cpu_cap": _column(whole(payload.get("cpu_cap"))),
+            "vm": {
+                "nics": payload["nics"],
+                "alias": payload.get("alias"),
+                "owner_uuid": payload.get("owner_uuid"),
+                "brand": payload.get("brand"),
+            },
+            "payload": payload,
+        }
+        if known is None:
+            now = self.database.clock.now()
+            await tx.execute(insert(vms).values(uuid=uuid, created=now, **values))
+        else:
+            await tx.execute(update(vms).where(vms.c.uuid == uuid).values(**values))
+        tx.notify(CHANNEL, server_uuid)
+
+    async def _prepare(self, server_uuid: str, _params: Body) -> None:
+        """Send the networks before the VM."""
+        await self.networks.apply(server_uuid)
+
+    async def _created(self, end: TaskEnd) -> TaskEnd | None:
+        """Record how a creation ended. An identical VM that exists already counts as created."""
+        good, result = end.good, end.result
+        details = mapping(result.get("details"))
+        if not good and details.get("restCode") == "VmAlreadyExists":
+            there = await self._same_vm(end)
+            if there is not None:
+                good, result = True, {"vm": there}
+        made = mapping(result.get("vm"))
+        change: Body = {"state": text_of(made.get("state"), 20) or "running" if good else "failed"}
+        if good:
+            change["vm"] = made
+            self._holds(made or end.params, end.server_uuid)
+        async with self.database.transaction() as tx:
+            if not good:
+                change["vm"] = await self._with_failure(tx, end)
+            await tx.execute(
+                update(vms)
+                .where(
+                    vms.c.uuid == end.vm_uuid,
+                    vms.c.server_uuid == end.server_uuid,
+                    vms.c.state.in_(UNMADE),
+                )
+                .values(**change)
+            )
+            tx.notify(CHANNEL, end.server_uuid)
+        if good == end.good:
+            return None
+        return TaskEnd(end.id, end.task, end.server_uuid, end.vm_uuid, end.params, good, result)
+
+    async def _with_failure(self, tx: Transaction, end: TaskEnd) -> Body:
+        """The fields of a VM and why it does not exist (``failure``: the node's message)."""
+        row = (await tx.execute(select(vms.c.vm).where(vms.c.uuid == end.vm_uuid))).first()
+        reason = text_of(end.result.get("error"), 2000) or "the node gave no reason"
+        return {**(row.vm if row is not None else {}), "failure": reason}
+
+    async def _same_vm(self, end: TaskEnd) -> Body | None:
+        """The VM that a creation found in its place, if it is the requested one."""
+        async with self.database.read() as tx:
+            row = await self.servers.row(tx, end.server_uuid)
+        try:
+            there = await self.work.run(
+                self.servers.agent_of(row), "machine_load", {"uuid": end.vm_uuid}
+            )
+        except NodeTaskError:
+            return None
+        for name in _SAME:
+            if name in there and name in end.params and there[name] != end.params[name]:
+                return None
+        return there if there.get("state") in ("running", "stopped") else None
+
+    async def _bind(self, tx: Transaction, uuid: str, wanted: list[str]) -> list[Body]:
+        nics: list[Body] = []
+        for position, port_uuid in enumerate(wanted):
+            port = (await tx.execute(select(ports).where(ports.c.uuid == port_uuid))).first()
+            if port is None:
+                raise not_found(f"port {port_uuid} not found")
+            if port.device_uuid not in (None, uuid):
+                raise invalid_argument(f"port {port_uuid} is used by VM {port.device_uuid}")
+            await tx.execute(
+                update(ports)
+                .where(ports.c.uuid == port_uuid)
+                .values(device_uuid=uuid, device_owner="compute:vm")
+            )
+            subnet = (
+                await tx.execute(select(subnets).where(subnets.c.uuid == port.subnet_uuid))
+            ).one()
+            query = select(networks).where(networks.c.uuid == port.network_uuid)
+            network = (await tx.execute(query)).one()
+            uplink: Body = network.uplink or {}
+            nics.append(
+                {
+                    "interface": f"net{position}",
+                    "mac": port.mac,
+                    "ip": port.ip,
+                    "netmask": str(ipaddress.IPv4Network(subnet.cidr).netmask),
+                    "gateway": subnet.gateway,
+                    "network_uuid": port.subnet_uuid,
+                    "nic_tag": uplink.get("nic_tag", "external"),
+                    "vlan_id": uplink.get("vlan_id", 0),
+                    "mtu": network.mtu,
+                    "primary": position == 0,
+                    "dns": subnet.dns,
+                }
+            )
+        return nics
+
+    async def act(
+        self,
+        agent: Agent,
+        uuid: str,
+        task: str,
+        params: Body,
+        *,
+        request_id: str = "",
+        fence: Body | None = None,
+        job_uuid: str | None = None,
+    ) -> Body:
+        """Start a task on a VM; returns it. A missing VM shows as the task's failure."""
+        id_ = await self.work.start(
+            agent,
+            task,
+            {**params, "uuid": uuid, "server_uuid": agent.server_uuid},
+            vm_uuid=uuid,
+            request_id=request_id,
+            fence=fence,
+            job_uuid=job_uuid,
+        )
+        return {"vm_uuid": uuid, "id": id_}
+
+    async def _changed(self, end: TaskEnd) -> None:
+        """Store a finished task's VM at once, not only with the node's next status."""
+        made = mapping(end.result.get("vm"))
+        if not end.good or not made.get("state") or not end.vm_uuid:
+            return
+        state = text_of(made.get("state"), 20)
+        change: Body = {"state": state, "vm": made}
+        for name, column in (
+            ("max_physical_memory", "memory_mib"),
+            ("quota", "quota_gib"),
+            ("cpu_cap", "cpu_cap"),
+        ):
+            if whole(made.get(name)):
+                change[column] = _column(whole(made[name]))
+        if text_of(made.get("alias")):
+            change["alias"] = text_of(made["alias"])
+        async with self.database.transaction() as tx:
+            changed = await tx.execute(
+                update(vms)
+                .where(vms.c.uuid == end.vm_uuid, vms.c.server_uuid == end.server_uuid)
+                .values(**change)
+            )
+            if changed.rowcount == 0:
+                await self._change_reported(tx, end.server_uuid, end.vm_uuid, made)
+            tx.notify(CHANNEL, end.server_uuid)
+
+    async def _change_reported(
+        self, tx: Transaction, server_uuid: str, uuid: str, made: Body | None
+    ) -> None:
+        """For a VM of another origin: update what its node reported of it."""
+        query = (
+            select(servers.c.sample, servers.c.extra)
+            .where(servers.c.uuid == server_uuid)
+            .with_for_update()
+        )
+        row = (await tx.execute(query)).first()
+        if row is None:
+            return
+        if made is None and uuid in mapping(row.extra.get(STRAYS)):
+            left = {one: since for one, since in row.extra[STRAYS].items() if one != uuid}
+            extra: Body = {name: value for name, value in row.extra.items() if name != STRAYS}
+            extra |= {STRAYS: left} if left else {}
+            await tx.execute(
+                update(servers).where(servers.c.uuid == server_uuid).values(extra=extra)
+            )
+        sample = mapping(row.sample)
+        reported = mapping(sample.get("vms"))
+        if made is None:
+            if uuid not in reported:
+                return
+            reported = {k: v for k, v in reported.items() if k != uuid}
+        else:
+            known = mapping(reported.get(uuid))
+            fields = (
+                "brand", "cpu_cap", "last_modified", "max_physical_memory", "owner_uuid", "quota",
+                "state", "uuid", "zone_state",
+            )  # fmt: skip
+            news = {name: made[name] for name in fields if name in made}
+            reported = {**reported, uuid: {**known, **news}}
+        await tx.execute(
+            update(servers)
+            .where(servers.c.uuid == server_uuid)
+            .values(sample={**sample, "vms": reported})
+        )
+
+    async def destroy(
+        self, agent: Agent, uuid: str, params: Body, *, request_id: str = "",
+        fence: Body | None = None, job_uuid: str | None = None,
+    ) -> Body:  # fmt: skip
+        """Destroy a VM, detach its ports and delete its record; repeating it is harmless.
+
+        An unfinished creation of the VM is withdrawn: a process that takes it over finds it
+        withdrawn, and the node refuses a creation that arrives after the destruction.
+        """
+        id_ = str(uuids.uuid4())
+        async with self.database.transaction() as tx:
+            await tx.exclude(f"vm {uuid}")
+            query = select(vms.c.state).where(
+                vms.c.uuid == uuid, vms.c.server_uuid == agent.server_uuid
+            )
+            row = (await tx.execute(query)).first()
+            if row is not None and row.state == "allocated":
+                await self._forget(tx, uuid)
+                return {"vm_uuid": uuid, "id": None}
+            reason = f"VM {uuid} was destroyed before it was made"
+            await self.work.withdraw(tx, uuid, "machine_create", reason)
+            await self.work.store(
+                tx, id_, agent, "machine_destroy",
+                {**params, "uuid": uuid, "server_uuid": agent.server_uuid}, vm_uuid=uuid,
+                request_id=request_id, fence=fence or await _life_fence(tx, uuid),
+                job_uuid=job_uuid,
+            )  # fmt: skip
+        await self.work.launch(id_)
+        return {"vm_uuid": uuid, "id": id_}
+
+    async def _destroyed(self, end: TaskEnd) -> None:
+        if not end.vm_uuid:
+            return
+        if not end.good:
+            await self._not_destroyed(end)
+            return
+        async with self.database.transaction() as tx:
+            await tx.exclude(f"vm {end.vm_uuid}")
+            query = select(vms.c.server_uuid).where(vms.c.uuid == end.vm_uuid)
+            row = (await tx.execute(query)).first()
+            # A VM that was requested again meanwhile is created again: keep its record.
+            again = await self._created_since(tx, end)
+            if row is not None and row.server_uuid == end.server_uuid and not again:
+                await self._forget(tx, end.vm_uuid)
+        async with self.database.transaction() as tx:
+            await self._change_reported(tx, end.server_uuid, end.vm_uuid, None)
+            tx.notify(CHANNEL, end.server_uuid)
+        try:
+            await self.networks.apply(end.server_uuid)
+        except (NodeTaskError, Fault) as error:
+            # The instance is gone; the network state is sent again at the next change.
+            log.warning("a node's networks were not told", server=end.server_uuid, error=str(error))
+
+    async def _created_since(self, tx: Transaction, end: TaskEnd) -> bool:
+        """Whether a VM was requested again after a task on it."""
+        asked = select(tasks.c.created).where(tasks.c.id == end.id).scalar_subquery()
+        query = select(tasks.c.id).where(
+            tasks.c.vm_uuid == end.vm_uuid,
+            tasks.c.task == "machine_create",
+            tasks.c.status.in_(("active", "complete")),
+            tasks.c.created > asked,
+        )
+        return (await tx.execute(query.limit(1))).first() is not None
+
+    async def _not_destroyed(self, end: TaskEnd) -> None:
+        """Mark a VM whose creation was withdrawn, and that exists all the same, as failed."""
+        async with self.database.transaction() as tx:
+            await tx.exclude(f"vm {end.vm_uuid}")
+            if await self._creation(tx, str(end.vm_uuid)) is None:
+                await tx.execute(
+                    update(vms)
+                    .where(
+                        vms.c.uuid == end.vm_uuid,
+                        vms.c.server_uuid == end.server_uuid,
+                        vms.c.state == "creating",
+                    )
+                    .values(state="failed", vm=await self._with_failure(tx, end))
+                )
+            tx.notify(CHANNEL, end.server_uuid)
+
+    async def forget(self, uuid: str) -> None:
+        """Delete a VM's record and detach its ports."""
+        async with self.database.transaction() as tx:
+            await self._forget(tx, uuid)
+
+    async def _forget(self, tx: Transaction, uuid: str) -> None:
+        await tx.execute(
+            update(ports)
+            .where(ports.c.device_uuid == uuid)
+            .values(device_uuid=None, device_owner="")
+        )
+        await tx.execute(delete(vms).where(vms.c.uuid == uuid))
+
+    async def ask(
+        self,
+        agent: Agent,
+        task: str,
+        params: Body,
+        *,
+        seconds: float,
+        request_id: str = "",
+        codes: tuple[str, ...] = ("VmNotFound",),
+    ) -> Body:
+        """Run a query task within ``seconds``. Errors: 404 and others by restCode, 500."""
+        try:
+            async with asyncio.timeout(seconds):
+                return await self.work.run(agent, task, params, request_id=request_id)
+        except TimeoutError as error:
+            raise internal_error(
+                f"Time-out reached waiting for {task} request to return"
+            ) from error
+        except NodeTaskError as error:
+            if error.rest_code == "VmNotFound" and "VmNotFound" in codes:
+                raise not_found(f"VM {params.get('uuid')} not found") from error
+            raise task_failed(str(error), error.details, codes=codes) from error
+
+    async def load(
+        self, agent: Agent, uuid: str, *, include_dni: bool = False, request_id: str = ""
+    ) -> Body:
+        """A VM as its node reports it now; during its creation, its record. Errors: 404, 500."""
+        row = await self.find(uuid, agent.server_uuid)
+        record: Body = {"uuid": uuid, "server_uuid": agent.server_uuid}
+        if row is not None:
+            record |= {**row.vm, "uuid": uuid, "state": row.state, "alias": row.alias}
+            if row.state in UNMADE:
+                return record
+        params: Body = {"uuid": uuid, "server_uuid": agent.server_uuid}
+        if include_dni:
+            params["include_dni"] = "true"
+        told = await self.ask(agent, "machine_load", params, seconds=60, request_id=request_id)
+        return {**record, **told}
+
+    async def listing(self, server_uuid: str) -> list[Body]:
+        """The VMs of a server: those its node reports and those it was told to make."""
+        async with self.database.read() as tx:
+            record = (await self.servers.views(tx, [server_uuid]))[0]
+        fields = (
+            "uuid", "owner_uuid", "quota", "max_physical_memory", "zone_state", "state", "brand",
+            "cpu_cap", "last_modified", "alias",
+        )  # fmt: skip
+        shown: Body = record["vms"]
+        return [{name: one.get(name) for name in fields} for _, one in sorted(shown.items())]
+
+
+async def _life_fence(tx: Transaction, uuid: str) -> Body:
+    """Orders a VM's creations and destructions: its node refuses one that is overtaken."""
+    return {"scope": "vm-life", "id": uuid, "number": await next_number(tx, "vm-life")}
+
+
+def _listed(value: Any) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
+
+def _column(number: int) -> int:
+    """A number an integer column takes."""
+    return max(0, min(number, 2**31 - 1))
+
+
+def _image_of(payload: Body) -> str:
+    """The image of a VM: a virtual machine's is on its first disk."""
+    disks = _listed(payload.get("disks"))
+    first = mapping(disks[0]) if disks else {}
+    return str(payload.get("image_uuid") or first.get("image_uuid") or "")

@@ -1,0 +1,97 @@
+"""Machines without a record: found in nodes' reports, removed after a grace time (ours).
+
+A node may have a machine the service does not know: created by hand, left by a service that lost
+its database, or by a fault. It uses memory and addresses that the service believes free, and its
+guest agent may answer in place of another's. A status sample that names such a machine is stored
+with the time it was first named (`unknown_vms` of the server's record); a machine that stays
+unknown for the grace time is destroyed on its node (docs/decisions/0130).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime, timedelta
+from typing import Any
+
+import structlog
+from sqlalchemy import Row, select
+
+from vetro.compute.servers.store import STRAYS, STRAYS_CHANNEL, ServerStore, known_of
+from vetro.compute.tables import servers, tasks
+from vetro.compute.values.records import mapping
+from vetro.compute.vms.lifecycle import Machines
+from vetro.storage import Database, Subscription
+
+log = structlog.get_logger(__name__)
+
+#: A machine whose destruction failed is tried again after this long.
+LOOK_SECONDS = 60.0
+
+
+class Strays:
+    """Removes machines without a record. ``grace_seconds`` 0: they are only reported."""
+
+    def __init__(
+        self, database: Database, store: ServerStore, machines: Machines, grace_seconds: float
+    ) -> None:
+        self.database = database
+        self.servers = store
+        self.machines = machines
+        self.grace = timedelta(seconds=grace_seconds)
+
+    async def watch(self) -> None:
+        """Remove machines when their grace time ends, until cancelled."""
+        if not self.grace:
+            return
+        async with self.database.listen(STRAYS_CHANNEL) as told:
+            named: set[str] | None = None
+            while True:
+                try:
+                    named = await self.look(named)
+                except (OSError, TimeoutError) as error:
+                    log.warning("unknown machines wait for the database", error=str(error))
+                named = await self._news(told, named)
+
+    async def _news(self, told: Subscription, named: set[str] | None) -> set[str] | None:
+        """The servers to look at next: those that have strays, and those that tell of new ones."""
+        if named is None:
+            await asyncio.sleep(1.0)
+            return None
+        wait = min(LOOK_SECONDS, self.grace.total_seconds()) if named else None
+        first = await told.wait(wait)
+        if first is None:
+            return named
+        news = [first, *told.drain()]
+        # An empty notification: some were lost, so all servers are checked.
+        return {*named, *news} if all(news) else None
+
+    async def look(self, named: set[str] | None = None) -> set[str]:
+        """Remove what is due on servers (all: ``None``); those that still have unknown machines."""
+        async with self.database.read() as tx:
+            query = select(servers)
+            if named is not None:
+                query = query.where(servers.c.uuid.in_(named))
+            rows = [row for row in await tx.execute(query) if row.extra.get(STRAYS)]
+        for row in rows:
+            for uuid in self._due(row):
+                if row.status == "running":
+                    await self._remove(row, uuid)
+        return {row.uuid for row in rows}
+
+    def _due(self, row: Row[Any]) -> list[str]:
+        before = self.database.clock.now() - self.grace
+        return [
+            uuid
+            for uuid, since in sorted(mapping(row.extra.get(STRAYS)).items())
+            if datetime.fromisoformat(str(since)) <= before
+        ]
+
+    async def _remove(self, row: Row[Any], uuid: str) -> None:
+        async with self.database.read() as tx:
+            query = select(tasks.c.id).where(tasks.c.vm_uuid == uuid, tasks.c.status == "active")
+            busy = (await tx.execute(query)).first()
+            known = await known_of(tx, [uuid])
+        if busy is not None or known:
+            return
+        log.warning("a machine that no record knows is removed", server=row.uuid, vm=uuid)
+        await self.machines.destroy(self.servers.agent_of(row), uuid, {"include_dni": True})

@@ -1,0 +1,600 @@
+"""Tasks on nodes: kept in the database, sent to the agent, waited for (compute-node-api.md §7).
+
+A task is stored before it is sent, with everything needed to send it again. Its id is the
+idempotency key: when the service that sent it dies, another sends it again and gets the result of
+the first run. Actions before and after a kind of task (the VM registry, the networks) are
+registered by name, not kept in memory with the call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid as uuids
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import structlog
+from sqlalchemy import Row, delete, insert, select, update
+
+from vetro.compute.servers.heartbeats import seen_lately
+from vetro.compute.servers.store import Agent, ServerStore
+from vetro.compute.tables import instances, servers, tasks, vms
+from vetro.compute.values.faults import not_found
+from vetro.compute.values.records import Record, api_time, mapping
+from vetro.compute.work.agents import (
+    AGENT_SECONDS,
+    AgentClient,
+    NodeTaskError,
+    TaskCall,
+    outcome_of,
+)
+from vetro.http import Fault
+from vetro.storage import Database, Transaction
+
+log = structlog.get_logger(__name__)
+
+__all__ = ["Agent", "NodeTaskError", "NodeTasks", "TaskEnd"]
+
+INSTANCE_BEAT_SECONDS = 5.0
+KEPT = timedelta(days=30)
+#: ``instance`` of tasks that wait for an agent in pull mode, and of those it has taken.
+PULL, PULLED = "(pull)", "(pulled)"
+_PATIENCE_SECONDS = 3600.0
+#: What of a VM's tasks a later one of the same group decides anew: sent again afterwards, the older one
+#: would undo what was asked since. Updates that still run each change what they name.
+_DECIDING = (
+    ("machine_boot", "machine_shutdown", "machine_reboot", "machine_kill"),
+    ("machine_reprovision", "machine_rollback_snapshot"),
+    ("machine_update",),
+    ("machine_create",),
+)
+
+
+def _overtaking(task: str) -> tuple[str, ...]:
+    """The tasks that, asked of the same VM later, make it wrong to send ``task`` again."""
+    group = next((one for one in _DECIDING if task in one), None)
+    return (*group, "machine_destroy") if group is not None else ()
+
+
+@dataclass(frozen=True)
+class TaskEnd:
+    """How a task ended. ``result``: the agent's answer, or ``{error, details}``."""
+
+    id: str
+    task: str
+    server_uuid: str
+    vm_uuid: str | None
+    params: Record
+    good: bool
+    result: Record
+
+
+Before = Callable[[str, Record], Awaitable[None]]
+After = Callable[[TaskEnd], Awaitable[TaskEnd | None]]
+Note = Callable[[str, Record], Awaitable[None]]
+
+
+def _addressed(agent: Agent, params: Record) -> Record:
+    """A task's parameters are the request's, its path's among them (§7)."""
+    return {"server_uuid": agent.server_uuid, **params}
+
+
+def channel(task_id: str) -> str:
+    """Notifications of one task."""
+    return f"node-task/{task_id}"
+
+
+def pull_channel(server_uuid: str) -> str:
+    """Notifications of tasks for an agent in pull mode."""
+    return f"pull/{server_uuid}"
+
+
+class NodeTasks:
+    """The tasks one service instance sends, and those of instances that died."""
+
+    def __init__(
+        self,
+        database: Database,
+        servers: ServerStore,
+        *,
+        instance: str = "alone",
+        agents: AgentClient | None = None,
+    ) -> None:
+        self.database = database
+        self.servers = servers
+        self.instance = instance
+        self.agents = agents or AgentClient()
+        self.note: Note | None = None
+        self._before: dict[str, Before] = {}
+        self._after: dict[str, After] = {}
+        self._running: dict[str, asyncio.Task[None]] = {}
+
+    def before(self, task: str, what: Before) -> None:
+        """Register what must be done before a kind of task is sent (server uuid, params)."""
+        self._before[task] = what
+
+    def after(self, task: str, what: After) -> None:
+        """Register what is called with a task's end before waiters are; it may change the end."""
+        self._after[task] = what
+
+    async def close(self) -> None:
+        """Stop waiting for agents; the tasks go on there."""
+        for work in list(self._running.values()):
+            work.cancel()
+        await asyncio.gather(*self._running.values(), return_exceptions=True)
+        await self.agents.close()
+
+    # Running tasks
+
+    async def run(
+        self,
+        agent: Agent,
+        task: str,
+        params: Record,
+        *,
+        request_id: str = "",
+        timeout_seconds: float = AGENT_SECONDS,
+    ) -> Record:
+        """Run a task that is not kept and return its result. Errors: ``NodeTaskError``."""
+        params = _addressed(agent, params)
+        if agent.pull:
+            id_ = await self.start(agent, task, params, request_id=request_id)
+            view = await self.wait(id_, timeout_seconds)
+            if view["status"] == "active":
+                raise TimeoutError
+            result = mapping(view["result"])
+            if view["status"] == "failure":
+                raise NodeTaskError(str(result.get("error")), result.get("details"))
+            return result
+        return await self.agents.run(
+            agent,
+            TaskCall(
+                task,
+                params,
+                key=str(uuids.uuid4()),
+                request_id=request_id,
+                timeout_seconds=timeout_seconds,
+            ),
+        )
+
+    async def start(
+        self,
+        agent: Agent,
+        task: str,
+        params: Record,
+        *,
+        vm_uuid: str | None = None,
+        request_id: str = "",
+        fence: Record | None = None,
+        job_uuid: str | None = None,
+    ) -> str:
+        """Start a task; its id. It is stored when this returns, and ends whatever happens."""
+        id_ = str(uuids.uuid4())
+        async with self.database.transaction() as tx:
+            await self.store(
+                tx,
+                id_,
+                agent,
+                task,
+                params,
+                vm_uuid=vm_uuid,
+                request_id=request_id,
+                fence=fence,
+                job_uuid=job_uuid,
+            )
+        await self.launch(id_)
+        return id_
+
+    async def store(
+        self,
+        tx: Transaction,
+        id_: str,
+        agent: Agent,
+        task: str,
+        params: Record,
+        *,
+        vm_uuid: str | None = None,
+        request_id: str = "",
+        fence: Record | None = None,
+        job_uuid: str | None = None,
+    ) -> None:
+        """Keep a task with the caller's changes; `launch` it after the commit."""
+        await tx.execute(
+            insert(tasks).values(
+                id=id_,
+                server_uuid=agent.server_uuid,
+                task=task,
+                status="active",
+                vm_uuid=vm_uuid,
+                history=[],
+                created=self.database.clock.now(),
+                req_id=request_id[:128] or None,
+                params=_addressed(agent, params),
+                fence=fence,
+                instance=self.instance,
+                job_uuid=job_uuid,
+            )
+        )
+
+    async def launch(self, id_: str) -> None:
+        """Send a stored task."""
+        work = asyncio.create_task(self._work(id_), name=f"node task {id_}")
+        self._running[id_] = work
+        work.add_done_callback(lambda _: self._running.pop(id_, None))
+
+    async def _work(self, id_: str) -> None:
+        async with self.database.read() as tx:
+            row = (await tx.execute(select(tasks).where(tasks.c.id == id_))).first()
+            found = None
+            if row is not None:
+                query = select(servers).where(servers.c.uuid == row.server_uuid)
+                found = (await tx.execute(query)).first()
+        if row is None or row.status != "active":
+            return
+        await self._note(row, {"name": "start", "task": row.task})
+        try:
+            if found is None:
+                raise NodeTaskError(f"Server {row.server_uuid} not found")
+            agent = self.servers.agent_of(found)
+            before = self._before.get(row.task)
+            if before is not None:
+                await before(row.server_uuid, row.params)
+                if not await self._is_active(id_):
+                    return  # withdrawn meanwhile
+            if agent.pull:
+                await self._leave_for_pull(id_, row.server_uuid)
+                return
+            call = TaskCall(
+                row.task, row.params, key=id_, request_id=row.req_id or "", fence=row.fence
+            )
+            result, good = await self.agents.run(agent, call), True
+        except NodeTaskError as error:
+            good, result = False, {"error": str(error), "details": error.details}
+        except Fault as error:
+            good, result = False, {"error": error.message, "details": {"restCode": error.type}}
+        except (OSError, TimeoutError) as error:
+            # An error of our database: the task is still active and will be tried again.
+            log.error("a node task is left to be taken up again", task=row.task, error=str(error))
+            return
+        except Exception as error:
+            log.exception("a node task broke on the service's side", task=row.task)
+            good, result = False, {"error": f"the compute service failed: {error!r}"}
+        await self._end(row, good, result)
+
+    async def _leave_for_pull(self, id_: str, server_uuid: str) -> None:
+        async with self.database.transaction() as tx:
+            await tx.execute(update(tasks).where(tasks.c.id == id_).values(instance=PULL))
+            tx.notify(pull_channel(server_uuid), id_)
+
+    async def give_up(self, server_uuid: str, reason: str) -> int:
+        """End the active tasks of a server that will not answer any more; returns their number."""
+        active = (tasks.c.server_uuid == server_uuid) & (tasks.c.status == "active")
+        async with self.database.read() as tx:
+            rows = (await tx.execute(select(tasks).where(active))).all()
+        for row in rows:
+            work = self._running.get(row.id)
+            if work is not None:
+                work.cancel()
+                await asyncio.wait({work})
+            await self._end(row, False, {"error": reason, "details": {"restCode": "GivenUp"}})
+        return len(rows)
+
+    async def _is_active(self, id_: str) -> bool:
+        async with self.database.read() as tx:
+            query = select(tasks.c.status).where(tasks.c.id == id_)
+            row = (await tx.execute(query)).first()
+        return row is not None and row.status == "active"
+
+    async def withdraw(self, tx: Transaction, vm_uuid: str, task: str, reason: str) -> list[str]:
+        """End a VM's active tasks of a kind because of what is asked with the caller's changes.
+
+        One that was sent may still run on its node; what is sent after it comes after it there too.
+        Returns their ids.
+        """
+        query = (
+            select(tasks)
+            .where(tasks.c.vm_uuid == vm_uuid, tasks.c.task == task, tasks.c.status == "active")
+            .with_for_update()
+        )
+        rows = (await tx.execute(query)).all()
+        for row in rows:
+            await self._keep_end(
+                tx, row.id, False, {"error": reason, "details": {"restCode": "Withdrawn"}}
+            )
+        return [row.id for row in rows]
+
+    async def _end(self, row: Row[Any], good: bool, result: Record) -> None:
+        if not await self._is_active(row.id):
+            log.info("a node task has ended already", id=row.id, task=row.task)
+            return
+        end = TaskEnd(
+            row.id, row.task, row.server_uuid, row.vm_uuid, row.params or {}, good, result
+        )
+        after = self._after.get(row.task)
+        if after is not None:
+            end = await after(end) or end
+        if not end.good:
+            log.warning(
+                "a node task failed",
+                task=row.task,
+                server=row.server_uuid,
+                error=end.result.get("error"),
+            )
+        async with self.database.transaction() as tx:
+            await self._keep_end(tx, row.id, end.good, end.result)
+        await self._note(row, {"name": "finish" if end.good else "error", "task": row.task,
+                               "event": end.result})  # fmt: skip
+
+    async def _keep_end(self, tx: Transaction, id_: str, good: bool, result: Record) -> None:
+        """Write how an active task ended, and tell those who wait."""
+        now = self.database.clock.now()
+        stamp = api_time(now)
+        if good:
+            history: list[Record] = [{"name": "finish", "timestamp": stamp, "event": result}]
+        else:
+            event: Record = {"error": {"message": result.get("error") or "no error given"}}
+            if result.get("details"):
+                event["error"]["details"] = event["details"] = result["details"]
+            history = [
+                {"name": "error", "timestamp": stamp, "event": event},
+                {"name": "finish", "timestamp": stamp, "event": {}},
+            ]
+        await tx.execute(
+            update(tasks)
+            .where(tasks.c.id == id_, tasks.c.status == "active")
+            .values(
+                status="complete" if good else "failure",
+                result=result,
+                history=history,
+                finished=now,
+                # Parameters may hold secrets: they are kept only for sending again.
+                params=None,
+            )
+        )
+        tx.notify(channel(id_))
+
+    async def _note(self, row: Row[Any], entry: Record) -> None:
+        """Tell the job the request named; that it is unknown never fails the task."""
+        if row.job_uuid and self.note is not None:
+            try:
+                await self.note(row.job_uuid, {**entry, "task_id": row.id})
+            except Fault as error:
+                log.warning("the job of a task", job=row.job_uuid, error=error.message)
+
+    # Agents in pull mode
+
+    async def next_pulled(
+        self, server_uuid: str, timeout_seconds: float, *, restarted: bool
+    ) -> Record | None:
+        """The next task for an agent that asks; ``None`` after the time. ``restarted``: what was
+        given to the agent before is given again (it has the results of what it did)."""
+        async with self.database.listen(pull_channel(server_uuid)) as subscription:
+            if restarted:
+                async with self.database.transaction() as tx:
+                    await tx.execute(
+                        update(tasks)
+                        .where(
+                            tasks.c.server_uuid == server_uuid,
+                            tasks.c.status == "active",
+                            tasks.c.instance == PULLED,
+                        )
+                        .values(instance=PULL)
+                    )
+            deadline = asyncio.get_running_loop().time() + timeout_seconds
+            while True:
+                taken = await self._take_pulled(server_uuid)
+                left = deadline - asyncio.get_running_loop().time()
+                if taken is not None or left <= 0:
+                    return taken
+                await subscription.wait(left)
+
+    async def _take_pulled(self, server_uuid: str) -> Record | None:
+        waiting = (
+            (tasks.c.server_uuid == server_uuid)
+            & (tasks.c.status == "active")
+            & (tasks.c.instance == PULL)
+        )
+        async with self.database.read() as tx:
+            if (await tx.execute(select(tasks.c.id).where(waiting).limit(1))).first() is None:
+                return None
+        async with self.database.transaction() as tx:
+            query = select(tasks).where(waiting).order_by(tasks.c.created).limit(1)
+            row = (await tx.execute(query.with_for_update(skip_locked=True))).first()
+            if row is None:
+                return None
+            await tx.execute(update(tasks).where(tasks.c.id == row.id).values(instance=PULLED))
+        taken: Record = {
+            "id": row.id,
+            "task": row.task,
+            "params": row.params or {},
+            "request_id": row.req_id or "",
+        }
+        return {**taken, "fence": row.fence} if row.fence else taken
+
+    async def finish_pulled(self, server_uuid: str, id_: str, status: int, body: Any) -> None:
+        """Take the result of a pulled task; again: nothing. Errors: 404."""
+        async with self.database.read() as tx:
+            query = select(tasks).where(tasks.c.id == id_, tasks.c.server_uuid == server_uuid)
+            row = (await tx.execute(query)).first()
+        if row is None:
+            raise not_found("no such task found")
+        if row.status != "active":
+            return
+        try:
+            result, good = outcome_of(status, body), True
+        except NodeTaskError as error:
+            result, good = {"error": str(error), "details": error.details}, False
+        await self._end(row, good, result)
+
+    # Service instances
+
+    async def show_alive(self) -> None:
+        """Record that this instance is alive."""
+        now = self.database.clock.now()
+        async with self.database.transaction() as tx:
+            mine = instances.c.name == self.instance
+            changed = await tx.execute(update(instances).where(mine).values(seen=now))
+            if changed.rowcount == 0:
+                await tx.execute(insert(instances).values(name=self.instance, seen=now))
+
+    async def take_over(self) -> list[str]:
+        """Take over the tasks of dead instances, and our own of an earlier run; their ids."""
+        living = select(instances.c.name).where(seen_lately(self.database.clock.now()))
+        async with self.database.read() as tx:
+            alive = {row.name for row in await tx.execute(living)}
+            orphaned = [
+                row.id
+                for row in await tx.execute(
+                    select(tasks.c.id, tasks.c.instance)
+                    .where(tasks.c.status == "active")
+                    .order_by(tasks.c.created, tasks.c.id)
+                )
+                if row.instance not in (PULL, PULLED)
+                and (row.instance not in alive or row.instance == self.instance)
+                and row.id not in self._running
+            ]
+        taken: list[str] = []
+        for id_ in orphaned:
+            async with self.database.transaction() as tx:
+                query = select(tasks).where(tasks.c.id == id_).with_for_update()
+                row = (await tx.execute(query)).first()
+                if row is None or row.status != "active":
+                    continue
+                if row.instance in alive and row.instance != self.instance:
+                    continue  # another instance took it
+                if id_ in self._running:
+                    continue
+                newer = await self._overtaken_by(tx, row)
+                if newer is not None:
+                    text = (
+                        f"{newer} was asked of VM {row.vm_uuid} since: {row.task} is not repeated"
+                    )
+                    log.info("an overtaken node task is not repeated", task=row.task, id=id_)
+                    await self._keep_end(
+                        tx, id_, False, {"error": text, "details": {"restCode": "Withdrawn"}}
+                    )
+                    taken.append(id_)
+                    continue
+                await tx.execute(
+                    update(tasks).where(tasks.c.id == id_).values(instance=self.instance)
+                )
+            if row.params is None:
+                await self._end(
+                    row, False, {"error": "the compute service was restarted meanwhile"}
+                )
+            else:
+                log.info("a node task is taken up again", task=row.task, id=id_)
+                await self.launch(id_)
+            taken.append(id_)
+        return taken
+
+    async def _overtaken_by(self, tx: Transaction, row: Row[Any]) -> str | None:
+        """The task asked of a VM since that an older one, sent again now, would undo."""
+        kinds = _overtaking(row.task)
+        if not row.vm_uuid or not kinds:
+            return None
+        standing = ("complete",) if row.task == "machine_update" else ("active", "complete")
+        query = (
+            select(tasks.c.task)
+            .where(
+                tasks.c.vm_uuid == row.vm_uuid,
+                tasks.c.server_uuid == row.server_uuid,
+                tasks.c.task.in_(kinds),
+                tasks.c.created > row.created,
+                tasks.c.status.in_(standing),
+            )
+            .order_by(tasks.c.created.desc())
+            .limit(1)
+        )
+        newer = (await tx.execute(query)).first()
+        return newer.task if newer is not None else None
+
+    async def recover(self) -> None:
+        """At start: take up what an earlier life of this instance left."""
+        await self.show_alive()
+        await self.take_over()
+
+    async def watch(self) -> None:
+        """Record life, take over tasks, and clean up once an hour, until cancelled."""
+        cleaned = self.database.clock.monotonic()
+        while True:
+            try:
+                await self.show_alive()
+                await self.take_over()
+                if self.database.clock.monotonic() - cleaned >= 3600:
+                    cleaned = self.database.clock.monotonic()
+                    await self.forget_old()
+            except (OSError, TimeoutError) as error:
+                log.warning("node tasks wait for the database", error=str(error))
+            await asyncio.sleep(INSTANCE_BEAT_SECONDS)
+
+    async def forget_old(self) -> int:
+        """Delete tasks of more than 30 days, and instances long gone; how many tasks."""
+        old = self.database.clock.now() - KEPT
+        async with self.database.transaction() as tx:
+            gone = await tx.execute(delete(tasks).where(tasks.c.created < old))
+            await tx.execute(delete(instances).where(instances.c.seen < old))
+        return gone.rowcount
+
+    # Looking at tasks
+
+    def view(self, row: Row[Any]) -> Record:
+        """A task as the API shows it."""
+        view: Record = {
+            "id": row.id,
+            "req_id": row.req_id,
+            "server_uuid": row.server_uuid,
+            "task": row.task,
+            "status": row.status,
+            "progress": 100 if row.status == "complete" else 0,
+            "timestamp": api_time(row.created),
+            "history": row.history,
+            "result": row.result,
+        }
+        if row.status == "active":
+            view["waiting_on"] = (
+                f"the agent of server {row.server_uuid}"
+                if row.instance != PULL
+                else f"server {row.server_uuid} to ask for its tasks"
+            )
+        return view
+
+    async def get(self, id_: str) -> Record:
+        """A task. Errors: 404."""
+        row = None
+        if len(id_) <= 36 and id_.isascii() and id_.isprintable():
+            async with self.database.read() as tx:
+                row = (await tx.execute(select(tasks).where(tasks.c.id == id_))).first()
+        if row is None:
+            raise not_found("no such task found")
+        return self.view(row)
+
+    async def owner_of(self, id_: str) -> str | None:
+        """The project whose VM a task is about; ``None`` when there is none such."""
+        query = (
+            select(vms.c.owner_uuid)
+            .join(tasks, tasks.c.vm_uuid == vms.c.uuid)
+            .where(tasks.c.id == id_)
+        )
+        row = None
+        if len(id_) <= 36 and id_.isascii() and id_.isprintable():
+            async with self.database.read() as tx:
+                row = (await tx.execute(query)).first()
+        return row.owner_uuid if row is not None else None
+
+    async def wait(self, id_: str, timeout_seconds: float = _PATIENCE_SECONDS) -> Record:
+        """The task when it ended, or as it is after ``timeout_seconds``. Errors: 404."""
+        async with self.database.listen(channel(id_)) as subscription:
+            deadline = asyncio.get_running_loop().time() + timeout_seconds
+            while True:
+                view = await self.get(id_)
+                left = deadline - asyncio.get_running_loop().time()
+                if view["status"] != "active" or left <= 0:
+                    return view
+                await subscription.wait(left)
+
+    def waiting(self) -> dict[str, list[Record]]:
+        """The tasks this instance waits for, as the diagnostics show them."""
+        return {id_: [{"id": id_}] for id_ in self._running}

@@ -1,0 +1,117 @@
+"""The engine's side of calls without an environment: static actions and schemas.
+
+They have slots of their own, so that a waiting caller does not queue behind deployments. A call is
+never repeated, because nothing records how far it came.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import structlog
+from structlog.contextvars import bound_contextvars
+
+from vetro.engine.failures import EngineFailure, OverLimit, WorkerDied
+from vetro.engine.metrics import show_workers
+from vetro.environments import CallAnswer, EngineCall, Environments
+from vetro.storage import Lease, LeaseLost, StorageError
+
+if TYPE_CHECKING:
+    from vetro.engine.pool import EnginePool
+
+log = structlog.get_logger(__name__)
+
+LEASE_SECONDS = 30.0
+GRACE_SECONDS = 5.0
+"""After the caller's time-out, until a worker that does not end by itself is killed."""
+CUT_OFF = "The engine was ended while this ran: look what it has done, then call again"
+
+
+async def take_calls(pool: EnginePool, rooms: Environments) -> None:
+    """Take calls until cancelled; then answer the running ones with the reason."""
+    running: set[asyncio.Task[None]] = set()
+    slots = asyncio.Semaphore(pool.settings.workers)
+    ended = asyncio.Event()
+    most = pool.settings.most_per_project
+
+    def count(job: asyncio.Task[None] | None = None) -> None:
+        if job is not None:
+            running.discard(job)
+        show_workers("calls", len(running), pool.settings.workers)
+
+    count()
+    try:
+        while True:
+            await slots.acquire()
+            ended.clear()
+            claimed = await rooms.calls.claim(pool.owner, LEASE_SECONDS, most_per_project=most)
+            if claimed is None:
+                slots.release()
+                pool.warm_up()
+                await pool.work_or_end(rooms.calls.queue, ended)
+                continue
+            job = asyncio.create_task(_attend(pool, rooms, *claimed), name=f"call {claimed[1].id}")
+            running.add(job)
+            count()
+            job.add_done_callback(count)
+            job.add_done_callback(lambda _: slots.release())
+            job.add_done_callback(lambda _: ended.set())
+    finally:
+        for job in running:
+            job.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+
+async def _attend(pool: EnginePool, rooms: Environments, lease: Lease, call: EngineCall) -> None:
+    began = time.monotonic()
+    with bound_contextvars(call=call.id, request_id=call.request_id):
+        try:
+            if lease.attempt > 1:
+                answer = CallAnswer(failure="failed", type="EngineEnded", message=CUT_OFF)
+            else:
+                async with rooms.calls.queue.hold(lease):
+                    answer = await _answer(pool, call)
+            await rooms.calls.answer(lease, answer)
+            rooms.calls.ended(call, answer, time.monotonic() - began)
+        except LeaseLost:
+            log.error("call_taken_over", by="another engine")
+        except asyncio.CancelledError:
+            stopped = CallAnswer(failure="failed", type="EngineEnded", message=CUT_OFF)
+            try:
+                await rooms.calls.answer(lease, stopped)
+            except (LeaseLost, StorageError) as error:
+                log.warning("call_not_answered", error=str(error))
+            raise
+        except StorageError as error:
+            # Its caller waits until its time-out; the call is not repeated.
+            log.error("call_not_answered", error=str(error))
+        finally:
+            pool.end(call.id)
+
+
+async def _answer(pool: EnginePool, call: EngineCall) -> CallAnswer:
+
+    async def has_begun() -> bool:
+        return True
+
+    try:
+        async with asyncio.timeout(call.seconds + GRACE_SECONDS):
+            answer = await pool.order(
+                call.id, {"call": asdict(call)}, f"answering {call.subject}; call again", has_begun
+            )
+    except TimeoutError:
+        message = f"{call.subject} took longer than {call.seconds:g} seconds and was ended"
+        return CallAnswer(failure="timeout", type="CallTimeout", message=message)
+    except WorkerDied as error:
+        log.error("engine_worker_died", error=str(error))
+        return CallAnswer(failure="failed", type="WorkerDied", message=str(error))
+    except OverLimit as error:
+        return CallAnswer(failure="failed", type="LimitExceeded", message=str(error))
+    except EngineFailure as error:
+        log.error("engine_failed", error=str(error), trace=error.details)
+        message = f"The engine failed inside: {error} (request {call.request_id or call.id})"
+        return CallAnswer(failure="failed", type="EngineFailure", message=message)
+    return CallAnswer(**answer)

@@ -1,0 +1,227 @@
+"""The worker's side of upgrades: what moving objects to other package versions changes and breaks.
+
+The classes of both versions are compared property by property, and the changed model is loaded.
+Loading constructs objects, so code of packages runs (`.init`); here the effects port refuses
+effects on the outside, and time does not pass.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, cast
+
+from vetro.environments import make_moves
+from vetro.muranopl import (
+    DirectEffects,
+    Json,
+    MappingNode,
+    MuranoError,
+    MuranoType,
+    ScalarNode,
+    SequenceNode,
+    Session,
+)
+from vetro.packages.schemas import missing, near, problems
+from vetro.secrecy import Cover, secrets_in
+
+#: Effects that only read.
+READING = frozenset(
+    {
+        *("identity.user", "identity.project", "network.cidr", "network.external"),
+        *("stack.get", "stack.output", "volume.exists"),
+    }
+)
+READING_PREFIX = "network.list_"
+MakeSession = Callable[[DirectEffects], Session]
+
+
+class RefusedEffects(DirectEffects):
+    """An effects port that executes only reads, and records the effects that it refused."""
+
+    def __init__(self) -> None:
+        super().__init__(start=datetime.now(UTC))
+        self.refused: list[str] = []
+
+    def perform(self, kind: str, request: Json, execute: Callable[[], Awaitable[Json]]) -> Json:
+        if kind in READING or kind.startswith(READING_PREFIX):
+            return super().perform(kind, request, execute)
+        self.refused.append(kind)
+        raise MuranoError(f"a preview has no effects, and this is one: {kind}")
+
+
+async def compare(make_session: MakeSession, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer of ``CallStore.compare``."""
+    model: dict[str, Any] = arguments["model"]
+    plans: list[dict[str, Any]] = arguments["plans"]
+    cover = Cover(secrets_in([model, plans]))
+    found: dict[str, dict[str, Any]] = {}
+    for plan in plans:
+        changes: dict[str, list[dict[str, Any]]] = {}
+        wrong: list[str] = []
+        notes: list[str] = []
+        nodes = _objects_of(_moved(model, [plan]))
+        for move in plan["moves"]:
+            node = nodes.get(str(move["id"]))
+            if node is None:
+                continue  # the object is not in the new value
+            session = make_session(RefusedEffects())
+            try:
+                listed, said, noted = await session.in_green_thread_async(
+                    lambda s=session, m=move, n=node: _compared(s, m, n)
+                )
+            finally:
+                await session.close_async()
+            changes[move["id"]] = listed
+            wrong += said
+            notes += noted
+        found[plan["id"]] = {"changes": changes, "problems": wrong, "notes": notes}
+    sound = [plan for plan in plans if not found[plan["id"]]["problems"]]
+    together = await _load(make_session, _moved(model, sound)) if sound else ("", "")
+    general: list[str] = []
+    if together[0]:
+        # Load each move alone to find the one that fails.
+        alone = {one["id"]: await _load(make_session, _moved(model, [one])) for one in sound}
+        for id_, (error, _) in alone.items():
+            if error:
+                found[id_]["problems"].append(error)
+        if not any(error for error, _ in alone.values()):
+            general.append(together[0])
+    if together[1]:
+        for plan in sound:
+            found[plan["id"]]["notes"].append(together[1])
+    for one in found.values():
+        one["problems"] = [cover(text) for text in dict.fromkeys(one["problems"])]
+        one["notes"] = [cover(text) for text in dict.fromkeys(one["notes"])]
+    return {"applications": found, "problems": [cover(text) for text in general]}
+
+
+def _moved(model: Mapping[str, Any], plans: list[dict[str, Any]]) -> dict[str, Any]:
+    """A copy of a model with the moves of some applications applied."""
+    objects = copy.deepcopy(model.get("Objects"))
+    properties = {plan["id"]: plan["properties"] for plan in plans if plan["properties"]}
+    make_moves(objects, [move for plan in plans for move in plan["moves"]], properties)
+    return {**model, "Objects": objects}
+
+
+def _objects_of(model: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    waiting: list[Any] = [model["Objects"]]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, list):
+            waiting.extend(cast("list[Any]", value))
+        elif isinstance(value, dict):
+            node = cast("dict[str, Any]", value)
+            block = node.get("?")
+            if isinstance(block, dict):
+                found[str(cast("dict[str, Any]", block).get("id"))] = node
+            waiting.extend(item for key, item in node.items() if key != "?")
+    return found
+
+
+async def _load(make_session: MakeSession, model: dict[str, Any]) -> tuple[str, str]:
+    """Why a model cannot be loaded, and what could not be checked; empty texts when all is well."""
+    effects = RefusedEffects()
+    session = make_session(effects)
+    try:
+        await session.check_async(model)
+    except MuranoError as error:
+        text = f"{error.message}; {error.hint}" if error.hint else error.message
+        if effects.refused:
+            kinds = ", ".join(dict.fromkeys(effects.refused))
+            return "", f"construction was not looked at to its end: it asks for {kinds}"
+        return text, ""
+    finally:
+        await session.close_async()
+    return "", ""
+
+
+def _compared(
+    session: Session, move: Mapping[str, Any], node: Mapping[str, Any]
+) -> tuple[list[dict[str, Any]], list[str], list[str]]:
+    """The differences between the class versions of an object, the problems with the object's
+    values, and notes on what could not be compared."""
+    try:
+        new = _type(session, move, str(move["to"]))
+        after = _properties(new)
+        schema = session.runtime.schema(
+            new.name,
+            [""],
+            version_spec=f"={new.package.semantic_version}",
+            package=new.package.name,
+        )[""]["properties"]
+    except MuranoError as error:
+        return [], [f"{move['class']} {move['to']}: {error.message}"], []
+    wrong: list[str] = []
+    known = cast("dict[str, dict[str, Any]]", schema)
+    for name, value in node.items():
+        if name in known:
+            wrong += problems(value, known[name], f"{move['class']}.{name}")
+    wrong += [f"{move['class']}.{name} is required" for name in missing(node, known)]
+    if move["from"] is None:
+        return [], wrong, [f"nobody can say which version of {move['class']} it was"]
+    try:
+        before = _properties(_type(session, move, str(move["from"])))
+    except MuranoError as error:
+        return [], wrong, [f"not compared with {move['from']}: {error.message}"]
+    # A name that neither version has is a mistake in the new values.
+    for name in node:
+        if name != "?" and name not in before and name not in after:
+            wrong.append(f"{move['class']} takes no {name}{near(name, after)}")
+    return _differences(before, after), wrong, []
+
+
+def _type(session: Session, move: Mapping[str, Any], version: str) -> MuranoType:
+    return session.runtime.type_from_model(
+        str(move["class"]), f"=={version}", str(move["package"]), None, session.info.project_id
+    )
+
+
+def _properties(type_: MuranoType) -> dict[str, dict[str, Any]]:
+    """The stored properties of a class as they are written."""
+    found: dict[str, dict[str, Any]] = {}
+    for name in type_.property_names():
+        declaration = type_.property_declarations(name)[0]
+        if not declaration.is_stored:
+            continue
+        one: dict[str, Any] = {
+            "usage": declaration.usage,
+            "contract": written(declaration.contract),
+        }
+        if declaration.default is not None:
+            one["default"] = written(declaration.default)
+        found[name] = one
+    return found
+
+
+def _differences(
+    before: dict[str, dict[str, Any]], after: dict[str, dict[str, Any]]
+) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    for name in [*before, *(name for name in after if name not in before)]:
+        old, new = before.get(name), after.get(name)
+        row: dict[str, Any] = {"property": name, "aspects": [], "from": old, "to": new}
+        if old is None:
+            rows.append({**row, "change": "added"})
+        elif new is None:
+            rows.append({**row, "change": "removed"})
+        elif old != new:
+            aspects = [
+                one
+                for one in ("contract", "default", "usage")
+                if (one in old, old.get(one)) != (one in new, new.get(one))
+            ]
+            rows.append({**row, "change": "changed", "aspects": aspects})
+    return rows
+
+
+def written(node: Any) -> Json:
+    """A contract or a default as the class file has it, as JSON."""
+    if isinstance(node, SequenceNode):
+        return [written(item) for item in node.items]
+    if isinstance(node, MappingNode):
+        return {str(written(key)): written(value) for key, value in node.pairs}
+    value = cast("ScalarNode", node).value
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)

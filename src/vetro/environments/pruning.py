@@ -1,0 +1,120 @@
+"""Pruning history: deployments of removed environments, and old ones of existing environments.
+
+One service at a time does it, every hour, under a lease that is queued again (docs/decisions/0155).
+Unfinished deployments and the newest deployment of an existing environment are never removed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from datetime import timedelta
+
+import structlog
+from sqlalchemy import Select, delete, func, select
+
+from vetro.environments.tables import statuses, tasks
+from vetro.storage import AlreadyQueued, Database, LeaseLost, LeaseQueue, StorageError
+
+log = structlog.get_logger("vetro.environments")
+
+QUEUE = "history"
+KEY = "prune"
+INTERVAL_SECONDS = 3600.0
+LEASE_SECONDS = 120.0
+PAUSE_SECONDS = 30.0
+"""After a database error, until the next try."""
+BATCH = 100
+"""Deployments removed per commit, so that other writers get their turn."""
+
+
+@dataclass(frozen=True)
+class HistorySettings:
+    """How much history is kept.
+
+    ``days``: how long deployments of a removed environment are kept (0: for ever); ``deployments``:
+    how many, the newest, of an existing environment (0: all).
+    """
+
+    days: float = 90.0
+    deployments: int = 1000
+
+
+class HistoryPruning:
+    """Prunes the history in one database."""
+
+    def __init__(self, database: Database, settings: HistorySettings | None = None) -> None:
+        self.database = database
+        self.settings = settings or HistorySettings()
+        self.queue = LeaseQueue(database, QUEUE)
+
+    async def run(self, owner: str) -> None:
+        """Prune now and every hour, unless another service does, until cancelled."""
+        while True:
+            try:
+                await self.turn(owner)
+            except LeaseLost:
+                continue  # it took too long, and another service continues
+            except StorageError as error:
+                log.warning("history_not_pruned", error=str(error))
+                await asyncio.sleep(PAUSE_SECONDS)
+
+    async def turn(self, owner: str) -> int:
+        """Wait for the hour and the lease, then prune; the number of deployments removed."""
+        async with self.database.read() as tx:
+            is_planned = KEY in await self.queue.keys(tx)
+        if not is_planned:
+            async with self.database.transaction() as tx:
+                try:
+                    await self.queue.enqueue(tx, KEY)
+                except AlreadyQueued:
+                    log.debug("history_planned", by="another service")
+        lease = await self.queue.claim(owner, LEASE_SECONDS)
+        while lease is None:
+            await self.queue.wait_for_work()
+            lease = await self.queue.claim(owner, LEASE_SECONDS)
+        async with self.queue.hold(lease):
+            removed = await self.prune()
+        async with self.database.transaction() as tx:
+            await self.queue.complete(tx, lease)
+            await self.queue.enqueue(tx, KEY, delay_seconds=INTERVAL_SECONDS)
+        return removed
+
+    async def prune(self) -> int:
+        """Remove history beyond the limits; the number of deployments removed."""
+        removed = 0
+        for chosen in self._chosen():
+            while found := await self._remove(chosen):
+                removed += found
+        if removed:
+            log.info("history_pruned", deployments=removed)
+        return removed
+
+    def _chosen(self) -> list[Select[tuple[str]]]:
+        queries: list[Select[tuple[str]]] = []
+        ended = tasks.c.finished.is_not(None)
+        if self.settings.days:
+            before = self.database.clock.now() - timedelta(days=self.settings.days)
+            queries.append(select(tasks.c.id).where(ended, tasks.c.environment_gone < before))
+        if self.settings.deployments:
+            place = func.row_number().over(
+                partition_by=tasks.c.environment_id, order_by=tasks.c.sequence.desc()
+            )
+            newest_first = select(tasks.c.id, tasks.c.finished, place.label("place"))
+            of_living = newest_first.where(tasks.c.environment_gone.is_(None)).subquery()
+            queries.append(
+                select(of_living.c.id).where(
+                    of_living.c.place > self.settings.deployments, of_living.c.finished.is_not(None)
+                )
+            )
+        return queries
+
+    async def _remove(self, chosen: Select[tuple[str]]) -> int:
+        async with self.database.read() as tx:
+            ids = [row.id for row in await tx.execute(chosen.limit(BATCH))]
+        if not ids:
+            return 0
+        async with self.database.transaction() as tx:
+            await tx.execute(delete(statuses).where(statuses.c.task_id.in_(ids)))
+            await tx.execute(delete(tasks).where(tasks.c.id.in_(ids)))
+        return len(ids)

@@ -1,0 +1,313 @@
+"""Moving applications of an environment to other package versions: a preview, then an edit.
+
+A move is checked in two places. The plan (``upgrades``) needs only the catalog: which objects move,
+and to which version. An engine compares the classes and loads the changed model, without running an
+action. An upgrade itself is a change of a session like any other; the next deploy of the session
+carries it out.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, cast
+
+from sqlalchemy import Row, select
+
+from vetro.catalog import Catalog
+from vetro.environments.model import check_services, object_id, to_engine, walk
+from vetro.environments.static_calls import CallStore
+from vetro.environments.store import EnvironmentStore
+from vetro.environments.tables import environments
+from vetro.environments.upgrades import (
+    ApplicationMove,
+    Shelf,
+    application_rows,
+    make_moves,
+    note_shared,
+    plan_application,
+    plan_objects,
+    repinned,
+    services_of,
+)
+from vetro.environments.uses import BATCH, pinned_packages
+from vetro.http import BadRequest, Conflict, NotFound, Principal
+from vetro.packages import VersionSpec
+
+Json = Any
+#: Models whose headers are cached: a list of environments reads each model only once.
+KEPT = 1000
+
+
+class Upgrades:
+    """The possible moves of the applications of environments, and the moves themselves."""
+
+    def __init__(self, store: EnvironmentStore, catalog: Catalog, calls: CallStore) -> None:
+        self.store = store
+        self.database = store.database
+        self.catalog = catalog
+        self.calls = calls
+        self._headers: OrderedDict[tuple[str, int], tuple[Json, Json]] = OrderedDict()
+
+    # Listings
+
+    async def listing(
+        self, principal: Principal, environment_id: str, session_id: str | None
+    ) -> list[dict[str, Any]]:
+        """The applications with their versions and the newer ones. Errors: 400, 403, 404."""
+        row, model = await self._model(principal, environment_id, session_id)
+        shelf = await self._shelf(row.tenant_id, model)
+        return application_rows(model.get("Objects"), shelf)
+
+    async def of_project(self, principal: Principal) -> dict[str, list[dict[str, Any]]]:
+        """The applications, as deployed last, that have newer versions, by the ids of the project's
+        environments; environments without any are left out."""
+        mine = environments.c.tenant_id == principal.project_id
+        async with self.database.read() as tx:
+            query = select(environments.c.id, environments.c.version).where(mine)
+            known = [(row.id, row.version) for row in await tx.execute(query)]
+        missing = [key for key in known if key not in self._headers]
+        for start in range(0, len(missing), BATCH):
+            ids = [id_ for id_, _ in missing[start : start + BATCH]]
+            async with self.database.read() as tx:
+                rows = list(
+                    await tx.execute(select(environments).where(environments.c.id.in_(ids)))
+                )
+            for row in rows:
+                self._remember(row)
+        usable = await self.catalog.usable(principal.project_id)
+        found: dict[str, list[dict[str, Any]]] = {}
+        for key in known:
+            if key not in self._headers:
+                continue
+            self._headers.move_to_end(key)
+            objects, pins = self._headers[key]
+            newer = [one for one in application_rows(objects, Shelf(usable, pins)) if one["newer"]]
+            if newer:
+                found[key[0]] = newer
+        while len(self._headers) > KEPT:
+            self._headers.popitem(last=False)
+        return found
+
+    def _remember(self, row: Row[Any]) -> None:
+        """Cache the headers that give the versions of the applications, without property values."""
+        services = services_of(row.model.get("Objects"))
+        short = [
+            {
+                "?": {
+                    key: one["?"].get(key)
+                    for key in ("id", "type", "classVersion", "package", "name")
+                },
+                "name": one.get("name"),
+            }
+            for one in services
+        ]
+        self._headers[(row.id, row.version)] = ({"services": short}, pinned_packages(row.model))
+
+    # Moves
+
+    async def preview(
+        self, principal: Principal, environment_id: str, session_id: str | None, body: object
+    ) -> dict[str, Any]:
+        """What an upgrade would change; nothing is stored. Errors: 400, 403, 404, 503, 504."""
+        wanted = checked_body(body)
+        row, model = await self._model(principal, environment_id, session_id)
+        return await self._looked_at(principal, row, model, wanted)
+
+    async def upgrade(
+        self, principal: Principal, environment_id: str, session_id: str | None, body: object
+    ) -> dict[str, Any]:
+        """Change a session so that its next deploy moves applications; returns the preview.
+
+        Errors: 400, 403, 404, 503, 504; 409 when something would not work afterwards
+        (``UpgradeRefused``, with the preview), or the session was changed meanwhile.
+        """
+        wanted = checked_body(body)
+        row, model = await self._model(principal, environment_id, session_id, write=True)
+        found = await self._looked_at(principal, row, model, wanted)
+        refuse(found)
+        moves = [move for one in found["applications"] for move in one["objects"]]
+        properties = {id_: one["properties"] for id_, one in wanted.items() if one["properties"]}
+        before = {move["id"]: move["from"] for move in moves}
+
+        def change(model: dict[str, Any]) -> None:
+            objects = model["Objects"]
+            shelf = Shelf((), pinned_packages(model))
+            for service in services_of(objects):
+                refuse_changed(service, before, shelf)
+            gone = make_moves(objects, moves, properties)
+            if gone:
+                raise Conflict(f"Not there any more: {', '.join(gone)}; preview it once more")
+            packages = {move["package"] for move in moves}
+            model["SystemData"] = repinned(model.get("SystemData"), objects, packages)
+
+        await self.store.change_model(principal, environment_id, session_id, change)
+        return found
+
+    async def _looked_at(
+        self,
+        principal: Principal,
+        row: Row[Any],
+        model: dict[str, Any],
+        wanted: dict[str, dict[str, Any]],
+    ) -> dict[str, Any]:
+        shelf = await self._shelf(row.tenant_id, model)
+        plans = await self._plans(row.tenant_id, model.get("Objects"), shelf, wanted)
+        asked: list[dict[str, Any]] = [
+            {
+                "id": plan.id,
+                "moves": [move_view(one) for one in map(asdict, plan.moves)],
+                "properties": wanted.get(plan.id, {}).get("properties") or {},
+            }
+            for plan in plans
+            if not plan.problems and (plan.moves or wanted.get(plan.id, {}).get("properties"))
+        ]
+        answer: dict[str, Any] = {"applications": {}, "problems": []}
+        if asked:
+            given = {**model, "Objects": to_engine(model.get("Objects"))}
+            answer = await self.calls.compare(principal, row.tenant_id, given, asked)
+        return {
+            "applications": [view(plan, answer["applications"].get(plan.id, {})) for plan in plans],
+            "problems": answer["problems"],
+        }
+
+    async def _plans(
+        self,
+        project_id: str,
+        objects: Json,
+        shelf: Shelf,
+        wanted: dict[str, dict[str, Any]],
+    ) -> list[ApplicationMove]:
+        services = {str(object_id(one)): one for one in services_of(objects)}
+        for id_ in wanted:
+            if id_ not in services:
+                raise NotFound(f"There is no application {id_} in this environment")
+        plans: list[ApplicationMove] = []
+        for id_ in wanted or services:
+            plan = plan_application(services[id_], wanted.get(id_, {}).get("version"), shelf)
+            if not wanted and plan.direction == "none":
+                continue  # every application that can move was requested
+            if plan.direction != "none" and not plan.problems:
+                assert plan.package is not None
+                package = await self.catalog.find_package(plan.package, f"=={plan.new}", project_id)
+                requirements: Mapping[str, str | None] = package.requirements if package else {}
+                plan_objects(plan, services[id_], requirements, shelf)
+            plans.append(plan)
+        note_shared(plans, objects)
+        return plans
+
+    async def _shelf(self, project_id: str, model: dict[str, Any]) -> Shelf:
+        return Shelf(await self.catalog.usable(project_id), pinned_packages(model))
+
+    async def _model(
+        self,
+        principal: Principal,
+        environment_id: str,
+        session_id: str | None,
+        *,
+        write: bool = False,
+    ) -> tuple[Row[Any], dict[str, Any]]:
+        if write:  # what may be written to is locked while it is looked at
+            async with self.database.transaction() as tx:
+                row = await self.store.environment(tx, principal, environment_id)
+                return row, (await self.store.writable(tx, row, session_id)).model
+        async with self.database.read() as tx:
+            row = await self.store.environment(tx, principal, environment_id)
+            return row, await self.store.model_to_read(tx, row, session_id)
+
+
+def checked_body(body: object) -> dict[str, dict[str, Any]]:
+    """The requested moves: by the ids of applications a ``version`` spec and ``properties`` to set,
+    both optional; empty for every application that can move up. Errors: 400."""
+    if body is None:
+        return {}
+    given: Any = cast("dict[str, Any]", body).get("applications") if isinstance(body, dict) else 0
+    if given is None:
+        return {}
+    if not isinstance(given, list):
+        raise BadRequest("An upgrade is an object with a list of applications, or without any")
+    found: dict[str, dict[str, Any]] = {}
+    for item in cast("list[Any]", given):
+        one = cast("dict[str, Any]", item) if isinstance(item, dict) else {}
+        id_, version, values = one.get("id"), one.get("version"), one.get("properties")
+        if not isinstance(id_, str) or not id_:
+            raise BadRequest("Each application of an upgrade has its id")
+        if id_ in found:
+            raise BadRequest(f"The application {id_} is there twice")
+        if version is not None:
+            if not isinstance(version, str):
+                raise BadRequest("The version of an application is text, such as 1.2.0")
+            try:
+                version = str(VersionSpec(version))
+            except ValueError as error:
+                raise BadRequest(f"version: {error}") from None
+        if values is not None and not isinstance(values, dict):
+            raise BadRequest("properties is an object: names of properties and their values")
+        if values is not None and "?" in values:
+            raise BadRequest("'?' is no property: 'version' says what the application moves to")
+        check_services(values, where="properties")
+        found[id_] = {"version": version, "properties": values}
+    if not found:
+        raise BadRequest("The list of applications is empty; without the list all that can move do")
+    return found
+
+
+def refuse(found: dict[str, Any]) -> None:
+    """Refuse an upgrade that would not work. Errors: 409."""
+    said = [
+        f"{one['name'] or one['id']}: {problem}"
+        for one in found["applications"]
+        for problem in one["problems"]
+    ] + found["problems"]
+    if said:
+        raise Conflict(
+            f"This upgrade would not work: {'; '.join(said)}",
+            type_="UpgradeRefused",
+            extra={"preview": found},
+        )
+
+
+def refuse_changed(
+    service: dict[str, Json], before: Mapping[str, str | None], shelf: Shelf
+) -> None:
+    """Refuse when an object's version differs from the one in the preview. Errors: 409."""
+    for node in walk(service):
+        id_ = str(object_id(node))
+        found = shelf.class_of(node["?"])
+        if id_ in before and found is not None and found.version not in (None, before[id_]):
+            raise Conflict(
+                f"{id_} is at {found.version}, no longer at {before[id_]}: somebody else changed this"
+                " session; preview it once more"
+            )
+
+
+def move_view(move: Mapping[str, Any]) -> dict[str, Any]:
+    """A move for the API and for the engine."""
+    return {
+        "id": move["id"],
+        "class": move["class_name"],
+        "package": move["package"],
+        "from": move["old"],
+        "to": move["new"],
+    }
+
+
+def view(plan: ApplicationMove, answer: Mapping[str, Any]) -> dict[str, Any]:
+    """An application of a preview."""
+    changes = cast("dict[str, Any]", answer.get("changes", {}))
+    return {
+        "id": plan.id,
+        "name": plan.name,
+        "class": plan.class_name,
+        "package": plan.package,
+        "from": plan.old,
+        "to": plan.new,
+        "direction": plan.direction,
+        "objects": [
+            {**move_view(asdict(move)), "changes": changes.get(move.id, [])} for move in plan.moves
+        ],
+        "shared": plan.shared,
+        "problems": [*plan.problems, *answer.get("problems", [])],
+        "notes": list(answer.get("notes", [])),
+    }

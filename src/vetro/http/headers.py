@@ -1,0 +1,20 @@
+"""Headers in ASGI's form, and the message about too many."""
+
+from __future__ import annotations
+
+from vetro.http.conventions import MAX_HEADER_BYTES
+
+Headers = list[tuple[bytes, bytes]]
+
+
+def header(headers: Headers, name: bytes) -> str:
+    """The first header of this name, or ''."""
+    for key, value in headers:
+        if key.lower() == name:
+            return value.decode("latin-1")
+    return ""
+
+
+def too_many_headers() -> str:
+    """The message for a client whose headers are too long together."""
+    return f"The headers of a request have at most {MAX_HEADER_BYTES} bytes together"

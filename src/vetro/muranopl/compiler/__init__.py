@@ -1,0 +1,8 @@
+"""Phase 8: classes to Python code.
+
+`classcode` compiles one class and assembles its Python class, `classscope` is the generated module,
+`methodcode` writes statements, `functionwriter` and `expressions` their expressions, `structures`
+lists and maps. `passes` analyses a method before it is written. `firstcalls` delays Python's
+compiler until a function is called, `codecache` keeps the result on disk. `schema` writes contracts
+as JSON schemas.
+"""

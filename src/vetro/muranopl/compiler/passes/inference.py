@@ -1,0 +1,216 @@
+"""Infer the kinds of variables before a method runs.
+
+Arithmetic on values of known kind needs no type tests. Only plain cases are followed: constants,
+arithmetic, `str`, and arguments whose contract makes them a scalar. The kind of a variable is known
+if its first assignment is at the top of the body, before anything that mentions it, and every other
+assignment gives it the same kind; so it is never read while it is still null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from vetro.muranopl.syntax import statements as st
+from vetro.muranopl.syntax.blocks import flatten
+from vetro.muranopl.syntax.targets import Target, parse_target
+from vetro.muranopl.syntax.yamltree import Node, Scalar
+from vetro.muranopl.syntax.yamltree import Sequence as SequenceNode
+from vetro.yaql import ast
+from vetro.yaql.values import ANY, BOOLEAN, FLOAT, INTEGER, NULL, STRING, Kind
+
+_UNKNOWN: Kind = ANY
+_WHOLE = frozenset(("+", "-", "*", "/", "mod"))
+_BOOLEAN_OPERATORS = frozenset(("<", "<=", ">", ">=", "=", "!=", "in", "=~", "!~", "is"))
+_MAY_BE_KNOWN = (ast.Constant, ast.Keyword, ast.Variable, ast.Unary, ast.Binary)
+_LITERALS: dict[type[Any], Kind] = {
+    type(None): NULL,
+    bool: BOOLEAN,
+    int: INTEGER,
+    float: FLOAT,
+    str: STRING,
+}
+
+
+def infer_kinds(
+    body: Sequence[st.Statement], flat: Sequence[st.Statement], arguments: Mapping[str, Kind]
+) -> dict[str, Kind]:
+    """Kinds of the variables of a body; variables missing from the result have unknown kinds.
+
+    `flat` is the body with all nested statements. `arguments` gives the kinds that are known from
+    the arguments' contracts; an argument that is reassigned is treated as any other variable.
+    """
+    assigned: dict[str, list[Node | None]] = {}
+    for statement in flat:
+        if isinstance(statement, st.Assign):
+            target = parse_target_quietly(statement.target)
+            if target is not None and target.variable is not None and not target.is_this:
+                plain = not target.path and target.operation == "set"
+                assigned.setdefault(target.variable, []).append(statement.value if plain else None)
+        elif isinstance(statement, st.For):
+            assigned.setdefault(statement.variable, []).append(None)
+        elif isinstance(statement, st.Try):
+            for handler in statement.handlers:
+                if handler.variable is not None:
+                    assigned.setdefault(handler.variable, []).append(None)
+    kinds: dict[str, Kind] = {
+        name: kind for name, kind in arguments.items() if name not in assigned
+    }
+    candidates = {
+        name: values
+        for name, values in assigned.items()
+        if None not in values and not any(_is_unknown(cast(Node, value)) for value in values)
+    }
+    if not candidates:
+        return kinds
+    early = _initialised_early(body, candidates)
+    candidates = {
+        name: values for name, values in candidates.items() if name in early or name in arguments
+    }
+    # Fixed point: begin with no kinds and let assignments add kinds until none is added.
+    found: dict[str, Kind] = {name: arguments.get(name, 0) for name in candidates}
+    changed = True
+    while changed:
+        changed = False
+        known = {**kinds, **found}
+        for name, values in candidates.items():
+            total = found[name]
+            for value in values:
+                total |= _kind(cast(Node, value), known)
+            if total != found[name]:
+                found[name] = total
+                changed = True
+    kinds.update({name: kind for name, kind in found.items() if kind and kind != _UNKNOWN})
+    return kinds
+
+
+def parse_target_quietly(scalar: Scalar) -> Target | None:
+    """The target, or None when it is invalid (compiling its statement reports the error)."""
+    from vetro.muranopl.values.errors import InvalidLhsTargetError
+
+    try:
+        return parse_target(scalar)
+    except InvalidLhsTargetError:
+        return None
+
+
+def _is_unknown(node: Node) -> bool:
+    """True when the kind of a value cannot be inferred, whatever the kinds of its variables."""
+    if not isinstance(node, Scalar):
+        return True
+    if not node.is_expression:
+        return node.value.__class__ not in _LITERALS
+    expression: ast.Node = node.expression
+    if isinstance(expression, ast.Call):
+        return expression.name != "str"
+    return not isinstance(expression, _MAY_BE_KNOWN)
+
+
+def _kind(node: Node, known: Mapping[str, Kind]) -> Kind:
+    if not isinstance(node, Scalar):
+        return _UNKNOWN
+    if not node.is_expression:
+        return _LITERALS.get(node.value.__class__, _UNKNOWN)
+    return _expression(node.expression, known)
+
+
+def _expression(node: ast.Node, known: Mapping[str, Kind]) -> Kind:
+    if isinstance(node, ast.Constant):
+        return _LITERALS[type(node.value)]
+    if isinstance(node, ast.Keyword):
+        return STRING
+    if isinstance(node, ast.Variable):
+        return known.get(node.name, _UNKNOWN)
+    if isinstance(node, ast.Unary):
+        if node.operator == "not":
+            return BOOLEAN
+        inner = _expression(node.operand, known)
+        return inner if not inner & ~INTEGER else _UNKNOWN
+    if isinstance(node, ast.Binary):
+        if node.operator in _WHOLE:
+            left, right = _expression(node.left, known), _expression(node.right, known)
+            if not (left | right) & ~INTEGER:
+                return INTEGER if left and right else 0
+            if node.operator == "+" and STRING in (left, right):
+                return STRING if not (left | right) & ~STRING else _UNKNOWN
+            return _UNKNOWN
+        if node.operator in _BOOLEAN_OPERATORS:
+            return BOOLEAN
+    if isinstance(node, ast.Call) and node.name == "str" and len(node.arguments) == 1:
+        return STRING
+    return _UNKNOWN
+
+
+def _initialised_early(body: Sequence[st.Statement], names: Mapping[str, object]) -> set[str]:
+    """Variables assigned by a statement at the top before anything mentions them."""
+    early: set[str] = set()
+    mentioned: set[str] = set()
+    for statement in body:
+        if isinstance(statement, st.Assign):
+            target = parse_target_quietly(statement.target)
+            if target is not None and target.variable is not None and not target.path:
+                mentioned |= _mentions(statement.value)
+                if target.variable not in mentioned and target.operation == "set":
+                    early.add(target.variable)
+                mentioned.add(target.variable)
+                continue
+        mentioned |= _mentions_of(statement)
+        if mentioned >= names.keys():
+            break
+    return early
+
+
+def _mentions_of(statement: st.Statement) -> set[str]:
+    found: set[str] = set()
+    for item in flatten([statement]):
+        for slot in _fields(item):
+            found |= _mentions(slot)
+        if isinstance(item, st.For):
+            found.add(item.variable)
+        elif isinstance(item, st.Try):
+            found.update(h.variable for h in item.handlers if h.variable is not None)
+    return found
+
+
+def _fields(item: st.Statement) -> list[Node]:
+    match item:
+        case st.Evaluate():
+            return [item.expression]
+        case st.Assign():
+            return [item.target, item.value]
+        case st.Return():
+            return [] if item.value is None else [item.value]
+        case st.If() | st.While():
+            return [item.condition]
+        case st.For():
+            return [item.collection]
+        case st.Repeat():
+            return [item.count]
+        case st.Match():
+            return [item.value]
+        case st.Switch():
+            return [condition for condition, _ in item.cases]
+        case st.Parallel():
+            return [] if item.limit is None else [item.limit]
+        case st.Throw():
+            return [part for part in (item.message, item.extra, item.cause) if part is not None]
+        case _:
+            return []
+
+
+def _mentions(node: Node) -> set[str]:
+    found: set[str] = set()
+    stack: list[Node] = [node]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, Scalar):
+            if item.is_expression:
+                for part in ast.walk(item.expression):
+                    if isinstance(part, ast.Variable):
+                        found.add(part.name)
+        elif isinstance(item, SequenceNode):
+            stack.extend(item.items)
+        else:
+            for key, value in item.pairs:
+                stack.extend((key, value))
+    return found

@@ -1,0 +1,121 @@
+"""Handle arguments that do not pass their contract's guard (muranopl.md section 8)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from vetro.muranopl.classes.objects import MuranoObject
+from vetro.muranopl.syntax.names import argument_name
+from vetro.muranopl.values.containers import Map, empty_map
+
+from .chains import Chain, OfClass
+from .tree import MISSING, Anything, Contract, Mode, Setting, Violation
+
+if TYPE_CHECKING:
+    from vetro.muranopl.classes.types import Argument
+    from vetro.muranopl.runtime.run import Run
+
+
+class ArgumentFallback:
+    """Makes the value of a plain argument by default or conversion, or raises the error."""
+
+    __slots__ = ("argument", "constant", "contract", "default", "has_default", "owned", "place")
+
+    def __init__(
+        self,
+        contract: Contract,
+        place: str,
+        argument: Argument,
+        constant: Any,
+        default: Callable[[Any, Run], Any] | None,
+        owned: bool,
+    ) -> None:
+        self.contract = contract
+        self.place = place
+        self.argument = argument
+        self.constant = constant
+        self.default = default
+        self.has_default = argument.default is not None
+        self.owned = owned
+        """True for `.init`: objects made from maps belong to the object."""
+
+    def __call__(self, this: Any, run: Run, value: Any) -> Any:
+        if value is MISSING:
+            if self.default is not None:
+                value = self.default(this, run)
+            elif self.has_default:
+                value = self.constant
+            else:
+                value = empty_map() if makes_default_object(self.contract) else None
+        setting = Setting(this, run)
+        if self.owned and isinstance(this, MuranoObject):
+            setting.owner = this
+            setting.transaction = run.transaction
+        try:
+            return self.contract.apply(value, setting)
+        except Violation as error:
+            raise error.located(self.place, ")", self.argument.position) from None
+
+
+class RestFallback:
+    """The list of a VarArgs argument; the contract holds for each element."""
+
+    __slots__ = ("argument", "contract", "place")
+
+    def __init__(self, contract: Contract, place: str, argument: Argument) -> None:
+        self.contract = contract
+        self.place = place
+        self.argument = argument
+
+    def __call__(self, this: Any, run: Run, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        if self.contract.__class__ is Anything and run.final_types.issuperset(map(type, values)):
+            return values
+        setting = Setting(this, run)
+        made: list[Any] = []
+        for index, value in enumerate(values):
+            try:
+                made.append(self.contract.apply(value, setting))
+            except Violation as error:
+                located = error.at(f"[{index}]")
+                raise located.located(self.place, ")", self.argument.position) from None
+        return tuple(made)
+
+
+class KeywordFallback:
+    """The map of a KwArgs argument; the contract holds for each value."""
+
+    __slots__ = ("argument", "contract", "place")
+
+    def __init__(self, contract: Contract, place: str, argument: Argument) -> None:
+        self.contract = contract
+        self.place = place
+        self.argument = argument
+
+    def __call__(self, this: Any, run: Run, values: Mapping[str, Any]) -> Map:
+        setting = Setting(this, run)
+        made: dict[str, Any] = {}
+        for python_name, value in values.items():
+            name = argument_name(python_name)
+            try:
+                made[name] = self.contract.apply(value, setting)
+            except Violation as error:
+                located = error.at(f"[{name!r}]")
+                raise located.located(self.place, ")", self.argument.position) from None
+        return Map(made)
+
+
+def makes_default_object(contract: Contract) -> bool:
+    """True for `class(A, B)`, whose absent values are new objects (section 7)."""
+    return isinstance(contract, Chain) and any(
+        isinstance(step, OfClass) and step.has_default for step in contract.steps
+    )
+
+
+def accepts_receiver(contract: Contract, value: Any, this: Any, run: Run) -> bool:
+    """True when an extension method with this contract on its first argument extends the value."""
+    try:
+        contract.apply(value, Setting(this, run, Mode.CHECK))
+    except Violation:
+        return False
+    return True

@@ -1,0 +1,7 @@
+"""Phase 9: the interface of an embedding program: the `Runtime` with its packages, and `Session`s.
+
+`shelf` holds packages and their versions, `catalogue` the classes in them; `worlds` decides which
+sessions share compiled classes; `runtime` combines these and calls the compiler. `session` is one
+run over one object model; `tasks` (a deployment from load to save), `evaluating` (text given at run
+time), `replay` and `stepping` work on sessions.
+"""

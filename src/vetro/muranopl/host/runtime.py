@@ -1,0 +1,382 @@
+"""A runtime: the packages, classes and functions that sessions share."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from types import CodeType, new_class
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from vetro.documents import DocumentError, read_json, read_yaml, write_yaml
+from vetro.muranopl.classes import lock_policy
+from vetro.muranopl.classes.lock_policy import LockPolicy
+from vetro.muranopl.classes.native import inspect_function
+from vetro.muranopl.classes.objects import CastView
+from vetro.muranopl.classes.types import Method, MuranoPackage, MuranoType
+from vetro.muranopl.runtime import metadata
+from vetro.muranopl.runtime.caught import CaughtException
+from vetro.muranopl.runtime.functions import engine_library
+from vetro.muranopl.runtime.nativecalls import NativeCall
+from vetro.muranopl.syntax import declarations
+from vetro.muranopl.syntax.declarations import MetaDeclaration
+from vetro.muranopl.syntax.names import Namespaces
+from vetro.muranopl.syntax.sources import PackageResolver
+from vetro.muranopl.syntax.yamltree import load_documents
+from vetro.muranopl.threads.effects import DirectEffects, EffectsPort, Json
+from vetro.muranopl.values.collector_pause import collector_paused
+from vetro.muranopl.values.containers import FINAL_TYPES
+from vetro.muranopl.values.errors import MuranoError
+from vetro.muranopl.values.limits import Limits, YamlLimits
+from vetro.yaql.evaluation import Evaluation
+from vetro.yaql.library import Library, standard_library
+
+from .catalogue import ClassCatalogue
+from .shelf import PackageShelf
+from .worlds import Worlds
+
+if TYPE_CHECKING:
+    from vetro.muranopl.compiler.classcode import Assembly, ClassCode
+    from vetro.muranopl.compiler.codecache import CodeCache
+    from vetro.muranopl.tools.coverage import LineCoverage
+
+    from .session import Session, SessionInfo
+
+
+class Runtime(ClassCatalogue):
+    """Compiles classes once and keeps them; any number of sessions can use it.
+
+    The classes `io.murano.Object`, `Exception`, `StackTrace`, `system.GC`, `system.Logger` and
+    `io.murano.metadata.*` always exist; an added package `io.murano` replaces those that it
+    declares and keeps the rest.
+
+    `class_configs`: a directory of class config files (section 6), or a map from class name to
+    its map of values. `resolver` finds packages that were not added. `code_cache`: a directory in
+    which compiled classes are kept from run to run (`codecache`). `formats`: the package formats
+    that are accepted, by default all from 1.0 to 1.5 (`io.murano` always is).
+    """
+
+    def __init__(
+        self,
+        *,
+        class_configs: Path | Mapping[str, Mapping[str, Json]] | None = None,
+        resolver: PackageResolver | None = None,
+        yaml_limits: YamlLimits | None = None,
+        code_cache: Path | CodeCache | None = None,
+        formats: Collection[str] | None = None,
+    ) -> None:
+        if isinstance(code_cache, Path):
+            from vetro.muranopl.compiler.codecache import (
+                CodeCache,  # imported on demand: it imports much
+            )
+
+            code_cache = CodeCache(code_cache)
+        super().__init__(
+            resolver=resolver, yaml_limits=yaml_limits, code_cache=code_cache, formats=formats
+        )
+        self.class_configs = class_configs
+        self.coverage: LineCoverage | None = None
+        """Classes compiled after it is set record here which statements run."""
+        self.final_types: set[Any] = set(FINAL_TYPES) | {CastView, MuranoType}
+        """Python classes whose instances programs may keep as they are."""
+        self.construction_code: dict[str, CodeType] = {}
+        """Compiled source of constructions: a class often shares it with its parents."""
+        self._action_arguments: dict[MuranoType, dict[str, dict[str, Json]]] = {}
+        self._libraries: dict[str, Library] = {}
+        self._package_functions: dict[str, list[tuple[str, Callable[..., Any], str]]] = {}
+        self._package_libraries: dict[tuple[str, str], Library] = {}
+        self.main = self
+        """The runtime that the host made; this is it, or another world of it (`worlds`)."""
+        self.worlds = Worlds()
+        from vetro.muranopl.runtime.system import (
+            GarbageCollector,
+            SystemLogger,
+            Trace,
+            TracedException,
+        )
+
+        self.add_native_class("io.murano.system.GC", GarbageCollector)
+        self.add_native_class("io.murano.system.Logger", SystemLogger)
+        self.add_native_class("io.murano.Exception", TracedException)
+        self.add_native_class("io.murano.StackTrace", Trace)
+
+    def forget_classes(self) -> None:
+        super().forget_classes()
+        self.__dict__.pop("exception_class", None)
+
+    def catch_up(self, main: PackageShelf) -> None:
+        super().catch_up(main)
+        assert isinstance(main, Runtime)
+        self.class_configs, self.coverage = main.class_configs, main.coverage
+
+    # -- registration --------------------------------------------------------------------------
+
+    def add_function(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        *,
+        kind: Literal["function", "method", "both"] = "function",
+        packages: Sequence[str] | None = None,
+    ) -> None:
+        """Register a host function; with `packages`, only for their code.
+
+        It takes plain values (and a `CallContext` where annotated) and returns one. Only classes
+        compiled after the registration see it.
+        """
+        if packages is None:
+            for flavour in ("current", "legacy"):
+                _register(self.library(flavour), name, function, kind)
+            return
+        for package in packages:
+            self._package_functions.setdefault(package, []).append((name, function, kind))
+
+    def load_plugins(self, group: str = "io.murano.extensions") -> list[str]:
+        """Add the native classes of installed distributions; returns their names (section 25).
+
+        An entry point's name is the class name. Names used by several distributions are skipped.
+        """
+        from importlib.metadata import EntryPoint, entry_points
+
+        found: dict[str, list[EntryPoint]] = {}
+        for entry in entry_points(group=group):
+            found.setdefault(entry.name, []).append(entry)
+        added: list[str] = []
+        prepared: set[str] = set()
+        for name, entries in sorted(found.items()):
+            if len(entries) > 1:
+                continue
+            entry = entries[0]
+            loaded = entry.load()
+            module = importlib.import_module(entry.module)
+            prepare = getattr(module, "init_plugin", None)
+            if prepare is not None and entry.module not in prepared:
+                prepare()
+                prepared.add(entry.module)
+            self.add_native_class(name, loaded, package=name.rpartition(".")[0])
+            added.append(name)
+        return added
+
+    # -- libraries -----------------------------------------------------------------------------
+
+    def library(self, flavour: str) -> Library:
+        """The functions that class code of a flavour sees."""
+        known = self._libraries.get(flavour)
+        if known is None:
+            known = self._libraries[flavour] = engine_library(standard_library(flavour)).child()
+        return known
+
+    def library_for(self, package: MuranoPackage) -> Library:
+        """The functions that a package's code sees."""
+        extra = self._package_functions.get(package.name)
+        base = self.library(package.flavour)
+        if not extra:
+            return base
+        key = (package.name, package.flavour)
+        known = self._package_libraries.get(key)
+        if known is None:
+            known = self._package_libraries[key] = base.child()
+            for name, function, kind in extra:
+                _register(known, name, function, kind)
+        return known
+
+    @property
+    def exception_type(self) -> MuranoType:
+        """`io.murano.Exception`"""
+        return self.find_type(self.core, "io.murano.Exception")
+
+    @functools.cached_property
+    def exception_class(self) -> type[CaughtException]:
+        """The Python class of caught exceptions: trace and cause are made when read."""
+        base = self.exception_type.python_class
+        bases: tuple[type[Any], ...] = (base, CaughtException)
+        made = cast("type[CaughtException]", new_class(base.__name__, bases))
+        self.final_types.add(made)
+        return made
+
+    @property
+    def stack_trace_type(self) -> MuranoType:
+        """`io.murano.StackTrace`"""
+        return self.find_type(self.core, "io.murano.StackTrace")
+
+    @property
+    def logger_type(self) -> MuranoType:
+        """`io.murano.system.Logger`"""
+        return self.find_type(self.core, "io.murano.system.Logger")
+
+    def is_static(self, class_name: str, method: str) -> bool:
+        """True when a class has a static method of the name. Raises NoClassFound."""
+        found = self.type(class_name).find_method(method)
+        return found is not None and found.is_static
+
+    def compile(self, type_: MuranoType) -> ClassCode:
+        """The code of a class's own declarations. Use `type_.own_code()`, which keeps it."""
+        # A compiled class is going to run: import the session now, not during the run.
+        from vetro.muranopl.compiler.classcode import ClassCode
+
+        from . import session as _session  # noqa: F401  # pyright: ignore[reportUnusedImport]
+
+        return ClassCode(type_)
+
+    def assemble(self, type_: MuranoType) -> Assembly:
+        """The Python class of a class's objects. Use `type_.assembly`, which keeps it."""
+        from vetro.muranopl.compiler.classcode import assemble
+
+        return assemble(type_)
+
+    def compile_all(self, *, methods: bool = True) -> None:
+        """Make every class of every added package ready now (a zygote's warm-up).
+
+        A ready class has been checked for all errors, and objects of it can be made. Its methods
+        become Python code on their first call, or now with `methods`.
+        """
+        with collector_paused():
+            for package in self.packages:
+                for name in list(package.class_files):
+                    _ = package.find_type(name).assembly
+                if methods:
+                    for type_ in list(package.types.values()):
+                        type_.complete()
+
+    # -- what classes ask ----------------------------------------------------------------------
+
+    def class_config(self, type_: MuranoType) -> Mapping[str, Any]:
+        """The class config values of a class (section 6)."""
+        configs = self.class_configs
+        if configs is None:
+            return {}
+        if not isinstance(configs, Path):
+            return configs.get(type_.name, {})
+        version = type_.package.semantic_version
+        names = [
+            f"{type_.name}-{version.major}.{version.minor}.{version.patch}",
+            f"{type_.name}-{version.major}.{version.minor}",
+            f"{type_.name}-{version.major}",
+        ]
+        if version.major == 0:
+            names.append(type_.name)
+        for name in names:
+            for suffix in (".json", ".yaml"):
+                file = configs / (name + suffix)
+                if file.is_file():
+                    return _config_file(file)
+        return {}
+
+    def lock_of(self, method: Method) -> LockPolicy:
+        """The lock that calls of a method take (section 22)."""
+        if not method.metas and not metadata.has_metas(method):
+            return lock_policy.DEFAULT
+        values = metadata.constant_values(method, "io.murano.metadata.engine.Synchronize")
+        if values is None:
+            return lock_policy.DEFAULT
+        names = values.get("onArgs", ())
+        return lock_policy.lock_policy(
+            method,
+            bool(values.get("onThis", True)),
+            (names,) if isinstance(names, str) else tuple(names),
+        )
+
+    def action_headers(self, type_: MuranoType) -> dict[str, dict[str, Any]]:
+        """The `_actions` entry of each Public method, without ids (section 15.3)."""
+        headers: dict[str, dict[str, Any]] = {}
+        for name in type_.method_names():
+            found = type_.method_declarations(name)
+            if not found or not found[0].is_action:
+                continue
+            details: dict[str, Any] = {"name": name, "title": name}
+            for key in ("Title", "Description", "HelpText"):
+                values = metadata.constant_values(found[0], f"io.murano.metadata.{key}")
+                if values is not None and values.get("text"):
+                    details[key[0].lower() + key[1:]] = values["text"]
+            headers[name] = details
+        return headers
+
+    def action_arguments(self, type_: MuranoType) -> dict[str, dict[str, Json]]:
+        """The arguments in the `_actions` entry of each Public method (section 15.3)."""
+        known = self._action_arguments.get(type_)
+        if known is None:
+            from vetro.muranopl.compiler.schema import argument_schemas
+
+            known = {}
+            for name in self.action_headers(type_):
+                method = type_.method_declarations(name)[0]
+                described = argument_schemas(method)
+                if described is not None:
+                    known[name] = described
+            self._action_arguments[type_] = known
+        return known
+
+    def package_metas(self, package: MuranoPackage) -> list[MetaDeclaration]:
+        """The metadata of a package, from its manifest."""
+        meta = getattr(package.source, "meta", None)
+        if meta is None:
+            return []
+        text = write_yaml(meta)
+        documents = load_documents(text, f"{package.name}/manifest.yaml", parse_expression=None)
+        return declarations.read_metas(documents[0] if documents else None, Namespaces())
+
+    # -- sessions ------------------------------------------------------------------------------
+
+    def schema(
+        self,
+        class_name: str,
+        methods: str | Sequence[str] | None = None,
+        *,
+        version_spec: str | None = None,
+        package: str | None = None,
+    ) -> dict[str, Json]:
+        """JSON schemas of a class and its model builders (section 19)."""
+        from vetro.muranopl.compiler.schema import class_schemas
+
+        return class_schemas(self, class_name, methods, version_spec, package)
+
+    def session(
+        self,
+        *,
+        effects: EffectsPort | None = None,
+        limits: Limits | None = None,
+        info: SessionInfo | None = None,
+        services: Any = None,
+        secrets: Callable[[Any], Any] | None = None,
+    ) -> Session:
+        """A new session. Without `effects`, `DirectEffects()`.
+
+        `services` is for native classes; `decryptData` uses `secrets`.
+        """
+        from .session import Session, SessionInfo
+
+        return Session(
+            self,
+            effects or DirectEffects(),
+            limits or Limits(),
+            info or SessionInfo(),
+            services,
+            secrets,
+        )
+
+
+def _register(library: Library, name: str, function: Callable[..., Any], kind: str) -> None:
+    """Register a host function as an overload that accepts any arguments."""
+    call = NativeCall(inspect_function(name, function), name)
+
+    def registered(rt: Evaluation, /, *arguments: Any, **named: Any) -> Any:
+        run = cast(Any, getattr(rt, "main", rt))
+        return call(run, None, None, arguments, named)
+
+    library.register(
+        registered, name, function=kind != "method", method=kind != "function", exclusive=True
+    )
+
+
+def _config_file(file: Path) -> Mapping[str, Any]:
+    try:
+        values: Any = (read_json if file.suffix == ".json" else read_yaml)(file.read_bytes())
+    except DocumentError as error:
+        raise MuranoError(f"the class config {file}: {error}", names=("ValueError",)) from error
+    if not isinstance(values, dict):
+        raise MuranoError(f"the class config {file} is not a map", names=("ValueError",))
+    return cast("dict[str, Any]", values)
+
+
+__all__ = ["Runtime"]

@@ -1,0 +1,667 @@
+"""Values that grow in place although they are immutable to programs (muranopl.md section 10).
+
+`$l: $l.append($x)` makes a new list from an old one that is not read again. A variable or property
+that is assigned an enlargement of itself (`passes.inplace_updates` finds these assignments) holds a
+`Grown`: the value so far, with no other references, and the lists in it that are being filled, as
+Python lists. A reader gets `settled()`, an ordinary final value; from then on containers that the
+reader may have kept are copied before they are changed. So filling a list or a template of n
+entries takes time linear in n.
+
+The reference count of a container shows whether there are other references.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from sys import getrefcount
+from typing import TYPE_CHECKING, Any
+
+from vetro.muranopl.contracts.tree import Anything, Contract, Setting, Violation
+from vetro.muranopl.values.containers import Map, materialise
+
+if TYPE_CHECKING:
+    from vetro.muranopl.classes.objects import MuranoObject
+    from vetro.muranopl.classes.types import Property
+    from vetro.muranopl.runtime.run import Run
+
+Path = tuple[Any, ...]
+UNCHANGED: Any = object()
+"""Returned by a growing operation that does not apply; then the plain code runs."""
+_NOTHING: Any = object()
+
+
+class Grown:
+    """A value under construction. `root` is current except at the paths in `stale`."""
+
+    __slots__ = ("filled", "lists", "root", "stale", "stamp")
+
+    def __init__(self, root: Any) -> None:
+        self.root: Any = root
+        self.lists: dict[Path, list[Any]] = {}
+        """Lists being filled, by their path from the root."""
+        self.filled: dict[Path, tuple[Any, ...]] = {}
+        """The tuple that each list last settled to."""
+        self.stale: set[Path] = set()
+        self.stamp = 0
+        """Changes with every operation."""
+
+    def settled(self) -> Any:
+        """The value, which the reader may keep."""
+        if self.stale:
+            for path in self.stale:
+                self._settle(path)
+            self.stale.clear()
+        return self.root
+
+    def settled_for(self, name: str) -> Any:
+        """The value for a reader of its key `name` only: lists under other keys are not settled."""
+        for path in [*self.stale] if self.stale else ():
+            if not path or path[0] == name:
+                self._settle(path)
+                self.stale.discard(path)
+        return self.root
+
+    def _settle(self, path: Path) -> None:
+        made = self.filled[path] = tuple(self.lists[path])
+        if not path:
+            self.root = made
+            return
+        node = self.root
+        for key in path[:-1]:
+            node = node[key]
+        dict.__setitem__(node, path[-1], made)
+
+    def _settle_near(self, path: Path) -> None:
+        """Settle the lists above and below a place that is about to change."""
+        for other in [*self.stale]:
+            if other[: len(path)] == path or path[: len(other)] == other:
+                self._settle(other)
+                self.stale.discard(other)
+
+    def own(self, path: Path) -> Any:
+        """The map at a path, which the caller may change; None when there is no map.
+
+        Maps along the path with other references are replaced by copies.
+        """
+        root: Any = self.root
+        if root.__class__ is not Map:
+            return None
+        node: Any = root
+        for key in path:
+            node = node.get(key)
+            if node.__class__ is not Map:
+                return None
+        del root, node
+        if _root_references(self) > _ALONE_ROOT:
+            self.root = Map(self.root)
+        node = self.root
+        _forget_hash(node)
+        for key in path:
+            if _child_references(node, key) > _ALONE_CHILD:
+                dict.__setitem__(node, key, Map(node[key]))
+            node = node[key]
+            _forget_hash(node)
+        return node
+
+    # -- operations: each returns False and changes nothing when it does not apply --------------
+
+    def extend(self, path: Path, items: Sequence[Any], limit: int) -> bool:
+        """Add elements to the list at a path."""
+        if path in self.stale:
+            known = self.lists[path]
+            if len(known) + len(items) > limit:
+                return False
+            known.extend(items)
+            self.stamp += 1
+            return True
+        current = self._at(path)
+        if current.__class__ is not tuple or len(current) + len(items) > limit:
+            return False
+        if path:
+            parent = self.own(path[:-1])
+            if parent is None:
+                return False
+            dict.__setitem__(parent, path[-1], ())
+        known = self.lists.get(path)
+        if known is None or self.filled.get(path) is not current:
+            known = self.lists[path] = list(current)
+        self.filled.pop(path, None)
+        known.extend(items)
+        self.stale.add(path)
+        if not path:
+            self.root = ()
+        self.stamp += 1
+        return True
+
+    def set(self, path: Path, value: Any) -> bool:
+        """Assign at a path through maps; a map that is missing on the way is made."""
+        if self.stale:
+            self._settle_near(path)
+        at = self._maps_along(path[:-1])
+        if at is None:
+            return False
+        owned = self.own(path[:at])
+        for key in path[at:-1]:
+            child = Map()
+            dict.__setitem__(owned, key, child)
+            owned = child
+        dict.__setitem__(owned, path[-1], value)
+        self.stamp += 1
+        return True
+
+    def update(self, path: Path, other: Any) -> bool:
+        """`+ {…}`, `set({…})`: set the keys of another map."""
+        if other.__class__ is not Map:
+            return False
+        if self.stale:
+            self._settle_near(path)
+        owned = self.own(path)
+        if owned is None:
+            return False
+        dict.update(owned, other)
+        self.stamp += 1
+        return True
+
+    def put(self, path: Path, key: Any, value: Any) -> bool:
+        """`set(key, value)`"""
+        if self.stale:
+            self._settle_near(path)
+        owned = self.own(path)
+        if owned is None:
+            return False
+        dict.__setitem__(owned, key, value)
+        self.stamp += 1
+        return True
+
+    def merge(self, path: Path, other: Any, slow: Any, run: Run) -> bool:
+        """`mergeWith(other)`; `slow` is the method itself, for values that are not maps."""
+        if other.__class__ is not Map:
+            return False
+        current = self._at(path)
+        if current.__class__ is not Map:
+            return False
+        # Operations that may fail come before any change.
+        merged = _merged_items(current, other, slow, run, set())
+        del current
+        if merged is None:
+            return False
+        if self.stale:
+            self._settle_near(path)
+        owned = self.own(path)
+        if owned is None:
+            return False
+        self.stamp += 1
+        _merge(owned, other, merged, run)
+        return True
+
+    def _maps_along(self, path: Path) -> int | None:
+        """The number of steps of a path along existing maps; None when a step leads to no map."""
+        node: Any = self.root
+        if node.__class__ is not Map:
+            return None
+        for at, key in enumerate(path):
+            child = node.get(key)
+            if child is None:
+                return at
+            if child.__class__ is not Map:
+                return None
+            node = child
+        return len(path)
+
+    def _at(self, path: Path) -> Any:
+        node: Any = self.root
+        for key in path:
+            if node.__class__ is not Map:
+                return _NOTHING
+            node = node.get(key, _NOTHING)
+        return node
+
+
+def _merged_items(
+    known: Map, other: Map, slow: Any, run: Run, met: set[tuple[int, int]]
+) -> dict[Any, Any] | None:
+    """The merged values of keys that both maps have; nested maps become dicts in the same way.
+
+    None when the same two maps are merged more than once, because one part occurs several times:
+    `mergeWith` itself merges them once and shares the result. `met`: pairs merged before.
+    """
+    run.charge(len(other) + 1)
+    found: dict[Any, Any] = {}
+    for key, value in other.items():
+        mine = known.get(key, _NOTHING)
+        if mine is _NOTHING:
+            continue
+        if mine.__class__ is Map and value.__class__ is Map:
+            pair = (id(mine), id(value))
+            if pair in met and mine and value:
+                return None
+            met.add(pair)
+            inner = _merged_items(mine, value, slow, run, met)
+            if inner is None:
+                return None
+            found[key] = inner
+        else:
+            made = materialise(slow(run, Map({key: mine}), None, Map({key: value})), run)
+            found[key] = made[key]
+    return found
+
+
+def _merge(owned: Map, other: Map, merged: dict[Any, Any], run: Run) -> None:
+    for key, value in other.items():
+        made = merged.get(key, _NOTHING)
+        if made is _NOTHING:
+            dict.__setitem__(owned, key, value)
+        elif made.__class__ is dict:
+            if _child_references(owned, key) > _ALONE_CHILD:
+                dict.__setitem__(owned, key, Map(owned[key]))
+            inner = owned[key]
+            _forget_hash(inner)
+            _merge(inner, value, made, run)
+        else:
+            dict.__setitem__(owned, key, made)
+
+
+def _forget_hash(node: Map) -> None:
+    node._hash = None  # pyright: ignore[reportPrivateUsage]
+
+
+# -- what generated code calls -------------------------------------------------------------------
+
+
+def grow_variable(
+    run: Run, held: Any, path: Path, operation: str, arguments: tuple[Any, ...], slow: Any
+) -> Any:
+    """The new content of a variable, or UNCHANGED."""
+    grown = held if held.__class__ is Grown else Grown(held)
+    done = _perform(run, grown, path, operation, arguments, slow)
+    return grown if done else UNCHANGED
+
+
+def grow_property(
+    run: Run,
+    this: MuranoObject,
+    path: Path,
+    operation: str,
+    arguments: tuple[Any, ...],
+    slow: Any,
+    token: Any = None,
+) -> bool:
+    """Enlarge a property of `$this` at a path that begins with its name; False: nothing done.
+
+    `token`: the result of `growth_token` before the arguments were computed. If the property has
+    changed since, the plain code must run.
+    """
+    name = path[0]
+    growing_property = this.type.growing_properties.get(name) or run.growing_property(this, name)
+    if growing_property is None or growing_property.never:
+        return False
+    if not growing_property.is_writable and not run.building:
+        return False
+    values = this.__dict__
+    slot = growing_property.slot
+    if operation == "delete":
+        return _remove(run, this, growing_property, arguments, slow, token)
+    if token is None and _is_quick(run, values, slot, growing_property, path, operation, arguments):
+        return True
+    inside = path[1:]
+    if operation == "assign" and len(inside) == 1:
+        operation, arguments, inside = "put", (inside[0], arguments[0]), ()
+    growing: dict[str, Grown] | None = values.get("growing")
+    grown = None if growing is None else growing.get(name)
+    if token is not None:
+        if not _is_unchanged(token, values.get(slot, _NOTHING), grown):
+            return False
+        token.held = None
+    if not growing_property.tolerates_all:
+        if inside:
+            return False
+        try:
+            checked = _checked(run, this, growing_property, grown, operation, arguments)
+        except Violation as error:
+            declaration = growing_property.declaration
+            place = f"{declaration.declaring_type.name}.{name}"
+            raise error.located(place, "", declaration.position) from None
+        if checked is None:
+            return False
+        arguments = checked
+    if slot in values:
+        value = values[slot]
+        if grown is None or grown.root is not value or grown.stale:
+            grown = Grown(value)
+        if growing is None:
+            growing = values["growing"] = {}
+        growing[name] = grown
+        make_growing(this.__class__, name)
+        del value, values[slot]
+    elif grown is None:
+        return False
+    try:
+        return _perform(run, grown, inside, operation, arguments, slow)
+    finally:
+        if not grown.stale:
+            values[slot] = grown.root
+
+
+def _is_quick(
+    run: Run,
+    values: dict[str, Any],
+    slot: str,
+    growing_property: GrowingProperty,
+    path: Path,
+    operation: str,
+    arguments: tuple[Any, ...],
+) -> bool:
+    """Handle only the frequent cases: add valid elements to a list being filled or to a map.
+
+    `values` are the object's attributes. False: nothing done.
+    """
+    growing: dict[str, Grown] | None = values.get("growing")
+    grown = None if growing is None else growing.get(path[0])
+    if len(path) == 1:
+        if grown is None or slot in values or () not in grown.stale:
+            return False
+        if operation == "extend":
+            added = arguments[0]
+            if added.__class__ is not tuple:
+                return False
+        elif operation == "append":
+            added = arguments
+        else:
+            return False
+        only = growing_property.element_class
+        if not growing_property.tolerates_all:
+            for item in added:
+                if item.__class__ is not only:
+                    return False
+        filled = grown.lists[()]
+        if len(filled) + len(added) > run.max_items:
+            return False
+        filled.extend(added)
+        grown.stamp += 1
+        return True
+    if operation != "assign" or len(path) != 2 or grown is not None:
+        return False
+    value = arguments[0]
+    if not growing_property.tolerates_all:
+        known = growing_property.entry_classes
+        if known is None or path[1].__class__ is not known[0]:
+            return False
+        if known[1] is not None and value.__class__ is not known[1]:
+            return False
+    held: Any = values.get(slot)
+    if held.__class__ is not Map:
+        return False
+    if getrefcount(held) > _ALONE_HELD:
+        held = values[slot] = Map(held)
+    dict.__setitem__(held, path[1], value)
+    _forget_hash(held)
+    return True
+
+
+def _remove(
+    run: Run,
+    this: MuranoObject,
+    growing_property: GrowingProperty,
+    arguments: tuple[Any, ...],
+    slow: Any,
+    token: _Token | None,
+) -> bool:
+    """`delete(…)` of elements or keys; those that stay are not checked again."""
+    if not growing_property.tolerates_removal:
+        return False
+    values = this.__dict__
+    slot = growing_property.slot
+    held: Any = getattr(this, slot, None)
+    if token is not None:
+        growing: dict[str, Grown] | None = values.get("growing")
+        grown = None if growing is None else growing.get(growing_property.declaration.name)
+        if not _is_unchanged(token, held, grown):
+            return False
+        token.held = token.items = None
+    if held.__class__ is not tuple and held.__class__ is not Map:
+        return False
+    made = slow(run, held, None, *arguments)
+    if made.__class__ is not held.__class__:
+        made = materialise(made, run)
+    values[slot] = made
+    return True
+
+
+class GrowingProperty:
+    """How values of a property may grow without being checked as a whole again."""
+
+    __slots__ = (
+        "declaration",
+        "element",
+        "element_class",
+        "entry",
+        "entry_classes",
+        "is_writable",
+        "never",
+        "slot",
+        "tolerates_all",
+        "tolerates_removal",
+    )
+
+    def __init__(self, declaration: Property, contract: Contract | None) -> None:
+        self.declaration = declaration
+        self.slot = "p_" + declaration.name
+        self.is_writable = declaration.is_writable
+        self.tolerates_all = contract is not None and contract.tolerates_growth
+        self.tolerates_removal = contract is not None and contract.tolerates_removal
+        self.element = None if contract is None else contract.element_contract
+        self.entry = None if contract is None else contract.entry_contracts
+        self.element_class = None if self.element is None else self.element.plain_class
+        self.entry_classes: tuple[Any, Any] | None = None
+        """Classes of key and value that pass unchanged; None for the value: any."""
+        if self.entry is not None and self.entry[0].plain_class is not None:
+            value = self.entry[1]
+            if value.__class__ is Anything or value.plain_class is not None:
+                self.entry_classes = (self.entry[0].plain_class, value.plain_class)
+        self.never = not self.tolerates_all and self.element is None and self.entry is None
+
+
+class _Token:
+    """A property as it was before the arguments of a growth were computed."""
+
+    __slots__ = ("held", "items", "length", "stamp", "value")
+
+    def __init__(self, value: Any, grown: Grown | None) -> None:
+        self.items: Any = None
+        self.length = 0
+        self.stamp = None if grown is None else grown.stamp
+        self.value = id(value)
+        self.held: Any = value if value.__class__ is Map else None
+        """A map: while the token refers to it, it is not changed in place."""
+        if value.__class__ is tuple:
+            self.items, self.length = value, len(value)
+        elif value is _NOTHING and grown is not None:
+            self.items = grown.lists.get(())
+            self.length = len(self.items or ())
+
+
+def growth_token(this: MuranoObject, name: str, is_map: bool) -> Any:
+    """A token that shows later whether the property changed while arguments were computed.
+
+    `is_map`: keys will be added to the property, so the lists being filled in it are settled first.
+    """
+    values = this.__dict__
+    slot = "p_" + name
+    if is_map and slot not in values:
+        getattr(this, slot)
+    growing: dict[str, Grown] | None = values.get("growing")
+    grown = None if growing is None else growing.get(name)
+    return _Token(values.get(slot, _NOTHING), grown)
+
+
+def value_before(this: MuranoObject, name: str, token: _Token) -> Any:
+    """The property's list or map when the token was made; for other values the present value."""
+    if token.held is not None:
+        return token.held
+    if token.items is None:
+        return getattr(this, "p_" + name)
+    return tuple(token.items[: token.length])
+
+
+def _is_unchanged(token: _Token, value: Any, grown: Grown | None) -> bool:
+    if token.stamp != (None if grown is None else grown.stamp):
+        return False
+    # A read may have settled it meanwhile, which is not a change.
+    return id(value) == token.value or (grown is not None and grown.filled.get(()) is value)
+
+
+def _perform(
+    run: Run, grown: Grown, path: Path, operation: str, arguments: tuple[Any, ...], slow: Any
+) -> bool:
+    if operation == "append":
+        return grown.extend(path, arguments, run.max_items)
+    value = arguments[-1]
+    if operation == "extend":
+        if value.__class__ is tuple:
+            return grown.extend(path, value, run.max_items)
+        return grown.update(path, value)
+    if operation == "update":
+        return grown.update(path, value)
+    if operation == "put":
+        return grown.put(path, arguments[0], value)
+    if operation == "merge":
+        return grown.merge(path, value, slow, run)
+    return grown.set(path, value)
+
+
+def _checked(
+    run: Run,
+    this: MuranoObject,
+    growing: GrowingProperty,
+    grown: Grown | None,
+    operation: str,
+    arguments: tuple[Any, ...],
+) -> tuple[Any, ...] | None:
+    """New elements after the property's contract; None when it must check the whole value."""
+    if operation == "append" and arguments[0].__class__ is growing.element_class:
+        return arguments if len(arguments) == 1 else None
+    if operation == "put":
+        parts = growing.entry
+        if parts is None:
+            return None
+        key, value = arguments
+        known = growing.entry_classes
+        if (
+            known is not None
+            and key.__class__ is known[0]
+            and (known[1] is None or value.__class__ is known[1])
+        ):
+            return arguments
+        setting = Setting(this, run, owner=this)
+        return (parts[0].apply(key, setting), _applied(parts[1], value, f"[{key!r}]", setting))
+    only = growing.element_class
+    if operation == "extend" and only is not None and arguments[0].__class__ is tuple:
+        items: tuple[Any, ...] = arguments[0]
+        if all(item.__class__ is only for item in items):
+            return arguments
+    setting = Setting(this, run, owner=this)
+    if operation == "update" or arguments[-1].__class__ is Map:
+        parts = growing.entry
+        if parts is None or arguments[-1].__class__ is not Map:
+            return None
+        pairs = {
+            parts[0].apply(key, setting): _applied(parts[1], value, f"[{key!r}]", setting)
+            for key, value in arguments[-1].items()
+        }
+        return (Map(pairs),)
+    element = growing.element
+    if element is None:
+        return None
+    if operation == "extend":
+        if arguments[0].__class__ is not tuple:
+            return None
+        arguments = arguments[0]
+    slot = "p_" + growing.declaration.name
+    if grown is not None and slot not in this.__dict__:
+        at = len(grown.lists.get((), ()))
+    else:
+        held: Any = this.__dict__.get(slot)
+        if held.__class__ is not tuple:
+            return None
+        at = len(held)
+    made = tuple(
+        [_applied(element, item, f"[{at + i}]", setting) for i, item in enumerate(arguments)]
+    )
+    return (made,) if operation == "extend" else made
+
+
+def _applied(contract: Contract, value: Any, step: str, setting: Setting) -> Any:
+    try:
+        return contract.apply(value, setting)
+    except Violation as error:
+        raise error.at(step) from None
+
+
+# -- properties ----------------------------------------------------------------------------------
+
+
+class _GrowingProperty:
+    """A descriptor in the Python class for a property that is being filled in some objects.
+
+    While an object's list is being filled, its slot is empty and reads come here.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.slot = "p_" + name
+
+    def __get__(self, this: MuranoObject | None, owner: type[Any]) -> Any:
+        if this is None:
+            return self
+        growing: dict[str, Grown] | None = this.__dict__.get("growing")
+        grown = None if growing is None else growing.get(self.name)
+        if grown is None:
+            raise AttributeError(self.slot, name=self.slot, obj=this)
+        value = this.__dict__[self.slot] = grown.settled()
+        return value
+
+
+def make_growing(python_class: type[Any], name: str) -> None:
+    """Let objects of a class have a growing value in a property."""
+    slot = "p_" + name
+    if slot not in python_class.__dict__:
+        setattr(python_class, slot, _GrowingProperty(name))
+
+
+def settle_properties(this: MuranoObject) -> dict[str, Any]:
+    """Settle all growing values of an object; returns its attributes."""
+    values = this.__dict__
+    growing: dict[str, Grown] | None = values.get("growing")
+    if growing:
+        for name, grown in growing.items():
+            if "p_" + name not in values:
+                values["p_" + name] = grown.settled()
+        del values["growing"]
+    return values
+
+
+# The reference count of a container that only its Grown (or its enclosing map) refers to, measured
+# by the functions that count later: it differs between versions of CPython.
+
+
+def _root_references(grown: Grown) -> int:
+    root = grown.root
+    grown.root = None
+    count = getrefcount(root)
+    grown.root = root
+    return count
+
+
+def _child_references(node: Any, key: Any) -> int:
+    child = node[key]
+    return getrefcount(child)
+
+
+def _held_references(values: dict[str, Any], slot: str) -> int:
+    held = values.get(slot)
+    return getrefcount(held)
+
+
+_ALONE_HELD = _held_references({"p_": Map()}, "p_")
+_ALONE_ROOT = _root_references(Grown(Map()))
+_ALONE_CHILD = _child_references(Map(k=Map()), "k")

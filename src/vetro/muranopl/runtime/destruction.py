@@ -1,0 +1,195 @@
+"""Find and destroy objects that are no longer needed (muranopl.md section 21)."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from types import FrameType
+from typing import TYPE_CHECKING, Any, cast
+
+from vetro.muranopl.classes.objects import CastView, MuranoObject
+from vetro.muranopl.model.inplace_updates import Grown, settle_properties
+from vetro.muranopl.values.containers import Map
+from vetro.muranopl.values.errors import MuranoError, RunAborted
+
+from .liveness import live_values
+from .ordering import destruction_waves, notification_order
+from .throwing import message_of
+from .traces import unit_of
+
+if TYPE_CHECKING:
+    from vetro.muranopl.classes.types import Method
+
+    from .run import Run
+
+_log = logging.getLogger(__name__)
+
+
+class Collector:
+    """Marks the objects that the roots reach and destroys the others."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self.failed: list[MuranoObject] = []
+        """Objects whose `.destroy` raised; hosts may report or retry them."""
+
+    def collect(self) -> int:
+        """Destroy every published object that no root reaches; returns their number."""
+        reached = self._mark(self._roots())
+        doomed = [item for item in self._run.objects.values() if item not in reached]
+        return self._destroy(doomed)
+
+    def destroy_except(self, kept: Collection[str]) -> int:
+        """Destroy every published object whose id is not in `kept`."""
+        doomed = [item for key, item in self._run.objects.items() if key not in kept]
+        return self._destroy(doomed)
+
+    def destroy(self, doomed: Sequence[MuranoObject]) -> int:
+        """Destroy given objects in the right order."""
+        return self._destroy(doomed)
+
+    # -- marking -------------------------------------------------------------------------------
+
+    def _roots(self) -> Iterator[Any]:
+        """The model, the variables of running methods, static properties.
+
+        Also the objects under construction, which no other root reaches yet.
+        """
+        run = self._run
+        yield run.session.root
+        yield from [item for item in run.objects.values() if not item.initialised]
+        yield from run.statics.values()
+        scheduler = run.scheduler
+        frames: list[FrameType | None] = [_caller()]
+        frames.extend(scheduler.suspended_frames())
+        for frame in frames:
+            while frame is not None:
+                if unit_of(frame) is not None:
+                    yield from live_values(frame)
+                frame = frame.f_back
+
+    def _mark(self, roots: Iterator[Any]) -> set[MuranoObject]:
+        reached: set[MuranoObject] = set()
+        stack: list[Any] = list(roots)
+        seen: set[int] = set()
+        while stack:
+            item = stack.pop()
+            if item.__class__ is tuple or item.__class__ is Map:
+                if id(item) in seen:
+                    continue
+                seen.add(id(item))
+            if isinstance(item, CastView):
+                item = item.target
+            if isinstance(item, MuranoObject):
+                if item in reached:
+                    continue
+                reached.add(item)
+                stack.append(item.owner)
+                stack.extend(
+                    value
+                    for slot, value in settle_properties(item).items()
+                    if slot[:2] == "p_" or slot[0] == "q"
+                )
+            elif isinstance(item, Grown):
+                stack.append(item.root)
+                stack.extend(item.lists.values())
+            elif isinstance(item, (tuple, list, frozenset, set)):
+                stack.extend(cast("Collection[Any]", item))
+            elif isinstance(item, Mapping):
+                for key, value in cast("Mapping[Any, Any]", item).items():
+                    stack.append(key)
+                    stack.append(value)
+        return reached
+
+    # -- destroying ----------------------------------------------------------------------------
+
+    def _destroy(self, doomed: Sequence[MuranoObject]) -> int:
+        run = self._run
+        batch = [item for item in doomed if not item.destroyed]
+        if not batch:
+            return 0
+        run.session.note_types(item.type for item in batch)
+        before = run.batch
+        run.batch = before | frozenset(batch)
+        try:
+            for item in notification_order(batch, lambda item: item.owner):
+                self._notify(item)
+            waves = destruction_waves(batch, lambda item: item.owner, self._subscribers)
+            for wave in waves:
+                busy = [item for item in wave if item.type.assembly.destruction_methods]
+                tasks = [self._task(item) for item in busy]
+                if len(tasks) == 1:
+                    tasks[0]()
+                elif tasks:
+                    for thread in run.scheduler.join_all(
+                        tasks, run.session.limits.parallel_branches
+                    ):
+                        if thread.error is not None:
+                            raise thread.error
+        finally:
+            run.batch = before
+            for item in batch:
+                self._bury(item)
+        return len(batch)
+
+    def _bury(self, item: MuranoObject) -> None:
+        run = self._run
+        settle_properties(item)
+        item.__class__ = item.type.assembly.destroyed_class
+        run.attributes.forget(item.id)
+        if run.objects.get(item.id) is item:
+            del run.objects[item.id]
+
+    def _subscribers(self, item: MuranoObject) -> Iterator[MuranoObject]:
+        for subscriber_id, _ in item.subscriptions or ():
+            subscriber = self._run.find_object(subscriber_id)
+            if subscriber is not None:
+                yield subscriber
+
+    def _notify(self, item: MuranoObject) -> None:
+        for subscriber_id, handler in list(item.subscriptions or ()):
+            subscriber = self._run.find_object(subscriber_id)
+            if handler is None or subscriber is None:
+                continue
+            if not subscriber.initialised or subscriber.destroyed:
+                continue
+            self._muted(
+                functools.partial(self._run.invoke, subscriber, handler, (item,)),
+                subscriber,
+                f"handler {handler}",
+            )
+
+    def _task(self, item: MuranoObject) -> Callable[[], None]:
+        def destroy() -> None:
+            for method in item.type.assembly.destruction_methods:
+                self._muted(lambda method=method: self._call(method, item), item, ".destroy")
+
+        return destroy
+
+    def _call(self, method: Method, item: MuranoObject) -> None:
+        function = method.function
+        assert function is not None
+        function(item, self._run)
+
+    def _muted(self, call: Callable[[], None], item: MuranoObject, what: str) -> None:
+        """Run clean-up code; a failure is logged and reported, not raised."""
+        try:
+            call()
+        except RunAborted:
+            raise
+        except Exception as error:  # noqa: BLE001 - section 21: clean-up never fails a run
+            text = message_of(error)
+            _log.warning("%s of %r failed: %s", what, item, text, exc_info=error)
+            self._run.session.warnings.append(f"{what} of {item.type.name} {item.id}: {text}")
+            if item not in self.failed:
+                self.failed.append(item)
+
+
+def _caller() -> FrameType | None:
+    import sys
+
+    return sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+
+
+__all__ = ["Collector", "MuranoError"]

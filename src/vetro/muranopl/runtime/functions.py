@@ -1,0 +1,554 @@
+"""Functions of the language beyond YAQL (muranopl.md sections 8.2, 14, 20, 24).
+
+Functions that depend on the calling class take `(run, class, this, …)` and are compiled to direct
+calls (`inline_caches.ScopedFunction`); the others are registered in a YAQL library.
+"""
+
+from __future__ import annotations
+
+import base64
+import string
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+from vetro.muranopl.classes.objects import CastView, MuranoObject, as_object, unwrap
+from vetro.muranopl.classes.types import MuranoType
+from vetro.muranopl.contracts.tree import MISSING
+from vetro.muranopl.model.serializing import FORMS, Serializer
+from vetro.muranopl.syntax.versions import version_spec
+from vetro.muranopl.values.containers import Map, freeze, preview
+from vetro.muranopl.values.errors import AmbiguousClassName, MuranoError, NoClassFound
+from vetro.muranopl.values.json_patch import apply_patch
+from vetro.yaql.dynamic import call_by_name
+from vetro.yaql.errors import NoMatchingFunctionException
+from vetro.yaql.evaluation import Evaluation
+from vetro.yaql.library import Library
+from vetro.yaql.signatures import Dictionary, Items, Lambda, Text
+from vetro.yaql.text import to_text
+from vetro.yaql.values import (
+    FINAL_TYPES,
+    LAZY,
+    LIST,
+    MAPPING,
+    NULL,
+    SET,
+    STRING,
+    afford,
+    finalize,
+    kind_of,
+)
+
+from . import inline_caches
+from .inline_caches import ScopedFunction
+
+if TYPE_CHECKING:
+    from .run import Run
+
+
+# -- objects -------------------------------------------------------------------------------------
+
+
+def new(
+    run: Run, scope: MuranoType, this: Any, what: Any, /, *args: Any, **properties: Any
+) -> MuranoObject:
+    """`new(type, …)`, `new(type, map, …)`, `new(model, owner)`
+
+    After a map, `owner`, `objectName` and `extra` may be given by name; without a map, names are
+    properties.
+    """
+    if what.__class__ is Map or (what.__class__ is not MuranoType and isinstance(what, Mapping)):
+        (owner,) = _options("new(model, …)", ("owner",), args, properties)
+        return run.load_graph(cast("Mapping[Any, Any]", what), _owner(owner), scope)
+    type_ = what if isinstance(what, MuranoType) else run.as_type(what, scope)
+    given: Mapping[str, Any] = properties
+    named: Mapping[str, Any] = {}
+    if args and isinstance(args[0], Mapping):
+        given, named, args = cast("Mapping[str, Any]", args[0]), properties, args[1:]
+        title = "new(type, properties, …)"
+    else:
+        title = "new(type, …)"
+    owner, name, extra = _options(title, ("owner", "objectName", "extra"), args, named)
+    return run.create(
+        type_,
+        given,
+        _owner(owner),
+        name,
+        _designer_data(extra),
+        scope,
+    )
+
+
+def _options(
+    title: str, names: tuple[str, ...], args: Sequence[Any], named: Mapping[str, Any]
+) -> list[Any]:
+    """Values of the parameters after the first, given by position or by name; null if absent."""
+    if len(args) > len(names):
+        raise NoMatchingFunctionException(
+            f"{title} takes {', '.join(names)} after that, not {len(args)} values"
+        )
+    values: list[Any] = [None if value is MISSING else value for value in args]
+    values += [None] * (len(names) - len(args))
+    for key, value in named.items():
+        if key not in names:
+            raise NoMatchingFunctionException(
+                f"{title} has no parameter {key!r}",
+                hint="properties are given as a map or by name, not both"
+                if "objectName" in names
+                else None,
+            )
+        place = names.index(key)
+        if place < len(args):
+            raise NoMatchingFunctionException(f"{title} got {key} twice")
+        values[place] = value
+    return values
+
+
+def _owner(value: Any) -> MuranoObject | None:
+    return None if value is None else as_object(value, "the owner of new()")
+
+
+def _designer_data(extra: Any) -> dict[str, Any] | None:
+    if not isinstance(extra, Mapping):
+        return None
+    items = cast("Mapping[str, Any]", extra).items()
+    return {key: value for key, value in items if key.startswith("_")} or None
+
+
+def object_id(run: Run, scope: MuranoType, this: Any, value: Any) -> Any:
+    """`id(object)`"""
+    if isinstance(value, MuranoObject):
+        return value.id
+    return None if value is None else as_object(value, "id()").id
+
+
+def object_name(run: Run, scope: MuranoType, this: Any, value: Any) -> Any:
+    """`name(object)`"""
+    return None if value is None else as_object(value, "name()").name
+
+
+def object_metadata(run: Run, scope: MuranoType, this: Any, value: Any) -> Any:
+    """`metadata(object)`"""
+    return None if value is None else as_object(value, "metadata()").metadata
+
+
+def find(run: Run, scope: MuranoType, this: Any, value: Any, type_: Any) -> Any:
+    """`find(object, type)`"""
+    wanted = run.as_type(type_, scope)
+    owner = as_object(value, "find()").owner
+    while owner is not None and not inline_caches.is_instance(run, scope, owner, wanted):
+        owner = owner.owner
+    return owner
+
+
+def require(run: Run, scope: MuranoType, this: Any, value: Any) -> Any:
+    """`require(value)`"""
+    if value is None:
+        raise ValueError("Required value is missing")
+    return value
+
+
+def type_of(run: Run, scope: MuranoType, this: Any, value: Any) -> Any:
+    """`type(name)`, `type(object)`"""
+    if value is None:
+        return None
+    if isinstance(value, MuranoType):
+        return value
+    if isinstance(value, (MuranoObject, CastView)):
+        found = value.type
+        return found.name if scope.package.format < (1, 3) else found
+    return run.as_type(value, scope)
+
+
+def typeinfo(run: Run, scope: MuranoType, this: Any, value: Any) -> Any:
+    """`typeinfo(object or type)`"""
+    if value is None:
+        return None
+    if isinstance(value, (MuranoObject, CastView)):
+        value = value.type
+    from .reflection import class_info
+
+    return class_info(run.as_type(value, scope))
+
+
+def cast_to(
+    run: Run, scope: MuranoType, this: Any, value: Any, type_: Any, versionSpec: Any = None
+) -> CastView:
+    """`cast(object, type[, versionSpec])`"""
+    target = as_object(value, "cast()")
+    wanted = run.as_type(type_, scope)
+    versions = (
+        version_spec(versionSpec)
+        if versionSpec is not None
+        else scope.package.requirement_for(wanted.package)
+    )
+    found = [
+        item
+        for item in target.type.ancestors
+        if (versionSpec is None and item is wanted)
+        or (item.name == wanted.name and item.package.semantic_version in versions)
+    ]
+    if not found:
+        raise NoClassFound(
+            f'Class "{wanted.name}" ({versions}) is not among the ancestors of {target.type.name}'
+        )
+    if len(found) > 1:
+        raise AmbiguousClassName(
+            f'Class "{wanted.name}" is among the ancestors of {target.type.name} in versions '
+            + ", ".join(item.version for item in found),
+            hint="give cast() a versionSpec",
+        )
+    return CastView(target, found[0])
+
+
+def _parents(scope: MuranoType, value: Any) -> list[CastView]:
+    target = as_object(value, "super()")
+    return [CastView(target, parent) for parent in scope.parents]
+
+
+def call_super(
+    run: Run, scope: MuranoType, this: Any, value: Any, each: Callable[[Any], Any] | None = None
+) -> tuple[Any, ...]:
+    """`super(object[, lambda])`"""
+    views = _parents(scope, value)
+    if each is None:
+        return tuple(views)
+    return tuple([finalize(each(view), run) for view in views])
+
+
+def call_psuper(
+    run: Run, scope: MuranoType, this: Any, value: Any, each: Callable[[Any], Any] | None = None
+) -> tuple[Any, ...]:
+    """`psuper(object, lambda)`"""
+    views = _parents(scope, value)
+    if each is None:
+        return tuple(views)
+    return run.parallel_map(each, views)
+
+
+def call_named(
+    run: Run,
+    scope: MuranoType,
+    this: Any,
+    name: Any,
+    args: Any = (),
+    kwargs: Any = None,
+    receiver: Any = MISSING,
+) -> Any:
+    """`call(name, args, kwargs, receiver)`"""
+    _check_call(name, args, kwargs)
+    if kwargs is None or not kwargs:
+        function = inline_caches.plain_method(receiver, name)
+        if function is not None:
+            return function(run, *(cast("Sequence[Any]", args) or ()))
+    positional = list(cast("Sequence[Any]", args or ()))
+    given = cast("Mapping[Any, Any]", kwargs or {})
+    named = {str(key): value for key, value in given.items()}
+    if receiver is not MISSING and receiver is not None:
+        return inline_caches.dynamic_call(run, scope, receiver, name, positional, named)
+    scoped = inline_caches.SCOPED_FUNCTIONS.get(name)
+    if scoped is not None:
+        return scoped.function(run, scope, this, *positional, **named)
+    return finalize(call_by_name(run, name, positional, named), run)
+
+
+def _check_call(name: Any, args: Any, kwargs: Any) -> None:
+    """Refuse invalid arguments of `call`. Raises NoMatchingFunctionException."""
+    for what, value, kinds in (
+        ("the name is text", name, STRING),
+        ("args are a list", args, LIST | LAZY | SET | NULL),
+        ("kwargs are a map", kwargs, MAPPING | NULL),
+    ):
+        if not kind_of[type(value)] & kinds:
+            raise NoMatchingFunctionException(
+                f"call(name, args, kwargs, receiver): {what}, not {preview(value)}"
+            )
+
+
+def dump(
+    run: Run,
+    scope: MuranoType,
+    this: Any,
+    value: Any,
+    serializationType: Any = "Serializable",
+    ignoreUpcasts: Any = True,
+) -> Any:
+    """`dump(object, serializationType, ignoreUpcasts)`"""
+    if serializationType not in FORMS:
+        raise ValueError(
+            f"serializationType {preview(serializationType)} is none of {', '.join(FORMS)}"
+        )
+    if value is None:
+        return None
+    target = as_object(value, "dump()")
+    serializer = Serializer(
+        run,
+        keep_references=True,
+        honour_reference_meta=True,
+        form=serializationType,
+        actions=False,
+    )
+    if not ignoreUpcasts and isinstance(value, CastView):
+        serializer.cast_types[target] = value.type
+        return freeze(serializer.value(value))
+    return freeze(serializer.value(target))
+
+
+def is_object(run: Run, scope: MuranoType, this: Any, value: Any) -> bool:
+    """`isObject(value)`"""
+    return isinstance(value, (MuranoObject, CastView, MuranoType))
+
+
+def sleep(run: Run, scope: MuranoType, this: Any, seconds: Any) -> None:
+    """`sleep(seconds)`"""
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
+        raise TypeError(f"sleep() takes seconds as a number, not {preview(seconds)}")
+    run.session.effects.sleep(float(seconds))
+
+
+def _attribute_class(run: Run, scope: MuranoType, owner: Any) -> str:
+    if owner.__class__ is MuranoType:
+        return owner.name
+    return scope.name if owner is None else run.as_type(owner, scope).name
+
+
+def get_attr(
+    run: Run,
+    scope: MuranoType,
+    this: Any,
+    value: Any,
+    name: Any,
+    default: Any = None,
+    owner: Any = None,
+) -> Any:
+    """`object.getAttr(name, default, owner)`"""
+    target = value if isinstance(value, MuranoObject) else as_object(value, "getAttr()")
+    key = owner.name if owner.__class__ is MuranoType else _attribute_class(run, scope, owner)
+    if name.__class__ is not str:
+        name = str(afford(name, run))
+    found = run.attributes.get(target.id, key, name, default)
+    return found if found.__class__ in FINAL_TYPES else afford(freeze(found), run)
+
+
+def set_attr(
+    run: Run, scope: MuranoType, this: Any, target: Any, name: Any, value: Any, owner: Any = None
+) -> None:
+    """`object.setAttr(name, value, owner)`"""
+    holder = as_object(target, "setAttr()")
+    key = _attribute_class(run, scope, owner)
+    run.attributes.set(holder.id, key, str(afford(name, run)), _stored(afford(value, run)))
+
+
+def _stored(value: Any) -> Any:
+    """A value as the attribute store keeps it: plain data, objects as their ids."""
+    if value.__class__ in _STORED_AS_THEY_ARE:
+        return value
+    value = unwrap(value)
+    if isinstance(value, MuranoObject):
+        return value.id
+    if isinstance(value, MuranoType):
+        return value.full_name
+    if isinstance(value, Mapping):
+        items = cast("Mapping[Any, Any]", value).items()
+        return {str(key): _stored(item) for key, item in items}
+    if isinstance(value, (tuple, list, frozenset, set)):
+        return [_stored(item) for item in cast("Sequence[Any]", value)]
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise MuranoError(
+        f"an attribute holds plain data and objects, not {preview(value)}", names=("ValueError",)
+    )
+
+
+_STORED_AS_THEY_ARE = frozenset((bool, int, float, str, type(None)))
+
+
+def logger(run: Run, scope: MuranoType, this: Any, name: Any) -> MuranoObject:
+    """`logger(name)`"""
+    if isinstance(name, MuranoType):
+        name = name.name
+    return run.create(
+        run.session.runtime.logger_type, {"name": str(afford(name, run))}, None, None, None, scope
+    )
+
+
+def _scoped(function: Callable[..., Any], types: str = "", lambdas: str = "") -> ScopedFunction:
+    return ScopedFunction(
+        function,
+        frozenset(int(digit) for digit in lambdas),
+        frozenset(int(digit) for digit in types),
+    )
+
+
+inline_caches.SCOPED_FUNCTIONS.update(
+    {
+        "new": _scoped(new, "0"),
+        "id": _scoped(object_id),
+        "name": _scoped(object_name),
+        "metadata": _scoped(object_metadata),
+        "find": _scoped(find, "1"),
+        "require": _scoped(require),
+        "type": _scoped(type_of, "0"),
+        "typeinfo": _scoped(typeinfo, "0"),
+        "cast": _scoped(cast_to, "1"),
+        "super": _scoped(call_super, lambdas="1"),
+        "psuper": _scoped(call_psuper, lambdas="1"),
+        "call": _scoped(call_named),
+        "dump": _scoped(dump),
+        "isObject": _scoped(is_object),
+        "sleep": _scoped(sleep),
+        "getAttr": _scoped(get_attr, "3"),
+        "setAttr": _scoped(set_attr, "3"),
+        "logger": _scoped(logger),
+    }
+)
+inline_caches.SCOPED_METHODS.update(
+    {
+        "id": _scoped(object_id),
+        "name": _scoped(object_name),
+        "metadata": _scoped(object_metadata),
+        "find": _scoped(find, "1"),
+        "require": _scoped(require),
+        "type": _scoped(type_of),
+        "cast": _scoped(cast_to, "1"),
+        "super": _scoped(call_super, lambdas="1"),
+        "psuper": _scoped(call_psuper, lambdas="1"),
+        "getAttr": _scoped(get_attr, "3"),
+        "setAttr": _scoped(set_attr, "3"),
+    }
+)
+
+
+# -- engine functions ----------------------------------------------------------------------------
+
+
+def _run(evaluation: Evaluation) -> Run:
+    """The run behind an evaluation; legacy code passes a view of the run."""
+    return cast("Run", getattr(evaluation, "main", evaluation))
+
+
+def base64encode(text: Text) -> str:
+    return base64.b64encode(text.encode()).decode("ascii")
+
+
+def base64decode(text: Text) -> str:
+    try:
+        return base64.b64decode(text, validate=False).decode()
+    except ValueError as error:
+        raise ValueError(f"not the base64 form of a text: {preview(text)}") from error
+
+
+def pselect(rt: Evaluation, collection: Items, selector: Lambda) -> Any:
+    return _run(rt).parallel_map(selector, list(finalize(collection, rt)))
+
+
+def bind(rt: Evaluation, template: Any, mappings: Dictionary) -> Any:
+    return _bind(rt, afford(finalize(template, rt), rt), finalize(mappings, rt))
+
+
+def _bind(rt: Evaluation, template: Any, mappings: Mapping[Any, Any]) -> Any:
+    if isinstance(template, str):
+        return _bind_text(rt, template, mappings)
+    if isinstance(template, Mapping):
+        items = cast("Mapping[Any, Any]", template).items()
+        return Map({_bind(rt, key, mappings): _bind(rt, value, mappings) for key, value in items})
+    if isinstance(template, (tuple, list)):
+        return tuple([_bind(rt, item, mappings) for item in cast("Sequence[Any]", template)])
+    return template
+
+
+def _bind_text(rt: Evaluation, text: str, mappings: Mapping[Any, Any]) -> Any:
+    if not text.startswith("$"):
+        return text
+    rest = text[1:]
+    if "{" not in rest:
+        if rest not in mappings:
+            raise KeyError(f"bind() has no value for ${rest}")
+        return mappings[rest]
+    parts: list[str] = []
+    position = 0
+    while True:
+        start = rest.find("{", position)
+        end = rest.find("}", start)
+        if start < 0 or end < 0:
+            parts.append(rest[position:])
+            return "".join(parts)
+        name = rest[start + 1 : end]
+        if name not in mappings:
+            raise KeyError(f"bind() has no value for {{{name}}}")
+        value = mappings[name]
+        parts.append(rest[position:start])
+        parts.append(to_text(rt, value))
+        position = end + 1
+
+
+def patch(rt: Evaluation, obj: Any, patch: Any) -> Any:
+    return freeze(apply_patch(finalize(obj, rt), finalize(patch, rt), rt))
+
+
+_ALPHABET = string.digits + string.ascii_lowercase
+
+
+def random_name(rt: Evaluation) -> str:
+    run = _run(rt)
+    effects = run.session.effects
+    letters = "".join(string.ascii_lowercase[int(effects.random() * 26)] for _ in range(5))
+    run.names_made += 1
+    moment = int(effects.now().timestamp() * 1000)
+    return letters + _base36(moment) + _base36(run.names_made)
+
+
+def _base36(number: int) -> str:
+    digits = ""
+    while number:
+        number, digit = divmod(number, 36)
+        digits = _ALPHABET[digit] + digits
+    return digits or "0"
+
+
+def decrypt_data(rt: Evaluation, value: Any) -> Any:
+    run = _run(rt)
+    secrets = run.session.secrets
+    if secrets is None:
+        raise MuranoError(
+            "decryptData() needs a secret store, and this session has none",
+            hint="give Runtime.session(secrets=…)",
+        )
+    return freeze(secrets(value))
+
+
+def substr(string: Text, start: int, length: int = -1) -> str:
+    return string[start:] if length < 0 else string[start : start + length]
+
+
+def first_or_default(rt: Evaluation, collection: Items, default: Any = None) -> Any:
+    for item in collection:
+        return item
+    return default
+
+
+_LEGACY_PLAIN = (
+    *("toLower", "toUpper", "trim", "join", "split"),
+    *("startsWith", "endsWith", "matches", "replace", "flatten"),
+)
+
+
+def engine_library(parent: Library) -> Library:
+    """The library layer of the functions above, for one flavour."""
+    library = parent.child()
+    library.register(base64encode, method=True)
+    library.register(base64decode, method=True)
+    library.register(pselect, method=True)
+    library.register(bind, method=True)
+    library.register(patch, method=True)
+    library.register(random_name)
+    library.register(decrypt_data)
+    if parent.is_legacy:
+        library.register(substr, method=True)
+        library.register(first_or_default, method=True)
+        for name in _LEGACY_PLAIN:
+            for overloads in parent.layers(name, True):
+                for overload in overloads:
+                    if not overload.is_function:
+                        library.add(replace(overload, is_function=True, is_method=False))
+    return library

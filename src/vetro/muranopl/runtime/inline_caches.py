@@ -1,0 +1,568 @@
+"""Call sites and property sites of class code, for values whose class is unknown at compile time.
+
+A site belongs to one name in the code of one class. It caches the place of the member for each
+Python class of its value, so that the look-up by the rules of sections 6.2 and 8.1 happens once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+from vetro.muranopl.classes.objects import CastView, DestroyedObject, MuranoObject, read_slot
+from vetro.muranopl.classes.types import Method, MuranoType
+from vetro.muranopl.contracts.arguments import accepts_receiver
+from vetro.muranopl.contracts.tree import MISSING
+from vetro.muranopl.syntax.names import argument_slot
+from vetro.muranopl.values.errors import MuranoError, NoPropertyFound, PropertyReadError
+from vetro.yaql.errors import NoFunctionRegisteredException
+from vetro.yaql.inline_caches import method_site as yaql_method_site
+from vetro.yaql.library import Library
+from vetro.yaql.runtime import property_site as yaql_property_site
+from vetro.yaql.slots import Slot
+from vetro.yaql.values import FINAL_TYPES, finalize, preview
+
+if TYPE_CHECKING:
+    from vetro.muranopl.compiler.classscope import ClassScope
+    from vetro.muranopl.contracts.tree import Contract
+
+    from .run import Run
+
+
+# -- types named in code -------------------------------------------------------------------------
+
+
+class NamedType:
+    """A class named by code: looked up on first use, then cached."""
+
+    __slots__ = ("_scope", "found", "text")
+
+    def __init__(self, scope: MuranoType, text: str) -> None:
+        self._scope = scope
+        self.text = text
+        self.found: MuranoType | None = None
+        """The class, once it was looked up."""
+
+    def __call__(self) -> MuranoType:
+        if self.found is None:
+            self.found = self._scope.find_type(self._scope.namespaces.resolve(self.text))
+        return self.found
+
+
+def named_type(scope: MuranoType, text: str) -> NamedType:
+    """A reference to a class by a name, resolved by the namespaces of the class `scope`."""
+    known = scope.named_types.get(text)
+    if known is None:
+        known = scope.named_types[text] = NamedType(scope, text)
+    return known
+
+
+def is_instance(run: Run, scope: MuranoType, value: Any, wanted: Any) -> bool:
+    """`value is T`"""
+    type_ = run.as_type(wanted, scope)
+    if not isinstance(value, (CastView, MuranoObject)):
+        return False
+    found = value.type
+    return found.is_compatible(type_) or any(
+        item.name == type_.name
+        and item.package.semantic_version in scope.package.requirement_for(type_.package)
+        for item in found.ancestors
+    )
+
+
+# -- properties ----------------------------------------------------------------------------------
+
+
+def property_site(
+    scope: MuranoType, name: str, library: Library, direct: set[type[Any]]
+) -> Callable[[Run, Any], Any]:
+    """`target.name` in the code of a class.
+
+    `direct`: receives the Python classes whose `p_NAME` the code may read directly.
+    """
+    plain_slot = "p_" + name
+    known: dict[type[Any], str] = {}
+    plain = yaql_property_site(name)
+    legacy = library.is_legacy
+
+    def read(run: Run, target: Any) -> Any:
+        slot = known.get(target.__class__)
+        if slot is not None:
+            return getattr(target, slot)
+        if target.__class__ is dict and name in target:
+            # A newly built mapping (a group of a match): class code reads only final ones in place.
+            return target[name]
+        if isinstance(target, (MuranoObject, CastView, MuranoType)):
+            value = read_member(run, target, name, scope, known)
+            if known.get(target.__class__) == plain_slot:
+                direct.add(target.__class__)
+            return value
+        return plain(run.legacy if legacy else run, target)
+
+    return read
+
+
+def read_member(
+    run: Run,
+    target: Any,
+    name: str,
+    scope: MuranoType | None,
+    known: dict[type[Any], str] | None = None,
+) -> Any:
+    """A property by the access rules of section 6.2; `scope` is the class whose code reads."""
+    if isinstance(target, MuranoType):
+        return _read_static(run, target, name)
+    is_view = isinstance(target, CastView)
+    type_ = target.type
+    holder = target.target if is_view else target
+    seen_from = scope if scope is not None and type_.is_compatible(scope) else None
+    found = (seen_from or type_).find_property(name)
+    if found is None:
+        if seen_from is None:
+            raise PropertyReadError(
+                f'Property "{name}" in class "{type_.name}" cannot be read',
+                hint=run.close_names(name, type_.property_names()),
+            )
+        slot = f"q{seen_from.index}_{name}"
+    elif found.is_static:
+        return run.static_value(found)
+    else:
+        slot = "p_" + name
+    if known is not None and not is_view:
+        known[type(target)] = slot
+    return read_slot(holder, slot)
+
+
+def _read_static(run: Run, type_: MuranoType, name: str) -> Any:
+    found = type_.find_property(name)
+    if found is None or not found.is_static:
+        raise NoPropertyFound(
+            f'Property "{name}" is not found in type "{type_.name}"'
+            + ("" if found is None else ": it belongs to objects, it is not Static"),
+            hint=run.close_names(name, type_.property_names()),
+        )
+    return run.static_value(found)
+
+
+# -- operators -----------------------------------------------------------------------------------
+
+_SHORT = 4096
+"""Concatenations of up to this many characters are not charged."""
+FINAL_OPERATORS = frozenset(("+", "-", "*", "/", "mod"))
+"""Operators whose results are settled by their slots."""
+
+
+def operator_site(operator: Callable[..., Any], symbol: str) -> Callable[..., Any]:
+    """An operator of class code; concatenated sequences become lists, not lazy sequences."""
+    if symbol not in FINAL_OPERATORS:
+        return operator
+
+    joins = symbol == "+"
+
+    def settled(run: Run, left: Any, right: Any) -> Any:
+        if joins and left.__class__ is str and right.__class__ is str:
+            length = len(left) + len(right)
+            if length > _SHORT:
+                run.check_string(length)
+            return left + right
+        value = operator(run, left, right)
+        return value if type(value) in FINAL_TYPES else finalize(value, run)
+
+    return settled
+
+
+# -- methods -------------------------------------------------------------------------------------
+
+Bound = Callable[..., Any]
+"""`(receiver, run, *arguments)`"""
+
+
+def direct_classes(scope: ClassScope, name: str) -> set[type[Any]]:
+    """Python classes whose `m_NAME` the class's code may call directly; the site adds to it."""
+    return scope.direct.setdefault(name, set())
+
+
+def method_site(scope: ClassScope, library: Library, slot: Slot) -> Callable[..., Any]:
+    """`receiver.name(arguments)`, called as `site(run, receiver, outer, *arguments)`."""
+    name, shape, lazy = slot.data
+    type_ = scope.type
+    direct = direct_classes(scope, name)
+    cache: dict[Any, Callable[..., Any]] = {}
+    of_values = yaql_method_site(library, name, shape, lazy, slot.position, cache)
+    plain = yaql_method_site(library, name, shape, lazy, slot.position)
+    legacy = library.is_legacy
+    extensions: list[Extension] | None = None
+
+    def call(run: Run, receiver: Any, outer: Any, *arguments: Any) -> Any:
+        nonlocal extensions
+        if extensions is None:
+            extensions = extensions_of(type_, name)
+        is_host = isinstance(receiver, (MuranoObject, CastView, MuranoType))
+        if is_host or extensions:
+            values = [
+                value(outer) if index in lazy else value for index, value in enumerate(arguments)
+            ]
+            positional, named = by_shape(shape, values, run)
+            if is_host:
+                function = find_bound(receiver, name, type_, run)
+                if function is not None:
+                    kind = type(receiver)
+                    if function is not _CAST and kind is not MuranoType:
+                        direct.add(kind)
+                    return invoke_bound(run, receiver, name, positional, named)
+            for extension in extensions:
+                if extension.accepts(run, receiver):
+                    return extension.call(run, receiver, positional, named)
+            if is_host:
+                if library.has(name, True):
+                    return plain(run, receiver, outer, *arguments)
+                return run.missing_method(receiver, receiver_type(receiver), name)
+            return plain(run.legacy if legacy else run, receiver, outer, *arguments)
+        # Only the library applies to values of this class; the choice is cached.
+        return of_values(run.legacy if legacy else run, receiver, outer, *arguments)
+
+    if legacy:
+        return call
+    known = cache.get
+
+    def call_none(run: Run, receiver: Any, outer: Any) -> Any:
+        chosen = known(type(receiver))
+        if chosen is not None:
+            return chosen(run, receiver)
+        return call(run, receiver, outer)
+
+    def call_one(run: Run, receiver: Any, outer: Any, one: Any) -> Any:
+        chosen = known((type(receiver), type(one)))
+        if chosen is not None:
+            return chosen(run, receiver, one)
+        return call(run, receiver, outer, one)
+
+    def call_two(run: Run, receiver: Any, outer: Any, one: Any, two: Any) -> Any:
+        chosen = known((type(receiver), type(one), type(two)))
+        if chosen is not None:
+            return chosen(run, receiver, one, two)
+        return call(run, receiver, outer, one, two)
+
+    count = len([item for item in shape if item != "-"])
+    return (call_none, call_one, call_two)[count] if count < 3 else call
+
+
+def _CAST() -> None:
+    """Marks a method found through a cast or a type: its class must not be cached."""
+
+
+def find_bound(receiver: Any, name: str, scope: MuranoType | None, run: Run) -> Any:
+    """The method, or a marker, if the receiver's own type has it for this call; else None."""
+    type_ = receiver_type(receiver)
+    if isinstance(receiver, MuranoObject) and receiver.destroyed:
+        getattr(receiver, "m_" + name)
+    method = type_.find_method(name)
+    if method is None and name in ("initialize", "destroy"):
+        method = type_.find_method({"initialize": ".init", "destroy": ".destroy"}[name])
+    if method is None:
+        return None
+    if isinstance(receiver, MuranoType):
+        return _CAST if method.is_static else None
+    if method.usage == "Extension":
+        return None
+    return _CAST if isinstance(receiver, CastView) else method
+
+
+def existing_method(scope: MuranoType, name: str) -> Callable[[Run, Any], Any]:
+    """A check that returns a receiver that has a method outside the library, and raises otherwise.
+
+    Used before arguments are computed: they are not computed when the call must fail.
+    """
+
+    def existing(run: Run, receiver: Any) -> Any:
+        if isinstance(receiver, (MuranoObject, CastView, MuranoType)):
+            if find_bound(receiver, name, scope, run) is None and not any(
+                extension.accepts(run, receiver) for extension in extensions_of(scope, name)
+            ):
+                run.missing_method(receiver, receiver_type(receiver), name)
+        elif not run.is_host_method_receiver(receiver) and not any(
+            extension.accepts(run, receiver) for extension in extensions_of(scope, name)
+        ):
+            run.host_method(receiver, name, (), {})
+        return receiver
+
+    return existing
+
+
+def hint_for_list(receiver: Any, name: str) -> str | None:
+    """A hint for a call of an object's method on a list of objects."""
+    if not isinstance(receiver, (tuple, list)) or not receiver:
+        return None
+    items = cast("Sequence[Any]", receiver)
+    if not all(isinstance(item, (MuranoObject, CastView)) for item in items):
+        return None
+    if not any(item.type.find_method(name) for item in items):
+        return None
+    if all(isinstance(item, CastView) for item in items):
+        return (
+            "super() gives a list with a view of each parent: "
+            f"write super($, $.{name}(…)), or super($).first().{name}(…)"
+        )
+    return f"each object in the list has that method: write select($.{name}(…))"
+
+
+def invoke_bound(
+    run: Run, receiver: Any, name: str, positional: Sequence[Any], named: dict[str, Any]
+) -> Any:
+    """Call a method that `find_bound` found."""
+    if isinstance(receiver, CastView):
+        return run.call_as(receiver.target, receiver.type, name, positional, named)
+    if isinstance(receiver, MuranoType):
+        return run.call_static(receiver, name, positional, named)
+    return getattr(receiver, "m_" + name)(run, *positional, **named)
+
+
+def plain_method(receiver: Any, name: Any) -> Callable[..., Any] | None:
+    """The bound method if the object's class alone determines it; None requires a full look-up."""
+    if not isinstance(receiver, MuranoObject) or not isinstance(name, str):
+        return None
+    if isinstance(receiver, DestroyedObject):
+        return None
+    known = receiver.type.plain_methods
+    attribute = known.get(name)
+    if attribute is None:
+        found = receiver.type.method_declarations(name)
+        is_plain = len(found) == 1 and found[0].usage in ("Runtime", "Static")
+        attribute = known[name] = "m_" + name if is_plain else ""
+    return getattr(receiver, attribute) if attribute else None
+
+
+def receiver_type(receiver: Any) -> MuranoType:
+    """The type at which method look-up starts."""
+    return receiver if isinstance(receiver, MuranoType) else receiver.type
+
+
+def by_shape(
+    shape: Sequence[str], arguments: Sequence[Any], run: Run
+) -> tuple[list[Any], dict[str, Any]]:
+    """Arguments in the form that MuranoPL methods take: settled, names with their prefix."""
+    positional: list[Any] = []
+    named: dict[str, Any] = {}
+    values = iter(arguments)
+    for item in shape:
+        if item == "-":
+            positional.append(MISSING)
+            continue
+        value = next(values)
+        if type(value) not in FINAL_TYPES:
+            value = finalize(value, run)
+        if item:
+            named[argument_slot(item)] = value
+        else:
+            positional.append(value)
+    return positional, named
+
+
+@dataclass(slots=True)
+class Extension:
+    """An extension method that a class's code can see."""
+
+    method: Method
+    contract: Contract | None
+    """The contract of the first argument. None for native methods, which declare what they extend,
+    and when the first argument cannot be read; a call then reports the error."""
+
+    def accepts(self, run: Run, receiver: Any) -> bool:
+        """True when it extends the receiver."""
+        method = self.method
+        if self.contract is not None:
+            return accepts_receiver(self.contract, receiver, method.declaring_type, run)
+        native = method.native
+        return native is None or _native_accepts(native.extends or "any", receiver)
+
+    def call(
+        self, run: Run, receiver: Any, positional: Sequence[Any], named: dict[str, Any]
+    ) -> Any:
+        owner = self.method.declaring_type
+        function = getattr(owner.python_class, "m_" + self.method.name)
+        if type(receiver) not in FINAL_TYPES:
+            receiver = finalize(receiver, run)
+        return function(run, receiver, *positional, **named)
+
+
+_NATIVE_KINDS: dict[str, tuple[type[Any], ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "list": (tuple, list),
+    "map": (dict,),
+    "any": (object,),
+}
+
+
+def _native_accepts(kind: str, receiver: Any) -> bool:
+    classes = _NATIVE_KINDS.get(kind)
+    if classes is None:
+        return isinstance(receiver, (MuranoObject, CastView)) and any(
+            item.name == kind for item in receiver.type.ancestors
+        )
+    if isinstance(receiver, bool):
+        return kind in ("boolean", "any")
+    return isinstance(receiver, classes)
+
+
+def extensions_of(scope: MuranoType, name: str) -> list[Extension]:
+    """Extension methods of a name that a class's code sees, in the order of section 8.1."""
+    known = scope.extensions.get(name)
+    if known is None:
+        found: list[Method] = []
+        for holder in (scope, *scope.imports):
+            for item in holder.method_declarations(name):
+                if item.usage == "Extension" and item not in found:
+                    found.append(item)
+        known = scope.extensions[name] = [Extension(item, _first_contract(item)) for item in found]
+    return cast("list[Extension]", known)
+
+
+def has_extension(scope: MuranoType, name: str) -> bool:
+    """True when a class's code sees an extension method of the name."""
+    return any(
+        item.usage == "Extension"
+        for holder in (scope, *scope.imports)
+        for item in holder.method_declarations(name)
+    )
+
+
+def _first_contract(method: Method) -> Contract | None:
+    if not method.arguments:
+        return None
+    from vetro.muranopl.contracts.plan import build_contract  # loaded when a class is compiled
+
+    scope = method.declaring_type.own_code().scope.detached()
+    try:
+        contract = build_contract(method.arguments[0].contract, scope)
+    except MuranoError:
+        if method.error is None:
+            raise
+        return None
+    scope.execute()
+    return contract
+
+
+# -- calls by name -------------------------------------------------------------------------------
+
+
+def dynamic_call(
+    run: Run,
+    scope: MuranoType | None,
+    receiver: Any,
+    name: str,
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+) -> Any:
+    """A method call whose name is computed at run time, by the rules of section 8.1."""
+    positional, named = by_shape((*("" for _ in args), *kwargs), (*args, *kwargs.values()), run)
+    own = isinstance(receiver, (MuranoObject, CastView, MuranoType))
+    if own and find_bound(receiver, name, scope, run) is not None:
+        return invoke_bound(run, receiver, name, positional, named)
+    if scope is not None:
+        for extension in extensions_of(scope, name):
+            if extension.accepts(run, receiver):
+                return extension.call(run, receiver, positional, named)
+    scoped = SCOPED_METHODS.get(name)
+    if scoped is not None and scope is not None:
+        return scoped.function(run, scope, None, receiver, *args, **kwargs)
+    if isinstance(receiver, (MuranoObject, CastView, MuranoType)):
+        return run.missing_method(receiver, receiver_type(receiver), name)
+    shape = (*("" for _ in args), *kwargs)
+    site = yaql_method_site(run.library, name, shape, (), 0)
+    return site(run, receiver, None, *args, *kwargs.values())
+
+
+# -- functions that depend on the calling class --------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ScopedFunction:
+    """A function `(run, class, this, *arguments)` of the language."""
+
+    function: Callable[..., Any]
+    lambdas: frozenset[int] = field(default_factory=frozenset[int])
+    """Positions of arguments that are functions of one value; a method's receiver is 0."""
+    types: frozenset[int] = field(default_factory=frozenset[int])
+    """Positions of arguments where a word or text names a class."""
+    is_final: bool = True
+
+
+SCOPED_FUNCTIONS: dict[str, ScopedFunction] = {}
+SCOPED_METHODS: dict[str, ScopedFunction] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class ScopedSite:
+    """A scoped method as the code of one class calls it."""
+
+    call: Callable[..., Any]
+    plain: set[type[Any]]
+    """Python classes of receivers that have no such method of their own."""
+
+
+def scoped_method_site(scope: MuranoType, name: str, scoped: ScopedFunction) -> ScopedSite:
+    """`receiver.name(…)` for a scoped method; a method of the receiver's own class precedes it."""
+    known = scope.scoped_sites.get(name)
+    if known is not None:
+        return known
+    plain: set[type[Any]] = set()
+    function = scoped.function
+
+    def call(
+        run: Run, type_: MuranoType, this: Any, receiver: Any, /, *args: Any, **kwargs: Any
+    ) -> Any:
+        if type(receiver) in plain:
+            return function(run, type_, this, receiver, *args, **kwargs)
+        own = isinstance(receiver, (MuranoObject, CastView, MuranoType))
+        if own and find_bound(receiver, name, type_, run) is not None:
+            values = [
+                value(this) if index + 1 in scoped.lambdas else value
+                for index, value in enumerate(args)
+            ]
+            positional, named = by_shape(
+                (*("" for _ in values), *kwargs), (*values, *kwargs.values()), run
+            )
+            return invoke_bound(run, receiver, name, positional, named)
+        for extension in extensions_of(type_, name):
+            if extension.accepts(run, receiver):
+                positional, named = by_shape(
+                    (*("" for _ in args), *kwargs), (*args, *kwargs.values()), run
+                )
+                return extension.call(run, receiver, positional, named)
+        if isinstance(receiver, MuranoObject) and not extensions_of(type_, name):
+            plain.add(type(receiver))
+        return function(run, type_, this, receiver, *args, **kwargs)
+
+    made = scope.scoped_sites[name] = ScopedSite(call, plain)
+    return made
+
+
+def is_replaced(library: Library, name: str) -> bool:
+    """True when a host registered a function of its own under the name."""
+    return library.is_overridden(name, False)
+
+
+# -- legacy code ---------------------------------------------------------------------------------
+
+
+def in_legacy(site: Any, kind: str) -> Any:
+    """A slot of code of format 1.0 or 1.1: library operations see the legacy flavour."""
+    if kind not in ("operator", "unary", "function", "runtime"):
+        return site
+
+    def call(run: Run, /, *args: Any, **kwargs: Any) -> Any:
+        return site(run.legacy, *args, **kwargs)
+
+    return call
+
+
+def unknown_function(name: str) -> NoFunctionRegisteredException:
+    """The error for a function that is not visible here."""
+    return NoFunctionRegisteredException(f'Unknown function "{name}"')
+
+
+__all__ = ["ScopedFunction", "method_site", "named_type", "preview", "property_site"]

@@ -1,0 +1,484 @@
+"""The state that generated code and the library use while a session runs.
+
+One `Run` belongs to one session. It is the session's YAQL `Evaluation` as well, so that
+expressions and methods draw on the same budgets (`budgets`).
+"""
+
+from __future__ import annotations
+
+import datetime
+import random
+import sys
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from vetro.muranopl.classes.objects import CastView, MuranoObject
+from vetro.muranopl.classes.types import MuranoType, Property
+from vetro.muranopl.contracts.tree import Setting
+from vetro.muranopl.model.attributes import AttributeStore
+from vetro.muranopl.model.initialising import apply_chain
+from vetro.muranopl.model.inplace_updates import GrowingProperty
+from vetro.muranopl.model.loading import Transaction
+from vetro.muranopl.syntax.names import argument_slot
+from vetro.muranopl.values.containers import preview
+from vetro.muranopl.values.errors import (
+    NoMethodFound,
+    NoWriteAccessError,
+    PropertyWriteError,
+    UninitializedPropertyAccessError,
+)
+from vetro.yaql.errors import (
+    NoMethodRegisteredException,
+    legacy_names,
+)
+from vetro.yaql.evaluation import Evaluation
+
+from . import inline_caches
+from .assigning import UNSET
+from .budgets import CHUNK, BoundedEvaluation
+from .metadata import constant_values
+from .reflection import Info
+from .traces import calling_type
+
+if TYPE_CHECKING:
+    from vetro.muranopl.host.session import Session
+
+PYTHON_FRAMES = 6_500
+"""Python's recursion limit while programs run: it fits an 8 MiB stack with room to spare."""
+
+
+class Run(BoundedEvaluation):
+    """The running state of a session."""
+
+    __slots__ = (
+        "_legacy",
+        "_random",
+        "attributes",
+        "batch",
+        "building",
+        "main",
+        "names_made",
+        "new_id",
+        "objects",
+        "statics",
+        "transaction",
+    )
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
+        self.main = self
+        self.building = 0
+        """Constructors in progress: while there are, In and Const properties may be written."""
+        self._legacy: LegacyRun | None = None
+        self._random = _PortRandom(session)
+        self.names_made = 0
+        self.statics: dict[Property, Any] = {}
+        self.objects: dict[str, MuranoObject] = {}
+        self.attributes = AttributeStore()
+        self.transaction: Transaction | None = None
+        """The load whose constructors run now."""
+        self.batch: frozenset[MuranoObject] = frozenset()
+        """Objects that are being destroyed."""
+        self.new_id: Callable[[], str] = session.effects.new_id
+
+    def begin_host_call(self) -> None:
+        super().begin_host_call()
+        self.building = 0
+
+    @property
+    def legacy(self) -> LegacyRun:
+        """The view of this run that code of formats 1.0 and 1.1 gives to the library."""
+        if self._legacy is None:
+            self._legacy = LegacyRun(self)
+        return self._legacy
+
+    # -- construction --------------------------------------------------------------------------
+
+    @contextmanager
+    def construction(self) -> Generator[None]:
+        """While inside, In and Const properties may be written (section 6.1)."""
+        self.building += 1
+        try:
+            yield
+        finally:
+            self.building -= 1
+
+    # -- objects -------------------------------------------------------------------------------
+
+    def find_object(self, object_id: str) -> MuranoObject | None:
+        """A published object."""
+        return self.objects.get(object_id)
+
+    def publish(self, made: MuranoObject) -> None:
+        """Register an object under its id."""
+        self.objects[made.id] = made
+
+    def create(
+        self,
+        type_: MuranoType,
+        given: Mapping[str, Any],
+        owner: MuranoObject | None,
+        name: Any = None,
+        header: dict[str, Any] | None = None,
+        scope: MuranoType | None = None,
+    ) -> MuranoObject:
+        """A new object, constructed and published."""
+        transaction = Transaction(self, keep_ids=False, scope=scope)
+        made = type_.python_class(
+            self, self.new_id(), owner, None if name is None else str(name), None, header
+        )
+        transaction.fill(made, given)
+        transaction.finish()
+        return made
+
+    def load_graph(
+        self, model: Mapping[Any, Any], owner: MuranoObject | None, scope: MuranoType | None
+    ) -> MuranoObject:
+        """The objects of a model given to `new`."""
+        transaction = Transaction(self, keep_ids=False, scope=scope)
+        made = transaction.make(model, owner, None)
+        transaction.finish()
+        return made
+
+    def object_from_map(
+        self, value: Mapping[Any, Any], default: MuranoType, setting: Setting
+    ) -> MuranoObject:
+        """The object made of a map in a `class()` contract."""
+        transaction = setting.transaction
+        if transaction is not None and transaction.open:
+            return transaction.make(value, setting.owner, default)
+        if transaction is not None:
+            known = transaction.made_of(value)
+            if known is not None:
+                return known
+        own = Transaction(self, keep_ids=False, scope=self.scope_of(setting.this))
+        made = own.make(value, setting.owner, default)
+        own.finish()
+        return made
+
+    def template_of(
+        self,
+        value: Any,
+        wanted: MuranoType,
+        default: MuranoType,
+        excluded: Sequence[str],
+        setting: Setting,
+    ) -> Any:
+        """The template that `template()` makes of a map or an object (section 7)."""
+        from vetro.muranopl.model.templates import template_value
+
+        return template_value(self, value, wanted, default, excluded, setting)
+
+    def scope_of(self, this: Any) -> MuranoType | None:
+        """The class of an object, or the type itself."""
+        if isinstance(this, MuranoType):
+            return this
+        return this.type if isinstance(this, MuranoObject) else None
+
+    # -- types ---------------------------------------------------------------------------------
+
+    def as_type(self, value: Any, scope: MuranoType | None) -> MuranoType:
+        """The class of a value: a type, a reflection object, an object, or a class name."""
+        if isinstance(value, MuranoType):
+            return value
+        if isinstance(value, str):
+            if scope is None:
+                return self.session.runtime.type(value)
+            return inline_caches.named_type(scope, value)()
+        if isinstance(value, (MuranoObject, CastView)):
+            return value.type
+        if isinstance(value, Info):
+            found = value.as_type()
+            if found is not None:
+                return found
+        raise TypeError(f"{preview(value)} is no class")
+
+    def is_type_key(self, key: Any) -> bool:
+        """True for the key of an inline object that names its class (section 13)."""
+        return isinstance(key, MuranoType) or (isinstance(key, str) and ":" in key)
+
+    def resolve_type_key(self, key: str, scope: MuranoType | None) -> MuranoType | str:
+        """The class of such a key."""
+        if scope is None:
+            return key.rpartition(":")[2]
+        return inline_caches.named_type(scope, key)()
+
+    def type_for_model(
+        self, name: str, version: str | None, package: str | None, scope: MuranoType | None
+    ) -> MuranoType:
+        """The class a model names."""
+        return self.session.runtime.type_from_model(
+            name, version, package, scope, self.session.info.project_id
+        )
+
+    # -- properties ----------------------------------------------------------------------------
+
+    def static_value(self, declaration: Property) -> Any:
+        """A static property; its default is evaluated when it is first read."""
+        if declaration in self.statics:
+            return self.statics[declaration]
+        owner = declaration.declaring_type
+        code = owner.own_code()
+        default = code.defaults.get(declaration.name)
+        config = owner.class_config()
+        if declaration.name in config:
+            value: Any = config[declaration.name]
+        elif default is not None:
+            value = default(owner, self)
+        elif declaration.name in code.constant_defaults:
+            value = code.constant_defaults[declaration.name]
+        else:
+            return None
+        return self.write_static(declaration, value)
+
+    def is_unassigned_static(self, target: Any, name: str, scope: MuranoType | None) -> bool:
+        """Whether a name means a static property that has neither a value nor a default."""
+        type_ = inline_caches.receiver_type(target)
+        seen_from = scope if scope is not None and type_.is_compatible(scope) else type_
+        found = seen_from.find_property(name)
+        return found is not None and found.is_static and found not in self.statics
+
+    def write_static(self, declaration: Property, value: Any) -> Any:
+        """Assign a static property; the value after its contract."""
+        owner = declaration.declaring_type
+        chain = [(declaration, owner.own_code().contracts[declaration.name])]
+        made = apply_chain(chain, value, Setting(owner, self))
+        self.statics[declaration] = made
+        return made
+
+    def write_property(self, target: Any, name: str, value: Any, scope: MuranoType | None) -> None:
+        """Assignment by the rules of section 6.2; `scope` is the class whose code writes."""
+        type_ = inline_caches.receiver_type(target)
+        seen_from = scope if scope is not None and type_.is_compatible(scope) else None
+        found = (seen_from or type_).find_property(name)
+        if found is not None and found.is_static:
+            self.write_static(found, value)
+            return
+        if isinstance(target, MuranoType):
+            raise inline_caches.NoPropertyFound(
+                f'Property "{name}" is not found in type "{type_.name}"',
+                hint=self.close_names(name, type_.property_names()),
+            )
+        holder = target.target if isinstance(target, CastView) else target
+        if found is None:
+            if seen_from is None:
+                raise PropertyWriteError(
+                    f'Property "{name}" in class "{type_.name}" cannot be written',
+                    hint=self.close_names(name, type_.property_names()),
+                )
+            holder.__dict__[f"q{seen_from.index}_{name}"] = value
+            return
+        if seen_from is None and not self._is_being_built(holder):
+            raise NoWriteAccessError(
+                f'Property "{name}" is immutable to the caller',
+                hint=f"only code of {type_.name} and its ancestors may write it",
+            )
+        getattr(holder, "w_" + name)(self, value)
+
+    def is_reference_property(self, declaration: Property) -> bool:
+        """True when dumps hold only the id of the property's object (section 15.1)."""
+        values = constant_values(declaration, "io.murano.metadata.engine.Serialize")
+        return values is not None and values.get("as") == "reference"
+
+    def read_property_or_unset(self, target: Any, name: str, scope: MuranoType) -> Any:
+        """A property's value; UNSET when it was never assigned."""
+        try:
+            return inline_caches.read_member(self, target, name, scope)
+        except UninitializedPropertyAccessError:
+            return UNSET
+
+    def _is_being_built(self, holder: MuranoObject) -> bool:
+        """True while constructors run for the load that the object belongs to (section 6.2)."""
+        if not self.building:
+            return False
+        return not holder.initialised or (
+            self.transaction is not None and self.transaction.constructs(holder)
+        )
+
+    def may_grow_in_place(self, target: Any, name: str) -> bool:
+        """True when the property's contract accepts a map after any key was set in it."""
+        type_ = inline_caches.receiver_type(target)
+        declarations = type_.all_declarations(name)
+        if len(declarations) != 1:
+            return not declarations
+        declaration = declarations[0]
+        if declaration.native is not None:
+            return False
+        contract = declaration.declaring_type.own_code().contracts[name]
+        return contract.tolerates_growth and (declaration.is_writable or self.building > 0)
+
+    def growing_property(self, target: MuranoObject, name: str) -> GrowingProperty | None:
+        """How a property may grow; None when it is not writable now, or when its contract
+        must check the whole value."""
+        known = target.type.growing_properties.get(name)
+        if known is None:
+            declarations = target.type.all_declarations(name)
+            declaration = declarations[0]
+            contract = None
+            if len(declarations) == 1 and declaration.native is None:
+                contract = declaration.declaring_type.own_code().contracts[name]
+            known = GrowingProperty(declaration, contract)
+            target.type.growing_properties[name] = known
+        if known.never or not (known.is_writable or self.building):
+            return None
+        return known
+
+    # -- calls ---------------------------------------------------------------------------------
+
+    def invoke(
+        self,
+        receiver: Any,
+        name: str,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Call a method by name with values; the result is a program's value."""
+        named = {argument_slot(key): value for key, value in (kwargs or {}).items()}
+        if inline_caches.find_bound(receiver, name, None, self) is None:
+            self.missing_method(receiver, inline_caches.receiver_type(receiver), name)
+        return inline_caches.invoke_bound(self, receiver, name, args, named)
+
+    def call_as(
+        self,
+        target: MuranoObject,
+        type_: MuranoType,
+        name: str,
+        args: Sequence[Any],
+        named: Mapping[str, Any],
+    ) -> Any:
+        """Call what a name means in an ancestor's view of an object."""
+        if target.destroyed:
+            getattr(target, "m_" + name)
+        function = getattr(type_.python_class, "m_" + name)
+        method = type_.find_method(name)
+        if method is not None and method.is_static:
+            return function(self, *args, **named)
+        return function(target, self, *args, **named)
+
+    def call_static(
+        self, type_: MuranoType, name: str, args: Sequence[Any], named: Mapping[str, Any]
+    ) -> Any:
+        """Call a static or extension method of a class."""
+        return getattr(type_.python_class, "m_" + name)(self, *args, **named)
+
+    def missing_method(self, receiver: Any, type_: MuranoType, name: str) -> NoReturn:
+        """Raise the error of a call of an unknown method."""
+        if isinstance(receiver, MuranoObject) and receiver.destroyed:
+            getattr(receiver, "m_" + name)
+        names = (*NoMethodFound("").names, *legacy_names(NoMethodRegisteredException("")))
+        if type_.find_method(name) is not None:
+            raise NoMethodFound(
+                f"method {name!r} of {type_.name} cannot be called this way",
+                names=names,
+                hint="call it on an object"
+                if isinstance(receiver, MuranoType)
+                else "an extension method is called on what it extends",
+            )
+        raise NoMethodFound(
+            f"class {type_.name} has no method {name!r}",
+            names=names,
+            hint=self.close_names(name, type_.method_names()),
+        )
+
+    @staticmethod
+    def close_names(name: str, known: Iterable[str]) -> str | None:
+        """A hint with the nearest name."""
+        close = get_close_matches(name, [item for item in known if item[:1] != "."], 1, 0.6)
+        return f"did you mean {close[0]}?" if close else None
+
+    # -- hooks of YAQL -------------------------------------------------------------------------
+
+    def now(self) -> datetime.datetime:
+        return self.session.effects.now()
+
+    def random(self) -> random.Random:
+        return self._random
+
+    def host_property(self, receiver: Any, name: str) -> Any:
+        if isinstance(receiver, (MuranoObject, CastView, MuranoType)):
+            return inline_caches.read_member(self, receiver, name, calling_type())
+        if isinstance(receiver, Info):
+            return receiver.read(self, name)
+        return super().host_property(receiver, name)
+
+    def host_method(
+        self, receiver: Any, name: str, args: Sequence[Any], kwargs: dict[str, Any]
+    ) -> Any:
+        if isinstance(receiver, (MuranoObject, CastView, MuranoType)):
+            return inline_caches.dynamic_call(self, calling_type(), receiver, name, args, kwargs)
+        if isinstance(receiver, Info):
+            return receiver.call(self, name, args, kwargs)
+        hint = inline_caches.hint_for_list(receiver, name)
+        if hint is not None:
+            raise NoMethodRegisteredException(
+                f'Unknown method "{name}" for receiver {preview(receiver)}', hint=hint
+            )
+        return super().host_method(receiver, name, args, kwargs)
+
+    def is_host_method_receiver(self, receiver: Any) -> bool:
+        return isinstance(receiver, (MuranoObject, CastView, MuranoType, Info))
+
+    def host_text(self, value: Any) -> str:
+        if isinstance(value, MuranoType):
+            return value.name
+        if isinstance(value, Info):
+            return str(value)
+        return repr(value) if isinstance(value, (MuranoObject, CastView)) else "<value>"
+
+
+class LegacyRun(Evaluation):
+    """A view of a run that gives the library the legacy flavour."""
+
+    __slots__ = ("main",)
+
+    def __init__(self, main: Run) -> None:
+        super().__init__(main.session.runtime.library("legacy"), main.limits)
+        self.final_types = main.final_types
+        self.main = main
+        self.fuel = 0
+
+    def refuel(self) -> None:
+        self.fuel += CHUNK
+        self.main.charge(CHUNK)
+
+    def now(self) -> datetime.datetime:
+        return self.main.now()
+
+    def random(self) -> random.Random:
+        return self.main.random()
+
+    def host_property(self, receiver: Any, name: str) -> Any:
+        return self.main.host_property(receiver, name)
+
+    def host_method(
+        self, receiver: Any, name: str, args: Sequence[Any], kwargs: dict[str, Any]
+    ) -> Any:
+        return self.main.host_method(receiver, name, args, kwargs)
+
+    def is_host_method_receiver(self, receiver: Any) -> bool:
+        return self.main.is_host_method_receiver(receiver)
+
+    def host_text(self, value: Any) -> str:
+        return self.main.host_text(value)
+
+
+class _PortRandom(random.Random):
+    """Takes its random numbers from the effects port."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(0)
+        self._session = session
+
+    def random(self) -> float:
+        return self._session.effects.random()
+
+
+def raise_python_limit() -> None:
+    """Let programs nest as deep as `Limits.depth` allows before Python stops them."""
+    if sys.getrecursionlimit() < PYTHON_FRAMES:
+        sys.setrecursionlimit(PYTHON_FRAMES)
+
+
+__all__ = ["LegacyRun", "Run", "raise_python_limit"]

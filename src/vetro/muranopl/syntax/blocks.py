@@ -1,0 +1,135 @@
+"""Properties of a block of statements, found without compiling it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from vetro.yaql import ast
+
+from . import statements as st
+from .targets import root_of
+from .yamltree import Mapping, Node, Scalar
+
+
+def assigned_names(body: Sequence[st.Statement]) -> set[str]:
+    """Variables that a block assigns."""
+    names: set[str] = set()
+    for statement in flatten(body):
+        if isinstance(statement, st.Assign):
+            name = root_of(statement.target)
+            if name:
+                names.add(name)
+        elif isinstance(statement, st.For):
+            names.add(statement.variable)
+        elif isinstance(statement, st.Try):
+            names.update(h.variable for h in statement.handlers if h.variable is not None)
+    return names
+
+
+def untraced_variables(body: Sequence[st.Statement], expressions: Iterable[ast.Node]) -> set[str]:
+    """Variables of `Catch` that are read only for the name, message or extra of the exception.
+
+    `expressions`: all expressions of the block.
+    """
+    caught = {
+        handler.variable
+        for item in body
+        if isinstance(item, st.Try)
+        for handler in item.handlers
+        if handler.variable is not None
+    }
+    if not caught:
+        return caught
+    plain: set[int] = set()
+    for expression in expressions:
+        for node in ast.walk(expression):
+            if isinstance(node, ast.Property) and node.name in ("name", "message", "extra"):
+                plain.add(id(node.target))
+            elif isinstance(node, ast.Variable) and node.name in caught and id(node) not in plain:
+                caught.discard(node.name)
+    return caught
+
+
+def loop_names(body: Sequence[st.Statement]) -> set[str]:
+    """Variables of the For loops of a block."""
+    return {item.variable for item in flatten(body) if isinstance(item, st.For)}
+
+
+def flatten(body: Sequence[st.Statement]) -> list[st.Statement]:
+    """Every statement of a block, nested ones included."""
+    found: list[st.Statement] = []
+    stack = [*reversed(body)]
+    while stack:
+        item = stack.pop()
+        found.append(item)
+        blocks = _BLOCKS.get(item.__class__)
+        if blocks is not None:
+            for block in blocks(item):
+                stack.extend(reversed(block))
+    return found
+
+
+Blocks = list[list[st.Statement]]
+
+
+def _body(item: st.While | st.For | st.Repeat | st.Block) -> Blocks:
+    return [item.body]
+
+
+def _if(item: st.If) -> Blocks:
+    return [item.then, item.otherwise]
+
+
+def _cases(item: st.Match | st.Switch) -> Blocks:
+    return [*(body for _, body in item.cases), item.default or []]
+
+
+def _branches(item: st.Parallel) -> Blocks:
+    return item.branches
+
+
+def _try(item: st.Try) -> Blocks:
+    return [item.body, *(handler.body for handler in item.handlers), item.otherwise, item.final]
+
+
+_BLOCKS: dict[type[st.Statement], Callable[[Any], Blocks]] = {
+    st.If: _if,
+    st.While: _body,
+    st.For: _body,
+    st.Repeat: _body,
+    st.Block: _body,
+    st.Match: _cases,
+    st.Switch: _cases,
+    st.Parallel: _branches,
+    st.Try: _try,
+}
+"""The blocks within a statement."""
+
+
+def describe(statement: st.Statement) -> str:
+    """A statement in one line, for stack traces."""
+    match statement:
+        case st.Evaluate():
+            return str(statement.expression.value)
+        case st.Assign():
+            return f"{statement.target.value}: {_brief(statement.value)}"
+        case st.Return():
+            return "Return" if statement.value is None else f"Return: {_brief(statement.value)}"
+        case st.If():
+            return f"If: {_brief(statement.condition)}"
+        case st.While():
+            return f"While: {_brief(statement.condition)}"
+        case st.For():
+            return f"For: {statement.variable}"
+        case st.Throw():
+            return f"Throw: {', '.join(statement.names)}"
+        case _:
+            return type(statement).__name__
+
+
+def _brief(node: Node) -> str:
+    if isinstance(node, Scalar):
+        text = "null" if node.value is None else str(node.value)
+        return text if len(text) <= 200 else text[:197] + "..."
+    return "{…}" if isinstance(node, Mapping) else "[…]"

@@ -1,0 +1,84 @@
+"""Namespaces and type names (muranopl.md section 3)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from vetro.muranopl.values.errors import DslSyntaxError, Position
+
+_PREFIX = re.compile(r"(?:[A-Za-z_]\w*|=)\Z")
+_NAMESPACE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*\Z")
+_TYPE_NAME = re.compile(r"(?:([A-Za-z_]\w*|=)?(:))?([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)\Z")
+
+
+class Namespaces:
+    """Prefixes of one class source. An unnamed scope resolves names to themselves."""
+
+    __slots__ = ("_map",)
+
+    def __init__(
+        self, prefixes: Mapping[str, str | None] | None = None, position: Position | None = None
+    ) -> None:
+        self._map: dict[str, str] = {}
+        for prefix, namespace in (prefixes or {}).items():
+            if not _PREFIX.match(prefix):
+                raise DslSyntaxError(
+                    f"Invalid namespace prefix {prefix!r}",
+                    names=(*DslSyntaxError._class_names(), "ValueError"),  # pyright: ignore[reportPrivateUsage]
+                    position=position,
+                    hint="a prefix is an identifier or =",
+                )
+            name = namespace or ""
+            if name and not _NAMESPACE.match(name):
+                raise DslSyntaxError(
+                    f"Invalid namespace {name!r}",
+                    names=(*DslSyntaxError._class_names(), "ValueError"),  # pyright: ignore[reportPrivateUsage]
+                    position=position,
+                    hint="a namespace is a dotted identifier",
+                )
+            self._map[prefix] = name
+
+    @property
+    def default(self) -> str:
+        """The namespace of bare names."""
+        return self._map.get("=", "")
+
+    def resolve(self, name: str) -> str:
+        """A type name as written to a fully qualified one.
+
+        Raises KeyError for an unknown prefix, ValueError for a malformed name.
+        """
+        match = _TYPE_NAME.match(name.strip())
+        if match is None:
+            raise ValueError(f'Invalid type name "{name}"')
+        prefix, colon, identifier = match.groups()
+        if colon is None:
+            if "." in identifier:
+                return identifier
+            prefix = "="
+        elif prefix is None:
+            prefix = "="
+        return self.resolve_prefixed(prefix, identifier)
+
+    def resolve_prefixed(self, prefix: str, identifier: str) -> str:
+        """`prefix:identifier` to a fully qualified name."""
+        namespace = self._map.get(prefix)
+        if namespace is None:
+            if prefix != "=":
+                raise KeyError(f"Unknown namespace prefix {prefix}")
+            namespace = ""
+        return f"{namespace}.{identifier}" if namespace else identifier
+
+
+def argument_slot(name: str) -> str:
+    """The Python name of an argument or a variable.
+
+    Python unifies look-alike names (NFKC), so only ASCII names are used as they are.
+    """
+    return f"a_{name}" if name.isascii() else f"b_{name.encode().hex()}"
+
+
+def argument_name(slot: str) -> str:
+    """The name that has the Python name `slot`."""
+    return slot[2:] if slot.startswith("a_") else bytes.fromhex(slot[2:]).decode()

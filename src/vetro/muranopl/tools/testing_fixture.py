@@ -1,0 +1,130 @@
+"""`io.murano.test.TestFixture`: what test classes derive from (muranopl.md section 26)."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Mapping
+from typing import Any, cast
+
+from vetro.muranopl.classes.native import CallContext
+from vetro.muranopl.classes.objects import MuranoObject
+from vetro.muranopl.classes.types import MuranoType
+from vetro.muranopl.model.loading import Transaction
+from vetro.muranopl.values.errors import MuranoError
+
+FIXTURE = "io.murano.test.TestFixture"
+
+
+class AssertionFailed(MuranoError):
+    """An assertion of a test does not hold; `extra` has `expected` and `observed` as text."""
+
+    own_names = ("AssertionError",)
+
+
+def shown(value: Any) -> str:
+    """A value as people read it in a report: JSON, objects by class and id."""
+    return json.dumps(_plain(value), indent=2, ensure_ascii=False, default=repr)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, MuranoObject):
+        return f"<{value.type.name} {value.id}>"
+    if isinstance(value, MuranoType):
+        return f"<type {value.name}>"
+    if isinstance(value, Mapping):
+        items = cast("Mapping[Any, Any]", value).items()
+        return {key if isinstance(key, str) else repr(key): _plain(item) for key, item in items}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in cast("list[Any]", value)]
+    if isinstance(value, (set, frozenset)):
+        return sorted((_plain(item) for item in cast("set[Any]", value)), key=repr)
+    return value
+
+
+def _difference(expected: str, observed: str) -> str:
+    """A line by line comparison, when there is more than one line."""
+    if "\n" not in expected and "\n" not in observed:
+        return f"expected {expected}, observed {observed}"
+    lines = difflib.unified_diff(
+        expected.splitlines(), observed.splitlines(), "expected", "observed", lineterm="", n=2
+    )
+    return "expected and observed differ\n" + "\n".join(lines)
+
+
+def _fail(what: str, message: str | None, **extra: str) -> None:
+    raise AssertionFailed(f"{message}: {what}" if message else what, extra=extra)
+
+
+class Fixture:
+    """Set-up, tear-down, models and assertions."""
+
+    def set_up(self) -> None:
+        """Runs before each test."""
+
+    def tear_down(self) -> None:
+        """Runs after each test, also after one that failed."""
+
+    def load(self, ctx: CallContext, model: Any) -> MuranoObject | None:
+        """Load a model: `{Objects: …}` (it becomes the session's), or one object. Ids are kept."""
+        if not isinstance(model, Mapping):
+            raise MuranoError("load() takes a model as a map", names=("ValueError",))
+        table = cast("Mapping[Any, Any]", model)
+        if "Objects" in table and "?" not in table:
+            return ctx.session.load(dict(table))
+        transaction = Transaction(ctx.session.run, keep_ids=True, scope=ctx.caller_type)
+        made = transaction.make(table, None, None)
+        transaction.finish()
+        return made
+
+    def start_env(self, ctx: CallContext) -> None:
+        """Run the session's start hooks, as at the beginning of a deployment."""
+        ctx.wait(ctx.session.start_hooks_async())
+
+    def finish_env(self, ctx: CallContext) -> None:
+        """Run the session's finish hooks, as at the end of a deployment."""
+        ctx.wait(ctx.session.finish_hooks_async())
+
+    def assert_equal(self, expected: Any, observed: Any, message: str | None = None) -> None:
+        """Fails unless both are equal; objects are equal to themselves only."""
+        if expected != observed:
+            left, right = shown(expected), shown(observed)
+            if left == right:
+                left, right = f"{left} ({_kind(expected)})", f"{right} ({_kind(observed)})"
+            _fail(_difference(left, right), message, expected=left, observed=right)
+
+    def assert_true(self, expr: Any, message: str | None = None) -> None:
+        """Fails unless the value is truthy."""
+        if not expr:
+            text = shown(expr)
+            _fail(f"{text} is not true", message, expected="true", observed=text)
+
+    def assert_false(self, expr: Any, message: str | None = None) -> None:
+        """Fails when the value is truthy."""
+        if expr:
+            text = shown(expr)
+            _fail(f"{text} is not false", message, expected="false", observed=text)
+
+    def assert_in(self, needle: Any, haystack: Any, message: str | None = None) -> None:
+        """Fails unless a list, map (its keys), set or string contains the value."""
+        if needle not in haystack:
+            left, right = shown(needle), shown(haystack)
+            _fail(f"{left} is not in {right}", message, expected=left, observed=right)
+
+    def assert_not_in(self, needle: Any, haystack: Any, message: str | None = None) -> None:
+        """Fails when a list, map (its keys), set or string contains the value."""
+        if needle in haystack:
+            left, right = shown(needle), shown(haystack)
+            _fail(f"{left} is in {right}", message, expected=f"not {left}", observed=right)
+
+
+def _kind(value: Any) -> str:
+    names: dict[type[Any], str] = {
+        bool: "boolean",
+        int: "integer",
+        float: "number",
+        str: "string",
+        list: "list",
+    }
+    kind = cast("type[Any]", type(value))
+    return names.get(kind, kind.__name__)

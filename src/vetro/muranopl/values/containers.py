@@ -1,0 +1,76 @@
+"""Values of programs: frozen containers, and their conversion to and from plain Python data.
+
+Inside a program a list is a tuple, a map is a `Map` and a set a frozenset, all the way down
+(`vetro.yaql.values`). Hosts and native classes get lists, dicts and sets of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from vetro.yaql.values import FINAL_TYPES, LAZY, SCALAR_TYPES, finalize, kind_of
+from vetro.yaql.values import FrozenDict as Map
+from vetro.yaql.values import preview as preview
+
+if TYPE_CHECKING:
+    from vetro.muranopl.runtime.run import Run
+
+_EMPTY = Map()
+_MAX_DEPTH = 200
+
+
+def empty_map() -> Map:
+    """The empty map; must not be changed."""
+    return _EMPTY
+
+
+def make_map(items: Mapping[Any, Any]) -> Map:
+    """A frozen map of values that are already frozen."""
+    return Map(items)
+
+
+def freeze(value: Any, depth: int = 0) -> Any:
+    """Convert plain data to a program's value; frozen values are returned as they are.
+
+    Raises ValueError for data nested more than 200 deep (a list that holds itself, for example).
+    """
+    kind = value.__class__
+    if kind in FINAL_TYPES:
+        return value
+    if depth > _MAX_DEPTH:
+        raise ValueError(f"data nested more than {_MAX_DEPTH} deep")
+    depth += 1
+    if kind is list or isinstance(value, (list, tuple)) or is_iterator(value):
+        return tuple([freeze(item, depth) for item in cast("Sequence[Any]", value)])
+    if isinstance(value, Mapping):
+        items = cast("Mapping[Any, Any]", value).items()
+        return Map({freeze(key, depth): freeze(item, depth) for key, item in items})
+    if isinstance(value, (set, frozenset)):
+        return frozenset(freeze(item, depth) for item in cast("Sequence[Any]", value))
+    return value
+
+
+def thaw(value: Any) -> Any:
+    """A program's value as lists, dicts and sets that the receiver owns."""
+    kind = value.__class__
+    if kind is Map or kind is dict:
+        return {key: thaw(item) for key, item in cast("Mapping[Any, Any]", value).items()}
+    if kind is tuple or kind is list:
+        items = cast("Sequence[Any]", value)
+        if SCALAR_TYPES.issuperset(map(type, items)):
+            return list(items)
+        return [thaw(item) for item in items]
+    if kind is frozenset or kind is set:
+        return {thaw(item) for item in cast("Sequence[Any]", value)}
+    return value
+
+
+def is_iterator(value: Any) -> bool:
+    """True for a lazy sequence."""
+    return kind_of[type(value)] == LAZY
+
+
+def materialise(value: Any, run: Run) -> Any:
+    """A lazy sequence as a list; other values frozen. Obeys the run's limits."""
+    return finalize(value, run)

@@ -1,0 +1,200 @@
+"""The disks of a VM: qcow2 files over the image's disk, in ``<vm>/disks``.
+
+The first disk of an image is an overlay: it holds what the VM wrote; the image stays unchanged and
+is shared. Snapshots are inside the files. The path of the image in an overlay is relative, so that
+it is valid on the host, in the daemon's namespace and on the next node.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from vetro.node.commands import run
+from vetro.node.drivers.protocol import DiskUse
+from vetro.node.drivers.qemu.daemon import QEMU_UID
+from vetro.node.errors import CommandFailed, DriverError, not_implemented
+from vetro.node.files import remove_tree
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_MIB = 2**20
+DEFAULT_SIZE = 10 * 1024
+"""MiB of a first disk without a given size."""
+
+
+def check(vm: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The disks of a VM as they will be created; the image's one if it names none.
+
+    ``path`` is a name, not a place on the host. Errors: ``DriverError``.
+    """
+    disks: list[dict[str, Any]] = list(
+        map(dict, cast("list[dict[str, Any]]", vm.get("disks") or []))
+    )
+    if not disks:
+        disks = [{"path": "disk0", "model": "virtio", "media": "disk", "boot": True}]
+    if not any(disk.get("image_uuid") for disk in disks):
+        disks[0]["image_uuid"] = vm.get("image_uuid")
+    for disk in disks:
+        if disk.get("media") == "cdrom":
+            raise not_implemented("A disk with media 'cdrom'", "qemu")
+        if not _NAME.fullmatch(str(disk["path"])):
+            raise DriverError(
+                f"Invalid VM payload: disks[].path '{disk['path']}' must be a name of letters,"
+                " digits, '_', '.' and '-'",
+                code="EINVAL",
+                rest_code="InvalidPayload",
+            )
+        if disk.get("size"):
+            disk["size"] = int(disk["size"])
+    return disks
+
+
+def file_of(directory: Path, disk: Mapping[str, Any]) -> Path:
+    """The file of a disk in a VM's ``directory``."""
+    return directory / "disks" / f"{disk['path']}.qcow2"
+
+
+async def bring_to(
+    directory: Path,
+    disks: Sequence[dict[str, Any]],
+    images: Mapping[str, tuple[Path, int]],
+    default_size: int = DEFAULT_SIZE,
+) -> None:
+    """Create, grow or remove the files of a stopped VM to match ``disks``.
+
+    ``images``: uuid → its disk and its size in bytes. A missing ``size`` (MiB) is filled in:
+    ``default_size``, or what the image needs.
+    Errors: ``DriverError``.
+    """
+    place = directory / "disks"
+    place.mkdir(mode=0o711, exist_ok=True)
+    wanted = {file_of(directory, disk).name for disk in disks}
+    for path in place.iterdir():
+        if path.name not in wanted:
+            path.unlink()
+    for disk in disks:
+        path = file_of(directory, disk)
+        if not path.exists():
+            await _make(path, disk, images, default_size)
+        else:
+            present = await virtual_size(path)
+            if disk.get("size") and disk["size"] * _MIB > present:
+                await _tool("resize", "-f", "qcow2", str(path), str(disk["size"] * _MIB))
+            disk["size"] = max(disk.get("size") or 0, present // _MIB)
+        os.chown(path, QEMU_UID, QEMU_UID)
+        path.chmod(0o600)
+
+
+async def _make(
+    path: Path, disk: dict[str, Any], images: Mapping[str, tuple[Path, int]], default_size: int
+) -> None:
+    temporary = path.with_name(f".{path.name}.new")
+    temporary.unlink(missing_ok=True)
+    image = disk.get("image_uuid")
+    if image:
+        source, size = images[image]
+        least = -(-size // _MIB)
+        asked = disk.get("size") or max(least, default_size)
+        if asked < least:
+            raise DriverError(
+                f"Invalid VM payload: disk {disk['path']} of {asked} MiB cannot hold image {image}"
+                f" of {least} MiB",
+                code="EINVAL",
+                rest_code="InvalidPayload",
+            )
+        disk["size"] = asked
+        await _tool(
+            "create", "-q", "-f", "qcow2", "-F", "qcow2",
+            "-b", os.path.relpath(source, path.parent), str(temporary), str(asked * _MIB),
+        )  # fmt: skip
+    else:
+        await _tool("create", "-q", "-f", "qcow2", str(temporary), str(disk["size"] * _MIB))
+    temporary.replace(path)
+
+
+def check_growth(before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse changes that shrink a disk or change its image. Errors: ``DriverError``."""
+    known = {disk["path"]: disk for disk in before}
+    for disk in after:
+        old = known.get(disk["path"])
+        if old is None:
+            continue
+        if (disk.get("size") or 0) < (old.get("size") or 0):
+            raise DriverError(
+                f"Invalid VM payload: disk {disk['path']} has {old['size']} MiB and cannot shrink",
+                code="EINVAL",
+                rest_code="InvalidPayload",
+            )
+        if disk.get("image_uuid") != old.get("image_uuid"):
+            raise DriverError(
+                f"Invalid VM payload: the image of disk {disk['path']} changes by a reprovision only",
+                code="EINVAL",
+                rest_code="InvalidPayload",
+            )
+
+
+async def virtual_size(path: Path) -> int:
+    """The disk's size in bytes as the guest sees it."""
+    return int((await _info(path))["virtual-size"])
+
+
+async def snapshot_names(path: Path) -> list[str]:
+    """The names of the snapshots inside a disk."""
+    return [entry["name"] for entry in (await _info(path)).get("snapshots", [])]
+
+
+async def _info(path: Path) -> dict[str, Any]:
+    # -U: works also while the VM runs.
+    told = await _tool("info", "-U", "--output=json", "-f", "qcow2", str(path))
+    return json.loads(told)
+
+
+async def snapshot(directory: Path, disks: Sequence[Mapping[str, Any]], name: str) -> None:
+    """Snapshot the disks of a stopped VM."""
+    await drop_snapshot(directory, disks, name)
+    for disk in disks:
+        await _tool("snapshot", "-q", "-c", name, str(file_of(directory, disk)))
+
+
+async def rollback(directory: Path, disks: Sequence[dict[str, Any]], name: str) -> None:
+    """Restore the disks of a stopped VM. A disk created after the snapshot does not change."""
+    for disk in disks:
+        path = file_of(directory, disk)
+        if name in await snapshot_names(path):
+            await _tool("snapshot", "-q", "-a", name, str(path))
+
+
+async def drop_snapshot(directory: Path, disks: Sequence[Mapping[str, Any]], name: str) -> None:
+    """Remove a snapshot from a stopped VM's disks that have it."""
+    for disk in disks:
+        path = file_of(directory, disk)
+        if path.exists() and name in await snapshot_names(path):
+            await _tool("snapshot", "-q", "-d", name, str(path))
+
+
+def usage(directory: Path, disks: Sequence[Mapping[str, Any]]) -> DiskUse:
+    """Bytes of the VM's files and of its disks."""
+    files = [entry.stat() for entry in directory.rglob("*") if entry.is_file()]
+    inside = [path.stat() for path in (file_of(directory, disk) for disk in disks) if path.exists()]
+    return DiskUse(
+        used=sum(entry.st_blocks * 512 for entry in files),
+        disks_used=sum(entry.st_blocks * 512 for entry in inside),
+        disks_size=sum(int(disk.get("size") or 0) * _MIB for disk in disks),
+    )
+
+
+def remove(directory: Path) -> None:
+    """Remove all disks."""
+    remove_tree(directory / "disks")
+
+
+async def _tool(*arguments: str) -> str:
+    try:
+        return (await run("qemu-img", *arguments, timeout=600)).output
+    except CommandFailed as error:
+        code = "ResourceExhausted" if "No space left" in error.output else ""
+        raise DriverError(f"A disk: {error.output.strip()[-500:]}", rest_code=code) from error

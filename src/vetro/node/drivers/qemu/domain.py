@@ -1,0 +1,213 @@
+"""The libvirt domain of a VM, built from its record only."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from xml.etree import ElementTree as Xml  # only written here, never read
+
+from vetro.node.drivers.qemu.accel import EMULATOR
+from vetro.node.errors import DriverError, not_implemented
+from vetro.node.network.names import bridge_name, host_interface_name
+
+_MODELS = {"virtio": "virtio", "ide": "sata", "sata": "sata", "scsi": "scsi"}
+_PREFIXES = {"virtio": "vd", "sata": "sd", "scsi": "sd"}
+_NIC_MODELS = ("virtio", "e1000", "e1000e", "rtl8139")
+_PASSWORD = re.compile(r"[\x21-\x7e]{1,8}")
+DEFAULT_EMULATOR = f"/usr/bin/{EMULATOR}"
+AGENT_CHANNEL = "org.qemu.guest_agent.0"
+
+
+@dataclass(frozen=True)
+class DomainDisk:
+    """A disk: ``file`` and ``backing`` as QEMU sees them."""
+
+    file: str
+    backing: str | None
+    model: str
+    boot: bool
+
+
+@dataclass(frozen=True)
+class DomainPlan:
+    """What a domain needs besides the record; every path as QEMU sees it.
+
+    ``vnc_host``: the address that serves the screen. ``run``: where QEMU may create sockets.
+    """
+
+    accelerator: str
+    prefix: str
+    disks: Sequence[DomainDisk]
+    seed: str
+    run: str
+    console_log: str
+    vnc_host: str
+    emulator: str = DEFAULT_EMULATOR
+    kernel: str | None = None
+    initrd: str | None = None
+    arguments: str = ""
+
+
+def check(vm: Mapping[str, Any]) -> None:
+    """Refuse values that a domain does not support. Errors: ``DriverError`` ``InvalidPayload``."""
+    for nic in vm["nics"]:
+        if not nic.get("network_uuid"):
+            raise _invalid(f"interface {nic['mac']} names no network (network_uuid)")
+        _nic_model(vm, nic)
+    for disk in vm["disks"]:
+        disk_model(vm, disk)
+    password = vm.get("vnc_password")
+    if password and not _PASSWORD.fullmatch(str(password)):
+        raise _invalid("vnc_password must have 1 to 8 characters: VNC looks at no more")
+    port = int(vm.get("vnc_port") or 0)
+    if port > 65535 or 0 < port < 5900:
+        raise _invalid("vnc_port must be -1 (none), 0 (any) or a port from 5900")
+    if not 1 <= int(vm.get("vcpus") or 1) <= 255:
+        raise _invalid("vcpus must be between 1 and 255")
+    if int(vm.get("ram") or 0) < 16:
+        raise _invalid("ram must be at least 16 MiB")
+    if vm.get("bootrom") not in (None, "", "bios", "csm"):
+        raise not_implemented(f"bootrom '{vm['bootrom']}'", "qemu")
+
+
+def _invalid(message: str) -> DriverError:
+    return DriverError(f"Invalid VM payload: {message}", code="EINVAL", rest_code="InvalidPayload")
+
+
+def disk_model(vm: Mapping[str, Any], disk: Mapping[str, Any]) -> str:
+    """The bus of a disk. Errors: ``DriverError`` ``InvalidPayload``."""
+    model = str(disk.get("model") or vm.get("disk_driver") or "virtio")
+    if model not in _MODELS:
+        raise _invalid(f"disks[].model '{model}' is none of {', '.join(_MODELS)}")
+    return _MODELS[model]
+
+
+def _nic_model(vm: Mapping[str, Any], nic: Mapping[str, Any]) -> str:
+    model = str(nic.get("model") or vm.get("nic_driver") or "virtio")
+    if model not in _NIC_MODELS:
+        raise _invalid(f"nics[].model '{model}' is none of {', '.join(_NIC_MODELS)}")
+    return model
+
+
+def render(vm: Mapping[str, Any], plan: DomainPlan) -> str:
+    """The domain's XML. Its name is the VM's uuid."""
+    domain = Xml.Element("domain", type="kvm" if plan.accelerator == "kvm" else "qemu")
+    _text(domain, "name", vm["uuid"])
+    _text(domain, "uuid", vm["uuid"])
+    _text(domain, "memory", int(vm["ram"]), unit="MiB")
+    _text(domain, "vcpu", int(vm.get("vcpus") or 1))
+    _boot(domain, plan)
+    features = Xml.SubElement(domain, "features")
+    for name in ("acpi", "apic"):
+        Xml.SubElement(features, name)
+    # A model that can be migrated: the host's own with KVM, everything TCG supports otherwise.
+    Xml.SubElement(domain, "cpu", mode="host-model" if plan.accelerator == "kvm" else "maximum")
+    Xml.SubElement(domain, "clock", offset="utc")
+    for event, action in (("poweroff", "destroy"), ("reboot", "restart"), ("crash", "destroy")):
+        _text(domain, f"on_{event}", action)
+    devices = Xml.SubElement(domain, "devices")
+    _text(devices, "emulator", plan.emulator)
+    _disks(devices, plan)
+    for nic in vm["nics"]:
+        _interface(devices, vm, nic, plan.prefix)
+    _terminals(devices, plan)
+    _screen(devices, vm, plan)
+    random = Xml.SubElement(devices, "rng", model="virtio")
+    _text(random, "backend", "/dev/urandom", model="random")
+    Xml.SubElement(devices, "memballoon", model="virtio")
+    return Xml.tostring(domain, encoding="unicode")
+
+
+def _text(parent: Xml.Element, name: str, text: object, **attributes: str) -> Xml.Element:
+    element = Xml.SubElement(parent, name, attributes)
+    element.text = str(text)
+    return element
+
+
+def _boot(domain: Xml.Element, plan: DomainPlan) -> None:
+    system = Xml.SubElement(domain, "os")
+    _text(system, "type", "hvm", arch="x86_64", machine="q35")
+    if plan.kernel is not None and plan.initrd is not None:
+        _text(system, "kernel", plan.kernel)
+        _text(system, "initrd", plan.initrd)
+        _text(system, "cmdline", plan.arguments)
+
+
+def _disks(devices: Xml.Element, plan: DomainPlan) -> None:
+    counts: dict[str, int] = {}
+
+    def add(kind: str, bus: str) -> tuple[Xml.Element, Xml.Element]:
+        prefix = _PREFIXES[bus]
+        index = counts.get(prefix, 0)
+        counts[prefix] = index + 1
+        disk = Xml.SubElement(devices, "disk", type="file", device="disk")
+        driver = Xml.SubElement(disk, "driver", name="qemu", type=kind)
+        Xml.SubElement(disk, "target", dev=f"{prefix}{_letters(index)}", bus=bus)
+        return disk, driver
+
+    # The boot disk comes first, whatever the order of the others.
+    for order, one in enumerate(sorted(plan.disks, key=lambda disk: not disk.boot), 1):
+        disk, driver = add("qcow2", one.model)
+        driver.set("discard", "unmap")
+        driver.set("detect_zeroes", "unmap")
+        Xml.SubElement(disk, "source", file=one.file)
+        # Specified here, so that libvirt parses no header that the guest could have written.
+        backing = Xml.SubElement(disk, "backingStore")
+        if one.backing is not None:
+            backing.set("type", "file")
+            Xml.SubElement(backing, "format", type="qcow2")
+            Xml.SubElement(backing, "source", file=one.backing)
+            Xml.SubElement(backing, "backingStore")
+        if plan.kernel is None:
+            Xml.SubElement(disk, "boot", order=str(order))
+    disk, _ = add("raw", "virtio")
+    Xml.SubElement(disk, "source", file=plan.seed)
+    Xml.SubElement(disk, "readonly")
+
+
+def _letters(index: int) -> str:
+    """a … z, aa, ab …"""
+    name = chr(ord("a") + index % 26)
+    return name if index < 26 else _letters(index // 26 - 1) + name
+
+
+def _interface(
+    devices: Xml.Element, vm: Mapping[str, Any], nic: Mapping[str, Any], prefix: str
+) -> None:
+    interface = Xml.SubElement(devices, "interface", type="bridge")
+    Xml.SubElement(interface, "mac", address=str(nic["mac"]))
+    Xml.SubElement(interface, "source", bridge=bridge_name(prefix, str(nic["network_uuid"])))
+    Xml.SubElement(interface, "target", dev=host_interface_name(prefix, str(nic["mac"])))
+    Xml.SubElement(interface, "model", type=_nic_model(vm, nic))
+    if nic.get("mtu"):
+        Xml.SubElement(interface, "mtu", size=str(int(nic["mtu"])))
+    # No boot ROM: nothing here boots from the network.
+    Xml.SubElement(interface, "rom", enabled="no")
+
+
+def _terminals(devices: Xml.Element, plan: DomainPlan) -> None:
+    serial = Xml.SubElement(devices, "serial", type="unix")
+    Xml.SubElement(serial, "source", mode="bind", path=f"{plan.run}/console.sock")
+    Xml.SubElement(serial, "log", file=plan.console_log, append="off")
+    Xml.SubElement(serial, "target", port="0")
+    console = Xml.SubElement(devices, "console", type="unix")
+    Xml.SubElement(console, "target", type="serial", port="0")
+    channel = Xml.SubElement(devices, "channel", type="unix")
+    Xml.SubElement(channel, "target", type="virtio", name=AGENT_CHANNEL)
+
+
+def _screen(devices: Xml.Element, vm: Mapping[str, Any], plan: DomainPlan) -> None:
+    port = int(vm.get("vnc_port") or 0)
+    video = Xml.SubElement(devices, "video")
+    if port < 0:
+        Xml.SubElement(video, "model", type="none")
+        return
+    Xml.SubElement(video, "model", type="vga", vram="16384", heads="1")
+    Xml.SubElement(devices, "input", type="tablet", bus="usb")
+    attributes = {"type": "vnc", "port": str(port or -1), "autoport": "no" if port else "yes"}
+    if vm.get("vnc_password"):
+        attributes["passwd"] = str(vm["vnc_password"])
+    graphics = Xml.SubElement(devices, "graphics", attributes)
+    Xml.SubElement(graphics, "listen", type="address", address=plan.vnc_host)

@@ -1,0 +1,157 @@
+"""Relays guests' requests for their mailboxes on a node where the service does not run.
+
+Guests are given one address, the external gateway's, which every node has. Where the service runs,
+it listens there itself; elsewhere this relay forwards requests for ``/agents/`` to the service and
+refuses all others, so an instance never reaches more of the service than its mailbox.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import ssl
+from urllib.parse import urlsplit
+
+import structlog
+
+log = structlog.get_logger(__name__)
+
+# linux/in.h: the socket may be bound before the address exists.
+_IP_FREEBIND = 15
+_HEAD_LIMIT = 32768
+_HEAD_SECONDS = 30.0
+_CHUNK = 65536
+#: The number of guests that may wait for work at the same time.
+_CONNECTIONS = 1024
+_PREFIX = "/agents/"
+_HOP = (b"connection", b"keep-alive", b"proxy-connection", b"upgrade")
+
+
+class GuestDoor:
+    """Relays to the service at ``service_url``. Listens on one address: ``open`` changes it."""
+
+    def __init__(self, service_url: str, tls: ssl.SSLContext | None = None) -> None:
+        parts = urlsplit(service_url)
+        self._host = parts.hostname or "127.0.0.1"
+        https = parts.scheme == "https"
+        self._context = (tls or ssl.create_default_context()) if https else None
+        self.port = parts.port or (443 if https else 80)
+        self.address = ""
+        self._server: asyncio.Server | None = None
+        self._open: set[asyncio.Task[None]] = set()
+
+    async def open(self, address: str, port: int | None = None) -> None:
+        """Listen on ``address`` (at the service's port unless another is given); '' only closes."""
+        if address == self.address:
+            return
+        await self.close()
+        if not address:
+            return
+        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.setsockopt(socket.IPPROTO_IP, _IP_FREEBIND, 1)
+            listener.bind((address, self.port if port is None else port))
+            listener.setblocking(False)
+            self._server = await asyncio.start_server(self._serve, sock=listener, limit=_HEAD_LIMIT)
+        except OSError as error:
+            listener.close()
+            # The service itself has it, or another agent of this machine, which does the same.
+            log.info("Guests' mailboxes are not relayed here", address=address, error=str(error))
+            return
+        self.address = address
+        log.info("Guests reach their mailboxes", address=address, port=self.bound_port)
+
+    @property
+    def bound_port(self) -> int:
+        """The port on which it listens."""
+        return int(self._server.sockets[0].getsockname()[1]) if self._server is not None else 0
+
+    async def close(self) -> None:
+        """Stop listening and end all connections."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        self.address = ""
+        for work in list(self._open):
+            work.cancel()
+        await asyncio.gather(*self._open, return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        work = asyncio.current_task()
+        assert work is not None
+        self._open.add(work)
+        work.add_done_callback(self._open.discard)
+        try:
+            if len(self._open) > _CONNECTIONS:
+                await _refuse(writer, 503, "Service Unavailable")
+                return
+            async with asyncio.timeout(_HEAD_SECONDS):
+                head = await reader.readuntil(b"\r\n\r\n")
+            forwarded = _forwarded(head)
+            if forwarded is None:
+                await _refuse(writer, 404, "Not Found")
+                return
+            await self._relay(forwarded, reader, writer)
+        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            return
+        finally:
+            writer.transport.abort()
+
+    async def _relay(
+        self, head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        try:
+            there, back = await asyncio.open_connection(self._host, self.port, ssl=self._context)
+        except OSError as error:
+            log.warning("The service does not answer a guest", error=str(error))
+            await _refuse(writer, 502, "Bad Gateway")
+            return
+        upload = asyncio.create_task(_copy(reader, back))
+        try:
+            back.write(head)
+            await back.drain()
+            await _copy(there, writer)
+            writer.close()
+            await writer.wait_closed()
+        finally:
+            upload.cancel()
+            await asyncio.gather(upload, return_exceptions=True)
+            back.transport.abort()
+
+
+async def _copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+    while data := await source.read(_CHUNK):
+        target.write(data)
+        await target.drain()
+
+
+def _forwarded(head: bytes) -> bytes | None:
+    """A request's head as it is forwarded; ``None`` if it is not for the mailboxes.
+
+    One request per connection: following data is never parsed as another request.
+    """
+    lines = head[:-4].split(b"\r\n")
+    parts = lines[0].split(b" ")
+    if len(parts) != 3 or not parts[1].startswith(_PREFIX.encode()):
+        return None
+    path = parts[1].partition(b"?")[0]
+    if (
+        b"/../" in path + b"/"
+        or b"%2e" in path.lower()
+        or parts[2] not in (b"HTTP/1.1", b"HTTP/1.0")
+    ):
+        return None
+    kept = [line for line in lines[1:] if line.partition(b":")[0].strip().lower() not in _HOP]
+    return b"\r\n".join([lines[0], *kept, b"Connection: close", b"", b""])
+
+
+async def _refuse(writer: asyncio.StreamWriter, status: int, reason: str) -> None:
+    writer.write(
+        f"HTTP/1.1 {status} {reason}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode()
+    )
+    with contextlib.suppress(OSError):
+        await writer.drain()
+        writer.close()
+        await writer.wait_closed()

@@ -1,0 +1,72 @@
+"""The service's own log lines, at its start and its end, and the metrics of all its rooms."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from importlib.metadata import version
+from typing import Any
+from urllib.parse import urlsplit
+
+import structlog
+
+from vetro.http import Readings
+from vetro.server.settings import Settings
+from vetro.storage import Database, Transaction
+
+log = structlog.get_logger("vetro.server")
+
+Reader = Callable[[Transaction], Awaitable[None]]
+
+
+class RunLog:
+    """Logs when the process starts, and why it stops."""
+
+    def __init__(self, part: str) -> None:
+        self.part = part
+        self.reason = ""
+        self._since = time.monotonic()
+
+    def started(self, **known: Any) -> None:
+        """Log that the service runs; ``known``: where it listens and what it uses."""
+        log.info(
+            f"{self.part}_started",
+            vetro=version("vetro"),
+            python=platform.python_version(),
+            **{name: value for name, value in known.items() if value not in ("", None, [])},
+        )
+
+    def stopping(self, reason: str) -> None:
+        """Log that the service is going to stop; only the first reason is logged."""
+        if not self.reason:
+            self.reason = reason
+            log.info(f"{self.part}_stopping", reason=reason)
+
+    def stopped(self) -> None:
+        """Log that the service has stopped."""
+        log.info(
+            f"{self.part}_stopped",
+            reason=self.reason or "an error",
+            seconds=round(time.monotonic() - self._since, 1),
+        )
+
+
+def database_of(settings: Settings) -> str:
+    """The database's URL without the password."""
+    url = urlsplit(settings.database_url)
+    if url.scheme.startswith("sqlite"):
+        return f"sqlite {url.path.removeprefix('/')}"
+    port = f":{url.port}" if url.port else ""
+    return f"{url.scheme} {url.hostname or ''}{port}{url.path}"
+
+
+def stored_readings(database: Database, readers: Sequence[Reader]) -> Readings:
+    """Reads the gauges of all rooms in one database transaction."""
+
+    async def read() -> None:
+        async with database.read() as tx:
+            for reader in readers:
+                await reader(tx)
+
+    return Readings(read)

@@ -1,0 +1,368 @@
+"""`vetro vm create` and the commands for networks against a whole service with a simulated node."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tarfile
+import threading
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.shell_completion import ShellComplete
+from click.testing import CliRunner
+
+from vetro.cli import cli
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
+VETRO = str(Path(sys.executable).with_name("vetro"))
+PAGE = Path(__file__).parents[2] / "docs" / "compute" / "using.md"
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJUdC775vHTWw464UZWrQf5HuSSzybbW8ji5KXcqYk+J ann@desk"
+#: The kinds with the same verbs, and what makes one.
+KINDS = {
+    "network": ("network", "create", "NAME"),
+    "router": ("router", "create", "NAME"),
+    "group": ("group", "create", "NAME"),
+    "port": ("port", "create", "home", "--name", "NAME"),
+}
+
+
+@dataclass
+class Service:
+    """A running ``vetro up``, and the command against it."""
+
+    directory: Path
+    process: subprocess.Popen[str]
+    environ: dict[str, str]
+    lines: list[str] = field(default_factory=list[str])
+
+    def run(self, *arguments: object, **options: Any) -> tuple[int, str]:
+        """Exit code and everything printed."""
+        result = CliRunner().invoke(cli, [str(one) for one in arguments], **options)
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result.exit_code, result.output
+
+    def ok(self, *arguments: object) -> str:
+        """The output of a command that works."""
+        code, text = self.run(*arguments)
+        assert code == 0, f"{arguments}: {text}\n{''.join(self.lines)}"
+        return text
+
+    def json(self, *arguments: object) -> Any:
+        """The JSON document of a command that works."""
+        return json.loads(self.ok(*arguments, "--json"))
+
+    def refused(self, *arguments: object, code: int = 1) -> str:
+        """The one line of a command that fails, and its hint."""
+        found, text = self.run(*arguments)
+        lines = [line for line in text.splitlines() if not line.startswith("  ")]
+        assert found == code, f"{arguments}: {text}"
+        assert lines[0].startswith("Error: "), text
+        assert len(lines) == 1 or (len(lines) == 2 and lines[1].startswith("Hint: ")), text
+        return text
+
+    def everything(self) -> dict[str, list[str]]:
+        """The names of all that is there."""
+        groups = ("network", "subnet", "router", "port", "address", "group", "keypair")
+        found = {one: self.json(one, "list") for one in groups}
+        found["vm"] = self.json("vm", "list")
+        return {
+            one: sorted(str(row.get("uuid") or row["name"]) for row in rows)
+            for one, rows in found.items()
+        }
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """One service with a node of the driver `simulated` and an image, for all tests of the module."""
+    directory = tmp_path_factory.mktemp("compute")
+    environ = {
+        "VETRO_DATA_DIR": str(directory / "data"),
+        "XDG_STATE_HOME": str(directory / "state"),
+    }
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith("OS_")}
+    process = subprocess.Popen(
+        [VETRO, "up", "--port", "0", "--driver", "simulated"],
+        env={**inherited, **environ},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    made = Service(directory, process, environ)
+    begun = threading.Event()
+
+    def read() -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            made.lines.append(line)
+            if "a server registered" in line:
+                begun.set()
+        begun.set()
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        assert begun.wait(240)
+        assert process.poll() is None, "".join(made.lines)
+        yield made
+    finally:
+        process.terminate()
+        process.wait(60)
+        reader.join(60)
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+@pytest.fixture
+def service(running: Service, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Service:
+    """The service; commands find it by the files in its data directory, and work in a directory."""
+    for name in [key for key in os.environ if key.startswith(("OS_", "VETRO_U", "VETRO_T"))]:
+        monkeypatch.delenv(name)
+    for name, value in running.environ.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(tmp_path)
+    if not running.json("image", "list"):
+        file = tmp_path / "hostname"
+        file.write_text("debian\n")
+        with tarfile.open("debian.tar", "w") as tar:
+            tar.add(file, "etc/hostname")
+        running.ok("image", "import", "debian", "debian.tar")
+        # Registered is not yet heard: room is found on nodes whose heartbeat was.
+        while running.json("server", "list")[0]["status"] != "running":
+            assert running.process.poll() is None
+    return running
+
+
+@pytest.fixture
+def home(service: Service) -> Iterator[Service]:
+    """The service with a network of one range."""
+    service.ok("network", "create", "home", "--cidr", "10.78.0.0/24")
+    yield service
+    service.ok("network", "delete", "home", "--yes")
+
+
+def test_the_page_for_users_works_as_it_is_written(service: Service, tmp_path: Path) -> None:
+    """Each command of docs/compute/using.md does what it says, in order; nothing is left at the end."""
+    (tmp_path / "id_ed25519.pub").write_text(KEY)
+    (tmp_path / "first-start.sh").write_text("#!/bin/sh\necho hello\n")
+    before = service.everything()
+    blocks = re.findall(r"^```sh\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.M | re.S)
+    lines = [line for block in blocks for line in block.splitlines()]
+    assert len([line for line in blocks[0].splitlines() if line]) == 3, (
+        "three commands, as promised"
+    )
+    printed: dict[str, str] = {}
+    for line in lines:
+        words = shlex.split(line)
+        assert words[0] == "vetro"
+        # A simulated machine runs nothing; tests of the drivers have commands in machines.
+        if words[1:3] != ["vm", "exec"]:
+            printed[line] = service.ok(*words[1:])
+        if words[1:3] == ["network", "rename"]:
+            (row,) = [one for one in service.json("vm", "list") if one["alias"] == "web-1"]
+            assert (row["addresses"], row["floating"]) == ("10.77.5.2", "172.24.4.2")
+            (row,) = [one for one in service.json("vm", "list") if one["alias"] == "inner-1"]
+            assert set(row["addresses"].split(", ")) == {"10.77.7.20", "10.77.5.6"}
+    assert "172.24.4.2 leads to 10.77.5.2" in printed[lines[2]]
+    assert "172.24.4.2" in printed["vetro vm list"]
+    assert service.everything() == before
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_has_the_same_verbs(home: Service, kind: str) -> None:
+    """Made, listed, shown by name and by uuid, renamed, deleted by name and uuid; completed in a shell."""
+    make = [word.replace("NAME", f"my-{kind}") for word in KINDS[kind]]
+    made = home.json(*make)
+    assert made["uuid"] in [row["uuid"] for row in home.json(kind, "list")]
+    assert f"my-{kind}" in home.ok(kind, "list")
+    for wanted in (f"my-{kind}", made["uuid"], made["uuid"].upper()):
+        assert home.json(kind, "show", wanted)["uuid"] == made["uuid"]
+    completer = ShellComplete(cli, {}, "vetro", "_VETRO_COMPLETE")
+    offered = [item.value for item in completer.get_completions([kind, "show"], "my-")]
+    assert offered == [f"my-{kind}"]
+    assert home.json(kind, "rename", made["uuid"], "other")["name"] == "other"
+    assert "There is no" in home.refused(kind, "show", f"my-{kind}")
+    # Two of one name: nobody can answer, so the command ends with the list of both.
+    second = home.json(*[word.replace(f"my-{kind}", "other") for word in make])
+    for verb in (("show", "other"), ("delete", "other"), ("rename", "other", "third")):
+        text = home.refused(kind, *verb, code=2)
+        assert made["uuid"] in text
+        assert second["uuid"] in text
+    # A wrong name among good ones changes nothing.
+    assert "nosuch" in home.refused(kind, "delete", made["uuid"], "nosuch", "--yes")
+    deleted = home.json(kind, "delete", made["uuid"], second["uuid"], second["uuid"], "--yes")
+    assert deleted == {"deleted": [made["uuid"], second["uuid"]]}
+    assert "There is no" in home.refused(kind, "delete", made["uuid"], "--yes")
+
+
+def test_somebody_who_watches_is_asked_which(
+    home: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a terminal an ambiguous name is a question; the answer is what is taken."""
+    rows = [home.json("group", "create", "twice") for _ in range(2)]
+    monkeypatch.setattr("vetro.cli.choice.is_watched", lambda: True)
+    code, text = home.run("group", "delete", "twice", input="1\ny\n")
+    assert (code, "Which one" in text) == (0, True)
+    (left,) = [row for row in home.json("group", "list") if row["name"] == "twice"]
+    assert left["uuid"] in [row["uuid"] for row in rows]
+    home.ok("group", "delete", "twice", "--yes")
+
+
+def test_a_machine_that_cannot_be_made_leaves_nothing(home: Service, tmp_path: Path) -> None:
+    """Whatever is wrong is said in a line with a hint, and neither machine, port nor room stays."""
+    before = home.everything()
+    room = home.json("server", "list")[0]["memory_free_mb"]
+    for arguments, code, said in (
+        (("x", "--image", "nosuch"), 1, "Images: debian."),
+        (("X Y",), 2, "no host name"),
+        (("x" * 64,), 2, "no host name"),
+        (("x", "--network", "nosuch"), 1, "There are: ext-net, home."),
+        (("x", "--port", "nosuch"), 1, "vetro port create"),
+        (("x", "--group", "nosuch"), 1, "vetro group create"),
+        (("x", "--size", "m1.smal"), 1, "Did you mean m1.small?"),
+        (("x", "--memory", "12000000"), 1, "unreserved RAM"),
+        (("x", "--memory", "1"), 2, "not in the range"),
+        (("x", "--vcpus", "x"), 2, "not a valid integer"),
+        (("x", "--server", "nosuch"), 1, "vetro server list"),
+        (("x", "--key", "nosuch"), 1, "vetro keypair create"),
+        (("x", "--user-data", "nosuch"), 2, "does not exist"),
+        (("x", "--tag", "a"), 2, "NAME=VALUE"),
+        (("x", "--project", "nosuch"), 1, "Your projects: admin"),
+        (("x", "--no-network", "--network", "home"), 2, "excludes"),
+    ):
+        given = arguments if "--image" in arguments else (*arguments, "--image", "debian")
+        assert said in home.refused("vm", "create", *given, code=code), arguments
+    for content in (b"plain text", b"\xff\xfe", b"#!/bin/sh\n" + b"x" * 2**20):
+        (tmp_path / "ud").write_bytes(content)
+        home.refused(
+            "vm", "create", "x", "--image", "debian", "--user-data", tmp_path / "ud", code=2
+        )
+    assert home.everything() == before
+    assert home.json("server", "list")[0]["memory_free_mb"] == room
+
+
+def test_a_machine_has_what_it_was_made_with(home: Service, tmp_path: Path) -> None:
+    """Size, key, user data, tags and the owner reach the node; --no-wait returns while it is made."""
+    (tmp_path / "key.pub").write_text(KEY)
+    (tmp_path / "ud").write_text("#!/bin/sh\necho hello\n")
+    made = home.json(
+        *("vm", "create", "Big", "--image", "debian", "--memory", 300, "--vcpus", 3, "--disk", 7),
+        *("--key", tmp_path / "key.pub", "--user-data", tmp_path / "ud", "--tag", "a=b"),
+    )
+    assert (made["alias"], made["hostname"], made["state"]) == ("Big", "big", "running")
+    assert (made["max_physical_memory"], made["cpu_cap"], made["quota"]) == (300, 300, 7)
+    assert made["tags"] == {"a": "b"}
+    whole = home.json("vm", "show", "Big", "--show-secrets")["customer_metadata"]
+    assert whole["root_authorized_keys"] == KEY
+    assert "echo hello" in whole["user-data"]
+    assert KEY in whole["user-data"]
+    again = home.json("vm", "create", "Big", "--image", "debian", "--no-wait")
+    text = home.refused("vm", "stop", "Big", code=2)
+    assert made["uuid"] in text
+    assert again["uuid"] in text
+    home.ok("vm", "stop", made["uuid"])
+    assert "Nothing was done" in home.refused("vm", "destroy", made["uuid"], code=2)
+    home.ok("vm", "delete", made["uuid"], again["uuid"], "--yes")
+    assert home.json("vm", "list") == []
+    assert home.json("port", "list") == []
+
+
+def test_a_network_is_made_whole_or_not_at_all(home: Service) -> None:
+    """A range that is taken or wrong leaves neither network, subnet nor router."""
+    before = home.everything()
+    assert "overlaps" in home.refused("network", "create", "n", "--cidr", "10.78.0.128/25")
+    for wrong, said in (
+        (("--cidr", "10.79.0.5/24"), "Is 10.79.0.0/24 meant?"),
+        (("--cidr", "nonsense"), "A range is written like"),
+        (("--cidr", "10.79.0.0/31"), "too small"),
+        (("--cidr", "10.79.0.0/24", "--gateway", "10.80.0.1"), "outside of"),
+        (("--gateway", "10.79.0.1"), "--cidr"),
+        (("--cidr", "10.79.0.0/24", "--dns", "x"), "written like"),
+        (("--uplink", "a b"), "TAG or TAG:VLAN"),
+        (("--uplink", "office:5000"), "4094"),
+        (("--mtu", "1"), "not in the range"),
+    ):
+        assert said in home.refused("network", "create", "n", *wrong, code=2), wrong
+    assert home.everything() == before
+    machine = home.json("vm", "create", "in-it", "--image", "debian")
+    text = home.refused("network", "delete", "home", "--yes")
+    assert "in-it-net0" in text
+    assert "vetro vm destroy" in text
+    assert "10.78.0.0/24" in home.ok("network", "list"), "refused before anything was removed"
+    home.ok("vm", "destroy", machine["uuid"], "--yes")
+
+
+def test_rules_are_checked_before_they_are_sent(home: Service) -> None:
+    """Protocols, ports, ranges and numbers that cannot be are wrong usage; a rule is added once."""
+    home.ok("group", "create", "strict")
+    for wrong in (
+        ("--port", "0"),
+        ("--port", "65536"),
+        ("--port", "80-70"),
+        ("--port", "http"),
+        ("--protocol", "icmp", "--port", "8"),
+        ("--protocol", "nosuch"),
+        ("--protocol", "256"),
+        ("--remote", "10.0.0.1/8"),
+        ("--remote", "10.0.0.0/8", "--remote-group", "strict"),
+    ):
+        home.refused("group", "rule", "add", "strict", *wrong, code=2)
+    for _ in range(2):
+        home.ok("group", "rule", "add", "strict", "--port", "80")
+    home.ok("group", "rule", "add", "strict", "--out", "--remote-group", "strict")
+    rows = home.json("group", "rule", "list", "strict")
+    assert [(row["direction"], row["ports"], row["remote"]) for row in rows] == [
+        ("in", "80", "0.0.0.0/0"),
+        ("out", "any", "group strict"),
+    ]
+    assert "no rule 3, only 2" in home.refused("group", "rule", "remove", "strict", "3")
+    home.refused("group", "rule", "remove", "strict", "0", code=2)
+    home.refused("group", "update", "strict", code=2)
+    home.ok("group", "delete", "strict", "--yes")
+
+
+def test_addresses_lead_where_they_are_told(home: Service) -> None:
+    """An address moves between machines and stays when its machine is destroyed."""
+    for name in ("one", "two"):
+        home.ok("vm", "create", name, "--image", "debian")
+    home.ok("vm", "create", "none", "--image", "debian", "--no-network")
+    made = home.json("address", "create", "--vm", "one")
+    assert made["fixed_ip"] == "10.78.0.2"
+    moved = home.json("address", "associate", made["address"], "--vm", "two")
+    assert moved["fixed_ip"] == "10.78.0.3"
+    assert "in no network" in home.refused("address", "create", "--vm", "none")
+    home.refused("address", "create", "--vm", "one", "--port", "two-net0", code=2)
+    home.refused("address", "associate", made["address"], code=2)
+    assert made["address"] in home.refused("address", "associate", "192.0.2.1", "--vm", "one")
+    home.ok("vm", "destroy", "one", "two", "none", "--yes")
+    assert home.json("address", "show", made["address"])["fixed_ip"] is None
+    home.ok("address", "delete", made["address"], "--yes")
+
+
+def test_key_pairs_are_public_keys(home: Service, tmp_path: Path) -> None:
+    """A private key, and what is no key, are refused; so is a second key of one name."""
+    file = tmp_path / "key"
+    for text, said in (
+        ("-----BEGIN OPENSSH PRIVATE KEY-----\n", "Give the public one"),
+        ("hello", "no public key"),
+        ("", "no public key"),
+    ):
+        file.write_text(text)
+        assert said in home.refused("keypair", "create", "k", file, code=2)
+    file.write_text(KEY)
+    for _ in range(2):
+        assert home.json("keypair", "create", "k", file)["public_key"] == KEY
+    file.write_text(KEY.replace("AAAAC3", "AAAAC4"))
+    assert "with another key" in home.refused("keypair", "create", "k", file)
+    assert [row["public_key"] for row in home.json("keypair", "list")] == [KEY]
+    assert home.json("keypair", "delete", "k", "--yes") == {"deleted": ["k"]}
+    home.refused("keypair", "show", str(uuid.uuid4()))

@@ -1,0 +1,269 @@
+"""Making the VMs of a dead server again elsewhere, and what happens when its machine comes back."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from sqlalchemy import select, update
+
+from vetro.compute.tables import ports, servers, tasks, vms
+from vetro.compute.work.agents import NodeTaskError, TaskCall
+from vetro.compute.work.node_tasks import PULLED
+from vetro.storage import ManualClock
+
+NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
+OTHER = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a002"
+STRANGE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a0ff"
+DISK = (
+    "kvm_zvol_used_bytes", "kvm_zvol_volsize_bytes", "kvm_quota_bytes", "kvm_quota_used_bytes",
+    "zone_quota_bytes", "zone_quota_used_bytes", "cores_quota_bytes", "cores_quota_used_bytes",
+    "installed_images_used_bytes", "pool_alloc_bytes", "system_used_bytes",
+)  # fmt: skip
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    """Servers stay alive after their one heartbeat, however long a test takes."""
+    return ManualClock()
+
+
+class Site:
+    """Two servers; what each has is remembered by server and VM."""
+
+    def __init__(self, world: Any) -> None:
+        self.world = world
+        self.here: dict[tuple[str, str], dict[str, Any]] = {}
+        self.failing: set[tuple[str, str]] = set()
+        for task in ("machine_create", "machine_load", "machine_destroy", "nop"):
+            world.nodes.answers[task] = self.answer
+
+    async def open(self) -> Site:
+        for number, server in enumerate((NODE, OTHER), 1):
+            await self.world.server(
+                server,
+                **{"Admin IP": f"192.0.2.{number}", "VM Brands": ["lx", "kvm"], "VM Capable": True},
+            )
+            await self.world.ok("POST", f"/servers/{server}/events/heartbeat", {})
+            await self.world.ok(
+                "POST",
+                f"/servers/{server}/events/status",
+                {
+                    "vms": {}, "timestamp": "2026-01-01T00:00:00.000Z",
+                    "meminfo": {"total_bytes": 8 << 30, "availrmem_bytes": 8 << 30,
+                                "arcsize_bytes": 0},
+                    "zpoolStatus": {"zones": {"bytes_available": 100 << 30, "bytes_used": 0}},
+                    "diskinfo": {**dict.fromkeys(DISK, 0), "pool_size_bytes": 100 << 30},
+                },
+            )  # fmt: skip
+        return self
+
+    def answer(self, call: TaskCall) -> Any:
+        """An agent's answer."""
+        server = self.world.nodes.agents[-1].server_uuid
+        if (server, call.task) in self.failing:
+            raise NodeTaskError("it broke", {"restCode": "Broken"})
+        if call.task == "nop":
+            return {}
+        key = (server, str(call.params["uuid"]))
+        if call.task == "machine_create":
+            state = "stopped" if call.params.get("autoboot") is False else "running"
+            self.here[key] = {**call.params, "state": state}
+        if key not in self.here:
+            raise NodeTaskError("not found", {"restCode": "VmNotFound"})
+        if call.task == "machine_destroy":
+            del self.here[key]
+            return {}
+        vm = dict(self.here[key])
+        return vm if call.task == "machine_load" else {"vm": vm}
+
+    async def die(self, server: str = NODE) -> None:
+        """The server falls silent, and time enough passes."""
+        self.world.service.heartbeats.forget(server)
+        async with self.world.database.transaction() as tx:
+            await tx.execute(
+                update(servers).where(servers.c.uuid == server).values(status="unknown")
+            )
+
+    async def evacuate(self, server: str = NODE) -> dict[str, Any]:
+        """Evacuate; the job when it ended."""
+        made = await self.world.ok("POST", f"/servers/{server}/evacuate", {"fenced": True})
+        job: dict[str, Any] = await self.world.job(made["job_uuid"])
+        return job
+
+    async def home(self, vm: str) -> tuple[str, str]:
+        """Where a VM is, and its state, by the service's records."""
+        row = await self.world.service.machines.find(vm)
+        return row.server_uuid, row.state
+
+    async def cleaned(self) -> dict[str, Any]:
+        """The job that cleans up after a return, when it ended."""
+        async with self.world.database.listen("compute/servers") as changed:
+            while True:
+                listed = await self.world.ok("GET", "/jobs")
+                found = [job for job in listed if job["name"] == "server-clean-up"]
+                if found:
+                    job: dict[str, Any] = await self.world.job(found[0]["uuid"])
+                    return job
+                await changed.wait(0.1)
+
+
+@pytest.fixture
+async def site(world: Any) -> Site:
+    """Two servers."""
+    return await Site(world).open()
+
+
+@pytest.fixture
+async def any_site(any_world: Any) -> Site:
+    """Two servers, on each database."""
+    return await Site(any_world).open()
+
+
+def error_of(job: dict[str, Any]) -> str:
+    """What a failed job says."""
+    assert job["execution"] == "failed", job
+    return next(step["error"] for step in job["chain_results"] if step["error"])
+
+
+async def test_an_evacuation_is_asked_for_in_so_many_words(site: Site) -> None:
+    """Without ``fenced`` true it is refused, and so it is while the server is heard."""
+    path = f"/servers/{NODE}/evacuate"
+    for body in ({"fenced": True}, {}, {"fenced": False}):
+        status, code, message = await site.world.refused("POST", path, body)
+        if body.get("fenced"):
+            assert (status, code) == (409, "Conflict")
+            assert "drain it" in message
+        else:
+            assert (status, code) == (412, "PreconditionFailed")
+            assert "switched off" in message
+    await site.die()
+    status, code, _ = await site.world.refused("POST", path, {"fenced": "true"})
+    assert (status, code) == (500, "InvalidParameters")
+    assert (await site.world.refused("POST", f"/servers/{uuid4()}/evacuate", {}))[0] == 404
+
+
+async def test_the_vms_of_a_dead_server_are_made_again(any_site: Site) -> None:
+    """Same uuid, same addresses, the size they had; one that was stopped stays stopped."""
+    site, world = any_site, any_site.world
+    network, subnet, port = (str(uuid4()) for _ in range(3))
+    await world.ok("POST", "/networks", {"uuid": network, "name": "n"})
+    await world.ok(
+        "POST", "/subnets", {"uuid": subnet, "network_uuid": network, "cidr": "10.7.0.0/24"}
+    )
+    made = await world.ok("POST", "/ports", {"uuid": port, "network_uuid": network})
+    runs, stopped = await world.vm(ports=[port]), await world.vm()
+    async with world.database.transaction() as tx:
+        await tx.execute(update(vms).where(vms.c.uuid == stopped).values(state="stopped"))
+        await tx.execute(update(vms).where(vms.c.uuid == runs).values(memory_mib=512))
+    await site.die()
+    assert (await site.evacuate())["execution"] == "succeeded"
+    assert await site.home(runs) == (OTHER, "running")
+    assert await site.home(stopped) == (OTHER, "stopped")
+    payload = next(
+        call.params
+        for call, agent in zip(world.nodes.calls, world.nodes.agents, strict=True)
+        if call.task == "machine_create" and agent.server_uuid == OTHER
+        and call.params["uuid"] == runs
+    )  # fmt: skip
+    assert payload["max_physical_memory"] == 512
+    assert [nic["ip"] for nic in payload["nics"]] == [made["fixed_ips"][0][1]]
+    told = [
+        [nic["vm_uuid"] for nic in call.params["nics"]]
+        for call, agent in zip(world.nodes.calls, world.nodes.agents, strict=True)
+        if call.task == "network_apply" and agent.server_uuid == OTHER
+    ]
+    assert told[-1] == [runs]
+    async with world.database.read() as tx:
+        query = select(ports.c.device_uuid).where(ports.c.uuid == port)
+        assert (await tx.execute(query)).one().device_uuid == runs
+    view = await world.ok("GET", f"/servers/{NODE}")
+    assert (view["reserved"], view["vms"]) == (True, {})
+    assert "moved_vms" not in view
+    # Room was held only until they were there.
+    assert sorted((await world.ok("GET", f"/servers/{OTHER}"))["vms"]) == sorted([runs, stopped])
+
+
+async def test_what_the_dead_server_was_asked_for_is_given_up(site: Site) -> None:
+    """The waiter for a task of the server gets an error; the task's late end changes nothing."""
+    vm = await site.world.vm()
+    row = await site.world.service.machines.find(vm)
+    service = site.world.service
+    async with service.database.transaction() as tx:
+        server = await service.servers.row(tx, NODE)
+        agent = service.servers.agent_of(server)
+        await service.work.store(tx, STRANGE, agent, "machine_boot", {"uuid": vm}, vm_uuid=vm)
+        # As an agent in pull mode has taken it: nobody sends it.
+        await tx.execute(update(tasks).where(tasks.c.id == STRANGE).values(instance=PULLED))
+    await site.die()
+    await site.evacuate()
+    ended = await site.world.ended(STRANGE)
+    assert ended["status"] == "failure"
+    assert "evacuated" in ended["result"]["error"]
+    late = {"vm": {"uuid": vm, "state": "stopped"}}
+    await service.work.finish_pulled(NODE, STRANGE, 200, late)
+    assert (await site.world.ended(STRANGE))["status"] == "failure"
+    assert (await site.home(vm), row.server_uuid) == ((OTHER, "running"), NODE)
+
+
+async def test_what_cannot_be_made_again_stays_and_is_named(any_site: Site) -> None:
+    """With the reason; another evacuation tries it again. Others are made meanwhile."""
+    site = any_site
+    vm, unknown = await site.world.vm(), await site.world.vm()
+    async with site.world.database.transaction() as tx:
+        await tx.execute(update(vms).where(vms.c.uuid == unknown).values(payload=None))
+    await site.die()
+    site.failing.add((OTHER, "machine_create"))
+    said = error_of(await site.evacuate())
+    assert f"VM {vm}: it broke" in said
+    assert f"VM {unknown}: what it was made from is not known" in said
+    assert await site.home(vm) == (NODE, "running")
+    assert (await site.world.ok("GET", f"/servers/{OTHER}"))["vms"] == {}
+    site.failing.clear()
+    assert "1 VMs were not made again" in error_of(await site.evacuate())
+    assert await site.home(vm) == (OTHER, "running")
+
+
+async def test_without_room_elsewhere_nothing_is_lost(site: Site) -> None:
+    """The error has the allocator's reasons, and the VM stays assigned to its server."""
+    vm = await site.world.vm()
+    await site.die()
+    await site.world.ok("POST", f"/servers/{OTHER}", {"reserved": True})
+    assert f"{OTHER}: Server is reserved" in error_of(await site.evacuate())
+    assert await site.home(vm) == (NODE, "running")
+
+
+async def test_a_server_that_comes_back_is_cleaned_up(any_site: Site) -> None:
+    """What was made again elsewhere is destroyed there, once; it stays out of use until it is asked for."""
+    site = any_site
+    vm = await site.world.vm()
+    await site.die()
+    assert (await site.evacuate())["execution"] == "succeeded"
+    assert {server for server, uuid in site.here if uuid == vm} == {NODE, OTHER}
+    await site.world.server(NODE, **{"Admin IP": "192.0.2.1"})
+    assert (await site.cleaned())["execution"] == "succeeded"
+    assert [server for server, uuid in site.here if uuid == vm] == [OTHER]
+    assert await site.home(vm) == (OTHER, "running")
+    async with site.world.database.read() as tx:
+        extra = (await site.world.service.servers.row(tx, NODE)).extra
+    assert "moved_vms" not in extra
+    assert (await site.world.ok("GET", f"/servers/{NODE}"))["reserved"] is True
+
+
+async def test_a_server_that_is_heard_again_is_not_evacuated_further(site: Site) -> None:
+    """The server was not switched off after all: the job ends and says so."""
+    vm = await site.world.vm()
+    await site.die()
+    given_up = site.world.service.work.give_up
+
+    async def heard(server: str, reason: str) -> int:
+        async with site.world.database.transaction() as tx:
+            await tx.execute(
+                update(servers).where(servers.c.uuid == server).values(status="running")
+            )
+        return await given_up(server, reason)
+
+    site.world.service.work.give_up = heard
+    assert "is heard again" in error_of(await site.evacuate())
+    assert await site.home(vm) == (NODE, "running")

@@ -1,0 +1,99 @@
+"""POST /allocate over HTTP: the answer with its explanation, the answer without, and what is wrong."""
+
+import uuid
+from typing import Any
+
+import pytest
+
+from vetro.compute.allocation.wording import UUID_ANY
+from vetro.compute.http import placement
+from vetro.compute.values.records import DISK_KEYS
+
+pytestmark = pytest.mark.usefixtures("documented_answers")
+
+OWNER = "11111111-1111-4111-8111-111111111111"
+NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
+
+
+def asked(**more: Any) -> dict[str, Any]:
+    """A request for a small VM."""
+    vm = {
+        "vm_uuid": str(uuid.uuid4()),
+        "owner_uuid": OWNER,
+        "ram": 512,
+        "cpu_cap": 100,
+        "brand": "lx",
+    }
+    return {"vm": vm, "image": {}, "nic_tags": [], **more}
+
+
+async def ready(world: Any) -> None:
+    """Let the node have room for Linux VMs."""
+    gib = 2**30
+    await world.server(**{"VM Brands": ["lx"]})
+    sample = {
+        "vms": {},
+        "meminfo": {"total_bytes": 8 * gib, "availrmem_bytes": 8 * gib},
+        "diskinfo": {**dict.fromkeys(DISK_KEYS, 0), "pool_size_bytes": 1000 * gib},
+    }
+    path = f"/servers/{NODE}/events/status"
+    await world.ok("POST", path, sample, token="", headers=world.key_of(NODE))
+
+
+async def test_an_explanation_in_pieces_is_the_same_answer(
+    world: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However the answer is cut for its way, its length is told and its JSON is one."""
+    await ready(world)
+    answers: list[Any] = []
+    for size in (1, 64, 10**6):
+        monkeypatch.setattr(placement, "PIECE", size)
+        answer = await world.call("POST", "/allocate", asked(seed=1))
+        assert answer.status == 200, answer.text
+        assert answer.headers["content-type"] == "application/json"
+        assert int(answer.headers["content-length"]) == len(answer.content)
+        found = answer.json()
+        assert found["server"]["uuid"] == NODE
+        assert UUID_ANY.match(found.pop("vm_uuid"))
+        answers.append(found)
+    assert answers[0] == answers[1] == answers[2]
+    assert answers[0]["steps"][0] == {"step": "Received by DAPI", "remaining": [NODE]}
+    assert list(answers[0]) == ["server", "steps", "imgapiPeers"]
+
+
+@pytest.mark.parametrize("no", [False, "false"])
+async def test_an_answer_without_explanation(world: Any, no: Any) -> None:
+    """``explain`` false leaves the steps out and nothing else."""
+    await ready(world)
+    found = await world.ok("POST", "/allocate", asked(explain=no, reserve=True))
+    assert (found["server"]["uuid"], found["steps"], found["imgapiPeers"]) == (NODE, [], [])
+
+
+async def test_a_reservation_of_an_odd_name_is_refused(world: Any) -> None:
+    """A VM's uuid becomes a row's key: what is no uuid is refused before anything is chosen."""
+    await ready(world)
+    body = asked(reserve=True)
+    body["vm"]["uuid"] = "x" * 200
+    del body["vm"]["vm_uuid"]
+    assert (await world.refused("POST", "/allocate", body))[:2] == (500, "InvalidParameters")
+    forever = await world.refused("POST", "/allocate", asked(reserve_seconds=1e300))
+    assert forever[:2] == (500, "InvalidParameters")
+
+
+@pytest.mark.parametrize("named", [{}, {"uuid": str(uuid.uuid4())}, {"vm_uuid": None}])
+@pytest.mark.parametrize("reserve", [False, True])
+async def test_a_vm_without_its_uuid_is_refused(world: Any, named: Any, reserve: bool) -> None:
+    """The service needs it: 500 with the documented words, whatever else names the VM."""
+    await ready(world)
+    body = asked(reserve=reserve)
+    del body["vm"]["vm_uuid"]
+    body["vm"].update(named)
+    answer = await world.call("POST", "/allocate", body)
+    assert answer.status == 500
+    assert answer.json() == {
+        "code": "InvalidParameters",
+        "message": "Request parameters failed validation",
+        "errors": [
+            {"field": "vm", "code": "Invalid", "message": '"vm.vm_uuid" is an invalid UUID'}
+        ],
+    }

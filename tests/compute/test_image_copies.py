@@ -1,0 +1,212 @@
+"""Images come to nodes before they are needed, and everybody can see how far they are."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from vetro.compute.work.agents import NodeTaskError
+
+NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
+OTHER = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a002"
+IMAGE = "11111111-2222-4333-8444-555555555555"
+SECOND = "11111111-2222-4333-8444-666666666666"
+World = Any  # the fixtures' types: conftest.py
+MakeWorld = Any
+
+
+async def activate(world: World, uuid: str = IMAGE, **more: Any) -> None:
+    """An image with a file."""
+    await world.ok("POST", "/images", {"uuid": uuid, "name": "debian", **more})
+    answer = await world.call("PUT", f"/images/{uuid}/file", content=b"a root file system")
+    assert answer.status == 200, answer.text
+
+
+async def until(world: World, uuid: str = IMAGE, **states: str) -> dict[str, dict[str, Any]]:
+    """The copies of an image, by host name, once they are in these states."""
+    version = ""
+    while True:
+        found = await world.ok(
+            "GET", f"/images/{uuid}/copies", params={"version": version, "timeout": 60}
+        )
+        version = found["version"]
+        copies = {one["hostname"]: one for one in found["copies"]}
+        if {name: one["state"] for name, one in copies.items()} == {
+            name.replace("_", "-"): state for name, state in states.items()
+        }:
+            return copies
+
+
+def prefetches(world: World) -> list[tuple[str, str]]:
+    """Who was asked to fetch what."""
+    return [
+        (agent.server_uuid, call.params["image_uuid"])
+        for agent, call in zip(world.nodes.agents, world.nodes.calls, strict=True)
+        if call.task == "image_prefetch"
+    ]
+
+
+async def test_every_node_fetches_a_new_image_also_one_that_comes_later(
+    make_world: MakeWorld,
+) -> None:
+    """Each node fetches it once; a later node gets the list of nodes that have the file."""
+    world = await make_world(prefetch_images="all")
+    await world.server()
+    await activate(world)
+    await until(world, node_1="present")
+    await world.server(OTHER)
+    await until(world, node_1="present", node_2="present")
+    await world.server()  # registers again: it has it
+    assert prefetches(world) == [(NODE, IMAGE), (OTHER, IMAGE)]
+    assert world.nodes.last("image_prefetch").params["imgapiPeers"]
+    (row,) = await world.ok("GET", "/images")
+    assert row["nodes"] == {"present": 2, "coming": 0, "percent": None}
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"), [("all", {IMAGE, SECOND}), ("public", {IMAGE}), ("none", set[str]())]
+)
+async def test_the_policy_says_which_images(
+    make_world: MakeWorld, policy: str, expected: set[str]
+) -> None:
+    """All, those that everybody may use, or none; private ones are fetched like others with "all"."""
+    world = await make_world(prefetch_images=policy)
+    await activate(world)
+    await activate(world, SECOND, name="private", public=False)
+    await world.server()
+    for uuid in expected:
+        await until(world, uuid, node_1="present")
+    assert not await world.service.copies.look()
+    assert {image for _, image in prefetches(world)} == expected
+    if policy == "none":
+        assert (await world.ok("GET", f"/images/{IMAGE}/copies"))["policy"] == "none"
+
+
+async def test_only_the_newest_image_of_a_name_is_fetched(make_world: MakeWorld) -> None:
+    """A node that comes later does not fetch what newer ones have replaced."""
+    world = await make_world(prefetch_images="all")
+    await activate(world)
+    await activate(world, SECOND)
+    await world.server()
+    await until(world, SECOND, node_1="present")
+    assert prefetches(world) == [(NODE, SECOND)]
+
+
+async def test_users_see_how_many_and_operators_where(make_world: MakeWorld) -> None:
+    """What the node says is shown; which machines there are is for operators."""
+    world = await make_world()
+    await world.server()
+    await activate(world)
+    told = {"images": {IMAGE: {"state": "unpacking", "percent": 42}, SECOND: {"state": "present"}}}
+    path = f"/servers/{NODE}/events/images"
+    assert (
+        await world.call("POST", path, told, token="", headers=world.key_of(NODE))
+    ).status == 204
+    shown = await world.ok("GET", f"/images/{IMAGE}", token="user")
+    assert shown["nodes"] == {"present": 0, "coming": 1, "percent": 42}
+    assert (await world.refused("GET", f"/images/{IMAGE}/copies", token="user"))[0] == 403
+    copies = await until(world, node_1="unpacking")
+    assert copies["node-1"]["percent"] == 42
+    stranger = await world.call("POST", path, told, token="", headers=world.key_of(OTHER))
+    assert stranger.status in (401, 403)
+    # What fetched it broke off: nothing says any more that it comes.
+    await world.ok("POST", path, {"images": {}}, token="", headers=world.key_of(NODE))
+    assert (await world.ok("GET", f"/images/{IMAGE}"))["nodes"]["coming"] == 0
+
+
+async def test_a_node_without_room_says_so_and_is_not_asked_again_at_once(
+    make_world: MakeWorld,
+) -> None:
+    """The image is skipped there with the node's reason; others get it."""
+    world = await make_world(prefetch_images="all")
+    full = NodeTaskError("4000 MiB are needed", {"restCode": "NoRoomForImage"})
+
+    def fetch(call: Any) -> Any:
+        return full if call.params["server_uuid"] == NODE else {}
+
+    world.nodes.answers["image_prefetch"] = fetch
+    await world.server()
+    await world.server(OTHER)
+    await activate(world)
+    copies = await until(world, node_1="skipped", node_2="present")
+    assert copies["node-1"]["reason"] == "4000 MiB are needed"
+    assert await world.service.copies.look()  # later
+    assert len(prefetches(world)) == 2
+
+
+async def test_a_node_that_was_killed_meanwhile_fetches_again(make_world: MakeWorld) -> None:
+    """The connection was lost; when the node registers again, it is asked again."""
+    world = await make_world(prefetch_images="all")
+    world.nodes.answers["image_prefetch"] = NodeTaskError("the agent broke off")
+    await world.server()
+    await activate(world)
+    await until(world, node_1="interrupted")
+    del world.nodes.answers["image_prefetch"]
+    await world.server()
+    await until(world, node_1="present")
+
+
+async def test_an_image_deleted_meanwhile_does_not_stay_on_nodes(make_world: MakeWorld) -> None:
+    """One node has it, another is about to: both give it up."""
+    world = await make_world(prefetch_images="all")
+    begun, go = asyncio.Event(), asyncio.Event()
+
+    async def slow() -> dict[str, Any]:
+        begun.set()
+        await go.wait()
+        return {}
+
+    def fetch(call: Any) -> Any:
+        return slow() if call.params["server_uuid"] == OTHER else {}
+
+    world.nodes.answers["image_prefetch"] = fetch
+    deleted = asyncio.Queue[str]()
+
+    def delete(call: Any) -> dict[str, Any]:
+        deleted.put_nowait(str(call.params["server_uuid"]))
+        return {}
+
+    world.nodes.answers["image_delete"] = delete
+    await world.server()
+    await world.server(OTHER)
+    await activate(world)
+    await until(world, node_1="present", node_2="fetching")
+    await begun.wait()
+    await world.call("DELETE", f"/images/{IMAGE}")
+    assert await deleted.get() == NODE
+    go.set()
+    assert await deleted.get() == OTHER
+
+
+async def test_an_image_that_a_node_collected_is_not_fetched_for_nothing(
+    make_world: MakeWorld,
+) -> None:
+    """An image unused for long is fetched only when it is needed."""
+    world = await make_world(prefetch_images="all")
+    await world.server()
+    await activate(world)
+    await until(world, node_1="present")
+    await world.service.copies.take(NODE, {})
+    await until(world, node_1="removed")
+    await world.server()
+    assert not await world.service.copies.look()
+    assert prefetches(world) == [(NODE, IMAGE)]
+
+
+async def test_two_services_ask_a_node_once(make_world: MakeWorld) -> None:
+    """Both look at once; and one file that two images have is kept once."""
+    first = await make_world(prefetch_images="all")
+    second = await make_world(prefetch_images="all")
+    await first.server()
+    await activate(first)
+    await asyncio.gather(*(one.service.copies.look() for one in (first, second) for _ in range(3)))
+    await until(first, node_1="present")
+    assert len(prefetches(first)) + len(prefetches(second)) == 1
+    await activate(first, SECOND)
+    files = {first.service.images.path(uuid).stat().st_ino for uuid in (IMAGE, SECOND)}
+    assert len(files) == 1
+    await first.call("DELETE", f"/images/{IMAGE}")
+    answer = await first.call("GET", f"/images/{SECOND}/file")
+    assert answer.content == b"a root file system"

@@ -1,0 +1,325 @@
+"""Machines nobody wants: creations that a destruction has overtaken, and machines without a record."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import update
+
+from vetro.compute.tables import instances, servers, tasks, vms
+from vetro.compute.wire import Fence
+from vetro.compute.work.agents import NodeTaskError
+from vetro.node.work.fences import Fences
+from vetro.node.work.history import History
+from vetro.node.work.queues import TaskContext, TaskKind, TaskRunner
+from vetro.storage import ManualClock
+
+NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
+PROJECT = "9f7c1b3a4a0e4c0d8a3cf4f4b7c1f111"
+IMAGE = "11111111-2222-4333-8444-555555555555"
+World = Any  # the fixtures' types: conftest.py
+MakeWorld = Any
+VM = "a4a4a4a4-0000-4000-8000-000000000001"
+PAYLOAD = {"uuid": VM, "image_uuid": IMAGE, "brand": "lx", "owner_uuid": PROJECT, "quota": 5}
+
+
+async def _kill(world: World, other: World, until: Any) -> None:
+    """A service dies: it shows no life. (Here it lives, and may say so once more.)"""
+    for task in list(world.service.work._running.values()):
+        task.cancel()
+    while not await until():
+        async with other.database.transaction() as tx:
+            await tx.execute(
+                update(instances)
+                .where(instances.c.name == world.service.instance)
+                .values(seen=other.database.clock.now().replace(year=2000))
+            )
+        await other.service.work.take_over()
+
+
+async def _never(_call: Any) -> None:
+    await asyncio.Event().wait()
+
+
+async def test_a_creation_is_not_taken_up_again_after_the_machine_was_destroyed(
+    make_world: MakeWorld,
+) -> None:
+    """Its service was killed and another destroyed the machine: nothing makes it afterwards."""
+    first = await make_world()
+    await first.server()
+    await first.image()
+    first.nodes.answers["machine_create"] = _never
+    made = await first.ok("POST", f"/servers/{NODE}/vms", PAYLOAD)
+    second = await make_world()
+    gone = await second.ok("DELETE", f"/servers/default/vms/{VM}")
+    assert (await second.ended(gone["id"]))["status"] == "complete"
+
+    async def settled() -> bool:
+        async with second.database.read() as tx:
+            active = await tx.execute(tasks.select().where(tasks.c.status == "active"))
+            return not active.all()
+
+    await _kill(first, second, settled)
+    assert second.nodes.tasks == ["machine_destroy"]
+    assert second.nodes.vms == {}
+    withdrawn = await second.ended(made["id"])
+    assert withdrawn["status"] == "failure"
+    assert withdrawn["result"]["details"] == {"restCode": "Withdrawn"}
+    assert f"VM {VM} was destroyed" in withdrawn["result"]["error"]
+    assert (await second.call("GET", f"/servers/default/vms/{VM}")).status == 404
+
+
+async def test_whoever_waits_for_a_creation_hears_that_the_machine_was_destroyed(
+    any_world: World,
+) -> None:
+    """At once, though its node has not answered; a later creation of the same uuid is made."""
+    world = any_world
+    await world.image()
+    world.nodes.answers["machine_create"] = _never
+    made = await world.ok("POST", f"/servers/{NODE}/vms", PAYLOAD)
+    waiting = asyncio.create_task(world.ok("GET", f"/tasks/{made['id']}/wait?timeout=60"))
+    gone = await world.ok("DELETE", f"/servers/{NODE}/vms/{VM}")
+    assert (await waiting)["status"] == "failure"
+    assert (await world.ended(gone["id"]))["status"] == "complete"
+    del world.nodes.answers["machine_create"]
+    again = await world.ok("POST", f"/servers/{NODE}/vms", PAYLOAD)
+    assert (await world.ended(again["id"]))["status"] == "complete"
+    turns = [
+        (call.fence or {})["number"]
+        for call in world.nodes.calls
+        if call.task in ("machine_create", "machine_destroy")
+    ]
+    assert turns == sorted(set(turns))
+
+
+async def test_a_machine_asked_for_again_while_it_is_destroyed_is_not_forgotten(
+    any_world: World,
+) -> None:
+    """The end of its destruction is the end of the former machine alone."""
+    world = any_world
+    await world.vm(uuid=VM)
+    gate = asyncio.Event()
+
+    async def slowly(call: Any) -> dict[str, Any]:
+        await gate.wait()
+        world.nodes.vms.pop(VM, None)
+        return {}
+
+    async def after(call: Any) -> dict[str, Any]:
+        gate.set()
+        await world.service.work.wait(gone["id"])
+        world.nodes.vms[VM] = {**call.params, "state": "running"}
+        return {"vm": world.nodes.vms[VM]}
+
+    world.nodes.answers.update(machine_destroy=slowly, machine_create=after)
+    async with world.database.transaction() as tx:
+        await tx.execute(tasks.delete())
+    gone = await world.ok("DELETE", f"/servers/{NODE}/vms/{VM}")
+    async with world.database.transaction() as tx:
+        await tx.execute(update(vms).values(state="failed"))  # so that it is made, not confirmed
+    again = await world.ok("POST", f"/servers/{NODE}/vms", PAYLOAD)
+    assert (await world.ended(again["id"]))["status"] == "complete"
+    assert (await world.ok("GET", f"/servers/default/vms/{VM}"))["state"] == "running"
+
+
+async def test_a_machine_that_could_not_be_destroyed_is_not_being_made_for_ever(
+    world: World,
+) -> None:
+    """Its creation was withdrawn: it counts as failed, and destroying it is tried again."""
+    await world.image()
+    world.nodes.answers["machine_create"] = _never
+    await world.ok("POST", f"/servers/{NODE}/vms", PAYLOAD)
+    world.nodes.answers["machine_destroy"] = NodeTaskError("delete error: busy")
+    gone = await world.ok("DELETE", f"/servers/{NODE}/vms/{VM}")
+    assert (await world.ended(gone["id"]))["status"] == "failure"
+    assert (await world.ok("GET", f"/servers/{NODE}/vms/{VM}"))["state"] == "failed"
+    del world.nodes.answers["machine_destroy"]
+    gone = await world.ok("DELETE", f"/servers/{NODE}/vms/{VM}")
+    assert (await world.ended(gone["id"]))["status"] == "complete"
+    assert (await world.call("GET", f"/servers/default/vms/{VM}")).status == 404
+
+
+@pytest.mark.parametrize(
+    ("older", "newer", "repeated"),
+    [
+        ("start", "stop", False),
+        ("stop", "start", False),
+        ("update", "update", False),
+        ("reprovision", "reprovision", False),
+        ("update", "reboot", True),
+    ],
+)
+async def test_a_task_taken_up_again_undoes_nothing_that_was_asked_since(
+    make_world: MakeWorld, older: str, newer: str, repeated: bool
+) -> None:
+    """What a later task of the VM has decided stays; what it does not touch is still done."""
+    names = {
+        "start": "machine_boot", "stop": "machine_shutdown", "update": "machine_update",
+        "reprovision": "machine_reprovision", "reboot": "machine_reboot",
+    }  # fmt: skip
+    first = await make_world()
+    await first.server()
+    await first.vm(uuid=VM)
+    first.nodes.answers[names[older]] = _never
+    body = {"image_uuid": IMAGE}
+    left = await first.ok("POST", f"/servers/{NODE}/vms/{VM}/{older}", body)
+    nodes = type(first.nodes)(vms=first.nodes.vms)
+    second = await make_world(nodes)
+    then = await second.ok("POST", f"/servers/{NODE}/vms/{VM}/{newer}", body)
+    assert (await second.ended(then["id"]))["status"] == "complete"
+
+    async def settled() -> bool:
+        return (await second.ok("GET", f"/tasks/{left['id']}"))["status"] != "active"
+
+    await _kill(first, second, settled)
+    ended = await second.ended(left["id"])
+    wanted = [names[newer], names[older]] if repeated else [names[newer]]
+    assert nodes.tasks == wanted
+    assert ended["status"] == ("complete" if repeated else "failure")
+    if not repeated:
+        assert names[newer] in ended["result"]["error"]
+
+
+async def test_a_node_makes_nothing_that_arrives_after_its_destruction(tmp_path: Path) -> None:
+    """Requests may overtake one another on the way; the number says which was asked for last."""
+    done: list[str] = []
+
+    async def run(context: TaskContext) -> dict[str, Any]:
+        done.append(context.entry.task)
+        return {}
+
+    history = History(tmp_path / "tasks")
+    history.open()
+    runner = TaskRunner(history, fences=Fences(tmp_path / "fences.json"))
+    for name in ("machine_create", "machine_destroy"):
+        runner.register(TaskKind(name, "machine_tasks", run))
+    life = [Fence("vm-life", VM, number) for number in range(3)]
+    status, _ = await runner.submit("machine_destroy", {"uuid": VM}, key="b", fence=life[1])
+    assert status == 200
+    status, body = await runner.submit("machine_create", {"uuid": VM}, key="a", fence=life[0])
+    assert (status, body["code"]) == (409, "FenceOvertaken")
+    status, _ = await runner.submit("machine_create", {"uuid": VM}, key="c", fence=life[2])
+    assert status == 200
+    assert done == ["machine_destroy", "machine_create"]
+
+
+class Stray:
+    """A service whose node has a machine of which there is no record."""
+
+    def __init__(self, world: World, clock: ManualClock) -> None:
+        self.world = world
+        self.clock = clock
+        self.known = ""
+
+    async def report(self, *names: str) -> dict[str, Any]:
+        """The node is heard and reports the machines it has; its record afterwards."""
+        await self.world.server()
+        stamp = self.clock.now().isoformat()
+        told = {name: {"uuid": name, "state": "running", "owner_uuid": PROJECT} for name in names}
+        await self.world.ok("POST", f"/servers/{NODE}/events/status",
+                            {"vms": told, "timestamp": stamp})  # fmt: skip
+        return await self.world.ok("GET", f"/servers/{NODE}")
+
+
+@pytest.fixture
+async def stray(make_world: MakeWorld) -> Stray:
+    """A machine that was reported, beside one that is known."""
+    clock = ManualClock(datetime(2026, 5, 1, tzinfo=UTC))
+    world = await make_world(clock=clock, unknown_vm_seconds=600.0)
+    await world.server()
+    one = Stray(world, clock)
+    one.known = await world.vm()
+    return one
+
+
+async def test_a_machine_that_no_record_knows_is_reported_and_removed_after_its_time(
+    stray: Stray,
+) -> None:
+    """The server's record names it, with since when; what is known is left alone."""
+    world, clock = stray.world, stray.clock
+    record = await stray.report(stray.known, VM)
+    assert record["unknown_vms"] == {VM: "2026-05-01T00:00:00.000Z"}
+    clock.advance(599)
+    await stray.report(stray.known, VM)
+    assert await world.service.strays.look() == {NODE}
+    assert "machine_destroy" not in world.nodes.tasks
+    clock.advance(1)
+    await stray.report(stray.known, VM)
+    await world.service.strays.look()
+    (active,) = {call.params["uuid"] for call in await _destroyed(world)}
+    assert active == VM
+    record = await world.ok("GET", f"/servers/{NODE}")
+    assert "unknown_vms" not in record
+    assert set(record["vms"]) == {stray.known}
+
+
+async def _destroyed(world: World) -> list[Any]:
+    """The destructions, when every task has ended."""
+    async with world.database.read() as tx:
+        rows = (await tx.execute(tasks.select())).all()
+    for row in rows:
+        await world.ended(row.id)
+    return [call for call in world.nodes.calls if call.task == "machine_destroy"]
+
+
+async def test_a_machine_that_becomes_known_or_goes_by_itself_is_not_removed(stray: Stray) -> None:
+    """Its time begins anew when it is reported once more."""
+    world, clock = stray.world, stray.clock
+    await stray.report(VM)
+    clock.advance(300)
+    assert "unknown_vms" not in await stray.report()
+    clock.advance(300)
+    await stray.report(VM)
+    await world.service.strays.look()
+    await world.vm(uuid=VM)
+    clock.advance(86400)
+    await world.service.strays.look()
+    assert await _destroyed(world) == []
+    assert "unknown_vms" not in await stray.report(VM)
+
+
+async def test_unknown_machines_stay_when_the_setting_says_so(make_world: MakeWorld) -> None:
+    """With 0 they are reported only."""
+    clock = ManualClock(datetime(2026, 5, 1, tzinfo=UTC))
+    world = await make_world(clock=clock, unknown_vm_seconds=0.0)
+    await world.server()
+    record = await Stray(world, clock).report(VM)
+    assert record["unknown_vms"]
+    await asyncio.wait_for(world.service.strays.watch(), 10)
+    assert world.nodes.tasks == []
+
+
+async def test_unknown_machines_are_removed_without_being_asked(make_world: MakeWorld) -> None:
+    """The service watches for them by itself, also for those an earlier process has seen."""
+    first = await make_world(unknown_vm_seconds=0.0)
+    await first.server()
+    told = {VM: {"uuid": VM, "state": "running"}}
+    await first.ok("POST", f"/servers/{NODE}/events/status", {"vms": told})
+    gone = asyncio.Event()
+
+    def destroyed(_call: Any) -> dict[str, Any]:
+        gone.set()
+        return {}
+
+    nodes = type(first.nodes)(answers={"machine_destroy": destroyed})
+    await make_world(nodes, unknown_vm_seconds=0.05)
+    async with asyncio.timeout(30):
+        await gone.wait()
+
+
+async def test_a_destruction_ends_though_its_server_is_not_heard_any_more(world: World) -> None:
+    """The machine is gone; networks that cannot be changed on its node do not delay the end."""
+    vm = await world.vm()
+
+    async def last_words(_call: Any) -> dict[str, Any]:
+        async with world.database.transaction() as tx:
+            await tx.execute(update(servers).values(status="unknown"))
+        return {}
+
+    world.nodes.answers["machine_destroy"] = last_words
+    gone = await world.ok("DELETE", f"/servers/{NODE}/vms/{vm}")
+    assert (await world.ended(gone["id"]))["status"] == "complete"

@@ -1,0 +1,73 @@
+"""What the project promises its contributors holds: targets, public names, commit subjects."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import vetro.muranopl
+import vetro.packages
+import vetro.yaql
+
+from . import public_face
+
+ROOT = Path(__file__).parents[2]
+VERSIONS = (ROOT / "docs/versions.md").read_text(encoding="utf-8")
+
+
+def test_the_makefile_describes_every_target():
+    """`make help` prints a line for each phony target, with what it does."""
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    phony = re.search(r"^\.PHONY: (.*)$", makefile, re.M)
+    assert phony is not None
+    described = dict(re.findall(r"^([a-z-]+):.*?## (.+)$", makefile, re.M))
+    assert set(described) == set(phony[1].split())
+
+
+@pytest.mark.parametrize("room", [vetro.yaql, vetro.muranopl, vetro.packages])
+def test_public_names_are_exported(room):
+    """Each name that docs/versions.md lists for a package is in its `__all__` and can be imported."""
+    row = re.search(rf"^\| `{room.__name__}` \| (.*) \|$", VERSIONS, re.M)
+    assert row is not None
+    for name in re.findall(r"`([A-Za-z_]+)`", row[1]):
+        if name != "__all__":
+            assert name in room.__all__, name
+    for name in room.__all__:
+        assert getattr(room, name) is not None, name
+
+
+def test_the_public_face_works_as_it_is_typed():
+    """The program whose types `make lint` checks gives the results that it names."""
+    assert public_face.expressions() == [2, 4]
+    assert public_face.programs() == 1
+
+
+def test_a_package_is_checked_and_packed_through_the_public_face(tmp_path):
+    """The package functions of the public face accept a sample package."""
+    copy = tmp_path / "apache"
+    shutil.copytree(ROOT / "library/ApacheHttpServer", copy)
+    public_face.archives(copy)
+    assert copy.with_suffix(".zip").exists()
+
+
+@pytest.mark.parametrize(
+    ("message", "accepted"),
+    [
+        ("Add a verb\n\nBecause.\n", True),
+        ("Add a verb\n# comment of the editor\n", True),
+        ("Add a verb", True),
+        ("A" * 72 + "\n", True),
+        ("A" * 73 + "\n", False),
+        ("Add a verb\nand more\n", False),
+    ],
+)
+def test_a_long_subject_is_refused_before_the_commit(tmp_path, message, accepted):
+    """The commit hook takes subjects of 72 characters with an empty line after them, and no others."""
+    file = tmp_path / "message"
+    file.write_text(message, encoding="utf-8")
+    done = subprocess.run(
+        [ROOT / "tools/commit-subject.sh", file], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode == 0) is accepted, done.stderr

@@ -1,0 +1,72 @@
+"""Documents that are meant to do harm, or that people write by mistake."""
+
+BOMB = "\n".join(
+    ["a0: &a0 [x, x]"] + [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
+)
+MERGES = "\n".join(
+    ["a0: &a0 {x0: 1}"]
+    + [f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 9)}], x{n}: 1}}" for n in range(1, 12)]
+)
+TEXTS = {
+    "empty": "",
+    "nested lists, not closed": "[" * 400_000,
+    "nested lists": "[" * 100_000 + "]" * 100_000,
+    "nested maps of JSON": '{"a":' * 100_000 + "1" + "}" * 100_000,
+    "nested maps of YAML": "{a: " * 50_000 + "1" + "}" * 50_000,
+    "nested blocks": "- " * 20_000 + "a",
+    "lists in a text": '"' + "[" * 100_000 + '"',
+    "moderately deep": "[" * 300 + "]" * 300,
+    "alias bomb": BOMB,
+    "merge bomb": MERGES,
+    "huge whole number": "9" * 100_000,
+    "huge number in a map": '{"a": ' + "9" * 100_000 + "}",
+    "huge base 60": "a: 1" + ":59" * 5_000,
+    "huge hexadecimal": "a: 0x" + "f" * 50_000,
+    "huge exponent": '{"a": 1e999}',
+    "key that stands twice": '{"a": 1, "a": 2}',
+    "NUL": '{"a": "\0"}',
+    "NUL escaped": '{"a": "\\u0000"}',
+    "half a pair escaped": '{"a": "\\ud800"}',
+    "half a pair as a key": '{"\\udfff": 1}',
+    "half a pair as text": '{"a": "\ud800"}',
+    "not a number": '{"a": NaN}',
+    "infinite": "[Infinity, -Infinity]",
+    "infinite YAML": "a: [.inf, -.inf, .nan]",
+    "cyclic list": "a: &a [*a]",
+    "cyclic map": "&a {a: *a}",
+    "cyclic merge": "a: &a {<<: *a}",
+    "unknown alias": "a: *b",
+    "merge of a number": "a: {<<: 5}",
+    "merge of a list of numbers": "a: {<<: [5]}",
+    "list as a key": "? [a]\n: b",
+    "map as a key": "? {a: b}\n: c",
+    "Python object": "a: !!python/object/apply:os.system [ls]",
+    "binary": "a: !!binary aGk=",
+    "bad binary": "a: !!binary '%'",
+    "set": "a: !!set {x, y}",
+    "ordered map": "a: !!omap [x, 5]",
+    "bad timestamp": "a: !!timestamp soon",
+    "impossible date": "a: 2026-13-45",
+    "impossible date under a tag": "a: !!timestamp 2026-13-45",
+    "bad whole number": "a: !!int x",
+    "empty float": "a: !!float ''",
+    "bad truth value": "a: !!bool maybe",
+    "null that is a list": "a: !!null [1]",
+    "value key": "a: {=: 5}",
+    "unknown directive": "%YAML 9.9\n--- a",
+    "many documents": "--- a\n" * 2000,
+    "tab": "a:\n\t- b",
+    "not closed": "{",
+    "words": "a: b: c",
+    "one number": "5",
+    "one text": '"a"',
+    "control character": "a: \x07",
+}
+BYTES = {
+    **{name: text.encode("utf-8", "surrogatepass") for name, text in TEXTS.items()},
+    "not UTF-8": b"\xff\xfe\x00\x80",
+    "UTF-16": "a: 1".encode("utf-16"),
+    "byte order mark": b"\xef\xbb\xbfa: 1",
+    "cut sequence": b'{"a": "\xe2\x82',
+    "too long sequence": b'{"a": "\xc0\xaf"}',
+}

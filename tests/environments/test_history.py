@@ -1,0 +1,172 @@
+"""Deployments outlive their environment, for a time; old ones of living environments go too."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import func, select
+
+from vetro.environments import HistoryPruning, HistorySettings, TaskResult
+from vetro.environments.tables import statuses, tasks
+from vetro.storage import ManualClock
+
+Api = Any  # the fixture of conftest.py
+
+
+@pytest.fixture
+def clock(api: Api) -> ManualClock:
+    """The clock of the database, which only the test moves."""
+    api.database.clock = ManualClock(api.database.clock.now())
+    return api.database.clock
+
+
+async def deployed(api: Api, name: str = "e") -> str:
+    """An environment with one application that was deployed; its id."""
+    environment = await api.environment(name)
+    session = await api.session(environment)
+    service = await api.add(environment, session)
+    await api.deploy(environment, session)
+    lease, task = await api.take()
+    await api.rooms.tasks.report(task.id, service["?"]["id"], "warning", "it creaks")
+    objects = task.model["Objects"]
+    objects["applications"][0]["?"]["_actions"] = {
+        "act": {"name": "restart", "title": "Restart", "enabled": True}
+    }
+    model = {**task.model, "Objects": objects, "ObjectsCopy": objects}
+    await api.rooms.tasks.finish_task(lease, TaskResult(model))
+    return environment
+
+
+async def destroy(api: Api, environment: str) -> None:
+    """Have it destroyed, by bob."""
+    await api.call("DELETE", f"/environments/{environment}", user="bob")
+    await api.finish(Objects=None, ObjectsCopy=None)
+    assert (await api.call("GET", f"/environments/{environment}")).status == 404
+
+
+async def rows(api: Api) -> tuple[int, int]:
+    """How many deployments and reports there are."""
+    async with api.database.read() as tx:
+        many = (await tx.execute(select(func.count()).select_from(tasks))).scalar_one()
+        reports = (await tx.execute(select(func.count()).select_from(statuses))).scalar_one()
+    return many, reports
+
+
+async def test_history_of_a_destroyed_environment_can_be_read(api: Api) -> None:
+    """User, action, time, reports and outcome can be read by its project only."""
+    environment = await deployed(api, "shop")
+    await destroy(api, environment)
+    path = f"/environments/{environment}/deployments"
+    for listing in (path, "/deployments"):
+        last, first = (await api.call("GET", listing)).json()["deployments"]
+        assert (first["user_name"], first["action"]["method"]) == ("ann", "deploy")
+        assert (last["user_name"], last["action"]) == ("bob", None)
+        assert first["state"] == "completed_w_warnings"
+        assert last["state"] == "success"
+        assert first["environment_name"] == last["environment_name"] == "shop"
+        assert first["environment_gone"] == last["environment_gone"] is not None
+        assert last["finished"] is not None
+    reports = (await api.call("GET", f"{path}/{first['id']}")).json()["reports"]
+    assert "it creaks" in [one["text"] for one in reports]
+    assert reports[-1]["text"] == "Deployment finished with warnings"
+    last_words = (await api.call("GET", f"{path}/{last['id']}")).json()["reports"][-1]
+    assert last_words["text"] == "Deletion finished"
+    assert (await api.call("GET", path, user="eve")).status == 403
+    assert (await api.call("GET", f"{path}/{first['id']}", user="eve")).status == 403
+    assert (await api.call("GET", "/deployments", user="eve")).json()["deployments"] == []
+    assert (await api.call("GET", path, user="root")).status == 200
+    assert (await api.call("POST", f"{path}/{first['id']}/cancel")).status == 409
+
+
+async def test_a_result_of_an_action_survives_its_environment(api: Api) -> None:
+    """A user can fetch the result after the environment was removed."""
+    environment = await deployed(api)
+    answer = await api.call("POST", f"/environments/{environment}/actions/act", {"hard": True})
+    task_id = answer.json()["task_id"]
+    lease, task = await api.take()
+    done = {**task.model, "ObjectsCopy": task.model["Objects"]}
+    await api.rooms.tasks.finish_task(lease, TaskResult(done, {"restarted": 1}))
+    await destroy(api, environment)
+    found = await api.call("GET", f"/environments/{environment}/actions/{task_id}")
+    assert found.json() == {"result": {"restarted": 1}, "isException": False}
+
+
+async def test_the_stream_of_a_deletion_ends_with_its_success(api: Api) -> None:
+    """A follower gets the last report, although the environment is removed by then."""
+    environment = await deployed(api)
+    await destroy(api, environment)
+    path = f"/environments/{environment}/deployments"
+    deletion = (await api.call("GET", path)).json()["deployments"][0]
+    stream = (await api.call("GET", f"{path}/{deletion['id']}/events")).text
+    assert "Deletion finished" in stream
+    assert '"state":"success"' in stream.split("event: end")[1].replace(" ", "")
+
+
+async def test_an_abandoned_environment_leaves_its_history(api: Api, clock: ManualClock) -> None:
+    """Waiting tasks have ended, running ones end with their engine; none is revived."""
+    running = await api.environment("running")
+    await api.deploy(running, await api.session(running))
+    lease, task = await api.take()
+    waiting = await api.environment("waiting")
+    await api.deploy(waiting, await api.session(waiting))
+    for one in (running, waiting):
+        await api.call("DELETE", f"/environments/{one}?abandon=true")
+    of_waiting = (await api.call("GET", f"/environments/{waiting}/deployments")).json()
+    assert of_waiting["deployments"][0]["finished"] is not None
+    path = f"/environments/{running}/deployments"
+    assert (await api.call("GET", path)).json()["deployments"][0]["finished"] is None
+    clock.advance(timedelta(days=400).total_seconds())
+    await HistoryPruning(api.database, HistorySettings(days=30)).prune()
+    assert (await api.call("GET", path)).json()["deployments"][0]["finished"] is None
+    await api.rooms.tasks.finish_task(lease, TaskResult(task.model))
+    assert (await api.call("GET", path)).json()["deployments"][0]["finished"] is not None
+    assert (await api.call("GET", f"/environments/{running}")).status == 404
+
+
+async def test_history_is_pruned_after_its_time(api: Api, clock: ManualClock) -> None:
+    """Reports are pruned too; history of existing and recent environments stays; 0 days: all."""
+    kept = await deployed(api, "kept")
+    early = await deployed(api, "early")
+    await destroy(api, early)
+    clock.advance(timedelta(days=20).total_seconds())
+    late = await deployed(api, "late")
+    await destroy(api, late)
+    clock.advance(timedelta(days=15).total_seconds())
+    before = await rows(api)
+    assert await HistoryPruning(api.database, HistorySettings(days=0)).prune() == 0
+    assert await rows(api) == before
+    assert await HistoryPruning(api.database, HistorySettings(days=30)).prune() == 2
+    assert (await api.call("GET", f"/environments/{early}/deployments")).status == 404
+    found = (await api.call("GET", "/deployments")).json()["deployments"]
+    assert {one["environment_id"] for one in found} == {kept, late}
+    async with api.database.read() as tx:
+        alone = statuses.c.task_id.not_in(select(tasks.c.id))
+        assert (await tx.execute(select(statuses).where(alone))).first() is None
+
+
+async def test_a_living_environment_keeps_its_newest_deployments(api: Api) -> None:
+    """The configured number is kept; an unfinished deployment is not removed."""
+    environment = await deployed(api)
+    for _ in range(3):
+        await api.deploy(environment, await api.session(environment))
+        await api.finish()
+    await api.deploy(environment, await api.session(environment))
+    path = f"/environments/{environment}/deployments"
+    before = [one["id"] for one in (await api.call("GET", path)).json()["deployments"]]
+    assert await HistoryPruning(api.database, HistorySettings(deployments=2)).prune() == 3
+    after = [one["id"] for one in (await api.call("GET", path)).json()["deployments"]]
+    assert after == before[:2]
+
+
+@pytest.mark.parametrize("planned", ["by nobody", "by another service"])
+async def test_one_service_prunes_at_a_time(api: Api, clock: ManualClock, planned: str) -> None:
+    """A turn is a lease; the next one is an hour later, in whichever service."""
+    first = HistoryPruning(api.database, HistorySettings(days=30))
+    if planned == "by another service":
+        async with api.database.transaction() as tx:
+            await first.queue.enqueue(tx, "prune")
+    await first.turn("one")
+    second = HistoryPruning(api.database, HistorySettings(days=30))
+    assert await second.queue.claim("two", 60) is None
+    clock.advance(3601)
+    assert await second.turn("two") == 0

@@ -1,0 +1,117 @@
+"""Which modules rooms show to each other, and what `pyproject.toml` lets the layers ignore."""
+
+import ast
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCES = ROOT / "src"
+
+FACES = {
+    "vetro.compute.allocation", "vetro.compute.client", "vetro.compute.wire", "vetro.engine.system",
+    "vetro.http.client", "vetro.http.tls",
+}  # fmt: skip
+"""Parts of rooms that are faces of their own (docs/architecture.md)."""
+
+LANGUAGE = {"vetro.muranopl": "vetro.yaql"}
+"""MuranoPL compiles YAQL into its own code: it builds on the phases of YAQL, not on its face alone."""
+
+LAUNCHERS = {"vetro.cli": "vetro.server"}
+"""`vetro up` and its kin start the server's parts from the command line."""
+
+INSIDES = {
+    ("vetro.cli", "vetro.muranopl.tools.describing"),
+    ("vetro.cli", "vetro.muranopl.tools.testing"),
+    ("vetro.cli", "vetro.node.images.vm_images"),
+    ("vetro.cli", "vetro.packages.forms"),
+    ("vetro.cli", "vetro.packages.schemas"),
+    ("vetro.compute", "vetro.http.envelope"),
+    ("vetro.compute", "vetro.http.metrics"),
+    ("vetro.engine", "vetro.packages.schemas"),
+    ("vetro.engine", "vetro.stacks.compute_adapter"),
+    ("vetro.engine", "vetro.stacks.compute_port"),
+    ("vetro.engine", "vetro.stacks.memory"),
+    ("vetro.environments", "vetro.packages.schemas"),
+    ("vetro.messaging", "vetro.http.envelope"),
+    ("vetro.packages", "vetro.muranopl.syntax.yamltree"),
+    ("vetro.server", "vetro.guest.build"),
+}
+"""Imports of a room's insides that are left: (who, what). The list may only become shorter."""
+
+
+def module_of(file: Path) -> str:
+    parts = file.relative_to(SOURCES).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+FILES = {module_of(file): file for file in (SOURCES / "vetro").rglob("*.py")}
+
+
+def imported(module: str) -> list[tuple[str, bool]]:
+    """The modules that a module imports, each with whether only type checkers see it."""
+    found: list[tuple[str, bool]] = []
+    base = module.split(".") if FILES[module].name == "__init__.py" else module.split(".")[:-1]
+
+    def visit(node: ast.AST, typing_only: bool) -> None:
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            for child in node.body:
+                visit(child, True)
+            return
+        if isinstance(node, ast.Import):
+            found.extend((item.name, typing_only) for item in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = base[: len(base) - node.level + 1] if node.level else []
+            origin = ".".join([*above, *([node.module] if node.module else [])])
+            for item in node.names:
+                inner = f"{origin}.{item.name}"
+                is_module = inner in FILES and not (origin in FILES and binds(origin, item.name))
+                found.append((inner if is_module else origin, typing_only))
+        for child in ast.iter_child_nodes(node):
+            visit(child, typing_only)
+
+    visit(ast.parse(FILES[module].read_text(encoding="utf-8")), False)
+    return found
+
+
+def room_of(module: str) -> str:
+    return ".".join(module.split(".")[:2])
+
+
+def binds(package: str, name: str) -> bool:
+    """Whether a package's `__init__` publishes a name that is also a module of it."""
+    return f'"{name}"' in FILES[package].read_text(encoding="utf-8").partition("__all__")[2]
+
+
+def test_rooms_use_each_other_through_their_faces() -> None:
+    """No module imports the inside of another room, but for the listed imports, all of which exist."""
+    insides: set[tuple[str, str]] = set()
+    for module in FILES:
+        for target, _ in imported(module):
+            room = room_of(target)
+            if target not in FILES or target == room or room == room_of(module):
+                continue
+            if any(target == face or target.startswith(f"{face}.") for face in FACES):
+                continue
+            if room in (LANGUAGE.get(room_of(module)), LAUNCHERS.get(room_of(module))):
+                continue
+            if module != "vetro" and room != "vetro.lazy_names":
+                insides.add((room_of(module), target))
+    assert insides - INSIDES == set(), "use what the room's __init__ publishes"
+    assert INSIDES - insides == set(), "these are gone: take them off the list"
+
+
+def test_what_layers_ignore_is_for_type_checkers_only() -> None:
+    """Each import that a contract in pyproject.toml ignores stands under TYPE_CHECKING, everywhere."""
+    document = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    ignored = [
+        tuple(item.split(" -> "))
+        for contract in document["tool"]["importlinter"]["contracts"]
+        if contract["type"] == "layers"
+        for item in contract.get("ignore_imports", ())
+    ]
+    at_run_time = {
+        (source, target)
+        for source, target in ignored
+        if any(found == target and not typing_only for found, typing_only in imported(source))
+    }
+    assert at_run_time == set()
