@@ -71,9 +71,16 @@ class FollowedProcess:
 
 def command_line(pid: int) -> list[str]:
     """The arguments of a process; empty when it has ended."""
-    try:
-        raw = Path(f"/proc/{pid}/cmdline").read_bytes()
-    except (FileNotFoundError, ProcessLookupError):
+    # In the middle of an exec, the kernel shows no arguments for some microseconds. A process that
+    # has ended and a thread of the kernel have no program file, so they are not read again.
+    for _attempt in range(100):
+        try:
+            raw = Path(f"/proc/{pid}/cmdline").read_bytes()
+            if raw or not os.readlink(f"/proc/{pid}/exe"):
+                break
+        except OSError:
+            return []
+    else:
         return []
     return [part.decode("utf-8", "replace") for part in raw.rstrip(b"\0 ").split(b"\0")]
 
