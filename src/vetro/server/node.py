@@ -15,7 +15,7 @@ from vetro.http.tls import MutualTls, TlsError
 from vetro.node import NodeAgent, NodeError, NodeSettings
 from vetro.server import data_directory
 from vetro.server.errors import StartError
-from vetro.server.reports import RunLog
+from vetro.server.run_log import RunLog
 from vetro.server.settings import ConnectionsSection, NodeSection, Settings, TlsSection
 
 

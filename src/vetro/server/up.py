@@ -29,7 +29,8 @@ from vetro.server.node import (
     mutual_tls,
     node_settings,
 )
-from vetro.server.reports import RunLog, database_of, stored_readings
+from vetro.server.readings import stored_readings
+from vetro.server.run_log import RunLog, database_of
 from vetro.server.settings import Settings
 from vetro.server.starting import explained_errors, full_disk
 from vetro.storage import StorageError

@@ -1,23 +1,18 @@
-"""The service's own log lines, at its start and its end, and the metrics of all its rooms."""
+"""The log lines of a process at its start and its end."""
 
 from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Awaitable, Callable, Sequence
 from importlib.metadata import version
 from typing import Any
 from urllib.parse import urlsplit
 
 import structlog
 
-from vetro.http import Readings
 from vetro.server.settings import Settings
-from vetro.storage import Database, Transaction
 
 log = structlog.get_logger("vetro.server")
-
-Reader = Callable[[Transaction], Awaitable[None]]
 
 
 class RunLog:
@@ -59,14 +54,3 @@ def database_of(settings: Settings) -> str:
         return f"sqlite {url.path.removeprefix('/')}"
     port = f":{url.port}" if url.port else ""
     return f"{url.scheme} {url.hostname or ''}{port}{url.path}"
-
-
-def stored_readings(database: Database, readers: Sequence[Reader]) -> Readings:
-    """Reads the gauges of all rooms in one database transaction."""
-
-    async def read() -> None:
-        async with database.read() as tx:
-            for reader in readers:
-                await reader(tx)
-
-    return Readings(read)

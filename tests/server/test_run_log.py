@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from vetro.server.reports import database_of
+from vetro.server.run_log import database_of
 from vetro.server.settings import load_settings
 
 SECRET = "hunter-two-99"
