@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from vetro.packages.schemas import argument_problems, problems
+from vetro.packages import argument_problems, value_problems
 
 PORT = {"type": "integer", "minimum": 0, "exclusiveMinimum": True, "maximum": 65535}
 
@@ -43,7 +43,7 @@ def test_what_a_contract_would_refuse_is_a_problem(
     value: Any, schema: dict[str, Any], expected: str
 ) -> None:
     """Each keyword that class schemas have refuses what it is for, naming the place."""
-    assert list(problems(value, schema, "x")) == [expected]
+    assert list(value_problems(value, schema, "x")) == [expected]
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_what_a_contract_would_refuse_is_a_problem(
 )
 def test_what_a_contract_converts_is_none(value: Any, schema: dict[str, Any]) -> None:
     """Numbers as text, text as a number, null where it may be."""
-    assert list(problems(value, schema, "x")) == []
+    assert list(value_problems(value, schema, "x")) == []
 
 
 def test_arguments_are_checked_by_name_and_value() -> None:

@@ -68,7 +68,7 @@ class FormField(Setting):
     def known(self, connection: Connection, params: dict[str, Any]) -> dict[str, str]:
         """The fields of the form."""
         from vetro.cli.package import find_package
-        from vetro.packages.forms import FormError, load_form
+        from vetro.packages import FormError, load_form
 
         if not params.get("package"):
             return {}

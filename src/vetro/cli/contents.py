@@ -34,7 +34,7 @@ def contents_of(
 
 def form_fields(package: Package) -> list[dict[str, Any]]:
     """The fields that `vetro env add --set` takes."""
-    from vetro.packages.forms import FormError, load_form
+    from vetro.packages import FormError, load_form
 
     if package.ui is None:
         return []
@@ -51,8 +51,7 @@ def actions_of(package: Package, catalog: PackageResolver) -> list[dict[str, Any
     from vetro.cli.checking import FirstOf
     from vetro.cli.local import SearchPath, library_directory
     from vetro.engine.system import system_runtime
-    from vetro.muranopl import MuranoError, describe_class
-    from vetro.muranopl.tools.testing import enable_testing, is_test_class
+    from vetro.muranopl import MuranoError, describe_class, enable_testing, is_test_class
     from vetro.packages import open_package
 
     runtime = system_runtime()

@@ -11,9 +11,9 @@ import click
 from vetro.cli.output import done, emit_json, fail, json_option, wants_json
 
 if TYPE_CHECKING:
-    from vetro.muranopl import ClassDescription
-    from vetro.muranopl.tools.describing import (
+    from vetro.muranopl import (
         ArgumentDescription,
+        ClassDescription,
         MethodDescription,
         PropertyDescription,
         Texts,
@@ -186,8 +186,7 @@ def doc(package: Path, output: Path | None, tests: bool, libraries: tuple[Path, 
     are in it, described by their docstrings.
     """
     from vetro.cli.local import library_directory, open_world_or_fail
-    from vetro.muranopl import MuranoError, describe_class
-    from vetro.muranopl.tools.testing import is_test_class
+    from vetro.muranopl import MuranoError, describe_class, is_test_class
     from vetro.packages import open_package
 
     shipped = library_directory() / package.name

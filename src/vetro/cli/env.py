@@ -180,7 +180,7 @@ def build_model(
     connection: Connection, package: str, name: str | None, values: dict[str, Any]
 ) -> dict[str, Any]:
     """The application object that the package's form makes of its defaults and ``values``."""
-    from vetro.packages.forms import FormError, load_form
+    from vetro.packages import FormError, load_form
 
     row = find_package(connection, package)
     text = connection.request("GET", f"/v1/catalog/packages/{row['id']}/ui").text

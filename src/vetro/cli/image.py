@@ -213,8 +213,7 @@ def build(
     name: str, packages: str, suite: str, cache_dir: Path | None, no_import: bool, type_: str
 ) -> None:
     """Build a root file system as image NAME; the same inputs are built only once."""
-    from vetro.node import ImageBuildError, build_image, keep_once
-    from vetro.node.images.vm_images import build_vm_image
+    from vetro.node import ImageBuildError, build_image, build_vm_image, keep_once
 
     names = [part.strip() for part in packages.split(",") if part.strip()]
     cache = cache_dir or data_directory() / "image-cache"

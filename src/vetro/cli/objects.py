@@ -85,7 +85,7 @@ class Checker:
     def _wrong_properties(
         self, node: dict[str, Any], where: str, names: set[str], *, whole: bool
     ) -> Iterator[str]:
-        from vetro.packages.schemas import missing, near, problems
+        from vetro.packages import did_you_mean, missing_arguments, value_problems
 
         schema = self._schema(node)
         if schema is None:
@@ -93,11 +93,11 @@ class Checker:
         known = cast("dict[str, dict[str, Any]]", schema["properties"])
         for name in sorted(names):
             if name not in known:
-                yield f"{node['?']['type']} takes no {where}{name}{near(name, known)}"
+                yield f"{node['?']['type']} takes no {where}{name}{did_you_mean(name, known)}"
             else:
-                yield from problems(node.get(name), known[name], f"{where}{name}")
+                yield from value_problems(node.get(name), known[name], f"{where}{name}")
         if whole:
-            yield from (f"{where}{name} is required" for name in missing(node, known))
+            yield from (f"{where}{name} is required" for name in missing_arguments(node, known))
 
     def _schema(self, node: dict[str, Any]) -> dict[str, Any] | None:
         """The schema of an object's class; ``None`` when nobody can say it now."""

@@ -55,8 +55,7 @@ class Worker:
 
     def run(self, test: MuranoTest) -> MuranoTestResult:
         """Run one test."""
-        from vetro.muranopl import DirectEffects, Limits, Runtime, Session
-        from vetro.muranopl.tools.testing import TEST_CLOCK, run_test
+        from vetro.muranopl import TEST_CLOCK, DirectEffects, Limits, Runtime, Session, run_test
 
         def make_session(_runtime: Runtime) -> Session:
             effects = DirectEffects(seed=1, start=TEST_CLOCK)
@@ -194,7 +193,7 @@ def coverage_json(files: Sequence[FileCoverage]) -> dict[str, Any]:
 
 def _measured_files(world: World, coverage: LineCoverage) -> list[FileCoverage]:
     """Files under test, by their paths; those of test classes alone are no code under test."""
-    from vetro.muranopl.tools.testing import is_test_class
+    from vetro.muranopl import is_test_class
 
     code: set[str] = set()
     for package in world.packages:

@@ -21,8 +21,7 @@ from vetro.identity import Identity
 from vetro.messaging import BrokerDoors, Mailboxes, MailboxSettings
 from vetro.muranopl import PackageSource, Runtime, Version, VersionSpec, wait
 from vetro.packages import Package, PackageError, open_package
-from vetro.stacks import ComputeNetworkDirectory, NativeStacks
-from vetro.stacks.compute_adapter import port_of
+from vetro.stacks import ComputeNetworkDirectory, NativeStacks, port_of
 from vetro.storage import Database
 
 log = structlog.get_logger(__name__)

@@ -26,9 +26,7 @@ from vetro.engine.services import (
 )
 from vetro.engine.settings import EngineSettings
 from vetro.messaging import BrokerSettings, Progress, Unfinished
-from vetro.stacks import ComputeNetworkDirectory
-from vetro.stacks.compute_port import ImageInfo
-from vetro.stacks.memory import MemoryCompute, MemoryStacks
+from vetro.stacks import ComputeNetworkDirectory, ImageInfo, MemoryCompute, MemoryStacks
 
 if TYPE_CHECKING:
     from vetro.engine.signing import PlanSigner

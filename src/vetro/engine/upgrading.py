@@ -23,7 +23,7 @@ from vetro.muranopl import (
     SequenceNode,
     Session,
 )
-from vetro.packages.schemas import missing, near, problems
+from vetro.packages import did_you_mean, missing_arguments, value_problems
 from vetro.secrecy import Cover, secrets_in
 
 #: Effects that only read.
@@ -158,8 +158,8 @@ def _compared(
     known = cast("dict[str, dict[str, Any]]", schema)
     for name, value in node.items():
         if name in known:
-            wrong += problems(value, known[name], f"{move['class']}.{name}")
-    wrong += [f"{move['class']}.{name} is required" for name in missing(node, known)]
+            wrong += value_problems(value, known[name], f"{move['class']}.{name}")
+    wrong += [f"{move['class']}.{name} is required" for name in missing_arguments(node, known)]
     if move["from"] is None:
         return [], wrong, [f"nobody can say which version of {move['class']} it was"]
     try:
@@ -169,7 +169,7 @@ def _compared(
     # A name that neither version has is a mistake in the new values.
     for name in node:
         if name != "?" and name not in before and name not in after:
-            wrong.append(f"{move['class']} takes no {name}{near(name, after)}")
+            wrong.append(f"{move['class']} takes no {name}{did_you_mean(name, after)}")
     return _differences(before, after), wrong, []
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from vetro.http import BadRequest, NotFound
-from vetro.packages.schemas import argument_problems
+from vetro.packages import argument_problems
 from vetro.secrecy import is_secret
 
 Json = Any

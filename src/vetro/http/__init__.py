@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from vetro.http.description import an_object, describes
     from vetro.http.document import BEARER, TOKEN, Named, Reply, Security, listed, maybe, shape
     from vetro.http.downloads import download, known_content
+    from vetro.http.envelope import Envelope
     from vetro.http.events import ServerEvent, event_stream, unless_closing
     from vetro.http.face import Face, make_face
     from vetro.http.faults import (
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
         declare,
         gauge,
         histogram,
+        observe_request,
         show_counts,
         stored_gauge,
     )
@@ -96,6 +98,7 @@ __getattr__ = import_when_used(
         "vetro.http.description": "an_object describes",
         "vetro.http.document": "BEARER TOKEN Named Reply Security listed maybe shape",
         "vetro.http.downloads": "download known_content",
+        "vetro.http.envelope": "Envelope",
         "vetro.http.events": "ServerEvent event_stream unless_closing",
         "vetro.http.face": "Face make_face",
         "vetro.http.faults": (
@@ -108,7 +111,8 @@ __getattr__ = import_when_used(
         "vetro.http.guarded_server": "serve_application",
         "vetro.http.logs": "configure_logging",
         "vetro.http.metrics": (
-            "DECLARED Declared Readings counter declare gauge histogram show_counts stored_gauge"
+            "DECLARED Declared Readings counter declare gauge histogram observe_request show_counts"
+            " stored_gauge"
         ),
         "vetro.http.origins": "Cors",
         "vetro.http.pages": "PageRequest paginate",
@@ -139,6 +143,7 @@ __all__ = [
     "Conventions",
     "Cors",
     "Declared",
+    "Envelope",
     "Face",
     "Fault",
     "FaultStyle",
@@ -189,6 +194,7 @@ __all__ = [
     "listed",
     "make_face",
     "maybe",
+    "observe_request",
     "paginate",
     "principal_of",
     "raise_descriptor_limit",

@@ -35,7 +35,7 @@ from vetro.messaging.results import MalformedResult
 from vetro.messaging.waiting import PollGate, WaitingRoom
 
 if TYPE_CHECKING:
-    from vetro.http.envelope import Envelope
+    from vetro.http import Envelope
 
 _log = structlog.get_logger(__name__)
 

@@ -56,14 +56,24 @@ if TYPE_CHECKING:
     from .host.stepping import Steps
     from .syntax.documents import MappingNode, ScalarNode, SequenceNode, read_documents
     from .syntax.text_package import loose_package
+    from .syntax.yamltree import yaml_hint
     from .tools.checking import check_package
     from .tools.coverage import FileCoverage, LineCoverage
-    from .tools.describing import ClassDescription, describe_class
+    from .tools.describing import (
+        ArgumentDescription,
+        ClassDescription,
+        MethodDescription,
+        PropertyDescription,
+        Texts,
+        describe_class,
+    )
     from .tools.testing import (
+        TEST_CLOCK,
         MuranoTest,
         MuranoTestResult,
         discover_tests,
         enable_testing,
+        is_test_class,
         run_test,
         run_tests,
         select_tests,
@@ -74,21 +84,27 @@ __getattr__ = import_when_used(
     {
         "vetro.muranopl.tools.checking": "check_package",
         "vetro.muranopl.tools.coverage": "FileCoverage LineCoverage",
-        "vetro.muranopl.tools.describing": "ClassDescription describe_class",
+        "vetro.muranopl.tools.describing": (
+            "ArgumentDescription ClassDescription MethodDescription PropertyDescription Texts"
+            " describe_class"
+        ),
         "vetro.muranopl.syntax.documents": "MappingNode ScalarNode SequenceNode read_documents",
         "vetro.muranopl.syntax.text_package": "loose_package",
+        "vetro.muranopl.syntax.yamltree": "yaml_hint",
         "vetro.muranopl.host.replay": "RecordingEffects ReplayMismatch ReplayingEffects",
         "vetro.muranopl.host.session": "Session SessionInfo TaskReply",
         "vetro.muranopl.host.stepping": "Steps",
         "vetro.muranopl.tools.testing": (
-            "MuranoTest MuranoTestResult discover_tests enable_testing run_test run_tests"
-            " select_tests"
+            "MuranoTest MuranoTestResult TEST_CLOCK discover_tests enable_testing is_test_class"
+            " run_test run_tests select_tests"
         ),
     },
 )
 
 
 __all__ = [
+    "TEST_CLOCK",
+    "ArgumentDescription",
     "CallContext",
     "Cancelled",
     "ClassDescription",
@@ -105,6 +121,7 @@ __all__ = [
     "LineCoverage",
     "MappingNode",
     "MemoryPackage",
+    "MethodDescription",
     "MuranoError",
     "MuranoObject",
     "MuranoPackage",
@@ -118,6 +135,7 @@ __all__ = [
     "PackageResolver",
     "PackageSource",
     "Position",
+    "PropertyDescription",
     "RecordingEffects",
     "ReplayMismatch",
     "ReplayingEffects",
@@ -130,6 +148,7 @@ __all__ = [
     "StackFrame",
     "Steps",
     "TaskReply",
+    "Texts",
     "ThreadKey",
     "Version",
     "VersionSpec",
@@ -140,6 +159,7 @@ __all__ = [
     "discover_tests",
     "enable_testing",
     "in_green_thread",
+    "is_test_class",
     "loose_package",
     "meta",
     "native",
@@ -150,4 +170,5 @@ __all__ = [
     "version_spec",
     "wait",
     "wait_turn",
+    "yaml_hint",
 ]

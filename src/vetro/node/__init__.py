@@ -2,7 +2,7 @@
 
 ``NodeAgent(settings).run()`` registers the node, reports its state, serves the task API and drives
 containers (``lxc``), plain processes (``process``) or pretended VMs (``simulated``).
-``vetro.node.images.bootstrap.build_image`` builds root file systems.
+``build_image`` and ``build_vm_image`` make root file systems and disks.
 """
 
 from typing import TYPE_CHECKING
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from vetro.node.agent import NodeAgent
     from vetro.node.images.bootstrap import ImageFile, build_image, keep_once
     from vetro.node.images.build_scratch import remove_leftovers
+    from vetro.node.images.vm_images import build_vm_image
 
 __getattr__ = import_when_used(
     __name__,
@@ -31,6 +32,7 @@ __getattr__ = import_when_used(
         "vetro.node.agent": "NodeAgent",
         "vetro.node.images.bootstrap": "ImageFile build_image keep_once",
         "vetro.node.images.build_scratch": "remove_leftovers",
+        "vetro.node.images.vm_images": "build_vm_image",
     },
 )
 
@@ -48,6 +50,7 @@ __all__ = [
     "NodeSettings",
     "TaskFailure",
     "build_image",
+    "build_vm_image",
     "keep_once",
     "remove_leftovers",
 ]

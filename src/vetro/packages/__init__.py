@@ -5,6 +5,9 @@ load classes from. ``build_archive`` writes a directory as a zip, ``check`` list
 wrong, ``forms`` turns a form's answers into an application's object.
 """
 
+from typing import TYPE_CHECKING
+
+from vetro.lazy_names import import_when_used
 from vetro.muranopl import Version, VersionSpec
 from vetro.packages.check import CODES, Finding, NotAPackage, check, check_manifest_only
 from vetro.packages.data import read_json, read_yaml, text_of
@@ -19,7 +22,18 @@ from vetro.packages.errors import (
 from vetro.packages.manifest import Manifest, parse_manifest
 from vetro.packages.members import ArchiveLimits
 from vetro.packages.package import Package, build_archive, open_package
+from vetro.packages.schemas import (
+    argument_problems,
+    did_you_mean,
+    missing_arguments,
+    value_problems,
+)
 from vetro.packages.uploads import MAX_TAGS, check_upload
+
+if TYPE_CHECKING:
+    from vetro.packages.forms import FormError, load_form
+
+__getattr__ = import_when_used(__name__, {"vetro.packages.forms": "FormError load_form"})
 
 __all__ = [
     "CODES",
@@ -27,6 +41,7 @@ __all__ = [
     "ArchiveLimits",
     "DataError",
     "Finding",
+    "FormError",
     "Manifest",
     "NotAPackage",
     "Package",
@@ -37,13 +52,18 @@ __all__ = [
     "PackageLoadError",
     "Version",
     "VersionSpec",
+    "argument_problems",
     "build_archive",
     "check",
     "check_manifest_only",
     "check_upload",
+    "did_you_mean",
+    "load_form",
+    "missing_arguments",
     "open_package",
     "parse_manifest",
     "read_json",
     "read_yaml",
     "text_of",
+    "value_problems",
 ]

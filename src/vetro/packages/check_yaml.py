@@ -17,7 +17,7 @@ from vetro.documents import (
     DocumentTooLarge,
     measure_yaml,
 )
-from vetro.muranopl.syntax.yamltree import yaml_hint
+from vetro.muranopl import yaml_hint
 from vetro.packages.check_codes import CODES
 from vetro.yaql import MURANOPL, STANDARD, YaqlException, ast, parse
 

@@ -22,7 +22,7 @@ _KINDS = {
 }
 
 
-def problems(
+def value_problems(
     value: Json, schema: Mapping[str, Json], where: str, *, strict: bool = True
 ) -> Iterator[str]:
     """The mistakes in a value, each with its place."""
@@ -59,13 +59,15 @@ def argument_problems(
     found: list[str] = []
     for name, value in given.items():
         if name not in wanted:
-            found.append(f"there is no argument {name}{near(name, wanted)}")
+            found.append(f"there is no argument {name}{did_you_mean(name, wanted)}")
         else:
-            found += problems(value, wanted[name], name, strict=strict)
-    return found + [f"{name} is required" for name in missing(given, wanted)]
+            found += value_problems(value, wanted[name], name, strict=strict)
+    return found + [f"{name} is required" for name in missing_arguments(given, wanted)]
 
 
-def missing(given: Mapping[str, Json], wanted: Mapping[str, Mapping[str, Json]]) -> list[str]:
+def missing_arguments(
+    given: Mapping[str, Json], wanted: Mapping[str, Mapping[str, Json]]
+) -> list[str]:
     """The names of required arguments that are missing."""
     return [
         name
@@ -77,7 +79,7 @@ def missing(given: Mapping[str, Json], wanted: Mapping[str, Mapping[str, Json]])
     ]
 
 
-def near(name: str, known: Mapping[str, object]) -> str:
+def did_you_mean(name: str, known: Mapping[str, object]) -> str:
     """A hint: the similar known name, or all known names."""
     found = difflib.get_close_matches(name, known, 1)
     if found:
@@ -127,7 +129,7 @@ def _list(value: list[Json], schema: Mapping[str, Json], where: str, strict: boo
     rest = cast("Any", schema.get("additionalItems", {}) if fixed else items)
     for number, item in enumerate(value):
         one = fixed[number] if number < len(fixed) else rest
-        yield from problems(item, one, f"{where}.{number}", strict=strict)
+        yield from value_problems(item, one, f"{where}.{number}", strict=strict)
 
 
 def _map(
@@ -137,8 +139,8 @@ def _map(
     others: Any = schema.get("additionalProperties", True)
     for key, item in value.items():
         if key in fixed:
-            yield from problems(item, fixed[key], f"{where}.{key}", strict=strict)
+            yield from value_problems(item, fixed[key], f"{where}.{key}", strict=strict)
         elif others is False:
-            yield f"{where} has no {key}{near(key, fixed)}"
+            yield f"{where} has no {key}{did_you_mean(key, fixed)}"
         elif isinstance(others, dict):
-            yield from problems(item, others, f"{where}.{key}", strict=strict)  # pyright: ignore[reportUnknownArgumentType]
+            yield from value_problems(item, others, f"{where}.{key}", strict=strict)  # pyright: ignore[reportUnknownArgumentType]

@@ -32,7 +32,7 @@ def choose_driver(wanted: str) -> tuple[str, str]:
 
 def guest_archive(directory: Path) -> Path:
     """The guest agent's archive, built from this version's sources."""
-    from vetro.guest.build import build_archive
+    from vetro.guest import build_archive
 
     target = directory / "vetro-guest.pyz"
     build_archive(target)

@@ -1,7 +1,7 @@
 """Infrastructure stacks: a template becomes resources (core-library.md §4.4, §9).
 
 `Stacks` is the protocol of a back end; `NativeStacks(db, compute)` the one on the project's own
-compute service, `vetro.stacks.memory.MemoryStacks` its in-memory twin for tests. `Stack` is a
+compute service, `MemoryStacks` its in-memory twin for tests. `Stack` is a
 snapshot of one stack, `StackPlan` what an operation would do. `NetworkDirectory` answers what
 exists in a project's network.
 
@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 from vetro.lazy_names import import_when_used
 
 if TYPE_CHECKING:
+    from vetro.stacks.compute_adapter import port_of
+    from vetro.stacks.compute_port import ImageInfo
     from vetro.stacks.directory import (
         ComputeNetworkDirectory,
         NetworkDirectory,
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     )
     from vetro.stacks.flavors import DEFAULT_FLAVORS, Flavor
     from vetro.stacks.leaving import forget_of_project
+    from vetro.stacks.memory import MemoryCompute, MemoryStacks
     from vetro.stacks.metrics import read_stored
     from vetro.stacks.model import (
         Change,
@@ -56,6 +59,8 @@ if TYPE_CHECKING:
 __getattr__ = import_when_used(
     __name__,
     {
+        "vetro.stacks.compute_adapter": "port_of",
+        "vetro.stacks.compute_port": "ImageInfo",
         "vetro.stacks.directory": (
             "ComputeNetworkDirectory NetworkDirectory RouterWithoutGateway choose_cidr"
         ),
@@ -66,6 +71,7 @@ __getattr__ = import_when_used(
         ),
         "vetro.stacks.flavors": "DEFAULT_FLAVORS Flavor",
         "vetro.stacks.leaving": "forget_of_project",
+        "vetro.stacks.memory": "MemoryCompute MemoryStacks",
         "vetro.stacks.metrics": "read_stored",
         "vetro.stacks.model": (
             "Change ChangeKind ProgressCallback Stack StackFailure StackPlan StackResource"
@@ -86,7 +92,10 @@ __all__ = [
     "ComputeNetworkDirectory",
     "DependencyCycle",
     "Flavor",
+    "ImageInfo",
     "InvalidProperty",
+    "MemoryCompute",
+    "MemoryStacks",
     "NativeSettings",
     "NativeStacks",
     "NetworkDirectory",
@@ -111,5 +120,6 @@ __all__ = [
     "UnsupportedResource",
     "choose_cidr",
     "forget_of_project",
+    "port_of",
     "read_stored",
 ]

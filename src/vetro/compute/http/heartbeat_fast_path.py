@@ -18,8 +18,7 @@ from litestar.types import Receive, Scope, Send
 from vetro.compute.http.keys import NodeAware
 from vetro.compute.http.request_metrics import Fixed
 from vetro.compute.servers.heartbeats import Heartbeats
-from vetro.http.envelope import Envelope
-from vetro.http.metrics import observe_request
+from vetro.http import Envelope, observe_request
 
 _PATH = re.compile(
     r"/servers/([0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12})/events/heartbeat"
