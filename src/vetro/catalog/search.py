@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from vetro.http import BadRequest
-from vetro.muranopl import Version
+from vetro.packages import Version
 
 DEFAULT_LIMIT = 20
 MAX_LIMIT = 100

@@ -26,8 +26,15 @@ from vetro.catalog.uses import (
     withdrawn,
 )
 from vetro.http import BadRequest, Conflict, Forbidden, NotFound, Principal
-from vetro.muranopl import Version, version_spec
-from vetro.packages import MAX_TAGS, Package, PackageError, check_upload, open_package
+from vetro.packages import (
+    MAX_TAGS,
+    Package,
+    PackageError,
+    Version,
+    check_upload,
+    open_package,
+    version_spec,
+)
 from vetro.storage import Database, Transaction
 
 log = structlog.get_logger("vetro.catalog")

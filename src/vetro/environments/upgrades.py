@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from vetro.catalog import StoredPackage
 from vetro.environments.model import header, object_id, walk
-from vetro.muranopl import Version, version_spec
+from vetro.packages import Version, version_spec
 
 Json = Any
 Pins = Mapping[str, Iterable[str]]

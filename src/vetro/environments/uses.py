@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, or_, select, true
 
 from vetro.catalog import PackageUser, StoredPackage
 from vetro.environments.tables import environments, sessions
-from vetro.muranopl import Version, version_spec
+from vetro.packages import Version, version_spec
 from vetro.storage import Database
 
 #: Sessions whose model may still become the environment's.

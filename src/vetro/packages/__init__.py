@@ -8,7 +8,7 @@ wrong, ``forms`` turns a form's answers into an application's object.
 from typing import TYPE_CHECKING
 
 from vetro.lazy_names import import_when_used
-from vetro.muranopl import Version, VersionSpec
+from vetro.muranopl import Version, VersionSpec, version_spec
 from vetro.packages.check import CODES, Finding, NotAPackage, check, check_manifest_only
 from vetro.packages.data import read_json, read_yaml, text_of
 from vetro.packages.errors import (
@@ -66,4 +66,5 @@ __all__ = [
     "read_yaml",
     "text_of",
     "value_problems",
+    "version_spec",
 ]
