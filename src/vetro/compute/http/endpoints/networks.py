@@ -251,7 +251,8 @@ KINDS: dict[str, Kind] = {
             Param("replaces", UUIDS),
         ),
         (_NAME, Param("dns", TEXTS)),
-        (_IN_NETWORK, Reference("replaces", subnets, "subnet", each)),
+        # A subnet that is replaced because its creation was refused never existed.
+        (_IN_NETWORK, Reference("replaces", subnets, "subnet", each, or_gone=True)),
     ),
     "routers": Kind(
         routers,
