@@ -12,9 +12,23 @@ import pytest
 
 SERVICES = (
     *("sqlalchemy", "alembic", "aiosqlite", "psycopg", "litestar", "uvicorn", "httpx2", "aio_pika"),
-    *("cryptography", "argon2", "numpy", "pyroute2", "vetro.server", "vetro.compute", "vetro.http"),
+    *(
+        "cryptography",
+        "argon2",
+        "numpy",
+        "pyroute2",
+        "vetro.server",
+        "vetro.compute.service",
+        "vetro.http",
+    ),
     *("vetro.catalog", "vetro.environments", "vetro.identity", "vetro.storage", "vetro.node"),
-    *("vetro.engine.pool", "vetro.engine.running", "vetro.engine.backends", "vetro.messaging.amqp"),
+    *(
+        "vetro.compute.client.http_client",
+        "vetro.engine.pool",
+        "vetro.engine.running",
+        "vetro.engine.backends",
+        "vetro.messaging.amqp",
+    ),
 )
 APPLICATION = """\
     Namespaces: {=: p, std: io.murano, sys: io.murano.system, t: io.murano.test}

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from vetro.compute.client import ROUTERS
+from vetro.compute.wire import Router, RouterChange
 from vetro.stacks import ComputeNetworkDirectory, RouterWithoutGateway, choose_cidr
-from vetro.stacks.compute_port import RouterInfo
 from vetro.stacks.memory import EXTERNAL_NETWORK, MemoryCompute
 
 EXPLORER = "- $e: new(sys:NetworkExplorer)\n"
@@ -53,7 +54,7 @@ async def test_a_router_that_cannot_be_had(lab: Any, options: dict[str, Any], sa
 async def test_a_router_without_gateway_is_waited_for(lab: Any) -> None:
     """For half a minute; then the exception has the name packages catch."""
     compute: MemoryCompute = lab.cloud.compute
-    compute.router_list["r"] = RouterInfo(
+    compute.router_list["r"] = Router(
         uuid="r", name="murano-default-router", project_id="project", external_network=None
     )
     clock = [0.0]
@@ -78,11 +79,11 @@ async def test_a_router_without_gateway_is_waited_for(lab: Any) -> None:
 async def test_a_gateway_that_comes_meanwhile(lab: Any) -> None:
     """Is taken."""
     compute: MemoryCompute = lab.cloud.compute
-    router = RouterInfo(uuid="r", name="d", project_id="p", external_network=None)
+    router = Router(uuid="r", name="d", project_id="p", external_network=None)
     compute.router_list["r"] = router
 
     async def pause(seconds: float) -> None:
-        await compute.update_router("r", name="d", external_network=EXTERNAL_NETWORK)
+        await compute.change(ROUTERS, "r", RouterChange(external_network=EXTERNAL_NETWORK))
 
     directory = ComputeNetworkDirectory(compute, pause=pause, monotonic=lambda: 0.0)
     found = await directory.default_router("p", name="d", create=True, external_network="ext-net")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import base64
 import copy
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from vetro.engine.system import system_runtime
@@ -250,7 +250,7 @@ async def test_without_applications_there_is_no_stack(old: Any) -> None:
 async def test_user_data_is_complete(old: Any, image: str, port: int, begins: str) -> None:
     """No placeholder is left, flags are words, and the image's name decides the system."""
     debian = old.cloud.compute.images["debian"]
-    old.cloud.compute.images["win2012"] = replace(debian, name="win2012")
+    old.cloud.compute.images["win2012"] = msgspec.structs.replace(debian, name="win2012")
     await old.deploy(shop(old, image=image))
     (server,) = old.cloud.compute.server_list.values()
     data = server.spec.customer_metadata["user-data"]

@@ -39,7 +39,7 @@ async def test_an_update_is_a_new_outcome(lab: Any) -> None:
     await lab.probe(text)
     assert stack_of(lab).status is StackStatus.UPDATE_COMPLETE
     assert stack_of(lab).updated > created
-    assert next(iter(lab.cloud.compute.group_list.values()))["name"] == "n"
+    assert next(iter(lab.cloud.compute.group_list.values())).name == "n"
 
 
 async def test_what_is_changed_and_changed_back_is_not_pushed(lab: Any) -> None:
@@ -152,7 +152,7 @@ async def test_parameters_reach_the_template_and_come_back(lab: Any) -> None:
     - $stack.push()
     """
     await lab.probe(text)
-    assert next(iter(lab.cloud.compute.group_list.values()))["name"] == "named"
+    assert next(iter(lab.cloud.compute.group_list.values())).name == "named"
     stack_of(lab).parameters["OS::stack_id"] = "x"
     assert await lab.probe("- Return: $stack.parameters()") == {"n": "named"}
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from vetro.compute.client import SECURITY_GROUPS
+from vetro.compute.wire import Image, NewSecurityGroup
 from vetro.engine.signing import PlanSigner
 
 APP = """
@@ -215,9 +217,8 @@ async def test_custom_networks_and_groups_of_the_project(lab: Any) -> None:
         "customNetworks": ["own"],
     }  # fmt: skip
     instance = lab.instance(networks=networks, assignFloatingIp=True, securityGroups=["there"])
-    await lab.cloud.compute.create_security_group(
-        "g", project_id="project", name="there", description="", rules=[]
-    )
+    group = NewSecurityGroup(uuid="g", project_id="project", name="there")
+    await lab.cloud.compute.create(SECURITY_GROUPS, group)
     model = await lab.deploy(shop(lab, instance=instance, network=lab.network("own", name="own")))
     template = await lab.template()
     assert template["resources"]["web"]["properties"]["networks"] == [
@@ -367,8 +368,8 @@ async def test_the_kinds_of_machines(
     lab: Any, type_: str, image: str, port: int, format_: str, said: str | None
 ) -> None:
     """Which port is opened, and how the agent gets its configuration."""
-    lab.cloud.compute.images[image] = next(iter(lab.cloud.compute.images.values())).__class__(
-        uuid=f"00000000-0000-4000-8000-0000000000{len(image):02}", name=image, brand="lxc"
+    lab.cloud.compute.images[image] = Image(
+        uuid=f"00000000-0000-4000-8000-0000000000{len(image):02}", name=image
     )
     await lab.deploy(
         shop(lab, instance=lab.instance(type_=f"io.murano.resources.{type_}", image=image))

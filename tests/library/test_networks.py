@@ -6,16 +6,17 @@ from typing import Any
 
 import pytest
 
+from vetro.compute.client import NETWORKS, ROUTERS, SUBNETS
+from vetro.compute.wire import NewNetwork, NewRouter, NewSubnet, Subnet
 from vetro.stacks import AddressRangeTaken, ResourceFailure
-from vetro.stacks.compute_port import SubnetInfo
 from vetro.stacks.memory import EXTERNAL_NETWORK
 
 N1, S1, R1 = (f"00000000-0000-4000-8000-00000000010{number}" for number in range(3))
 
 
-def subnet(cidr: str, network: str = "other", project: str = "another") -> SubnetInfo:
+def subnet(cidr: str, network: str = "other", project: str = "another") -> Subnet:
     """A subnet of somebody else."""
-    return SubnetInfo(
+    return Subnet(
         uuid=f"s-{cidr}",
         network_uuid=network,
         name="s",
@@ -187,12 +188,14 @@ async def test_without_uplink_there_is_no_router(lab: Any) -> None:
 async def existing(lab: Any, project: str = "project") -> None:
     """A network with a subnet and a router to the outside."""
     compute = lab.cloud.compute
-    await compute.create_network(N1, project_id=project, name="there")
-    await compute.create_subnet(
-        S1, project_id=project, network=N1, name="sub", cidr="10.7.0.0/24",
+    await compute.create(NETWORKS, NewNetwork(uuid=N1, project_id=project, name="there"))
+    subnet = NewSubnet(
+        uuid=S1, project_id=project, network_uuid=N1, name="sub", cidr="10.7.0.0/24",
         gateway="10.7.0.1", dns=["192.0.2.9"],
     )  # fmt: skip
-    await compute.create_router(R1, project_id=project, name="r", external_network=EXTERNAL_NETWORK)
+    await compute.create(SUBNETS, subnet)
+    router = NewRouter(uuid=R1, project_id=project, name="r", external_network=EXTERNAL_NETWORK)
+    await compute.create(ROUTERS, router)
     await compute.add_router_interface(R1, S1)
     compute.calls.clear()
 

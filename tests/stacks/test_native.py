@@ -44,7 +44,7 @@ async def test_an_application_stack_from_create_to_delete(
     [port] = compute.port_list.values()
     [group] = compute.group_list
     assert port.security_groups == [group]
-    rules = compute.group_list[group]["rules"]
+    rules = compute.group_list[group].rules
     assert rules[2]["remote_group_id"] == group
     assert [rule["direction"] for rule in rules] == ["ingress", "ingress", "ingress", "egress"]
     assert compute.tickets == {}
@@ -237,7 +237,7 @@ async def test_a_timeout_says_what_was_waited_on(
         await never.wait()
 
     # The first thing of all: however slow the machine, it has come that far.
-    compute.create_network = hang  # type: ignore[method-assign]
+    compute.create = hang  # type: ignore[method-assign]
     stack = await stacks.create(PROJECT, "env", application_template(), timeout=0.3)
     assert stack.status is StackStatus.CREATE_FAILED
     assert "did not end within 0.3 s" in stack.reason
@@ -470,8 +470,8 @@ async def test_the_cfn_forms_of_old_packages(stacks: StackEngine, compute: Memor
     [server] = compute.server_list.values()
     assert server.spec.customer_metadata["user-data"] == "#!/bin/sh\n"
     [group] = compute.group_list.values()
-    assert group["rules"][0]["port_range_min"] is None
-    assert group["rules"][1]["port_range_min"] == 80
+    assert group.rules[0]["port_range_min"] is None
+    assert group.rules[1]["port_range_min"] == 80
     assert (await stacks.plan(PROJECT, "old", template)).empty
     assert await stacks.delete(PROJECT, "old") is None
     assert compute.is_empty()

@@ -15,7 +15,7 @@ from litestar import Request, post
 
 from vetro.compute import MIGRATIONS as COMPUTE_MIGRATIONS
 from vetro.compute import ComputeService, ComputeSettings, compute_face
-from vetro.compute.client import ComputeClient
+from vetro.compute.client import Call, ComputeClient, TransportError
 from vetro.http import Face, Principal, assemble, make_face, read_json, serve
 from vetro.stacks import (
     MIGRATIONS,
@@ -30,6 +30,12 @@ from vetro.storage import Database, ManualClock, migrate
 PROJECT = "9f7c1b3a4a0e4c0d8a3cf4f4b7c1f111"
 NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
 WEB = "web.0 x"
+
+
+async def ask(client: ComputeClient, method: str, path: str, body: object = None) -> Any:
+    """The JSON of a call, whatever it is."""
+    answer: Any = Any
+    return await client.send(Call(method, path, answer, body))
 
 
 @dataclass
@@ -122,7 +128,7 @@ class World:
     database: Database
 
     async def count(self, path: str) -> int:
-        return len(await self.client.call("GET", path))
+        return len(await ask(self.client, "GET", path))
 
 
 @pytest.fixture
@@ -140,7 +146,8 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
         )
         url = f"http://127.0.0.1:{port}/compute"
         client = await stack.enter_async_context(ComputeClient(url, "service"))
-        await client.call(
+        await ask(
+            client,
             "POST",
             f"/servers/{NODE}/sysinfo",
             {
@@ -159,8 +166,9 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
                 }
             },
         )
-        await client.call("POST", f"/servers/{NODE}/events/heartbeat", {})
-        await client.call(
+        await ask(client, "POST", f"/servers/{NODE}/events/heartbeat", {})
+        await ask(
+            client,
             "POST",
             f"/servers/{NODE}/events/status",
             {
@@ -182,7 +190,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
                 },
             },
         )
-        image = await client.call("POST", "/images", {"name": "debian", "type": "lxc-rootfs"})
+        image = await ask(client, "POST", "/images", {"name": "debian", "type": "lxc-rootfs"})
         (tmp_path / "upload").write_bytes(b"rootfs")
         await service.images.add_file(image["uuid"], tmp_path / "upload", None)
         yield World(service, node, client, NativeStacks(database, client), url, database)
@@ -203,9 +211,9 @@ async def _nothing_left(world: World) -> None:
     assert world.node.vms == {}
     for path in ("/subnets", "/routers", "/security-groups", "/ports", "/floating-ips"):
         assert await world.count(path) == 0, path
-    networks = await world.client.call("GET", "/networks")
+    networks = await ask(world.client, "GET", "/networks")
     assert [one["name"] for one in networks] == ["ext-net"]
-    tickets = await world.client.call("GET", f"/servers/{NODE}/tickets")
+    tickets = await ask(world.client, "GET", f"/servers/{NODE}/tickets")
     assert {one["status"] for one in tickets} <= {"finished"}
 
 
@@ -288,20 +296,18 @@ async def test_the_service_may_be_away_for_a_moment(
     world: World, application_template: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Requests whose answers are lost are repeated, and nothing is made twice."""
-    call = world.client.call
+    send = world.client.send
     lost: list[str] = []
 
-    async def flaky(method: str, path: str, *args: Any, **kwargs: Any) -> Any:
-        from vetro.compute.client import TransportError
-
-        answer = await call(method, path, *args, **kwargs)
-        key = f"{method} {path.split('/')[1]}"
-        if method != "GET" and key not in lost:
+    async def flaky(call: Call[Any]) -> Any:
+        answer = await send(call)
+        key = f"{call.method} {call.path.split('/')[1]}"
+        if call.method != "GET" and key not in lost:
             lost.append(key)
             raise TransportError("connection reset")
         return answer
 
-    monkeypatch.setattr(world.client, "call", flaky)
+    monkeypatch.setattr(world.client, "send", flaky)
     stack = await world.stacks.create(PROJECT, "env", _template(application_template))
     assert (stack.status, stack.reason) == (StackStatus.CREATE_COMPLETE, "")
     assert len(world.node.vms) == 1
@@ -349,7 +355,7 @@ async def test_a_router_without_gateway_is_waited_for(world: World) -> None:
         now += seconds
         pauses.append(seconds)
 
-    await world.client.call("POST", "/routers", {"name": "bare", "project_id": PROJECT})
+    await ask(world.client, "POST", "/routers", {"name": "bare", "project_id": PROJECT})
     directory = ComputeNetworkDirectory(port_of(world.client), pause=pause, monotonic=lambda: now)
     with pytest.raises(RouterWithoutGateway, match="Please set external gateway for the router"):
         await directory.default_router(

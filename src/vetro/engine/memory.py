@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vetro.compute.wire import Image
 from vetro.engine.services import (
     EngineServices,
     MetadataDefinitions,
@@ -26,7 +27,7 @@ from vetro.engine.services import (
 )
 from vetro.engine.settings import EngineSettings
 from vetro.messaging import BrokerSettings, Progress, Unfinished
-from vetro.stacks import ComputeNetworkDirectory, ImageInfo, MemoryCompute, MemoryStacks
+from vetro.stacks import ComputeNetworkDirectory, MemoryCompute, MemoryStacks
 
 if TYPE_CHECKING:
     from vetro.engine.signing import PlanSigner
@@ -263,12 +264,12 @@ class MemoryCloud:
 class WillingCompute(MemoryCompute):
     """A compute service that has every image."""
 
-    async def image(self, project_id: str, name: str) -> ImageInfo:
+    async def image(self, project_id: str, name: str) -> Image:
         """The image of this name, created on demand."""
         for known in self.images.values():
             if name in (known.uuid, known.name):
                 return known
-        made = ImageInfo(uuid=str(uuid.uuid5(uuid.NAMESPACE_OID, name)), name=name, brand="lxc")
+        made = Image(uuid=str(uuid.uuid5(uuid.NAMESPACE_OID, name)), name=name)
         self.images[name] = made
         return made
 

@@ -16,7 +16,6 @@ from vetro.lazy_names import import_when_used
 
 if TYPE_CHECKING:
     from vetro.stacks.compute_adapter import port_of
-    from vetro.stacks.compute_port import ImageInfo
     from vetro.stacks.directory import (
         ComputeNetworkDirectory,
         NetworkDirectory,
@@ -60,7 +59,6 @@ __getattr__ = import_when_used(
     __name__,
     {
         "vetro.stacks.compute_adapter": "port_of",
-        "vetro.stacks.compute_port": "ImageInfo",
         "vetro.stacks.directory": (
             "ComputeNetworkDirectory NetworkDirectory RouterWithoutGateway choose_cidr"
         ),
@@ -92,7 +90,6 @@ __all__ = [
     "ComputeNetworkDirectory",
     "DependencyCycle",
     "Flavor",
-    "ImageInfo",
     "InvalidProperty",
     "MemoryCompute",
     "MemoryStacks",

@@ -12,7 +12,9 @@ from asyncio import sleep
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
-from vetro.stacks.compute_port import ComputePort, RouterInfo
+from vetro.compute.client.calls import NETWORKS, PORTS, ROUTERS, SUBNETS
+from vetro.compute.wire import NewRouter, Router
+from vetro.stacks.compute_port import ComputePort
 from vetro.stacks.resources.ports import describe_port
 
 
@@ -104,7 +106,7 @@ class ComputeNetworkDirectory:
 
     async def external_network_for_router(self, project_id: str, router_id: str) -> str | None:
         """The router's gateway network."""
-        for router in await self._compute.routers(project_id):
+        for router in await self._compute.all(ROUTERS, project_id):
             if router.uuid == router_id:
                 return router.external_network
         return None
@@ -112,12 +114,12 @@ class ComputeNetworkDirectory:
     async def external_network_for_network(self, project_id: str, network_id: str) -> str | None:
         """The external network reachable from a network."""
         subnets: set[str] = set()
-        for network in await self._compute.networks(project_id):
+        for network in await self._compute.all(NETWORKS, project_id):
             if network.uuid == network_id:
                 if network.external:
                     return network_id
                 subnets = set(network.subnets)
-        for router in await self._compute.routers(project_id):
+        for router in await self._compute.all(ROUTERS, project_id):
             if router.external_network and subnets & set(router.subnets):
                 return router.external_network
         return None
@@ -132,7 +134,7 @@ class ComputeNetworkDirectory:
                 "router:external": one.external,
                 "subnets": one.subnets,
             }
-            for one in await self._compute.networks(project_id)
+            for one in await self._compute.all(NETWORKS, project_id)
         ]
 
     async def list_subnetworks(self, project_id: str) -> list[dict[str, Any]]:
@@ -148,35 +150,34 @@ class ComputeNetworkDirectory:
                 "tenant_id": one.project_id,
                 "ip_version": 4,
             }
-            for one in await self._compute.subnets(project_id)
+            for one in await self._compute.all(SUBNETS, project_id)
         ]
 
     async def list_ports(self, project_id: str) -> list[dict[str, Any]]:
         """The project's ports."""
-        return [describe_port(one) for one in await self._compute.ports(project_id)]
+        return [describe_port(one) for one in await self._compute.all(PORTS, project_id)]
 
     async def list_neutron_extensions(self, project_id: str) -> list[dict[str, Any]]:
         """What the network service can do; packages ask for security groups."""
         return [{"alias": alias} for alias in ("security-group", "router", "external-net")]
 
-    async def _router(self, project_id: str, name: str) -> RouterInfo | None:
-        for router in await self._compute.routers(project_id):
+    async def _router(self, project_id: str, name: str) -> Router | None:
+        for router in await self._compute.all(ROUTERS, project_id):
             if router.name == name:
                 return router
         return None
 
     async def _make_router(self, project_id: str, name: str, external_network: str) -> str:
         gateway = None
-        for network in await self._compute.networks(project_id):
+        for network in await self._compute.all(NETWORKS, project_id):
             if network.external and external_network in (network.uuid, network.name):
                 gateway = network.uuid
         if gateway is None:
             raise KeyError(f"Router {name} could not be created, no external network found")
         # A project always gets the same router, also when two deployments create it at once.
         router = str(uuid.uuid5(_ROUTER_SPACE, f"{project_id}/{name}"))
-        await self._compute.create_router(
-            router, project_id=project_id, name=name, external_network=gateway
-        )
+        new = NewRouter(uuid=router, project_id=project_id, name=name, external_network=gateway)
+        await self._compute.create(ROUTERS, new)
         return router
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from vetro.stacks.compute_port import ImageInfo
+from vetro.compute.wire import Image
 
 Json = Any
 BLOCK_STORAGE = "block storage"
@@ -54,7 +54,7 @@ class BlockStorage(Protocol):
 
     async def volume(self, uuid: str) -> VolumeInfo | None: ...
 
-    async def volume_image(self, project_id: str, uuid: str) -> ImageInfo:
+    async def volume_image(self, project_id: str, uuid: str) -> Image:
         """What a server that boots from the volume is. Raises `ResourceFailure`."""
         ...
 

@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
-from vetro.stacks.compute_port import (
-    ComputePort,
-    FloatingIpInfo,
-    NetworkInfo,
-    PortInfo,
-    RouterInfo,
-    SubnetInfo,
-)
-
-T = TypeVar("T")
+from vetro.compute.client.calls import FLOATING_IPS, PORTS, AnyKind
+from vetro.stacks.compute_port import ComputePort
 
 
 def snapshot_of(compute: ComputePort, project_id: str) -> ComputePort:
@@ -26,35 +17,18 @@ class _Snapshot:
     def __init__(self, compute: ComputePort, project_id: str) -> None:
         self._compute = compute
         self._project_id = project_id
-        self._read: dict[str, Any] = {}
+        self._read: dict[str, list[Any]] = {}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._compute, name)
 
-    async def networks(self, project_id: str) -> list[NetworkInfo]:
-        return await self._once("networks", self._compute.networks)
+    async def all(self, kind: AnyKind, project_id: str) -> list[Any]:
+        if kind.path not in self._read:
+            self._read[kind.path] = await self._compute.all(kind, self._project_id)
+        return self._read[kind.path]
 
-    async def subnets(self, project_id: str) -> list[SubnetInfo]:
-        return await self._once("subnets", self._compute.subnets)
-
-    async def routers(self, project_id: str) -> list[RouterInfo]:
-        return await self._once("routers", self._compute.routers)
-
-    async def ports(self, project_id: str) -> list[PortInfo]:
-        return await self._once("ports", self._compute.ports)
-
-    async def floating_ips(self, project_id: str) -> list[FloatingIpInfo]:
-        return await self._once("floating_ips", self._compute.floating_ips)
-
-    async def port(self, uuid: str) -> PortInfo | None:
-        found = await self.ports(self._project_id)
+    async def find(self, kind: AnyKind, uuid: str) -> Any:
+        if kind not in (PORTS, FLOATING_IPS):
+            return await self._compute.find(kind, uuid)
+        found = await self.all(kind, self._project_id)
         return next((one for one in found if one.uuid == uuid), None)
-
-    async def floating_ip(self, uuid: str) -> FloatingIpInfo | None:
-        found = await self.floating_ips(self._project_id)
-        return next((one for one in found if one.uuid == uuid), None)
-
-    async def _once(self, name: str, read: Callable[[str], Awaitable[list[T]]]) -> list[T]:
-        if name not in self._read:
-            self._read[name] = await read(self._project_id)
-        return self._read[name]

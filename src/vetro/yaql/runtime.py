@@ -118,8 +118,8 @@ def open_context(rt: Evaluation, value: Any) -> Context:
     """The left side of `->`."""
     if kind_of[type(value)] != CONTEXT:
         raise NoMatchingFunctionException(
-            f'No operator "->" matches supplied arguments: {preview(value)} is not a context',
-            hint="the left side of -> must be let(…), with(…), def(…) or unpack(…)",
+            f'No operator "->" matches supplied arguments: {preview(value)} is no context',
+            hint="the left side of -> is let(…), with(…), def(…), unpack(…)",
         )
     return value
 
@@ -139,9 +139,9 @@ def no_evaluation(rt: Evaluation, what: str) -> NoReturn:
 
 
 _FORMS = {
-    "#operator_.": "a dot must be followed by a name or a call",
+    "#operator_.": "after a dot stands a name or a call",
     "#indexer": "write [index], or [key, default] of a mapping",
-    "#list": "write => inside braces: {key => value}",
+    "#list": "=> stands in braces: {key => value}",
     "#map": "write {key => value, …}",
     "let": "write let(value, name => value)",
     "with": "write with(value, value)",

@@ -41,17 +41,13 @@ def groups_of_rules(value: Json) -> list[str]:
 
 @dataclass(frozen=True)
 class Reference:
-    """A parameter that names objects. ``external``: it means a shared network, by name or uuid.
-
-    ``or_gone``: it may also name objects that do not exist (any more).
-    """
+    """A parameter that names objects. ``external``: it means a shared network, by name or uuid."""
 
     param: str
     table: Table
     what: str
     named: Callable[[Json], list[str]] = itself
     external: bool = False
-    or_gone: bool = False
 
 
 def may_change(view: Body, what: str, project: str | None) -> None:
@@ -92,7 +88,7 @@ async def check_references(
 async def _check_one(tx: Transaction, reference: Reference, uuid: str, project: str) -> None:
     table = reference.table
     row = (await tx.execute(select(table).where(table.c.uuid == uuid[:64]))).first()
-    if (row is None and reference.or_gone) or (row is not None and row.owner_uuid == project):
+    if row is not None and row.owner_uuid == project:
         return
     if row is not None and table is networks and row.external:
         raise not_allowed(f"The network {uuid} is shared: only operators add to it")

@@ -90,8 +90,8 @@ def _check(
     target = _TARGETS[type(subject)]
     if type_.usage != "Meta":
         raise DslSyntaxError(
-            f"{type_.name} is not a meta-class", position=declaration.position,
-            hint="a meta-class must have `Usage: Meta`",
+            f"{type_.name} is no meta-class", position=declaration.position,
+            hint="a meta-class has `Usage: Meta`",
         )  # fmt: skip
     if target not in type_.declaration.applies:
         raise DslSyntaxError(
@@ -99,7 +99,7 @@ def _check(
         )
     if type_.declaration.cardinality == "One" and any(item.type is type_ for item in before):
         raise DslSyntaxError(
-            f"{type_.name} can be attached only once, but is attached twice",
+            f"{type_.name} may be attached once and is attached twice",
             position=declaration.position,
         )
 
@@ -135,9 +135,9 @@ def _found_items(subject: Subject, seen: dict[int, list[MetaItem]]) -> list[Meta
                 if clash is not None:
                     if clash.declaration is not item.declaration:
                         raise MuranoError(
-                            f"{item.type.name} is inherited by {_describe(subject)} from two parents",
+                            f"{item.type.name} comes to {_describe(subject)} from two parents",
                             names=("ValueError",),
-                            hint="attach the metadata to it directly",
+                            hint="attach one to it directly",
                         )
                     continue
             elif any(known.declaration is item.declaration for known in inherited):
@@ -210,7 +210,7 @@ def _values(run: Run, item: MetaItem) -> dict[str, Any]:
     if is_constant(node):
         return dict(constant_value(node))
     if item.scope is None:
-        raise MuranoError("the metadata of a package cannot contain expressions")
+        raise MuranoError("the metadata of a package holds no expressions")
     return dict(item.scope.own_code().evaluate(node, item.scope, run))
 
 

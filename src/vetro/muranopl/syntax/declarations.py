@@ -151,7 +151,7 @@ def declare(
     unnamed: ClassDeclaration | None = None
     for document in documents:
         if not isinstance(document, Mapping):
-            raise DslSyntaxError("a class document must be a map", position=document.position)
+            raise DslSyntaxError("a class document is a map", position=document.position)
         given = document.get("Namespaces")
         if given is not None:
             namespaces = _namespaces(given)
@@ -190,13 +190,11 @@ def _namespaces(node: Node) -> Namespaces:
     if isinstance(node, Scalar) and node.value is None:
         return Namespaces()
     if not isinstance(node, Mapping):
-        raise DslSyntaxError(
-            "Namespaces must be a map from prefixes to namespaces", position=node.position
-        )
+        raise DslSyntaxError("Namespaces is a map of prefixes", position=node.position)
     prefixes: dict[str, str | None] = {}
     for prefix, _, value in node.entries():
         if not isinstance(value, Scalar):
-            raise DslSyntaxError("a namespace must be a dotted name", position=value.position)
+            raise DslSyntaxError("a namespace is a dotted name", position=value.position)
         prefixes[prefix] = None if value.value is None else str(value.value)
     return Namespaces(prefixes, node.position)
 
@@ -264,7 +262,7 @@ class _Reader:
     def _property(self, name: str, key: Scalar, value: Node) -> PropertyDeclaration:
         if not isinstance(value, Mapping):
             raise DslSyntaxError(
-                f"property {name} must be a map with a Contract", position=value.position
+                f"property {name} is a map with a Contract", position=value.position
             )
         self._unknown_keys(
             value, frozenset(("Contract", "Usage", "Default", "Meta")), f"property {name}"
@@ -274,7 +272,7 @@ class _Reader:
             raise DslSyntaxError(
                 f"property {name} has no Contract",
                 position=key.position,
-                hint="write `Contract: $` to accept any value",
+                hint="write `Contract: $` to take anything",
             )
         return PropertyDeclaration(
             name,
@@ -341,8 +339,7 @@ class _Reader:
         if not isinstance(value, Mapping):
             self._fail(
                 DslSyntaxError(
-                    f"method {written} must be a map with Arguments and Body",
-                    position=value.position,
+                    f"method {written} is a map with Arguments and Body", position=value.position
                 )
             )
             return MethodDeclaration(name, "Runtime", "Session", [], None, [], key.position)
@@ -354,7 +351,7 @@ class _Reader:
             if value.get("Scope") is not None and scope == "Session":
                 self._fail(
                     DslSyntaxError(
-                        f"method {name} has `Usage: Action`, which makes it Public, and `Scope: Session`",
+                        f"method {name} is an Action, which is Public, and has Scope Session",
                         position=key.position,
                     )
                 )
@@ -367,7 +364,7 @@ class _Reader:
         if usage == "Extension" and not arguments:
             self._fail(
                 DslSyntaxError(
-                    f"extension method {name} needs a first argument: the object that it extends",
+                    f"extension method {name} needs an argument, which says what it extends",
                     position=key.position,
                 )
             )
@@ -387,8 +384,7 @@ class _Reader:
                 if not isinstance(item, Mapping) or len(item.pairs) != 1:
                     self._fail(
                         DslSyntaxError(
-                            f"an argument of {method} must be a map with one key, its name",
-                            position=item.position,
+                            f"an argument of {method} is a map of one name", position=item.position
                         )
                     )
                     continue
@@ -411,11 +407,11 @@ class _Reader:
             raise DslSyntaxError(
                 f"{name!r} is not the name of an argument of {method}",
                 position=key.position,
-                hint="a name consists of letters, digits and _, and cannot begin with a digit",
+                hint="a name is letters, digits and _, and does not begin with a digit",
             )
         if not isinstance(value, Mapping):
             raise DslSyntaxError(
-                f"argument {name} of {method} must be a map with a Contract",
+                f"argument {name} of {method} is a map with a Contract",
                 position=value.position,
             )
         contract = value.get("Contract")
@@ -423,7 +419,7 @@ class _Reader:
             raise DslSyntaxError(
                 f"argument {name} of {method} has no Contract",
                 position=key.position,
-                hint="write `Contract: $` to accept any value",
+                hint="write `Contract: $` to take anything",
             )
         usage = self._choice(value, "Usage", ARGUMENT_USAGES, "Standard")
         here = ARGUMENT_USAGES.index(usage)
@@ -431,7 +427,7 @@ class _Reader:
         taken = any(item.name == name for item in arguments)
         if here < rank or (here == rank and here > 0) or taken:
             raise DslSyntaxError(
-                f"argument {name} of {method} is out of order or declared twice",
+                f"argument {name} of {method} is out of order or given twice",
                 position=key.position,
                 hint="the order is: Standard, then one VarArgs, then one KwArgs",
             )
@@ -468,7 +464,7 @@ class _Reader:
                     found.append(MetaDeclaration(self._type_name(key), value, item.position))
                     continue
             raise DslSyntaxError(
-                "a Meta item must be a type name, or a map from one type name to its properties",
+                "a Meta item is a type name, or a map of one type name to its properties",
                 position=item.position,
             )
         return found
@@ -476,7 +472,7 @@ class _Reader:
     def _type_name(self, node: Node) -> str:
         text = name_text(node)
         if text is None:
-            raise DslSyntaxError("a type name must be text", position=node.position)
+            raise DslSyntaxError("a type name is text", position=node.position)
         try:
             return self.namespaces.resolve(text)
         except KeyError as error:
@@ -518,7 +514,7 @@ class _Reader:
             return False
         value: Any = node.value if isinstance(node, Scalar) else node
         if not isinstance(value, bool):
-            raise DslSyntaxError(f"{key} must be true or false", position=node.position)
+            raise DslSyntaxError(f"{key} is true or false", position=node.position)
         return value
 
     def _choice(
@@ -547,7 +543,7 @@ class _Reader:
         if node is None or (isinstance(node, Scalar) and node.value is None):
             return
         if not isinstance(node, Mapping):
-            raise DslSyntaxError(f"{what} must be a map", position=node.position)
+            raise DslSyntaxError(f"{what} is a map", position=node.position)
         yield from node.entries()
 
     def _unknown_keys(self, node: Mapping, known: frozenset[str], what: str) -> None:

@@ -27,7 +27,7 @@ class Namespaces:
                     f"Invalid namespace prefix {prefix!r}",
                     names=(*DslSyntaxError._class_names(), "ValueError"),  # pyright: ignore[reportPrivateUsage]
                     position=position,
-                    hint="a prefix must be an identifier or =",
+                    hint="a prefix is an identifier or =",
                 )
             name = namespace or ""
             if name and not _NAMESPACE.match(name):
@@ -35,7 +35,7 @@ class Namespaces:
                     f"Invalid namespace {name!r}",
                     names=(*DslSyntaxError._class_names(), "ValueError"),  # pyright: ignore[reportPrivateUsage]
                     position=position,
-                    hint="a namespace must be a dotted identifier",
+                    hint="a namespace is a dotted identifier",
                 )
             self._map[prefix] = name
 

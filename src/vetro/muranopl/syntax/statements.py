@@ -177,7 +177,7 @@ class _Parser:
                 position=node.position,
                 hint="check its parentheses and quotes"
                 if isinstance(node.value, str) and ("$" in node.value or "(" in node.value)
-                else "a statement must be an expression, an assignment or a construct such as If",
+                else "a statement is an expression, an assignment or a construct like If",
             )
         if isinstance(node, Sequence):
             raise DslSyntaxError(
@@ -199,7 +199,7 @@ class _Parser:
                 "a statement is one assignment or one construct; this map is neither: keys "
                 + ", ".join(repr(str(key.value)) for key in keys),
                 position=node.position,
-                hint="start each statement with its own dash",
+                hint="begin each statement with its own dash",
             )
         parts = {str(key.value): value for key, value in zip(keys, _values(node), strict=True)}
         for name in parts:
@@ -266,9 +266,9 @@ class _Parser:
         condition = parts["While"]
         if not isinstance(condition, Scalar) or not condition.is_expression:
             raise DslSyntaxError(
-                "the condition of While must be an expression",
+                "the condition of While is an expression",
                 position=condition.position,
-                hint="write !yaql true to loop until Break",
+                hint="a constant condition never changes; write !yaql true to loop until Break",
             )
         return While(node.position, condition, self._loop_block(parts["Do"]))
 
@@ -281,7 +281,7 @@ class _Parser:
             or not variable.value.isidentifier()
         ):
             raise DslSyntaxError(
-                "For takes the name of a variable without $", position=variable.position
+                "For takes the plain name of a variable, without $", position=variable.position
             )
         if variable.value == "this":
             raise DslSyntaxError("For cannot assign to $this", position=variable.position)
@@ -306,7 +306,7 @@ class _Parser:
             raise DslInvalidOperationError(
                 f"{name} outside a loop",
                 position=node.position,
-                hint="use it inside While, For or Repeat",
+                hint="it belongs inside While, For or Repeat",
             )
 
     def break_(self, node: Mapping, parts: dict[str, Node]) -> Statement:
@@ -320,9 +320,7 @@ class _Parser:
     def match(self, node: Mapping, parts: dict[str, Node]) -> Statement:
         table = parts["Match"]
         if not isinstance(table, Mapping):
-            raise DslSyntaxError(
-                "Match must be a map from constants to blocks", position=table.position
-            )
+            raise DslSyntaxError("Match is a map from constants to blocks", position=table.position)
         cases: list[tuple[Any, list[Statement]]] = []
         for key, value in table.pairs:
             assert isinstance(key, Scalar)
@@ -339,7 +337,7 @@ class _Parser:
         table = parts["Switch"]
         if not isinstance(table, Mapping):
             raise DslSyntaxError(
-                "Switch must be a map from conditions to blocks", position=table.position
+                "Switch is a map from conditions to blocks", position=table.position
             )
         default = parts.get("Default")
         return Switch(
@@ -355,9 +353,9 @@ class _Parser:
             items = []
         if len(items) > MOST_BRANCHES:
             raise DslInvalidOperationError(
-                f"Parallel has {len(items)} branches; the limit is {MOST_BRANCHES}",
+                f"Parallel has {len(items)} branches; at most {MOST_BRANCHES} can be written out",
                 position=node.position,
-                hint="use pselect to run one expression for each element of a list",
+                hint="pselect runs one expression for each element of a list",
             )
         return Parallel(node.position, [self.block(item) for item in items], parts.get("Limit"))
 
@@ -385,9 +383,7 @@ class _Parser:
         if isinstance(node, Scalar) and node.value is None:
             return Handler(None, None, [], node.position)
         if not isinstance(node, Mapping):
-            raise DslSyntaxError(
-                "Catch must be a map with the keys With, As and Do", position=node.position
-            )
+            raise DslSyntaxError("Catch is a map of With, As, Do", position=node.position)
         names: list[str] | None = None
         variable: str | None = None
         body: list[Statement] = []
@@ -396,11 +392,11 @@ class _Parser:
                 names = self._exception_names(value)
             elif key == "As":
                 if not isinstance(value, Scalar) or not isinstance(value.value, str):
-                    raise DslSyntaxError("As takes the name of a variable", position=value.position)
+                    raise DslSyntaxError("As takes a name", position=value.position)
                 variable = value.value.removeprefix("$")
                 if not variable.isidentifier() or variable == "this":
                     raise DslSyntaxError(
-                        f"{value.value!r} is not the name of a variable", position=value.position
+                        f"{value.value!r} is not a variable's name", position=value.position
                     )
             elif key == "Do":
                 body = self.block(value)
@@ -430,14 +426,14 @@ class _Parser:
         names: list[str] = []
         for item in items:
             if not isinstance(item, Scalar) or item.value is None:
-                raise DslSyntaxError("an exception's name must be text", position=item.position)
+                raise DslSyntaxError("an exception's name is text", position=item.position)
             try:
                 names.append(self.namespaces.resolve(str(item.value)))
             except KeyError as error:
                 raise DslSyntaxError(str(error.args[0]), position=item.position) from error
             except ValueError as error:
                 raise DslSyntaxError(
-                    f"{item.value!r} is not the name of an exception", position=item.position
+                    f"{item.value!r} is not an exception's name", position=item.position
                 ) from error
         return names
 

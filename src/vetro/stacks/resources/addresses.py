@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from vetro.stacks.compute_port import FloatingIpInfo
+from vetro.compute.client.calls import FLOATING_IPS, NETWORKS, PORTS
+from vetro.compute.wire import FloatingIp, FloatingIpChange, NewFloatingIp
 from vetro.stacks.errors import ResourceFailure
 from vetro.stacks.resources.base import (
     Json,
@@ -43,27 +44,26 @@ class FloatingIP(ResourceType):
 
     async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         wanted = text(properties.get("floating_network", properties.get("floating_network_id")))
-        await context.compute.create_floating_ip(
-            context.physical_id,
+        new = NewFloatingIp(
+            uuid=context.physical_id,
             project_id=context.project_id,
-            network=await find_network(context, wanted, external=True),
-            port=properties.get("port_id"),
+            network_uuid=await find_network(context, wanted, external=True),
+            port_uuid=properties.get("port_id"),
         )
+        await context.compute.create(FLOATING_IPS, new)
 
     async def update(
         self, context: ResourceContext, properties: Mapping[str, Json], changed: frozenset[str]
     ) -> None:
-        await context.compute.update_floating_ip(
-            context.physical_id, port=properties.get("port_id")
-        )
+        await _lead(context, context.physical_id, properties.get("port_id"))
 
     async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
-        await context.compute.delete_floating_ip(context.physical_id)
+        await context.compute.remove(FLOATING_IPS, context.physical_id)
 
     async def attribute(
         self, context: ResourceContext, properties: Mapping[str, Json], name: str
     ) -> Json:
-        found = await context.compute.floating_ip(context.physical_id)
+        found = await context.compute.find(FLOATING_IPS, context.physical_id)
         if found is None:
             return None
         shown: dict[str, Json] = {
@@ -91,9 +91,7 @@ class FloatingIPAssociation(ResourceType):
     delete_first = True
 
     async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
-        await context.compute.update_floating_ip(
-            text(properties["floatingip_id"]), port=properties.get("port_id")
-        )
+        await _lead(context, text(properties["floatingip_id"]), properties.get("port_id"))
 
     async def update(
         self, context: ResourceContext, properties: Mapping[str, Json], changed: frozenset[str]
@@ -102,10 +100,10 @@ class FloatingIPAssociation(ResourceType):
 
     async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         address = text(properties.get("floatingip_id"))
-        found = await context.compute.floating_ip(address) if address else None
+        found = await context.compute.find(FLOATING_IPS, address) if address else None
         # Only what this association did is undone: another one may have it by now.
         if found is not None and found.port_uuid == properties.get("port_id"):
-            await context.compute.update_floating_ip(address, port=None)
+            await _lead(context, address, None)
 
 
 class NovaFloatingIP(ResourceType):
@@ -120,22 +118,23 @@ class NovaFloatingIP(ResourceType):
         if pool is not None:
             network = await find_network(context, text(pool), external=True)
         else:
-            networks = await context.compute.networks(context.project_id)
+            networks = await context.compute.all(NETWORKS, context.project_id)
             external = [one.uuid for one in networks if one.external]
             if not external:
                 raise ResourceFailure("There is no external network to take an address from")
             network = external[0]
-        await context.compute.create_floating_ip(
-            context.physical_id, project_id=context.project_id, network=network, port=None
+        new = NewFloatingIp(
+            uuid=context.physical_id, project_id=context.project_id, network_uuid=network
         )
+        await context.compute.create(FLOATING_IPS, new)
 
     async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
-        await context.compute.delete_floating_ip(context.physical_id)
+        await context.compute.remove(FLOATING_IPS, context.physical_id)
 
     async def attribute(
         self, context: ResourceContext, properties: Mapping[str, Json], name: str
     ) -> Json:
-        found = await context.compute.floating_ip(context.physical_id)
+        found = await context.compute.find(FLOATING_IPS, context.physical_id)
         shown: dict[str, Json] = {
             "ip": await _reachable(context, found) if found else None,
             "pool": found.network_uuid if found else None,
@@ -155,30 +154,31 @@ class NovaFloatingIPAssociation(ResourceType):
         server = text(properties["server_id"])
         ports = [
             one
-            for one in await context.compute.ports(context.project_id)
+            for one in await context.compute.all(PORTS, context.project_id)
             if one.device_uuid == server
         ]
         if not ports:
             raise ResourceFailure(f"The server {server} has no port to give the address to")
         await context.save({**context.data, "port": ports[0].uuid})
-        await context.compute.update_floating_ip(
-            text(properties["floating_ip"]), port=ports[0].uuid
-        )
+        await _lead(context, text(properties["floating_ip"]), ports[0].uuid)
 
     async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         address = text(properties.get("floating_ip"))
-        found = await context.compute.floating_ip(address) if address else None
+        found = await context.compute.find(FLOATING_IPS, address) if address else None
         if found is not None and found.port_uuid == context.data.get("port", ""):
-            await context.compute.update_floating_ip(address, port=None)
+            await _lead(context, address, None)
 
 
-async def _reachable(context: ResourceContext, floating: FloatingIpInfo) -> str:
+async def _lead(context: ResourceContext, address: str, port: str | None) -> None:
+    """Lead a floating address to a port, or nowhere."""
+    await context.compute.change(FLOATING_IPS, address, FloatingIpChange(port_uuid=port))
+
+
+async def _reachable(context: ResourceContext, floating: FloatingIp) -> str:
     """The address under which the instance answers: on a node without networks, its own."""
-    port = await context.compute.port(floating.port_uuid) if floating.port_uuid else None
+    port = await context.compute.find(PORTS, floating.port_uuid) if floating.port_uuid else None
     if port is None or port.device_uuid is None or not floating.fixed_ip:
         return floating.address
-    server = await context.compute.server(
-        port.device_uuid, project_id=context.project_id, host=None
-    )
+    server = await context.compute.server(port.device_uuid)
     answers_at: Mapping[str, str] = server.answers_at if server is not None else {}
     return answers_at.get(floating.fixed_ip, floating.address)

@@ -5,6 +5,15 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Mapping
 
+from vetro.compute.client.calls import NETWORKS, ROUTERS, SUBNETS
+from vetro.compute.wire import (
+    NameChange,
+    NewNetwork,
+    NewRouter,
+    NewSubnet,
+    RouterChange,
+    SubnetChange,
+)
 from vetro.stacks.errors import InvalidProperty, ResourceFailure
 from vetro.stacks.functions import Unknown, function_of
 from vetro.stacks.resources.base import (
@@ -35,26 +44,23 @@ class Net(ResourceType):
     attributes = frozenset({"name", "status", "subnets", "tenant_id", "admin_state_up"})
 
     async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
-        await context.compute.create_network(
-            context.physical_id,
-            project_id=context.project_id,
-            name=text(properties.get("name"), context.name),
-        )
+        name = text(properties.get("name"), context.name)
+        new = NewNetwork(uuid=context.physical_id, project_id=context.project_id, name=name)
+        await context.compute.create(NETWORKS, new)
 
     async def update(
         self, context: ResourceContext, properties: Mapping[str, Json], changed: frozenset[str]
     ) -> None:
-        await context.compute.update_network(
-            context.physical_id, name=text(properties.get("name"), context.name)
-        )
+        change = NameChange(name=text(properties.get("name"), context.name))
+        await context.compute.change(NETWORKS, context.physical_id, change)
 
     async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
-        await context.compute.delete_network(context.physical_id)
+        await context.compute.remove(NETWORKS, context.physical_id)
 
     async def attribute(
         self, context: ResourceContext, properties: Mapping[str, Json], name: str
     ) -> Json:
-        networks = await context.compute.networks(context.project_id)
+        networks = await context.compute.all(NETWORKS, context.project_id)
         for network in networks:
             if network.uuid == context.physical_id:
                 shown: dict[str, Json] = {
@@ -118,34 +124,35 @@ class Subnet(ResourceType):
     async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         cidr = ipaddress.ip_network(text(properties["cidr"]))
         gateway = properties.get("gateway_ip")
-        await context.compute.create_subnet(
-            context.physical_id,
+        new = NewSubnet(
+            uuid=context.physical_id,
             project_id=context.project_id,
-            network=text(properties.get("network", properties.get("network_id"))),
+            network_uuid=text(properties.get("network", properties.get("network_id"))),
             name=text(properties.get("name"), context.name),
             cidr=str(cidr),
             # A subnet without a word about its gateway has it at its first address.
             gateway=text(gateway) or None if gateway is not None else str(next(cidr.hosts())),
             dns=[text(one) for one in items(properties.get("dns_nameservers"))],
-            replaces=context.leaving,
+            replaces=list(context.leaving),
         )
+        await context.compute.create(SUBNETS, new)
 
     async def update(
         self, context: ResourceContext, properties: Mapping[str, Json], changed: frozenset[str]
     ) -> None:
-        await context.compute.update_subnet(
-            context.physical_id,
+        change = SubnetChange(
             name=text(properties.get("name"), context.name),
             dns=[text(one) for one in items(properties.get("dns_nameservers"))],
         )
+        await context.compute.change(SUBNETS, context.physical_id, change)
 
     async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
-        await context.compute.delete_subnet(context.physical_id)
+        await context.compute.remove(SUBNETS, context.physical_id)
 
     async def attribute(
         self, context: ResourceContext, properties: Mapping[str, Json], name: str
     ) -> Json:
-        for subnet in await context.compute.subnets(context.project_id):
+        for subnet in await context.compute.all(SUBNETS, context.project_id):
             if subnet.uuid == context.physical_id:
                 shown: dict[str, Json] = {
                     "id": subnet.uuid,
@@ -177,29 +184,30 @@ class Router(ResourceType):
     attributes = frozenset({"name", "status", "external_gateway_info", "tenant_id"})
 
     async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
-        await context.compute.create_router(
-            context.physical_id,
+        new = NewRouter(
+            uuid=context.physical_id,
             project_id=context.project_id,
             name=text(properties.get("name"), context.name),
             external_network=await self._gateway(context, properties),
         )
+        await context.compute.create(ROUTERS, new)
 
     async def update(
         self, context: ResourceContext, properties: Mapping[str, Json], changed: frozenset[str]
     ) -> None:
-        await context.compute.update_router(
-            context.physical_id,
+        change = RouterChange(
             name=text(properties.get("name"), context.name),
             external_network=await self._gateway(context, properties),
         )
+        await context.compute.change(ROUTERS, context.physical_id, change)
 
     async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
-        await context.compute.delete_router(context.physical_id)
+        await context.compute.remove(ROUTERS, context.physical_id)
 
     async def attribute(
         self, context: ResourceContext, properties: Mapping[str, Json], name: str
     ) -> Json:
-        for router in await context.compute.routers(context.project_id):
+        for router in await context.compute.all(ROUTERS, context.project_id):
             if router.uuid == context.physical_id:
                 shown: dict[str, Json] = {
                     "id": router.uuid,
@@ -261,7 +269,7 @@ async def find_network(context: ResourceContext, wanted: str, external: bool = F
     if is_uuid(wanted):
         return wanted
     matching: list[str] = []
-    for network in await context.compute.networks(context.project_id):
+    for network in await context.compute.all(NETWORKS, context.project_id):
         if network.name == wanted and (network.external or not external):
             matching.append(network.uuid)
     if len(matching) == 1:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from vetro.stacks.compute_port import PortInfo
+from vetro.compute.client.calls import PORTS, SECURITY_GROUPS
+from vetro.compute.wire import AddressWish, NewPort, PortChange
+from vetro.compute.wire import Port as WirePort
+from vetro.stacks.errors import ResourceFailure
 from vetro.stacks.resources.base import (
     Json,
     Property,
@@ -57,39 +60,42 @@ class Port(ResourceType):
 
     async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         wanted = text(properties.get("network", properties.get("network_id")))
-        wishes: list[tuple[str | None, str | None]] = []
-        for one in items(properties.get("fixed_ips")):
-            wish = entries(one)
-            wishes.append((wish.get("subnet", wish.get("subnet_id")), wish.get("ip_address")))
-        await context.compute.create_port(
-            context.physical_id,
+        wishes = [entries(one) for one in items(properties.get("fixed_ips"))]
+        new = NewPort(
+            uuid=context.physical_id,
             project_id=context.project_id,
-            network=await find_network(context, wanted),
+            network_uuid=await find_network(context, wanted),
             name=text(properties.get("name"), f"{context.stack_name}-{context.name}"),
-            fixed_ips=wishes,
+            fixed_ips=[
+                AddressWish(
+                    subnet_uuid=one.get("subnet", one.get("subnet_id")), ip=one.get("ip_address")
+                )
+                for one in wishes
+            ],
             security_groups=await find_groups(context, properties.get("security_groups")),
             port_security=flag(properties.get("port_security_enabled"), True),
             allowed_addresses=_allowed(properties),
         )
+        await context.compute.create(PORTS, new)
 
     async def update(
         self, context: ResourceContext, properties: Mapping[str, Json], changed: frozenset[str]
     ) -> None:
-        await context.compute.update_port(
-            context.physical_id,
+        change = PortChange(
             name=text(properties.get("name"), f"{context.stack_name}-{context.name}"),
             security_groups=await find_groups(context, properties.get("security_groups")),
             port_security=flag(properties.get("port_security_enabled"), True),
             allowed_addresses=_allowed(properties),
         )
+        await context.compute.change(PORTS, context.physical_id, change)
 
     async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
-        await context.compute.delete_port(context.physical_id)
+        await context.compute.remove(PORTS, context.physical_id)
 
     async def attribute(
         self, context: ResourceContext, properties: Mapping[str, Json], name: str
     ) -> Json:
-        port = await context.compute.port(context.physical_id)
+        port = await context.compute.find(PORTS, context.physical_id)
         if port is None:
             return None
         shown = describe_port(port)
@@ -97,7 +103,7 @@ class Port(ResourceType):
         return shown if name == "show" else shown.get(name)
 
 
-def describe_port(port: PortInfo) -> dict[str, Json]:
+def describe_port(port: WirePort) -> dict[str, Json]:
     """A port with Neutron's keys."""
     return {
         "id": port.uuid,
@@ -118,12 +124,11 @@ def describe_port(port: PortInfo) -> dict[str, Json]:
 
 async def find_groups(context: ResourceContext, wanted: Json) -> list[str]:
     """Security groups given by name or uuid as uuids. An unknown name is an error."""
-    from vetro.stacks.errors import ResourceFailure
-
     names = [text(one) for one in items(wanted)]
     if all(is_uuid(name) for name in names):
         return names
-    known = await context.compute.security_groups(context.project_id)
+    groups = await context.compute.all(SECURITY_GROUPS, context.project_id)
+    known = {one.uuid: one.name for one in groups}
     found: list[str] = []
     for name in names:
         matching = [name] if name in known else [u for u, n in known.items() if n == name]

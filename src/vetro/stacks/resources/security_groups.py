@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import msgspec
+
+from vetro.compute.client.calls import SECURITY_GROUPS
+from vetro.compute.wire import NewSecurityGroup, SecurityGroupChange, SecurityRule
 from vetro.stacks.errors import InvalidProperty
 from vetro.stacks.functions import function_of
 from vetro.stacks.resources.base import (
@@ -30,6 +34,8 @@ _RULE_KEYS = frozenset(
     }
 )
 
+_EVERYTHING_OUT = SecurityRule(direction="egress", remote_ip_prefix="0.0.0.0/0")
+
 
 class SecurityGroup(ResourceType):
     """`OS::Neutron::SecurityGroup`. Everything goes out; in goes what the rules say."""
@@ -55,48 +61,47 @@ class SecurityGroup(ResourceType):
                 raise InvalidProperty(f"rule {number} has no key {strange[0]!r}", resource=resource)
 
     async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
-        await context.compute.create_security_group(
-            context.physical_id, project_id=context.project_id, **self._body(context, properties)
-        )
+        await _create(context, self._change(context, properties))
 
     async def update(
         self, context: ResourceContext, properties: Mapping[str, Json], changed: frozenset[str]
     ) -> None:
-        await context.compute.update_security_group(
-            context.physical_id, **self._body(context, properties)
-        )
+        change = self._change(context, properties)
+        await context.compute.change(SECURITY_GROUPS, context.physical_id, change)
 
     async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
-        await context.compute.delete_security_group(context.physical_id)
+        await context.compute.remove(SECURITY_GROUPS, context.physical_id)
 
     async def attribute(
         self, context: ResourceContext, properties: Mapping[str, Json], name: str
     ) -> Json:
-        body = self._body(context, properties)
+        group = self._change(context, properties)
         shown: dict[str, Json] = {
             "id": context.physical_id,
-            "name": body["name"],
-            "description": body["description"],
+            "name": group.name,
+            "description": group.description,
             "tenant_id": context.project_id,
         }
         return shown if name == "show" else shown.get(name)
 
-    def _body(self, context: ResourceContext, properties: Mapping[str, Json]) -> dict[str, Json]:
+    def _change(
+        self, context: ResourceContext, properties: Mapping[str, Json]
+    ) -> SecurityGroupChange:
         rules = [self._rule(context, entries(rule)) for rule in items(properties.get("rules"))]
-        if not any(rule["direction"] == "egress" for rule in rules):
+        if not any(rule.direction == "egress" for rule in rules):
             # Without a rule of its own a group lets everything out, as Neutron's do.
-            rules.append(_rule(direction="egress", remote_ip_prefix="0.0.0.0/0"))
-        return {
-            "name": text(properties.get("name"), f"{context.stack_name}-{context.name}"),
-            "description": text(properties.get("description")),
-            "rules": rules,
-        }
+            rules.append(_EVERYTHING_OUT)
+        return SecurityGroupChange(
+            name=text(properties.get("name"), f"{context.stack_name}-{context.name}"),
+            description=text(properties.get("description")),
+            rules=[rule.body() for rule in rules],
+        )
 
-    def _rule(self, context: ResourceContext, rule: dict[str, Json]) -> dict[str, Json]:
+    def _rule(self, context: ResourceContext, rule: dict[str, Json]) -> SecurityRule:
         group = rule.get("remote_group_id")
         if rule.get("remote_mode") == "remote_group_id" and group is None:
             group = context.physical_id  # the members of this very group
-        return _rule(
+        return SecurityRule(
             direction=text(rule.get("direction"), "ingress"),
             ethertype=text(rule.get("ethertype"), "IPv4"),
             protocol=_protocol(rule.get("protocol")),
@@ -119,29 +124,35 @@ class AwsSecurityGroup(ResourceType):
     }
 
     async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
-        await context.compute.create_security_group(
-            context.physical_id, project_id=context.project_id, **_aws_body(context, properties)
-        )
+        await _create(context, _aws_change(context, properties))
 
     async def update(
         self, context: ResourceContext, properties: Mapping[str, Json], changed: frozenset[str]
     ) -> None:
-        await context.compute.update_security_group(
-            context.physical_id, **_aws_body(context, properties)
-        )
+        change = _aws_change(context, properties)
+        await context.compute.change(SECURITY_GROUPS, context.physical_id, change)
 
     async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
-        await context.compute.delete_security_group(context.physical_id)
+        await context.compute.remove(SECURITY_GROUPS, context.physical_id)
 
 
-def _aws_body(context: ResourceContext, properties: Mapping[str, Json]) -> dict[str, Json]:
-    rules: list[dict[str, Json]] = []
+async def _create(context: ResourceContext, group: SecurityGroupChange) -> None:
+    new = NewSecurityGroup(
+        uuid=context.physical_id,
+        project_id=context.project_id,
+        **msgspec.structs.asdict(group),
+    )
+    await context.compute.create(SECURITY_GROUPS, new)
+
+
+def _aws_change(context: ResourceContext, properties: Mapping[str, Json]) -> SecurityGroupChange:
+    rules: list[SecurityRule] = []
     for key, direction in (("SecurityGroupIngress", "ingress"), ("SecurityGroupEgress", "egress")):
         for one in items(properties.get(key)):
             rule = entries(one)
             group = rule.get("SourceSecurityGroupId", rule.get("SourceSecurityGroupName"))
             rules.append(
-                _rule(
+                SecurityRule(
                     direction=direction,
                     protocol=_protocol(rule.get("IpProtocol")),
                     port_range_min=_port(rule.get("FromPort")),
@@ -151,33 +162,12 @@ def _aws_body(context: ResourceContext, properties: Mapping[str, Json]) -> dict[
                 )
             )
     if not items(properties.get("SecurityGroupEgress")):
-        rules.append(_rule(direction="egress", remote_ip_prefix="0.0.0.0/0"))
-    return {
-        "name": f"{context.stack_name}-{context.name}",
-        "description": text(properties.get("GroupDescription")),
-        "rules": rules,
-    }
-
-
-def _rule(
-    *,
-    direction: str,
-    ethertype: str = "IPv4",
-    protocol: str | None = None,
-    port_range_min: int | None = None,
-    port_range_max: int | None = None,
-    remote_ip_prefix: Json = None,
-    remote_group_id: Json = None,
-) -> dict[str, Json]:
-    return {
-        "direction": direction,
-        "ethertype": ethertype,
-        "protocol": protocol,
-        "port_range_min": port_range_min,
-        "port_range_max": port_range_max,
-        "remote_ip_prefix": remote_ip_prefix,
-        "remote_group_id": remote_group_id,
-    }
+        rules.append(_EVERYTHING_OUT)
+    return SecurityGroupChange(
+        name=f"{context.stack_name}-{context.name}",
+        description=text(properties.get("GroupDescription")),
+        rules=[rule.body() for rule in rules],
+    )
 
 
 def _protocol(value: Json) -> str | None:

@@ -14,7 +14,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
 
-from vetro.stacks.compute_port import ImageInfo, PortInfo, ServerSpec
+from vetro.compute.client.calls import FLOATING_IPS, NETWORKS, PORTS, SUBNETS
+from vetro.compute.wire import AddressWish, Image, Locality, NewPort, Port, PortChange
+from vetro.stacks.compute_port import ServerSpec
 from vetro.stacks.errors import ResourceFailure
 from vetro.stacks.flavors import find_flavor
 from vetro.stacks.optional_ports import BLOCK_STORAGE, BlockStorage
@@ -119,13 +121,12 @@ class Server(ResourceType):
             flavor = find_flavor(context.flavors, text(properties["flavor"]))
             wanted.update(memory=flavor.memory, disk=flavor.disk, cpu=flavor.cpu)
         if wanted:
-            await context.compute.update_server(
-                context.physical_id, project_id=context.project_id, **wanted
-            )
+            await context.compute.update_server(context.physical_id, **wanted)
         if "security_groups" in changed:
             groups = await find_groups(context, properties.get("security_groups"))
             for port in items(context.data.get("own_ports")):
-                await context.compute.update_port(text(port), security_groups=groups)
+                change = PortChange(security_groups=groups)
+                await context.compute.change(PORTS, text(port), change)
 
     async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         await _remove(context)
@@ -174,7 +175,6 @@ class AwsInstance(ResourceType):
     ) -> None:
         await context.compute.update_server(
             context.physical_id,
-            project_id=context.project_id,
             metadata=_texts(self._as_server(properties)["metadata"]),
         )
 
@@ -219,7 +219,7 @@ class AwsInstance(ResourceType):
         }
 
 
-async def _image(context: ResourceContext, properties: Mapping[str, Json]) -> ImageInfo:
+async def _image(context: ResourceContext, properties: Mapping[str, Json]) -> Image:
     """What the server boots from."""
     if properties.get("image"):
         return await context.compute.image(context.project_id, text(properties["image"]))
@@ -246,13 +246,17 @@ def _group(context: ResourceContext, properties: Mapping[str, Json]) -> Placemen
     return group
 
 
-def _locality(group: PlacementGroup | None) -> dict[str, Json] | None:
+def _locality(group: PlacementGroup | None) -> Locality | None:
     """Where to put a server with regard to others, in the allocator's words."""
     others = group.placed() if group is not None else []
     if group is None or not others:
         return None
-    side = "far" if group.policy.endswith("anti-affinity") else "near"
-    return {"strict": not group.policy.startswith("soft-"), side: others}
+    apart = group.policy.endswith("anti-affinity")
+    return Locality(
+        strict=not group.policy.startswith("soft-"),
+        near=None if apart else others,
+        far=others if apart else None,
+    )
 
 
 def hostname_of(name: str) -> str:
@@ -266,9 +270,7 @@ async def _make(
 ) -> None:
     compute = context.compute
     if context.data.get("host"):  # a creation that was cut off may have come to its end
-        existing = await compute.server(
-            spec.uuid, project_id=spec.project_id, host=context.data["host"]
-        )
+        existing = await compute.server(spec.uuid)
         if existing is not None and existing.state == "running":
             await compute.release(spec.uuid)
             return
@@ -298,11 +300,9 @@ async def _make(
 async def _remove(context: ResourceContext) -> None:
     compute = context.compute
     await compute.release(context.physical_id)
-    await compute.delete_server(
-        context.physical_id, project_id=context.project_id, host=context.data.get("host")
-    )
+    await compute.delete_server(context.physical_id)
     for port in items(context.data.get("own_ports")):
-        await compute.delete_port(text(port))
+        await compute.remove(PORTS, text(port))
 
 
 async def _ports(context: ResourceContext, networks: list[Json], groups: list[str]) -> list[str]:
@@ -327,16 +327,16 @@ async def _ports(context: ResourceContext, networks: list[Json], groups: list[st
         port = next(left)
         subnet = entry.get("subnet")
         wanted = entry.get("network", entry.get("uuid")) or names.get(text(subnet))
-        await context.compute.create_port(
-            port,
+        wish = AddressWish(subnet_uuid=subnet, ip=entry.get("fixed_ip"))
+        new = NewPort(
+            uuid=port,
             project_id=context.project_id,
-            network=await find_network(context, text(wanted)),
+            network_uuid=await find_network(context, text(wanted)),
             name=f"{context.stack_name}-{context.name}",
-            fixed_ips=[(subnet, entry.get("fixed_ip"))] if subnet or entry.get("fixed_ip") else [],
+            fixed_ips=[wish],
             security_groups=groups,
-            port_security=True,
-            allowed_addresses=[],
         )
+        await context.compute.create(PORTS, new)
         result.append(port)
     return result
 
@@ -344,12 +344,12 @@ async def _ports(context: ResourceContext, networks: list[Json], groups: list[st
 async def _subnet_networks(context: ResourceContext, networks: list[Json]) -> dict[str, str]:
     if not any(entries(one).get("subnet") for one in networks):
         return {}
-    subnets = await context.compute.subnets(context.project_id)
+    subnets = await context.compute.all(SUBNETS, context.project_id)
     return {subnet.uuid: subnet.network_uuid for subnet in subnets}
 
 
 async def _only_network(context: ResourceContext) -> str:
-    networks = await context.compute.networks(context.project_id)
+    networks = await context.compute.all(NETWORKS, context.project_id)
     own = [one.uuid for one in networks if not one.external]
     if len(own) == 1:
         return own[0]
@@ -377,17 +377,17 @@ async def _customer_metadata(
     return result
 
 
-async def _own_ports(context: ResourceContext) -> list[PortInfo]:
-    ports = await context.compute.ports(context.project_id)
+async def _own_ports(context: ResourceContext) -> list[Port]:
+    ports = await context.compute.all(PORTS, context.project_id)
     return [port for port in ports if port.device_uuid == context.physical_id]
 
 
 async def _addresses(context: ResourceContext) -> list[dict[str, Json]]:
-    floating = await context.compute.floating_ips(context.project_id)
-    networks = {one.uuid: one.name for one in await context.compute.networks(context.project_id)}
-    server = await context.compute.server(
-        context.physical_id, project_id=context.project_id, host=context.data.get("host")
-    )
+    floating = await context.compute.all(FLOATING_IPS, context.project_id)
+    networks = {
+        one.uuid: one.name for one in await context.compute.all(NETWORKS, context.project_id)
+    }
+    server = await context.compute.server(context.physical_id)
     answers_at: Mapping[str, str] = server.answers_at if server is not None else {}
     result: list[dict[str, Json]] = []
     for port in await _own_ports(context):
@@ -430,9 +430,7 @@ async def _describe(context: ResourceContext, properties: Mapping[str, Json], na
     first = addresses[0]["addr"] if addresses else ""
     if name in ("first_address", "accessIPv4"):
         return first
-    server = await context.compute.server(
-        context.physical_id, project_id=context.project_id, host=context.data.get("host")
-    )
+    server = await context.compute.server(context.physical_id)
     state = "ACTIVE" if server is not None and server.state == "running" else "SHUTOFF"
     if name == "status":
         return state
@@ -441,7 +439,7 @@ async def _describe(context: ResourceContext, properties: Mapping[str, Json], na
         "name": label,
         "status": state,
         "addresses": by_network,
-        "OS-EXT-SRV-ATTR:host": server.host if server is not None else None,
+        "OS-EXT-SRV-ATTR:host": server.server_uuid if server is not None else None,
     }
 
 

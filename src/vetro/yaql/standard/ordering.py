@@ -97,7 +97,9 @@ def then_by_descending(
 
 def _ordered(collection: Any) -> Ordered:
     if type(collection) is not Ordered:
-        raise NoMatchingMethodException("thenBy must follow orderBy: its receiver is not ordered")
+        raise NoMatchingMethodException(
+            "thenBy continues orderBy: the receiver has no order to continue"
+        )
     return collection
 
 

@@ -251,8 +251,7 @@ KINDS: dict[str, Kind] = {
             Param("replaces", UUIDS),
         ),
         (_NAME, Param("dns", TEXTS)),
-        # A subnet that is replaced because its creation was refused never existed.
-        (_IN_NETWORK, Reference("replaces", subnets, "subnet", each, or_gone=True)),
+        (_IN_NETWORK, Reference("replaces", subnets, "subnet", each)),
     ),
     "routers": Kind(
         routers,

@@ -1,8 +1,5 @@
 """What travels between the compute service and a node's agent (compute-node-agent.md §2-5).
 
-The node room may import this module only. Structs describe the bodies; unknown fields are allowed in
-both directions, so that service and agent may differ by a version.
-
 Towards the service (all below ``/servers/<uuid>``): ``POST /sysinfo`` (`Registration`),
 ``POST /events/heartbeat`` (``{}``), ``POST /events/status`` and ``/events/vm`` (`StatusSample`),
 ``POST`` with `Agents`. Towards the agent: ``POST /tasks`` (`TaskRequest`), answered with the task's

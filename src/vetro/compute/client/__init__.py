@@ -1,0 +1,66 @@
+"""How other processes reach the compute service: typed calls, and who sends them.
+
+A `Call` describes one request and the type of its answer; `Kind` makes the five calls of a kind of
+object (`NETWORKS`, `PORTS` …), functions make the others. `ComputeClient` sends them in an event loop;
+the command line sends them over a connection of its own.
+
+Names are loaded when they are used: who only describes calls needs no HTTP library.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vetro.lazy_names import import_when_used
+
+if TYPE_CHECKING:
+    from vetro.compute.client.calls import (
+        FLOATING_IPS,
+        NETWORKS,
+        PORTS,
+        ROUTERS,
+        SECURITY_GROUPS,
+        SUBNETS,
+        Call,
+        Created,
+        Kind,
+        add_interface,
+        keypair,
+        keypairs,
+        remove_interface,
+        remove_keypair,
+        set_keypair,
+    )
+    from vetro.compute.client.http_client import ComputeClient, ComputeError, TransportError
+
+__getattr__ = import_when_used(
+    __name__,
+    {
+        "vetro.compute.client.calls": (
+            "FLOATING_IPS NETWORKS PORTS ROUTERS SECURITY_GROUPS SUBNETS Call Created Kind"
+            " add_interface keypair keypairs remove_interface remove_keypair set_keypair"
+        ),
+        "vetro.compute.client.http_client": "ComputeClient ComputeError TransportError",
+    },
+)
+
+__all__ = [
+    "FLOATING_IPS",
+    "NETWORKS",
+    "PORTS",
+    "ROUTERS",
+    "SECURITY_GROUPS",
+    "SUBNETS",
+    "Call",
+    "ComputeClient",
+    "ComputeError",
+    "Created",
+    "Kind",
+    "TransportError",
+    "add_interface",
+    "keypair",
+    "keypairs",
+    "remove_interface",
+    "remove_keypair",
+    "set_keypair",
+]

@@ -1,0 +1,165 @@
+"""Calls of the compute service: method, path, body, and the type of the answer.
+
+Nothing is sent here. Paths are those of the service without its prefix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import GenericAlias
+from typing import Any, Generic, Protocol, TypeVar, cast
+from urllib.parse import quote
+
+import msgspec
+
+from vetro.compute.wire import (
+    FloatingIp,
+    FloatingIpChange,
+    Keypair,
+    NameChange,
+    Network,
+    NewFloatingIp,
+    NewKeypair,
+    NewNetwork,
+    NewPort,
+    NewRouter,
+    NewSecurityGroup,
+    NewSubnet,
+    Port,
+    PortChange,
+    Router,
+    RouterChange,
+    SecurityGroup,
+    SecurityGroupChange,
+    Subnet,
+    SubnetChange,
+)
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[Answer]):
+    """One request. ``answer``: the type of its JSON. ``seconds``: how long it may take (default: short)."""
+
+    method: str
+    path: str
+    answer: type[Answer]
+    body: object = None
+    params: Mapping[str, str | int] = field(default_factory=dict[str, str | int])
+    seconds: float | None = None
+
+    @property
+    def content(self) -> bytes | None:
+        """The body as it is sent."""
+        return None if self.body is None else msgspec.json.encode(self.body)
+
+    def read(self, content: bytes) -> Answer:
+        """The answer in a response's body. Errors: ``msgspec.MsgspecError``."""
+        return msgspec.json.decode(content or b"null", type=self.answer)
+
+
+class Created(Protocol):
+    """A body that creates an object: repeating it with the same ``uuid`` finds the object."""
+
+    @property
+    def uuid(self) -> str:
+        """Chosen by the caller; '' lets the service choose."""
+        ...
+
+
+Shown = TypeVar("Shown")
+New = TypeVar("New", bound=Created)
+Change = TypeVar("Change")
+
+
+@dataclass(frozen=True)
+class Kind(Generic[Shown, New, Change]):
+    """A kind of object that is created, shown, changed and removed in the same way."""
+
+    noun: str
+    path: str
+    shown: type[Shown]
+    new: type[New]
+    changed: type[Change]
+
+    def all(self, project_id: str | None = None) -> Call[list[Shown]]:
+        """A project's objects and shared ones; for ``None`` all that the caller may see."""
+        listed = cast("type[list[Shown]]", GenericAlias(list, (self.shown,)))
+        return Call("GET", self.path, listed, params=_project(project_id))
+
+    def one(self, uuid: str) -> Call[Shown]:
+        """One object. Errors: 404."""
+        return Call("GET", self.path_of(uuid), self.shown)
+
+    def create(self, new: New) -> Call[Shown]:
+        """Create an object, or find it when there is one with this uuid."""
+        return Call("POST", self.path, self.shown, new)
+
+    def change(self, uuid: str, change: Change) -> Call[Shown]:
+        """Change an object; nodes that it concerns have the change when this returns."""
+        return Call("PUT", self.path_of(uuid), self.shown, change)
+
+    def remove(self, uuid: str) -> Call[None]:
+        """Remove an object that nothing uses. Errors: 404, 409."""
+        return Call("DELETE", self.path_of(uuid), type(None))
+
+    def path_of(self, uuid: str) -> str:
+        """The path of an object."""
+        return f"{self.path}/{quote(uuid, safe='')}"
+
+
+NETWORKS = Kind("network", "/networks", Network, NewNetwork, NameChange)
+SUBNETS = Kind("subnet", "/subnets", Subnet, NewSubnet, SubnetChange)
+ROUTERS = Kind("router", "/routers", Router, NewRouter, RouterChange)
+SECURITY_GROUPS = Kind(
+    "security group", "/security-groups", SecurityGroup, NewSecurityGroup, SecurityGroupChange
+)
+PORTS = Kind("port", "/ports", Port, NewPort, PortChange)
+FLOATING_IPS = Kind(
+    "floating address", "/floating-ips", FloatingIp, NewFloatingIp, FloatingIpChange
+)
+AnyKind = Kind[Any, Any, Any]
+
+
+def add_interface(router: str, subnet: str) -> Call[None]:
+    """Join a subnet to a router."""
+    return Call("PUT", _interface(router, subnet), type(None))
+
+
+def remove_interface(router: str, subnet: str) -> Call[None]:
+    """Part a subnet from a router."""
+    return Call("DELETE", _interface(router, subnet), type(None))
+
+
+def _interface(router: str, subnet: str) -> str:
+    return f"{ROUTERS.path_of(router)}/interfaces/{quote(subnet, safe='')}"
+
+
+def keypairs(project_id: str) -> Call[list[Keypair]]:
+    """The public keys of a project."""
+    return Call("GET", "/keypairs", list[Keypair], params={"project_id": project_id})
+
+
+def keypair(name: str, project_id: str) -> Call[Keypair]:
+    """A public key by its name. Errors: 404."""
+    return Call("GET", _keypair(name), Keypair, params={"project_id": project_id})
+
+
+def set_keypair(name: str, new: NewKeypair) -> Call[Keypair]:
+    """Keep a public key. Errors: 409 when the name has another one."""
+    return Call("PUT", _keypair(name), Keypair, new)
+
+
+def remove_keypair(name: str, project_id: str) -> Call[None]:
+    """Forget a public key. Errors: 404."""
+    return Call("DELETE", _keypair(name), type(None), params={"project_id": project_id})
+
+
+def _keypair(name: str) -> str:
+    return f"/keypairs/{quote(name, safe='')}"
+
+
+def _project(project_id: str | None) -> dict[str, str | int]:
+    return {"all_projects": "true"} if project_id is None else {"project_id": project_id}

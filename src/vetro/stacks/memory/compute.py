@@ -1,0 +1,491 @@
+"""A compute service in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import ipaddress
+import uuid as uuids
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar, cast
+
+import msgspec
+from msgspec import UNSET
+
+from vetro.compute.client.calls import (
+    FLOATING_IPS,
+    NETWORKS,
+    PORTS,
+    ROUTERS,
+    SECURITY_GROUPS,
+    SUBNETS,
+    AnyKind,
+    Change,
+    Kind,
+    New,
+    Shown,
+)
+from vetro.compute.wire import (
+    AddressWish,
+    FloatingIp,
+    FloatingIpChange,
+    Image,
+    Network,
+    NewFloatingIp,
+    NewPort,
+    NewSubnet,
+    Port,
+    Router,
+    SecurityGroup,
+    Subnet,
+    Vm,
+)
+from vetro.stacks.compute_port import Placement, ServerSpec
+from vetro.stacks.errors import AddressRangeTaken, PlacementFailure, ResourceFailure
+from vetro.stacks.optional_ports import BLOCK_STORAGE, SOFTWARE_DEPLOYMENTS, VolumeInfo
+
+Json = Any
+T = TypeVar("T")
+EXTERNAL_NETWORK = "00000000-0000-4000-8000-000000000001"
+
+
+@dataclass
+class MemoryServer:
+    """A server of the twin."""
+
+    spec: ServerSpec
+    host: str
+    state: str = "running"
+
+
+@dataclass
+class MemoryCompute:
+    """A compute service in memory: one host, as much room as `room` servers need.
+
+    Like the real one it refuses to remove objects in use: a network with ports, a group that a port
+    uses, a router with interfaces.
+    """
+
+    room: int = 1000
+    fail: dict[str, Exception] = field(default_factory=dict[str, Exception])
+    calls: list[str] = field(default_factory=list[str])
+    network_list: dict[str, Network] = field(default_factory=dict[str, Network])
+    subnet_list: dict[str, Subnet] = field(default_factory=dict[str, Subnet])
+    router_list: dict[str, Router] = field(default_factory=dict[str, Router])
+    group_list: dict[str, SecurityGroup] = field(default_factory=dict[str, SecurityGroup])
+    port_list: dict[str, Port] = field(default_factory=dict[str, Port])
+    floating_list: dict[str, FloatingIp] = field(default_factory=dict[str, FloatingIp])
+    keypair_list: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
+    server_list: dict[str, MemoryServer] = field(default_factory=dict[str, MemoryServer])
+    placed: dict[str, str] = field(default_factory=dict[str, str])
+    """Host by server."""
+    tickets: dict[str, str] = field(default_factory=dict[str, str])
+    """Ticket by the server it holds room for."""
+    images: dict[str, Image] = field(default_factory=dict[str, Image])
+    offers: frozenset[str] = frozenset({BLOCK_STORAGE, SOFTWARE_DEPLOYMENTS})
+    hosts: int = 1
+    volume_list: dict[str, VolumeInfo] = field(default_factory=dict[str, VolumeInfo])
+    deployments: dict[str, tuple[str, dict[str, Json]]] = field(
+        default_factory=dict[str, tuple[str, dict[str, Json]]]
+    )
+    """Configuration and inputs of every software deployment that ran."""
+    before: Callable[[str], None] = lambda call: None
+    """Called with the name of every changing call before it takes effect."""
+    after: Callable[[str], None] = lambda call: None
+
+    def __post_init__(self) -> None:
+        self.network_list[EXTERNAL_NETWORK] = Network(
+            uuid=EXTERNAL_NETWORK, name="ext-net", project_id="", external=True
+        )
+        if not self.images:
+            image = "00000000-0000-4000-8000-000000000002"
+            self.images["debian"] = Image(uuid=image, name="debian")
+
+    def is_empty(self) -> bool:
+        """True if no project has anything here."""
+        return not (
+            len(self.network_list) > 1
+            or self.subnet_list
+            or self.router_list
+            or self.group_list
+            or self.port_list
+            or self.floating_list
+            or self.keypair_list
+            or self.server_list
+            or self.volume_list
+            or self.tickets
+        )
+
+    async def _do(self, call: str) -> None:
+        await asyncio.sleep(0)
+        self.calls.append(call)
+        self.before(call)
+        if call in self.fail:
+            raise self.fail[call]
+
+    # networks, routers, security groups, ports, addresses
+
+    async def create(self, kind: Kind[Shown, New, Change], new: New) -> Shown:
+        call = _call("create", kind)
+        await self._do(call)
+        objects = self._objects(kind)
+        self._check_new(new)
+        if new.uuid not in objects:
+            objects[new.uuid] = self._made(new)
+        if isinstance(new, NewFloatingIp):
+            self._lead(new.uuid, new.port_uuid)
+        self.after(call)
+        return objects[new.uuid]
+
+    def _check_new(self, new: object) -> None:
+        """Refuse what the real service refuses."""
+        if isinstance(new, NewSubnet):
+            _need(self.network_list, new.network_uuid, "network")
+            mine = ipaddress.ip_network(new.cidr)
+            for other in self.subnet_list.values():
+                if other.uuid in (new.uuid, *(new.replaces or ())):
+                    continue
+                if ipaddress.ip_network(other.cidr).overlaps(mine):
+                    raise AddressRangeTaken(f"subnet {new.cidr} overlaps {other.cidr}")
+        elif isinstance(new, NewPort):
+            _need(self.network_list, new.network_uuid, "network")
+
+    def _made(self, new: Any) -> Any:
+        """The object that a body describes: what has the same name in both, and what is chosen."""
+        given = {
+            name: copy.deepcopy(value)
+            for name, value in msgspec.structs.asdict(new).items()
+            if value is not None
+        }
+        match new:
+            case NewPort():
+                number = len(self.port_list) + 1
+                given["mac"] = f"02:00:00:00:{number >> 8:02x}:{number & 255:02x}"
+                given["fixed_ips"] = [self._address(new)]
+            case NewFloatingIp():
+                taken = {one.address for one in self.floating_list.values()}
+                free = (f"192.0.2.{n}" for n in range(1, 255))
+                given["address"] = next(one for one in free if one not in taken)
+                given.pop("port_uuid", None)
+            case _:
+                given.pop("replaces", None)
+        return _SHOWN[type(new)](**given)
+
+    async def change(self, kind: Kind[Shown, New, Change], uuid: str, change: Change) -> None:
+        call = _call("update", kind)
+        await self._do(call)
+        found = _need(self._objects(kind), uuid, kind.noun)
+        given = {
+            name: copy.deepcopy(value)
+            for name, value in msgspec.structs.asdict(cast("Any", change)).items()
+            if value is not UNSET
+        }
+        if isinstance(change, FloatingIpChange):
+            self._lead(uuid, given.get("port_uuid"))
+        else:
+            self._objects(kind)[uuid] = msgspec.structs.replace(cast("Any", found), **given)
+        self.after(call)
+
+    async def remove(self, kind: Kind[Shown, New, Change], uuid: str) -> None:
+        call = _call("delete", kind)
+        await self._do(call)
+        self._check_unused(kind.path, uuid)
+        self._objects(kind).pop(uuid, None)
+        if kind.path == PORTS.path:
+            for address, one in self.floating_list.items():
+                if one.port_uuid == uuid:
+                    self._lead(address, None)
+        self.after(call)
+
+    def _check_unused(self, path: str, uuid: str) -> None:
+        ports = self.port_list.values()
+        if path == NETWORKS.path:
+            if any(one.network_uuid == uuid for one in ports):
+                raise ResourceFailure(f"The network {uuid} has ports")
+            if any(one.network_uuid == uuid for one in self.subnet_list.values()):
+                raise ResourceFailure(f"The network {uuid} has subnets")
+        elif path == SUBNETS.path:
+            if any(subnet == uuid for one in ports for subnet, _ in one.fixed_ips):
+                raise ResourceFailure(f"The subnet {uuid} has ports")
+            if any(uuid in one.subnets for one in self.router_list.values()):
+                raise ResourceFailure(f"The subnet {uuid} is joined to a router")
+        elif path == ROUTERS.path:
+            if uuid in self.router_list and self.router_list[uuid].subnets:
+                raise ResourceFailure(f"The router {uuid} has interfaces")
+        elif path == SECURITY_GROUPS.path:
+            if any(uuid in one.security_groups for one in ports):
+                raise ResourceFailure(f"The security group {uuid} is in use")
+        elif path == PORTS.path and uuid in self.port_list:
+            user = self.port_list[uuid].device_uuid
+            if user in self.server_list:
+                raise ResourceFailure(f"The port {uuid} is in use by the server {user}")
+
+    async def find(self, kind: Kind[Shown, New, Change], uuid: str) -> Shown | None:
+        return self._objects(kind).get(uuid)
+
+    async def all(self, kind: Kind[Shown, New, Change], project_id: str) -> list[Shown]:
+        found: list[Any] = list(self._objects(kind).values())
+        if kind.path == NETWORKS.path:
+            return [
+                msgspec.structs.replace(one, subnets=self._subnets_of(one.uuid))
+                for one in found
+                if one.external or one.project_id == project_id
+            ]
+        return [one for one in found if one.project_id == project_id]
+
+    def _subnets_of(self, network: str) -> list[str]:
+        return [one.uuid for one in self.subnet_list.values() if one.network_uuid == network]
+
+    def _objects(self, kind: Kind[Shown, New, Change]) -> dict[str, Shown]:
+        lists: dict[str, Any] = {
+            NETWORKS.path: self.network_list,
+            SUBNETS.path: self.subnet_list,
+            ROUTERS.path: self.router_list,
+            SECURITY_GROUPS.path: self.group_list,
+            PORTS.path: self.port_list,
+            FLOATING_IPS.path: self.floating_list,
+        }
+        return lists[kind.path]
+
+    def _lead(self, address: str, port: str | None) -> None:
+        found = _need(self.floating_list, address, "floating address")
+        fixed = _need(self.port_list, port, "port").fixed_ips[0][1] if port else None
+        self.floating_list[address] = msgspec.structs.replace(found, port_uuid=port, fixed_ip=fixed)
+
+    async def ranges(self) -> list[str]:
+        return sorted({one.cidr for one in self.subnet_list.values()})
+
+    async def add_router_interface(self, router: str, subnet: str) -> None:
+        await self._do("add_router_interface")
+        found = _need(self.router_list, router, "router")
+        _need(self.subnet_list, subnet, "subnet")
+        if subnet not in found.subnets:
+            found.subnets.append(subnet)
+        self.after("add_router_interface")
+
+    async def remove_router_interface(self, router: str, subnet: str) -> None:
+        await self._do("remove_router_interface")
+        found = self.router_list.get(router)
+        if found is not None and subnet in found.subnets:
+            found.subnets.remove(subnet)
+        self.after("remove_router_interface")
+
+    # key pairs
+
+    async def create_keypair(self, name: str, *, project_id: str, public_key: str) -> None:
+        await self._do("create_keypair")
+        self.keypair_list.setdefault((project_id, name), public_key)
+        self.after("create_keypair")
+
+    async def delete_keypair(self, name: str, *, project_id: str) -> None:
+        await self._do("delete_keypair")
+        self.keypair_list.pop((project_id, name), None)
+        self.after("delete_keypair")
+
+    async def public_key(self, name: str, *, project_id: str) -> str | None:
+        return self.keypair_list.get((project_id, name))
+
+    # servers
+
+    async def image(self, project_id: str, name: str) -> Image:
+        for image in self.images.values():
+            if name in (image.uuid, image.name):
+                return image
+        raise ResourceFailure(f"There is no image {name!r}; there are: {', '.join(self.images)}")
+
+    async def place(self, spec: ServerSpec) -> Placement:
+        await self._do("place")
+        if len(self.server_list) >= self.room:
+            steps: list[Json] = [{"step": "Servers with enough room", "remaining": []}]
+            raise PlacementFailure("No server has room", details=steps)
+        host = self.placed.get(spec.uuid) or self._host(spec)
+        self.placed[spec.uuid] = host
+        ticket = self.tickets.setdefault(spec.uuid, str(uuids.uuid4()))
+        self.after("place")
+        return Placement(host=host, host_name=host, ticket=ticket)
+
+    def _host(self, spec: ServerSpec) -> str:
+        names = [f"host-{number}" for number in range(1, self.hosts + 1)]
+        for side in ("near", "far"):
+            others: list[str] = getattr(spec.locality, side, None) or []
+            listed = [self.placed.get(one) for one in others]
+            names = [name for name in names if not listed or (name in listed) is (side == "near")]
+        if not names:
+            steps: list[Json] = [
+                {"step": "Servers with requested hard locality considered", "remaining": []}
+            ]
+            raise PlacementFailure("No server is where the server group wants it", details=steps)
+        return min(names, key=lambda name: list(self.placed.values()).count(name))
+
+    async def wait_turn(self, placement: Placement) -> None:
+        await self._do("wait_turn")
+        if placement.ticket not in self.tickets.values():
+            raise ResourceFailure("The ticket has expired")
+
+    async def ensure_image(
+        self,
+        placement: Placement,
+        image: Image,
+        say: Callable[[int], None] = lambda _percent: None,
+    ) -> None:
+        await self._do("ensure_image")
+
+    async def create_server(self, placement: Placement, spec: ServerSpec) -> None:
+        await self._do("create_server")
+        for uuid in spec.ports:
+            port = _need(self.port_list, uuid, "port")
+            if port.device_uuid not in (None, spec.uuid):
+                raise ResourceFailure(f"The port {uuid} is in use")
+            port.device_uuid, port.device_owner = spec.uuid, "compute:nova"
+        self.server_list.setdefault(spec.uuid, MemoryServer(spec, placement.host))
+        for volume, device in spec.volumes.items():
+            _need(self.volume_list, volume, "volume").attachments[spec.uuid] = device
+        self.after("create_server")
+
+    async def release(self, uuid: str) -> None:
+        await self._do("release")
+        self.tickets.pop(uuid, None)
+        self.after("release")
+
+    async def update_server(
+        self,
+        uuid: str,
+        *,
+        name: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+        memory: int | None = None,
+        disk: int | None = None,
+        cpu: int | None = None,
+    ) -> None:
+        await self._do("update_server")
+        server = _need(self.server_list, uuid, "server")
+        changes = {"name": name, "metadata": metadata, "memory": memory, "disk": disk, "cpu": cpu}
+        given: dict[str, Any] = {key: value for key, value in changes.items() if value is not None}
+        server.spec = replace(server.spec, **given)
+
+    async def delete_server(self, uuid: str) -> None:
+        await self._do("delete_server")
+        self.server_list.pop(uuid, None)
+        self.placed.pop(uuid, None)
+        for volume in self.volume_list.values():
+            volume.attachments.pop(uuid, None)
+        for port in self.port_list.values():
+            if port.device_uuid == uuid:
+                port.device_uuid, port.device_owner = None, ""
+        self.after("delete_server")
+
+    async def server(self, uuid: str) -> Vm | None:
+        found = self.server_list.get(uuid)
+        return None if found is None else Vm(uuid=uuid, state=found.state, server_uuid=found.host)
+
+    # block storage
+
+    async def create_volume(
+        self,
+        uuid: str,
+        *,
+        project_id: str,
+        name: str,
+        size: int,
+        source: tuple[str, str] | None,
+        metadata: Mapping[str, str],
+        read_only: bool,
+    ) -> None:
+        await self._do("create_volume")
+        made = VolumeInfo(
+            uuid=uuid,
+            project_id=project_id,
+            name=name,
+            size=size,
+            source=source,
+            metadata=dict(metadata),
+            read_only=read_only,
+        )
+        self.volume_list.setdefault(uuid, made)
+        self.after("create_volume")
+
+    async def update_volume(
+        self, uuid: str, *, name: str, metadata: Mapping[str, str], read_only: bool
+    ) -> None:
+        await self._do("update_volume")
+        found = _need(self.volume_list, uuid, "volume")
+        found.name, found.metadata, found.read_only = name, dict(metadata), read_only
+
+    async def delete_volume(self, uuid: str) -> None:
+        await self._do("delete_volume")
+        found = self.volume_list.get(uuid)
+        if found is not None and found.attachments:
+            raise ResourceFailure(f"The volume {uuid} is attached to a server")
+        self.volume_list.pop(uuid, None)
+        self.after("delete_volume")
+
+    async def volume(self, uuid: str) -> VolumeInfo | None:
+        return self.volume_list.get(uuid)
+
+    async def volume_image(self, project_id: str, uuid: str) -> Image:
+        found = _need(self.volume_list, uuid, "volume")
+        if found.source is None or found.source[0] != "image":
+            raise ResourceFailure(f"The volume {found.name} has no image to boot from")
+        return await self.image(project_id, found.source[1])
+
+    async def attach_volume(self, uuid: str, *, server: str, device: str) -> None:
+        await self._do("attach_volume")
+        _need(self.server_list, server, "server")
+        _need(self.volume_list, uuid, "volume").attachments[server] = device
+        self.after("attach_volume")
+
+    async def detach_volume(self, uuid: str, *, server: str) -> None:
+        await self._do("detach_volume")
+        if uuid in self.volume_list:
+            self.volume_list[uuid].attachments.pop(server, None)
+        self.after("detach_volume")
+
+    # software deployments
+
+    async def run_deployment(
+        self, uuid: str, *, server: str, config: str, inputs: Mapping[str, Json]
+    ) -> tuple[str, str]:
+        await self._do("run_deployment")
+        _need(self.server_list, server, "server")
+        self.deployments[uuid] = (config, dict(inputs))
+        return f"ran {uuid}", ""
+
+    # inside
+
+    def _address(self, new: NewPort) -> tuple[str, str]:
+        wish = new.fixed_ips[0] if new.fixed_ips else AddressWish()
+        subnets = [
+            one
+            for one in self.subnet_list.values()
+            if one.network_uuid == new.network_uuid and wish.subnet_uuid in (None, one.uuid)
+        ]
+        if not subnets:
+            raise ResourceFailure(
+                f"The network {new.network_uuid} has no subnet to take an address from"
+            )
+        subnet = subnets[0]
+        taken = {ip for port in self.port_list.values() for _, ip in port.fixed_ips}
+        taken.add(subnet.gateway or "")
+        for one in ipaddress.ip_network(subnet.cidr).hosts():
+            if wish.ip in (None, str(one)) and str(one) not in taken:
+                return subnet.uuid, str(one)
+        raise ResourceFailure(f"The subnet {subnet.cidr} has no free address")
+
+
+_SHOWN: dict[type[Any], type[Any]] = {
+    kind.new: kind.shown
+    for kind in (NETWORKS, SUBNETS, ROUTERS, SECURITY_GROUPS, PORTS, FLOATING_IPS)
+}
+#: What the calls are named in `MemoryCompute.calls` and `fail`.
+_NAMES = {FLOATING_IPS.path: "floating_ip"}
+
+
+def _call(verb: str, kind: AnyKind) -> str:
+    return f"{verb}_{_NAMES.get(kind.path, kind.noun.replace(' ', '_'))}"
+
+
+def _need(items: Mapping[str, T], uuid: str | None, what: str) -> T:
+    if uuid is None or uuid not in items:
+        raise ResourceFailure(f"There is no {what} {uuid!r}")
+    return items[uuid]

@@ -1,0 +1,123 @@
+"""`StackStore` in memory: what is stored is copied in and out."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from vetro.stacks.errors import OperationLost, StackBusy, StackExists, StackNotFound
+from vetro.stacks.model import StackStatus
+from vetro.stacks.owner import is_gone
+from vetro.stacks.records import Hold, ResourceRow, StackRow
+
+
+class MemoryStore:
+    """`StackStore` in a dictionary. What is stored is copied in and out."""
+
+    def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self.stacks: dict[str, StackRow] = {}
+        self._now = now
+        self._next = 0
+
+    async def find(self, project_id: str, name: str) -> StackRow | None:
+        row = self._row(project_id, name)
+        return None if row is None else self._judged(copy.deepcopy(row))
+
+    async def head(self, project_id: str, name: str) -> StackRow | None:
+        row = self._row(project_id, name)
+        if row is None:
+            return None
+        bare = replace(row, template={}, parameters={}, files={}, resources=[])
+        return self._judged(copy.deepcopy(bare))
+
+    def _row(self, project_id: str, name: str) -> StackRow | None:
+        for row in self.stacks.values():
+            if (row.project_id, row.name) == (project_id, name):
+                return row
+        return None
+
+    def _judged(self, found: StackRow) -> StackRow:
+        if found.status.in_progress and not self._is_held(found):
+            action = found.status.value.removesuffix("_IN_PROGRESS")
+            found.status = StackStatus(f"{action}_FAILED")
+            found.reason = "The operation was interrupted before it was done"
+        return found
+
+    async def create(self, row: StackRow, owner: str, seconds: float) -> Hold:
+        if await self.find(row.project_id, row.name) is not None:
+            raise StackExists(row.name)
+        stored = copy.deepcopy(row)
+        stored.fence, stored.owner = 1, owner
+        stored.owner_until = self._now() + timedelta(seconds=seconds)
+        self.stacks[row.id] = stored
+        return Hold(row.id, row.name, 1, owner)
+
+    async def take(
+        self, stack_id: str, name: str, values: Mapping[str, Any], owner: str, seconds: float
+    ) -> Hold:
+        row = self.stacks.get(stack_id)
+        if row is None:
+            raise StackNotFound(name)
+        if self._is_held(row):
+            raise StackBusy(name, row.status.value)
+        row.fence += 1
+        row.owner, row.owner_until = owner, self._now() + timedelta(seconds=seconds)
+        self._set(row, values)
+        return Hold(stack_id, name, row.fence, owner)
+
+    async def renew(self, hold: Hold, seconds: float) -> None:
+        self._held(hold).owner_until = self._now() + timedelta(seconds=seconds)
+
+    async def change(self, hold: Hold, values: Mapping[str, Any]) -> None:
+        self._set(self._held(hold), values)
+
+    async def settle(self, hold: Hold, values: Mapping[str, Any]) -> None:
+        row = self._held(hold)
+        self._set(row, values)
+        row.owner = row.owner_until = row.waiting_on = None
+
+    async def remove(self, hold: Hold) -> None:
+        self._held(hold)
+        del self.stacks[hold.stack_id]
+
+    async def add_resource(self, hold: Hold, row: ResourceRow) -> None:
+        stack = self._held(hold)
+        self._next += 1
+        row.id = self._next
+        stack.resources.append(copy.deepcopy(row))
+
+    async def change_resource(self, hold: Hold, row: ResourceRow) -> None:
+        stack = self._held(hold)
+        stack.resources = [
+            copy.deepcopy(row) if one.id == row.id else one for one in stack.resources
+        ]
+
+    async def remove_resource(self, hold: Hold, row: ResourceRow) -> None:
+        stack = self._held(hold)
+        stack.resources = [one for one in stack.resources if one.id != row.id]
+
+    async def config_text(self, project_id: str, physical_id: str) -> str | None:
+        for stack in self.stacks.values():
+            for row in stack.resources:
+                if stack.project_id == project_id and row.physical_id == physical_id:
+                    return row.data.get("config")
+        return None
+
+    def _held(self, hold: Hold) -> StackRow:
+        row = self.stacks.get(hold.stack_id)
+        if row is None or (row.fence, row.owner) != (hold.fence, hold.owner):
+            raise OperationLost(hold.name)
+        return row
+
+    def _is_held(self, row: StackRow) -> bool:
+        if row.owner is None or row.owner_until is None:
+            return False
+        return row.owner_until > self._now() and not is_gone(row.owner)
+
+    @staticmethod
+    def _set(row: StackRow, values: Mapping[str, Any]) -> None:
+        for key, value in values.items():
+            setattr(row, key, copy.deepcopy(value))
