@@ -1,6 +1,10 @@
 """SQLite's connection: one trip to its thread for each statement."""
 
+import asyncio
+import gc
 import sqlite3
+import threading
+import warnings
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -62,3 +66,30 @@ async def test_a_failed_statement_leaves_the_connection_usable(connection: Count
     await connection.rollback()
     found = await connection.cursor().execute("SELECT count(*) FROM t")
     assert await found.fetchall() == [(1,)]
+
+
+def test_a_statement_that_outlives_its_event_loop_ends_quietly(tmp_path: Path) -> None:
+    """The thread of a connection whose loop was closed during a statement ends without an error."""
+    begun, go_on = threading.Event(), threading.Event()
+
+    def statement() -> None:
+        begun.set()
+        go_on.wait(60)
+
+    async def begin() -> WholeStatementConnection:
+        connection = await WholeStatementConnection(str(tmp_path / "db"))
+        task = asyncio.create_task(connection._execute(statement))
+        await asyncio.to_thread(begun.wait, 60)
+        task.cancel()
+        connection.stop()
+        return connection
+
+    with warnings.catch_warnings():
+        # aiosqlite reports a connection that was stopped and not closed.
+        warnings.simplefilter("ignore", ResourceWarning)
+        connection = asyncio.run(begin())
+        go_on.set()
+        connection._thread.join(60)
+        assert not connection._thread.is_alive()
+        del connection
+        gc.collect()

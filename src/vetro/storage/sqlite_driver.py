@@ -83,6 +83,18 @@ class WholeStatementConnection(aiosqlite.Connection):
         super().__init__(lambda: sqlite3.connect(database, **options), 64)
         # A daemon thread does not keep a process alive that did not close its database.
         self._thread.daemon = True
+        serve = self._thread.run
+
+        def run() -> None:
+            # Statements of a cancelled task may end after the event loop was closed: no task waits
+            # for their results then, and the connection is closed with this thread.
+            try:
+                serve()
+            except RuntimeError as error:
+                if "loop is closed" not in str(error):
+                    raise
+
+        self._thread.run = run
 
     def cursor(self) -> Any:
         """A cursor; unlike aiosqlite's it needs no round trip."""
