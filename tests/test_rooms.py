@@ -23,7 +23,6 @@ LAUNCHERS = {"vetro.cli": "vetro.server"}
 
 
 WITHOUT_LAYERS = {
-    "vetro.cli",
     "vetro.engine",
     "vetro.guest",
     "vetro.http",

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from vetro.cli.connection import Connection
+from vetro.cli.client.connection import Connection
 from vetro.http.client import SyncResponse
 
 SITE = {

@@ -111,7 +111,7 @@ def test_what_is_no_package_is_exit_2(invoke, tmp_path):
 
 def test_a_mistake_of_the_check_itself_is_exit_3(invoke, package, monkeypatch):
     """An internal failure has another exit code than findings."""
-    monkeypatch.setattr("vetro.cli.checking.find", lambda *_: 1 / 0)
+    monkeypatch.setattr("vetro.cli.offline.checking.find", lambda *_: 1 / 0)
     code, text = invoke("check", package)
     assert code == 3
     assert "the check itself failed" in text

@@ -301,8 +301,8 @@ def test_changes_that_wait_are_never_passed_over(
 
 def overtake(shop: Service, environment: str, action: str) -> None:
     """Call an action as the stock clients do, without looking at what waits."""
-    from vetro.cli.connection import Connection, find_environment
-    from vetro.cli.progress import follow_deployment
+    from vetro.cli.client.connection import Connection, find_environment
+    from vetro.cli.client.deployment_progress import follow_deployment
 
     with Connection() as connection:
         row = find_environment(connection, environment)

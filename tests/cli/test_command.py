@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from vetro.cli import COMMANDS, cli
-from vetro.cli.output import CommandError
+from vetro.cli.terminal.output import CommandError
 
 
 def invoke(*arguments: str) -> tuple[int, str]:
@@ -93,8 +93,8 @@ def test_run_calls_a_method_of_a_package_directory(tmp_path: Path) -> None:
 
 def test_settings_are_json_or_text() -> None:
     """``--set`` values that are JSON keep their type, other values are text."""
-    from vetro.cli.editing import parse_settings
-    from vetro.cli.objects import set_path
+    from vetro.cli.environments.editing import parse_settings
+    from vetro.cli.environments.objects import set_path
 
     values = parse_settings(("port=8080", "page=Hello you", "flags=[true]", "a.b=x=y"))
     assert values == {"port": 8080, "page": "Hello you", "flags": [True], "a.b": "x=y"}
@@ -109,7 +109,7 @@ def test_settings_are_json_or_text() -> None:
 
 def test_openrc_files_are_read_with_their_quotes(tmp_path: Path) -> None:
     """An openrc file's exports are understood as a shell would."""
-    from vetro.cli.connection import read_openrc
+    from vetro.cli.client.connection import read_openrc
 
     file = tmp_path / "openrc"
     file.write_text(

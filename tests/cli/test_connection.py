@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from vetro.cli.hints import error_text, hint_for
+from vetro.cli.client.hints import error_text, hint_for
 from vetro.http.client import SyncResponse
 
 PARAMETERS = {

@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from vetro.cli.documents import NotADocument, json_or_text, read_json, read_yaml
+from vetro.cli.terminal.documents import NotADocument, json_or_text, read_json, read_yaml
 
 DEEP = "[" * 100_000 + "]" * 100_000
 NOT_TEXT = b"\xff\xfe\x00\x80"

@@ -203,7 +203,7 @@ def test_eval_says_which_data_is_wrong(invoke):
 
 def test_compiled_classes_are_kept_for_the_next_run(invoke, package, tmp_path, monkeypatch):
     """VETRO_CODE_CACHE names the directory (default: the user's cache); empty keeps nothing."""
-    from vetro.cli.local import code_cache_directory
+    from vetro.cli.offline.world import code_cache_directory
 
     cache = tmp_path / "cache"
     monkeypatch.setenv("VETRO_CODE_CACHE", str(cache))

@@ -7,7 +7,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from vetro.cli.output import emit_object, json_option
+from vetro.cli.terminal.output import emit_object, json_option
 
 OBJECT: dict[str, Any] = {
     "?": {"type": "io.X", "id": "0"},

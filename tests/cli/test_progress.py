@@ -10,11 +10,12 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from vetro.cli import LazyGroup, progress
-from vetro.cli.connection import Connection
-from vetro.cli.deployment import described_action, history_row
-from vetro.cli.progress import await_deployment, follow_deployment
-from vetro.cli.servers import wait_task
+from vetro.cli import LazyGroup
+from vetro.cli.client import deployment_progress as progress
+from vetro.cli.client.connection import Connection
+from vetro.cli.client.deployment_progress import await_deployment, follow_deployment
+from vetro.cli.compute.servers import wait_task
+from vetro.cli.environments.deployment import described_action, history_row
 from vetro.engine import pool
 from vetro.http import Fault
 from vetro.http.client import SyncClient, TransportError

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from vetro.cli.moments import clock, moment, span, spoken, took
-from vetro.cli.output import emit_rows
-from vetro.cli.tables import widths
+from vetro.cli.terminal.output import emit_rows
+from vetro.cli.terminal.tables import widths
+from vetro.cli.terminal.times import clock, moment, span, spoken, took
 
 ID = "0123456789abcdef0123456789abcdef"
 COLUMNS = [("ID", "id"), ("UUID", "uuid"), ("NAME", "name"), ("CREATED", "created"), ("URL", "url")]

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from vetro.cli.testing import in_processes
+from vetro.cli.offline.testing import in_processes
 
 COUNTER = """\
     Namespaces: {=: p}

@@ -16,7 +16,7 @@ from sqlalchemy import update
 from structlog.testing import capture_logs
 
 from vetro.cli import cli
-from vetro.cli.servers import virtual_machines
+from vetro.cli.compute.servers import virtual_machines
 from vetro.compute.tables import servers
 from vetro.compute.work.agents import NodeTaskError
 

@@ -25,8 +25,8 @@ import pytest
 from click.testing import CliRunner
 
 from vetro.cli import cli
-from vetro.cli.local import open_world
-from vetro.cli.prompt import Mistake, Prompt
+from vetro.cli.offline.prompt import Mistake, Prompt
+from vetro.cli.offline.world import open_world
 from vetro.muranopl import DirectEffects, MuranoError, Runtime, loose_package
 from vetro.packages import CODES
 from vetro.yaql import YaqlException, evaluate, legacy_names

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from vetro import documents
-from vetro.cli import documents as given
+from vetro.cli.terminal import documents as given
 from vetro.documents import DocumentError
 from vetro.messaging.errors import MessagingError
 from vetro.messaging.results import source_of

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import structlog
 
-from vetro.cli.output import shown
+from vetro.cli.terminal.output import shown
 from vetro.engine.running import TaskReports, to_result
 from vetro.environments import EngineTask
 from vetro.http.logs import without_secrets

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from vetro.cli.connection import read_openrc
+from vetro.cli.client.connection import read_openrc
 from vetro.server import data_directory
 from vetro.server.errors import StartError
 from vetro.server.listeners import listen, port_of

@@ -29,8 +29,8 @@ _spec.loader.exec_module(terminal)
 # The command without its way through the service: what the node answered is its argument.
 CLIENT = """
 import json, sys
-from vetro.cli.output import CommandError
-from vetro.cli.streams import END_OF_INPUT, END_OF_TERMINAL, Line, Manner, attach
+from vetro.cli.terminal.output import CommandError
+from vetro.cli.terminal.streams import END_OF_INPUT, END_OF_TERMINAL, Line, Manner, attach
 tty = sys.argv[2] == "tty"
 at_end = END_OF_TERMINAL if tty else END_OF_INPUT
 try:

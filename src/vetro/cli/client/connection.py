@@ -1,0 +1,314 @@
+"""The client's way to a running Vetro: where it is, who we are, and its errors as one line.
+
+Credentials, first found: ``VETRO_TOKEN`` (or ``OS_TOKEN``); ``OS_USERNAME`` and ``OS_PASSWORD``
+with ``OS_AUTH_URL`` as every OpenStack client takes them; the file ``admin-openrc`` in the data
+directory of a Vetro on this machine.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import quote
+
+import click
+
+from vetro.cli.client.hints import error_text, hint_for
+from vetro.cli.terminal.output import fail
+from vetro.http.client import SyncClient, SyncResponse, TransportError
+
+DEFAULT_URL = "http://127.0.0.1:8082"
+
+
+def read_openrc(path: Path) -> dict[str, str]:
+    """The variables that an ``openrc`` file exports."""
+    values: dict[str, str] = {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        words = shlex.split(line, comments=True)
+        for word in words[1:] if words[:1] == ["export"] else words:
+            name, equals, value = word.partition("=")
+            if equals:
+                values[name] = value
+    return values
+
+
+def data_directory() -> Path:
+    """The data directory the command was told of, or the default one."""
+    context = click.get_current_context(silent=True)
+    given = context.find_root().meta.get("vetro.data_dir") if context else None
+    if given:
+        return Path(cast("str", given))
+    from vetro.server.settings import default_data_dir
+
+    return Path(os.environ.get("VETRO_DATA_DIR") or default_data_dir())
+
+
+def credentials() -> dict[str, str]:
+    """``OS_…`` and ``VETRO_…`` variables: the environment's, else those of ``admin-openrc``."""
+    found = {k: v for k, v in os.environ.items() if v and k.startswith(("OS_", "VETRO_"))}
+    is_known = "OS_PASSWORD" in found or "VETRO_TOKEN" in found or "OS_TOKEN" in found
+    path = data_directory() / "admin-openrc"
+    try:
+        local = read_openrc(path)
+        # Whoever one is: the service of this machine is where the file says.
+        address = {key: local[key] for key in ("VETRO_URL",) if key in local}
+        return {**(address if is_known else local), **found}
+    except FileNotFoundError:
+        return found
+    except PermissionError:
+        if is_known:
+            return found
+        fail(
+            f"{path} may not be read by you",
+            "Ask for an account, or set OS_USERNAME, OS_PASSWORD and OS_AUTH_URL.",
+        )
+
+
+class StreamBroke(Exception):
+    """The service stopped, or the way to it: a stream of events ended before its time."""
+
+
+class Connection:
+    """Requests to one Vetro with the user's token."""
+
+    def __init__(self) -> None:
+        context = click.get_current_context(silent=True)
+        given = context.find_root().meta.get("vetro.url") if context else None
+        self.variables = credentials()
+        self.url = str(given or self.variables.get("VETRO_URL") or DEFAULT_URL).rstrip("/")
+        self.client = SyncClient(timeout_seconds=60.0)
+        self._token = self.variables.get("VETRO_TOKEN") or self.variables.get("OS_TOKEN")
+        self._project: str | None = None
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.client.close()
+
+    @property
+    def token(self) -> str:
+        """A token, by password when none was given."""
+        if self._token is None:
+            self._token = self._log_in()
+        return self._token
+
+    @property
+    def identity_url(self) -> str:
+        """Where to log in."""
+        given = self.variables.get("OS_AUTH_URL") or f"{self.url}/identity/v3"
+        return given.rstrip("/")
+
+    @property
+    def project_id(self) -> str:
+        """The project that the token is for."""
+        if self._project is None:
+            token = self.token
+            if self._project is None:
+                body = self.identity("/auth/tokens", headers={"X-Subject-Token": token})
+                self._project = _project_in(body)
+        return self._project
+
+    def identity(self, path: str, *, headers: Mapping[str, str] | None = None) -> Any:
+        """The JSON body of a GET of the identity service."""
+        return self.ask_identity("GET", path, headers=headers).json()
+
+    def ask_identity(
+        self,
+        method: str,
+        path: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        params: Mapping[str, Any] | None = None,
+        hint: str | None = None,
+    ) -> SyncResponse:
+        """Send a request to the identity service; a refusal ends the command with its message."""
+        response = self._send(
+            method,
+            self.identity_url + path,
+            headers={"X-Auth-Token": self.token, **(headers or {})},
+            params=params,
+        )
+        if response.status >= 400:
+            fail(error_text(response), hint or hint_for(response))
+        return response
+
+    def _log_in(self) -> str:
+        user = self.variables.get("OS_USERNAME")
+        password = self.variables.get("OS_PASSWORD")
+        if not user or not password:
+            fail(
+                "No credentials",
+                "Start 'vetro up' on this machine, or set OS_USERNAME, OS_PASSWORD, OS_AUTH_URL"
+                " (an openrc file), or VETRO_TOKEN.",
+            )
+        domain = self.variables.get("OS_USER_DOMAIN_NAME", "Default")
+        project = self.variables.get("OS_PROJECT_NAME", "admin")
+        project_domain = self.variables.get("OS_PROJECT_DOMAIN_NAME", "Default")
+        body = {
+            "auth": {
+                "identity": {
+                    "methods": ["password"],
+                    "password": {
+                        "user": {"name": user, "domain": {"name": domain}, "password": password}
+                    },
+                },
+                "scope": {"project": {"name": project, "domain": {"name": project_domain}}},
+            }
+        }
+        response = self._send("POST", f"{self.identity_url}/auth/tokens", json=body, headers={})
+        if response.status != 201:
+            fail(f"Login of {user} refused: {error_text(response)}")
+        self._project = _project_in(response.json())
+        return response.headers["x-subject-token"]
+
+    def _send(
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str],
+        json: object = None,
+        content: bytes | None = None,
+        files: Mapping[str, Any] | None = None,
+        data: Mapping[str, str] | None = None,
+        params: Mapping[str, Any] | None = None,
+    ) -> SyncResponse:
+        try:
+            return self.client.request(
+                method,
+                url,
+                headers=dict(headers),
+                json=json,
+                content=content,
+                files=files,
+                data=data,
+                params=params,
+            )
+        except TransportError as error:
+            fail(*self._unanswered(url, error))
+
+    def _unanswered(self, url: str, error: Exception) -> tuple[str, str]:
+        """What refused, by its own address, and where that address is from."""
+        identity = self.variables.get("OS_AUTH_URL", "").rstrip("/")
+        if identity and url.startswith(f"{identity}/") and not url.startswith(f"{self.url}/"):
+            given = "OS_AUTH_URL" in os.environ
+            where = "the environment" if given else str(data_directory() / "admin-openrc")
+            return (
+                f"No Vetro answers at {identity}, where to log in: {error}",
+                f"The address is OS_AUTH_URL of {where}, the service's own is {self.url}:"
+                " mend OS_AUTH_URL, or 'unset' it to use the service's.",
+            )
+        return (
+            f"No Vetro answers at {self.url}: {error}",
+            "Start it with 'vetro up', or name it with --url or VETRO_URL.",
+        )
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        json: object = None,
+        content: bytes | None = None,
+        files: Mapping[str, Any] | None = None,
+        data: Mapping[str, str] | None = None,
+        params: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+        hint: str | None = None,
+    ) -> SyncResponse:
+        """Send a request; a status of 400 and more ends the command with the server's message.
+
+        ``hint``: what the user can do then, when the status alone does not say it.
+        """
+        response = self.answer(
+            method,
+            path,
+            json=json,
+            content=content,
+            files=files,
+            data=data,
+            params=params,
+            headers=headers,
+        )
+        if response.status >= 400:
+            fail(error_text(response), hint or hint_for(response))
+        return response
+
+    def answer(
+        self,
+        method: str,
+        path: str,
+        *,
+        json: object = None,
+        content: bytes | None = None,
+        files: Mapping[str, Any] | None = None,
+        data: Mapping[str, str] | None = None,
+        params: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> SyncResponse:
+        """Send a request; whatever is answered."""
+        return self._send(
+            method,
+            self.url + path,
+            headers={"X-Auth-Token": self.token, **(headers or {})},
+            json=json,
+            content=content,
+            files=files,
+            data=data,
+            params=params,
+        )
+
+    def get(self, path: str, **options: Any) -> Any:
+        """The JSON body of a GET."""
+        return self.request("GET", path, **options).json()
+
+    def events(self, path: str) -> Iterator[tuple[str, Any]]:
+        """Server-sent events of ``path`` as (event name, data) until the server ends them.
+
+        Errors: ``StreamBroke`` when the service cannot be reached (any more), ``Fault`` for a refusal.
+        """
+        name = "message"
+        data: list[str] = []
+        try:
+            lines = self.client.stream_lines(
+                "GET",
+                self.url + path,
+                headers={"X-Auth-Token": self.token, "Accept": "text/event-stream"},
+            )
+            for line in lines:
+                if line.startswith("event:"):
+                    name = line[6:].strip()
+                elif line.startswith("data:"):
+                    data.append(line[5:].strip())
+                elif not line and data:
+                    yield name, json.loads("\n".join(data))
+                    name, data = "message", []
+        except TransportError as error:
+            raise StreamBroke(str(error)) from error
+
+
+def _project_in(body: dict[str, Any]) -> str:
+    """The project of a token's body; '' for a token that has none."""
+    project: dict[str, Any] = body["token"].get("project") or {}
+    return str(project.get("id") or "")
+
+
+def segment(text: str) -> str:
+    """One path segment, percent-encoded."""
+    return quote(text, safe="")
+
+
+def find_environment(connection: Connection, name_or_id: str) -> dict[str, Any]:
+    """The environment with this id or (exact) name."""
+    rows = cast("list[dict[str, Any]]", connection.get("/v1/environments")["environments"])
+    for key in ("id", "name"):
+        for row in rows:
+            if row[key] == name_or_id:
+                return row
+    names = ", ".join(sorted(str(row["name"]) for row in rows)) or "none"
+    fail(f"There is no environment '{name_or_id}'", f"Environments of this project: {names}.")

@@ -1,0 +1,154 @@
+"""A deployment as it goes: its reports live in a terminal, as plain lines in a pipe, or as JSON."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Generator
+from typing import Any
+
+import click
+
+from vetro.cli.client.connection import Connection, StreamBroke
+from vetro.cli.terminal.output import emit_json_line, fail, wants_json
+from vetro.cli.terminal.times import clock
+from vetro.http import Fault
+
+INTERRUPTED = 130
+UNKNOWN = "unknown"
+MARKS = {
+    "info": ("•", "cyan"),
+    "warning": ("!", "yellow"),
+    "error": ("✗", "red"),
+}
+# How the last error report of a deployment begins that did not fail by itself.
+CANCELLED = "Cancelled by"
+STOPPED = ("The service was stopped while", "The service was killed while")
+
+
+def print_report(report: dict[str, Any]) -> None:
+    """One report as a line: time of day, mark, text, and its details below."""
+    if wants_json():
+        emit_json_line(report)
+        return
+    mark, colour = MARKS.get(str(report.get("level")), MARKS["info"])
+    when = clock(report.get("created"))
+    text = str(report.get("text", "")).rstrip()
+    first, *rest = text.splitlines() or [""]
+    click.echo(f"{click.style(when, dim=True)} {click.style(mark, fg=colour, bold=True)} {first}")
+    below = " " * (len(when) + 3)
+    for line in rest:
+        click.echo(f"{below}{line}")
+    details = report.get("details")
+    if details:
+        for line in str(details).splitlines():
+            click.echo(click.style(f"{below}{line}", dim=True))
+    sys.stdout.flush()
+
+
+@contextlib.contextmanager
+def goes_on(what: str) -> Generator[None]:
+    """Ctrl-C in here ends the command only: say that ``what`` goes on, and how to see or end it."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        click.echo(f"\n{what}", err=True)
+        raise click.exceptions.Exit(INTERRUPTED) from error
+
+
+def follow_deployment(
+    connection: Connection, environment: dict[str, Any], deployment_id: str
+) -> int:
+    """Print reports until the deployment ends; 0 when it succeeded, 1 when it did not.
+
+    With ``--json`` a line for each report, and a last one with the outcome. Ends the command when the
+    service stops answering: how the deployment ends is not known then.
+    """
+    name = environment["name"]
+    state, reason = _watch(connection, environment, deployment_id, print_report)
+    if wants_json():
+        emit_json_line({"deployment": deployment_id, "environment": name, "state": state})
+    refuse_unknown(name, state)
+    ok = state in ("success", "completed_w_warnings")
+    if not wants_json():
+        word, hint = outcome(name, state, reason)
+        click.echo(f"Deployment {click.style(word, fg='green' if ok else 'red')}: {name} ({state})")
+        if hint:
+            click.echo(f"Hint: {hint}", err=True)
+    return 0 if ok else 1
+
+
+def await_deployment(
+    connection: Connection, environment: dict[str, Any], deployment_id: str
+) -> int:
+    """The same without a word; for a command whose output is something else."""
+    state, _ = _watch(connection, environment, deployment_id, lambda _: None)
+    refuse_unknown(environment["name"], state)
+    return 0 if state in ("success", "completed_w_warnings") else 1
+
+
+def refuse_unknown(name: str, state: str) -> None:
+    """End the command when it is not known how a deployment ends."""
+    if state == UNKNOWN:
+        fail(
+            f"The service stopped while {name} was deployed: how that ended is not known",
+            f"When it runs again, 'vetro env follow {name}' shows it.",
+        )
+
+
+def outcome(name: str, state: str, reason: str) -> tuple[str, str | None]:
+    """How a deployment ended, in a word, and what to do now. ``reason``: its last error."""
+    if state in ("success", "completed_w_warnings"):
+        return "done", None
+    if reason.startswith(CANCELLED):
+        return "cancelled", (
+            f"what it had built stays: 'vetro env deploy {name}' finishes it,"
+            f" 'vetro env destroy {name}' removes it."
+        )
+    if reason.startswith(STOPPED):
+        return (
+            "interrupted",
+            f"nothing is wrong with {name}: 'vetro env deploy {name}' finishes it.",
+        )
+    return "failed", (
+        "mend what the report says, then deploy again;"
+        f" 'vetro deployment list {name}' keeps the history."
+    )
+
+
+def _watch(
+    connection: Connection,
+    environment: dict[str, Any],
+    deployment_id: str,
+    show: Callable[[dict[str, Any]], None],
+) -> tuple[str, str]:
+    """The state in which a deployment ended, and its last error. A stream that ends is taken up again."""
+    name = environment["name"]
+    path = f"/v1/environments/{environment['id']}/deployments/{deployment_id}/events"
+    reason = ""
+    seen: set[str] = set()
+    with goes_on(
+        f"The deployment of {name} goes on: 'vetro env follow {name}' shows it again,"
+        f" 'vetro deployment cancel {name}' ends it."
+    ):
+        while True:
+            answered = False
+            try:
+                for event, data in connection.events(path):
+                    answered = True
+                    if event == "report" and data["id"] not in seen:
+                        seen.add(data["id"])
+                        show(data)
+                        if data.get("level") == "error":
+                            reason = str(data.get("text", ""))
+                    elif event == "end":
+                        return str(data.get("state")), reason
+            except StreamBroke:
+                return UNKNOWN, reason
+            except Fault as fault:
+                if fault.status == 404:
+                    # An environment goes with its last deployment, the one that destroys it.
+                    return "success", reason
+                fail(f"The deployment of {name} cannot be followed: {fault.message}")
+            if not answered:
+                return UNKNOWN, reason

@@ -1,0 +1,1 @@
+"""Commands on the compute service: VMs, networks, images, servers, tickets."""

@@ -1,0 +1,364 @@
+"""``vetro image``: build, import, export, list and delete images."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import signal
+from collections.abc import Coroutine
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from vetro.cli.client.connection import (
+    Connection,
+    data_directory,
+    error_text,
+    hint_for,
+    segment,
+)
+from vetro.cli.client.name_completion import IMAGE
+from vetro.cli.terminal.choices import choose
+from vetro.cli.terminal.confirmation import agree, some_of, yes_option
+from vetro.cli.terminal.output import (
+    CommandError,
+    done,
+    emit_rows,
+    fail,
+    json_option,
+    say,
+    wants_json,
+)
+from vetro.http import Fault
+from vetro.http.client import TransportError
+
+T = TypeVar("T")
+USED = "Destroy the instances first ('vetro vm list'); --force deletes the image all the same."
+COLUMNS = [
+    ("UUID", "uuid"),
+    ("NAME", "name"),
+    ("VERSION", "version"),
+    ("OS", "os"),
+    ("TYPE", "type"),
+    ("MIB", "mib"),
+    ("NODES", "on_nodes"),
+]
+#: An answer that nodes give up to this long after a change.
+_NEWS_SECONDS = 20
+#: Until nodes are asked to fetch a new image, at most (there may be none).
+_ASKED_SECONDS = 2
+_COMING = ("fetching", "unpacking")
+
+
+@click.group()
+def image() -> None:
+    """Images that instances start from."""
+
+
+def _rows(images: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    for row in images:
+        files: list[dict[str, Any]] = row.get("files") or []
+        size = row.get("size") or sum(int(one.get("size", 0)) for one in files)
+        row["mib"] = round(size / 2**20, 1)
+        nodes: dict[str, Any] = row.get("nodes") or {}
+        row["on_nodes"] = str(nodes.get("present", ""))
+        if nodes.get("coming"):
+            row["on_nodes"] += f" (+{nodes['coming']} at {nodes['percent']} %)"
+    return images
+
+
+def _label(row: dict[str, Any]) -> str:
+    return f"{row['uuid']} (version {row['version']}, {row['published_at']})"
+
+
+def upload_image(connection: Connection, manifest: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Create the image record and send its file; returns the image. All or nothing."""
+    row = connection.request("POST", "/compute/images", json=manifest).json()
+    try:
+        connection.client.upload(
+            "PUT",
+            f"{connection.url}/compute/images/{row['uuid']}/file",
+            path,
+            headers={"X-Auth-Token": connection.token, "Content-Type": "application/octet-stream"},
+        )
+    except BaseException:
+        # A record without a file would be in everybody's way. The service may be gone with it.
+        if row["state"] != "active":
+            with contextlib.suppress(Fault, TransportError, CommandError):
+                connection.request("DELETE", f"/compute/images/{row['uuid']}")
+        raise
+    return connection.get(f"/compute/images/{row['uuid']}")
+
+
+def tell_step(step: str) -> None:
+    """What the build does now, with the time of day: it can take minutes."""
+    click.echo(f"  {datetime.now():%H:%M:%S} {step}", err=True)
+
+
+async def until_told(work: Coroutine[Any, Any, T]) -> T:
+    """Do the work; SIGTERM and a closed terminal end it in order: nothing of it stays."""
+    task = asyncio.ensure_future(work)
+    told: list[int] = []
+
+    def stop(number: int) -> None:
+        told.append(number)
+        task.cancel()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, stop, number)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        if not told:
+            raise
+        raise click.exceptions.Exit(128 + told[0]) from None
+
+
+def hint_for_build(error: Exception) -> str | None:
+    """What can be done about an image that was not built."""
+    text = str(error)
+    if "is not an image name" in text:
+        return "For example debian-12-apache."
+    if "is not a package name" in text:
+        return "Names of Debian packages, separated by commas: --packages apache2,curl."
+    if "is not a release name" in text:
+        return "For example bookworm."
+    if "needs root" in text or "is not installed" in text:
+        return None
+    if "Unable to locate package" in text:
+        return "'apt-cache search WORD' finds packages of the release."
+    return "Those are the bootstrap tool's words: are the names right, and the mirror reachable?"
+
+
+def follow_copies(connection: Connection, row: dict[str, Any]) -> dict[str, Any]:
+    """Show how nodes fetch and unpack a new image until they have it; the image as it is then.
+
+    Ctrl-C ends the showing: the nodes go on.
+    """
+    path = f"/compute/images/{segment(row['uuid'])}"
+    version, seconds = "", 0
+    told: dict[str, str] = {}
+    try:
+        while True:
+            found = connection.get(
+                f"{path}/copies",
+                params={"version": version, "timeout": seconds},
+            )
+            copies: list[dict[str, Any]] = found["copies"]
+            for copy in copies:
+                node, state = copy["hostname"] or copy["server_uuid"], copy["state"]
+                how = f"{state} {copy['percent']} %" if state in _COMING else state
+                reason = f": {copy['reason']}" if copy["reason"] else ""
+                # In steps: an image that is unpacked moves several times a second.
+                step = f"{state} {copy['percent'] // 20}"
+                if told.get(node) != step:
+                    told[node] = step
+                    say(f"{node}: {how}{reason}")
+            coming = any(copy["state"] in _COMING for copy in copies)
+            # The first look may come before the nodes are asked.
+            if found["policy"] == "none" or (not coming and (copies or version)):
+                break
+            version, seconds = found["version"], _NEWS_SECONDS if coming else _ASKED_SECONDS
+    except KeyboardInterrupt:
+        say(f"The nodes go on; 'vetro image show {row['name']}' says how far they are.")
+    return connection.get(path)
+
+
+def refuse_what_is_no_tar(path: Path) -> None:
+    """End the command unless the file begins as a tar does, or one compressed."""
+    with path.open("rb") as file:
+        head = file.read(512)
+    packed = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\x00", b"BZh")
+    empty = len(head) == 512 and not any(head)  # an archive of nothing ends at once
+    if not head.startswith(packed) and head[257:262] != b"ustar" and not empty:
+        fail(
+            f"{path} is no tar archive",
+            "An image is the tar of a root file system, packed with zstd, gzip or xz, or not.",
+        )
+
+
+def find_image(connection: Connection, wanted: str) -> dict[str, Any]:
+    """The image with this uuid, or the newest of this name."""
+    return images_called(connection, wanted)[-1]  # the newest
+
+
+def images_called(connection: Connection, wanted: str) -> list[dict[str, Any]]:
+    """The image with this uuid, or all of this name, oldest first."""
+    rows: list[dict[str, Any]] = connection.get("/compute/images")
+    found = [row for row in rows if row["uuid"] == wanted]
+    found = found or [row for row in rows if row["name"] == wanted]
+    if found:
+        return found
+    names = ", ".join(sorted({row["name"] for row in rows})) or "none"
+    fail(f"There is no image '{wanted}'", f"Images: {names}.")
+
+
+@image.command("build", short_help="Build a root file system as an image.")
+@click.argument("name")
+@click.option("--packages", "-p", default="", help="Packages to put in, separated by commas.")
+@click.option("--suite", default="bookworm", show_default=True, help="The Debian release.")
+@click.option(
+    "--cache-dir",
+    type=click.Path(path_type=Path),
+    envvar="VETRO_IMAGE_CACHE",
+    help="Where built images are kept.",
+)
+@click.option("--no-import", is_flag=True, help="Only build; do not upload.")
+@click.option(
+    "--type",
+    "type_",
+    type=click.Choice(["lxc-rootfs", "vm"]),
+    default="lxc-rootfs",
+    show_default=True,
+    help="For containers, or for virtual machines (with a kernel).",
+)
+@json_option
+def build(
+    name: str, packages: str, suite: str, cache_dir: Path | None, no_import: bool, type_: str
+) -> None:
+    """Build a root file system as image NAME; the same inputs are built only once."""
+    from vetro.node import ImageBuildError, build_image, build_vm_image, keep_once
+
+    names = [part.strip() for part in packages.split(",") if part.strip()]
+    cache = cache_dir or data_directory() / "image-cache"
+    say(f"Building {name} ({suite}{', ' + ', '.join(names) if names else ''}) …")
+    try:
+        make = build_vm_image if type_ == "vm" else build_image
+        built = asyncio.run(
+            until_told(make(name, names, suite=suite, cache_dir=cache, on_step=tell_step))
+        )
+    except ImageBuildError as error:
+        fail(str(error), hint_for_build(error))
+    if no_import:
+        if wants_json():
+            emit_rows([{"name": name, "file": str(built.path)}], [])
+        else:
+            say(str(built.path))
+        return
+    with Connection() as connection:
+        for row in connection.get("/compute/images"):
+            if row["name"] == name and row.get("sha256") == built.sha256:
+                emit_rows(_rows([row]), COLUMNS)
+                return
+        row = upload_image(connection, built.manifest(), built.path)
+        keep_once(built.path, data_directory() / "images" / f"{row['uuid']}.image")
+        row = follow_copies(connection, row)
+    emit_rows(_rows([row]), COLUMNS)
+
+
+@image.command("import")
+@click.argument("name")
+@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option(
+    "--type",
+    "type_",
+    type=click.Choice(["lxc-rootfs", "vm"]),
+    default="lxc-rootfs",
+    show_default=True,
+    help="For containers, or for virtual machines (with a kernel).",
+)
+@click.option("--os", "os_", default="linux", show_default=True, help="What runs in it.")
+@json_option
+def import_(name: str, file: Path, type_: str, os_: str) -> None:
+    """Upload FILE (a tar of a root file system) as image NAME."""
+    refuse_what_is_no_tar(file)
+    with Connection() as connection:
+        manifest = {"name": name, "version": "1", "type": type_, "os": os_}
+        row = follow_copies(connection, upload_image(connection, manifest, file))
+        emit_rows(_rows([row]), COLUMNS)
+
+
+@image.command("export", short_help="Write an image's file to FILE.")
+@click.argument("name_or_uuid", type=IMAGE)
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@json_option
+def export(name_or_uuid: str, file: Path) -> None:
+    """Write an image's file to FILE: what 'vetro image import' takes, here or elsewhere."""
+    if file.exists():
+        fail(f"{file} exists", "Choose another name, or remove it first.")
+    partial = file.with_name(f".{file.name}.partial")
+    with Connection() as connection:
+        row = find_image(connection, name_or_uuid)
+        try:
+            size = connection.client.download(
+                f"{connection.url}/compute/images/{segment(row['uuid'])}/file",
+                partial,
+                headers={"X-Auth-Token": connection.token},
+            )
+            with partial.open("rb") as written:
+                digest = hashlib.file_digest(written, "sha256").hexdigest()
+            if row.get("sha256") not in (None, digest):
+                fail(
+                    f"What arrived of {row['name']} is not the image: its digest is {digest}",
+                    "Try again; if it stays so, the service's file is damaged.",
+                )
+            partial.rename(file)
+        except Fault as fault:
+            fail(f"The image was not exported: {fault.message}")
+        except (TransportError, OSError) as error:
+            fail(
+                f"The image was not exported: {error}", "Is there room for it, and the service up?"
+            )
+        finally:
+            partial.unlink(missing_ok=True)
+    done(f"{row['name']}: {size} bytes, sha256 {digest}", file=str(file), sha256=digest, size=size)
+
+
+@image.command("list")
+@json_option
+def list_() -> None:
+    """List images."""
+    with Connection() as connection:
+        emit_rows(_rows(connection.get("/compute/images")), COLUMNS)
+
+
+@image.command("show")
+@click.argument("name_or_uuid", type=IMAGE)
+@json_option
+def show(name_or_uuid: str) -> None:
+    """Show an image, and which nodes have it."""
+    with Connection() as connection:
+        row = _rows([find_image(connection, name_or_uuid)])[0]
+        # (Which machines there are is for operators.)
+        answer = connection.answer("GET", f"/compute/images/{segment(row['uuid'])}/copies")
+    copies: list[dict[str, Any]] = answer.json()["copies"] if answer.status == 200 else []
+    if wants_json():
+        emit_rows([{**row, "copies": copies}], COLUMNS)
+        return
+    emit_rows([row], COLUMNS)
+    emit_rows(
+        [{**one, "hostname": one["hostname"] or one["server_uuid"]} for one in copies],
+        [("NODE", "hostname"), ("STATE", "state"), ("PERCENT", "percent"), ("REASON", "reason")],
+    )
+
+
+@image.command("delete")
+@click.argument("names_or_uuids", nargs=-1, required=True, type=IMAGE)
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Also one that instances use: they run on, but can be made again nowhere.",
+)
+@yes_option
+@json_option
+def delete(names_or_uuids: tuple[str, ...], force: bool) -> None:
+    """Delete images that no instance uses."""
+    gone: list[str] = []
+    with Connection() as connection:
+        rows = [
+            choose(images_called(connection, wanted), wanted, _label, "Name it by its uuid.")
+            for wanted in names_or_uuids
+        ]
+        names = some_of([f"{row['name']} ({row['uuid']})" for row in rows])
+        agree(f"{names}: the file of the image is lost", "Delete")
+        for row in rows:
+            path = f"/compute/images/{segment(row['uuid'])}"
+            answer = connection.answer("DELETE", path, params={"force": str(force).lower()})
+            if answer.status >= 400:
+                fail(error_text(answer), USED if answer.status == 409 else hint_for(answer))
+            gone.append(f"{row['name']} ({row['uuid']})")
+    done(f"Deleted image {', '.join(gone)}", deleted=gone)

@@ -1,0 +1,209 @@
+"""``vetro group``: security groups, and the rules that say who may connect to what."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from typing import Any
+
+import click
+
+from vetro.cli.client.connection import Connection
+from vetro.cli.compute.lookup import (
+    GROUP,
+    Row,
+    common_verbs,
+    find,
+    path_of,
+    project_of,
+    project_option,
+)
+from vetro.cli.compute.networks import refuse_nothing
+from vetro.cli.terminal.output import done, emit_rows, fail, json_option
+
+RULE_COLUMNS = [
+    ("NUMBER", "number"),
+    ("DIRECTION", "direction"),
+    ("PROTOCOL", "protocol"),
+    ("PORTS", "ports"),
+    ("REMOTE", "remote"),
+]
+_NAMED = ("tcp", "udp", "icmp", "any")
+
+
+@click.group()
+def group() -> None:
+    """Security groups: what may reach a port, and what it may reach.
+
+    Without a group a port is open. In a group, in goes only what a rule allows; everything goes out
+    until a rule for going out says what may.
+    """
+
+
+@group.group()
+def rule() -> None:
+    """Rules of a security group."""
+
+
+def _counted(_connection: Connection, rows: list[Row]) -> list[Row]:
+    for row in rows:
+        row["count"] = len(row["rules"])
+    return rows
+
+
+common_verbs(group, GROUP, _counted)
+
+
+def _protocol(_context: click.Context, _param: click.Parameter, value: str | None) -> str | None:
+    if value is None or value.lower() in _NAMED or (value.isdecimal() and int(value) < 256):
+        return value.lower() if value else value
+    raise click.BadParameter(f"{value!r} is none of {', '.join(_NAMED)}, nor a number below 256")
+
+
+def _port_range(
+    _context: click.Context, _param: click.Parameter, value: str | None
+) -> tuple[int, int] | None:
+    if value is None:
+        return None
+    found = re.fullmatch(r"(\d{1,5})(?:[-:](\d{1,5}))?", value)
+    low, high = (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
+    if not 1 <= low <= high <= 65535:
+        raise click.BadParameter(
+            f"{value!r} is neither a port (80) nor a range of them (8000-8080)"
+        )
+    return low, high
+
+
+def _remote(_context: click.Context, _param: click.Parameter, value: str | None) -> str | None:
+    if value is None:
+        return None
+    try:
+        return str(ipaddress.IPv4Network(value))
+    except ValueError as error:
+        raise click.BadParameter(f"{error}. A range is written like 10.77.5.0/24") from error
+
+
+@group.command("create", short_help="Make a security group.")
+@click.argument("name")
+@click.option("--description", default="", help="What it is for.")
+@project_option
+@json_option
+def group_create(name: str, description: str, project: str | None) -> None:
+    """Make a security group NAME without rules: nothing gets in until 'rule add'."""
+    with Connection() as connection:
+        owner = project_of(connection, project)
+        body: Row = {"project_id": owner, "name": name, "description": description, "rules": []}
+        made = connection.request("POST", GROUP.path, json=body).json()
+    done(f"Security group {name} ({made['uuid']}) is there; nothing gets in yet", **made)
+
+
+@group.command("update", short_help="Change a group's description or name.")
+@click.argument("name_or_uuid", type=GROUP.argument)
+@click.option("--name", help="What it is called.")
+@click.option("--description", help="What it is for.")
+@json_option
+def group_update(name_or_uuid: str, name: str | None, description: str | None) -> None:
+    """Change a group's name or description."""
+    given = {"name": name, "description": description}
+    body = {key: value for key, value in given.items() if value is not None}
+    refuse_nothing(body, "--name or --description")
+    with Connection() as connection:
+        row = find(connection, GROUP, name_or_uuid)
+        changed = connection.request("PUT", path_of(GROUP, row), json=body).json()
+    done(f"Security group {GROUP.called(row)} is changed", **changed)
+
+
+def _as_row(number: int, given: Row, names: dict[str, str]) -> Row:
+    low, high = given.get("port_range_min"), given.get("port_range_max")
+    of_group = given.get("remote_group_id")
+    return {
+        **given,
+        "number": number,
+        "direction": "out" if given.get("direction") == "egress" else "in",
+        "protocol": given.get("protocol") or "any",
+        "ports": "any" if low is None else str(low) if low == high else f"{low}-{high}",
+        "remote": (
+            f"group {names.get(of_group, of_group)}"
+            if of_group
+            else given.get("remote_ip_prefix") or "anywhere"
+        ),
+    }
+
+
+def _rules(connection: Connection, row: Row) -> list[Row]:
+    found = connection.get(GROUP.path, params={"all_projects": "true"})
+    names = {one["uuid"]: str(one["name"]) for one in found}
+    return [_as_row(number, one, names) for number, one in enumerate(row["rules"], 1)]
+
+
+def _store(connection: Connection, row: Row, rules: list[Any]) -> Row:
+    return connection.request("PUT", path_of(GROUP, row), json={"rules": rules}).json()
+
+
+@rule.command("list")
+@click.argument("name_or_uuid", type=GROUP.argument)
+@json_option
+def rule_list(name_or_uuid: str) -> None:
+    """List the rules of a group, each with its number."""
+    with Connection() as connection:
+        row = find(connection, GROUP, name_or_uuid)
+        emit_rows(_rules(connection, row), RULE_COLUMNS)
+
+
+@rule.command("add", short_help="Let something in, or out.")
+@click.argument("name_or_uuid", type=GROUP.argument)
+@click.option("--out", "outwards", is_flag=True, help="For what goes out [what comes in].")
+@click.option("--protocol", callback=_protocol, help="tcp, udp, icmp, any or a number [tcp].")
+@click.option("--port", "ports", callback=_port_range, help="A port, or a range: 8000-8080 [any].")
+@click.option("--remote", callback=_remote, help="The range at the other end [0.0.0.0/0].")
+@click.option("--remote-group", type=GROUP.argument, help="The group at the other end.")
+@json_option
+def rule_add(
+    name_or_uuid: str,
+    outwards: bool,
+    protocol: str | None,
+    ports: tuple[int, int] | None,
+    remote: str | None,
+    remote_group: str | None,
+) -> None:
+    """Add a rule to a group; the nodes of its ports have it when this returns."""
+    protocol = protocol or "tcp"
+    if ports is not None and protocol not in ("tcp", "udp", "6", "17"):
+        fail(f"{protocol} has no ports", "--port goes with --protocol tcp or udp.", 2)
+    if remote is not None and remote_group is not None:
+        fail("--remote and --remote-group exclude each other", exit_code=2)
+    with Connection() as connection:
+        row = find(connection, GROUP, name_or_uuid)
+        other = find(connection, GROUP, remote_group, row["project_id"]) if remote_group else None
+        made = {
+            "direction": "egress" if outwards else "ingress",
+            "ethertype": "IPv4",
+            "protocol": None if protocol == "any" else protocol,
+            "port_range_min": ports[0] if ports else None,
+            "port_range_max": ports[1] if ports else None,
+            "remote_ip_prefix": None if other else remote or "0.0.0.0/0",
+            "remote_group_id": other["uuid"] if other else None,
+        }
+        if made in row["rules"]:
+            done(f"Security group {GROUP.called(row)} has this rule already", **row)
+            return
+        changed = _store(connection, row, [*row["rules"], made])
+    done(f"Security group {GROUP.called(row)} has rule {len(changed['rules'])}", **changed)
+
+
+@rule.command("remove", short_help="Remove a rule by its number.")
+@click.argument("name_or_uuid", type=GROUP.argument)
+@click.argument("number", type=click.IntRange(1))
+@json_option
+def rule_remove(name_or_uuid: str, number: int) -> None:
+    """Remove the rule of this NUMBER ('vetro group rule list'); later ones move up."""
+    with Connection() as connection:
+        row = find(connection, GROUP, name_or_uuid)
+        rules: list[Any] = row["rules"]
+        if number > len(rules):
+            fail(
+                f"Security group {GROUP.called(row)} has no rule {number}, only {len(rules)}",
+                "'vetro group rule list' shows their numbers.",
+            )
+        changed = _store(connection, row, rules[: number - 1] + rules[number:])
+    done(f"Rule {number} of security group {GROUP.called(row)} is removed", **changed)

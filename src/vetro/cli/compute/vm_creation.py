@@ -1,0 +1,374 @@
+"""``vetro vm create``: room for a machine, its ports, its image, and the machine itself."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+import uuid
+from email.mime.multipart import MIMEMultipart
+from email.mime.text import MIMEText
+from pathlib import Path
+
+import click
+
+from vetro.cli.client.connection import Connection, error_text, hint_for, segment
+from vetro.cli.client.deployment_progress import goes_on
+from vetro.cli.client.name_completion import FLAVOR, IMAGE, KEYPAIR
+from vetro.cli.compute.images import find_image
+from vetro.cli.compute.keypairs import public_key
+from vetro.cli.compute.lookup import (
+    GROUP,
+    NETWORK,
+    PORT,
+    Row,
+    find,
+    listing,
+    project_of,
+    project_option,
+)
+from vetro.cli.compute.servers import wait_task
+from vetro.cli.terminal.output import CommandError, emit_object, fail, json_option, say, wants_json
+
+#: How long the room found for a machine is kept while its image is fetched.
+_ROOM_SECONDS = 3600
+_BRANDS = {"lxc-rootfs": "lx", "vm": "kvm", "zvol": "kvm", "qcow2": "kvm"}
+_SIZE = "m1.small"
+_REASONS = 5
+_PORTS = 32
+_USER_DATA_LIMIT = 2**20
+_HOST = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z")
+
+
+def own_ports(connection: Connection, vm: str) -> list[Row]:
+    """The ports that ``create`` made for a machine: nobody else asked for them, and they go with it."""
+    made = {_port_uuid(vm, number) for number in range(_PORTS)}
+    rows: list[Row] = connection.get(PORT.path, params={"all_projects": "true"})
+    return [row for row in rows if row["uuid"] in made]
+
+
+def _port_uuid(vm: str, number: int) -> str:
+    return str(uuid.uuid5(uuid.UUID(vm), f"vm-create-port-{number}"))
+
+
+@click.command("create", short_help="Make a container or a virtual machine.")
+@click.argument("name")
+@click.option("--image", "image_name", required=True, type=IMAGE, help="What it starts from.")
+@click.option("--size", type=FLAVOR, help=f"A flavor [{_SIZE}]; the numbers below go before it.")
+@click.option("--memory", type=click.IntRange(64, 2**24), metavar="MIB", help="Memory.")
+@click.option("--vcpus", type=click.IntRange(1, 1024), metavar="N", help="Processors.")
+@click.option("--disk", type=click.IntRange(1, 2**20), metavar="GIB", help="Disk.")
+@click.option(
+    "--network", "-n", "network_names", multiple=True, type=NETWORK.argument,
+    help="A network it is in; may be repeated [the project's only one].",
+)  # fmt: skip
+@click.option(
+    "--port", "-p", "port_names", multiple=True, type=PORT.argument,
+    help="A port made before ('vetro port create'); may be repeated.",
+)  # fmt: skip
+@click.option("--no-network", is_flag=True, help="In no network at all.")
+@click.option(
+    "--group", "-g", "group_names", multiple=True, type=GROUP.argument,
+    help="A security group of its interfaces; may be repeated. Without any they are open.",
+)  # fmt: skip
+@click.option("--key", type=KEYPAIR, help="A key pair, or the file of a public key, for root.")
+@click.option(
+    "--user-data",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="A script (#!) or #cloud-config that its first start runs.",
+)
+@click.option("--tag", "tags", multiple=True, metavar="NAME=VALUE", help="Kept with it.")
+@click.option("--server", help="The compute node it is made on [where there is room].")
+@project_option
+@click.option("--wait/--no-wait", default=True, help="Wait until it runs.")
+@json_option
+def create(
+    name: str,
+    image_name: str,
+    size: str | None,
+    memory: int | None,
+    vcpus: int | None,
+    disk: int | None,
+    network_names: tuple[str, ...],
+    port_names: tuple[str, ...],
+    no_network: bool,
+    group_names: tuple[str, ...],
+    key: str | None,
+    user_data: Path | None,
+    tags: tuple[str, ...],
+    server: str | None,
+    project: str | None,
+    wait: bool,
+) -> None:
+    """Make a container or virtual machine NAME, which the image decides.
+
+    It is placed where there is room, and has an address in each of its networks;
+    'vetro address create --vm NAME' leads a floating address to it.
+    """
+    host = name.lower()
+    if not _HOST.match(host):
+        fail(f"{name!r} is no host name", "Use letters, digits and dashes, at most 63.", 2)
+    if no_network and (network_names or port_names or group_names):
+        fail("--no-network excludes --network, --port and --group", exit_code=2)
+    if len(network_names) + len(port_names) > _PORTS:
+        fail(f"A machine has at most {_PORTS} interfaces", exit_code=2)
+    given_tags = dict(_tag(one) for one in tags)
+    with Connection() as connection:
+        owner = project_of(connection, project)
+        image = find_image(connection, image_name)
+        if image.get("state") != "active":
+            fail(f"The image {image['name']} has no file yet", "Import or build it first.")
+        uid = str(uuid.uuid4())
+        payload: Row = {
+            "uuid": uid,
+            "alias": name,
+            "hostname": host,
+            "owner_uuid": owner,
+            "image_uuid": image["uuid"],
+            "brand": _BRANDS.get(str(image.get("type")), "lx"),
+            **_measures(connection, size, memory, vcpus, disk),
+            "tags": given_tags,
+            "customer_metadata": _metadata(connection, owner, key, user_data, uid),
+            "autoboot": True,
+        }
+        if payload["brand"] == "lx":
+            del payload["vcpus"]  # it shares the machine's processors, up to `cpu_cap`
+        networks = [find(connection, NETWORK, one, owner) for one in network_names]
+        ready = [find(connection, PORT, one, owner) for one in port_names]
+        for one in ready:
+            if one["device_uuid"]:
+                fail(f"The port {PORT.called(one)} is used by VM {one['device_uuid']}",
+                     "'vetro port create' makes another.")  # fmt: skip
+        groups = [find(connection, GROUP, one, owner)["uuid"] for one in group_names]
+        if not (networks or ready or no_network):
+            networks = [_only_network(connection, owner)]
+        if groups and not networks:
+            fail("--group is for ports that are made for the machine",
+                 "'vetro port update --group' changes those that are there.", 2)  # fmt: skip
+        _make(connection, payload, image, networks, ready, groups, server, wait)
+
+
+def _make(
+    connection: Connection, payload: Row, image: Row, networks: list[Row], ready: list[Row],
+    groups: list[str], server: str | None, wait: bool,
+) -> None:  # fmt: skip
+    """From the ports to the running machine; what cannot be placed leaves nothing behind."""
+    uid, name = payload["uuid"], payload["alias"]
+    ports: list[Row] = []
+    started: Row = {}
+    placed = False
+    try:
+        for number, one in enumerate(networks):
+            ports.append(_make_port(connection, payload, number, one, groups))
+        uuids = [row["uuid"] for row in [*ports, *ready]]
+        say("  a server with room for it …")
+        placed = True
+        where = _place(connection, payload, image, uuids, server)
+        path = f"/compute/servers/{segment(where['uuid'])}"
+        if wait:
+            say(f"  the image {image['name']} on {where.get('hostname')} …")
+            body = {"image_uuid": image["uuid"]}
+            task = connection.request("POST", f"{path}/ensure-image", json=body).json()
+            if task.get("id"):
+                wait_task(connection, task["id"])
+        body = {**payload, "ports": uuids, "resolvers": _resolvers(connection, [*ports, *ready])}
+        started = connection.request("POST", f"{path}/vms", json=body).json()
+    except BaseException:
+        if not started:
+            _undo(connection, uid, ports, placed)
+        raise
+    if not wait:
+        _told(connection, path, payload, False)
+        return
+    say(f"  the machine on {where.get('hostname')} …")
+    try:
+        with goes_on(f"It goes on: 'vetro vm show {name}' says how far it is."):
+            wait_task(connection, started["id"])
+    except CommandError as error:
+        raise CommandError(
+            error.message,
+            f"'vetro vm show {name}' keeps the reason; 'vetro vm destroy {name}' removes what is"
+            " left of it.",
+        ) from error
+    _told(connection, path, payload, True)
+
+
+def _told(connection: Connection, path: str, payload: Row, made: bool) -> None:
+    found = connection.get(f"{path}/vms/{segment(payload['uuid'])}")
+    if wants_json():
+        from vetro.cli.terminal.output import shown
+
+        emit_object(shown(found))
+        return
+    nics: list[Row] = found.get("nics") or []
+    addresses = ", ".join(str(one["ip"]).split("/")[0] for one in nics if one.get("ip"))
+    name = payload["alias"]
+    if made:
+        say(f"VM {name} ({payload['uuid']}) is {found.get('state')}: {addresses or 'no address'}")
+    else:
+        say(f"VM {name} ({payload['uuid']}) is being made; 'vetro vm show {name}' says how far.")
+
+
+def _undo(connection: Connection, uid: str, ports: list[Row], placed: bool) -> None:
+    """Give room and ports back after a failure, which is what the user is told."""
+    if placed:
+        # 404: it had no room yet.
+        connection.answer("DELETE", f"/compute/servers/default/vms/{uid}")
+    for row in ports:
+        connection.answer("DELETE", f"{PORT.path}/{segment(row['uuid'])}")
+
+
+def _make_port(
+    connection: Connection, payload: Row, number: int, network: Row, groups: list[str]
+) -> Row:
+    body = {
+        "uuid": _port_uuid(payload["uuid"], number),
+        "project_id": payload["owner_uuid"],
+        "name": f"{payload['alias']}-net{number}",
+        "network_uuid": network["uuid"],
+        "security_groups": groups,
+    }
+    answer = connection.answer("POST", PORT.path, json=body)
+    if answer.status >= 400:
+        lacks = not network["subnets"]
+        hint = f"'vetro subnet create {NETWORK.called(network)} RANGE' gives it addresses."
+        fail(error_text(answer), hint if lacks else hint_for(answer))
+    return answer.json()
+
+
+def _only_network(connection: Connection, owner: str) -> Row:
+    rows = [row for row in listing(connection, NETWORK, owner) if not row["external"]]
+    if len(rows) == 1:
+        return rows[0]
+    if rows:
+        names = ", ".join(NETWORK.called(row) for row in rows)
+        fail("Which network is it in?", f"Give --network: {names}; or --no-network.", 2)
+    fail(
+        "The project has no network",
+        "'vetro network create NAME --cidr 10.77.5.0/24' makes one; or give --no-network.",
+    )
+
+
+def _place(
+    connection: Connection, payload: Row, image: Row, ports: list[str], server: str | None
+) -> Row:
+    """The compute node that has room, which is kept for the machine."""
+    from vetro.cli.compute.servers import find_server
+
+    vm = {key: value for key, value in payload.items() if key != "customer_metadata"}
+    body: Row = {
+        "vm": {**vm, "vm_uuid": payload["uuid"], "ram": payload["max_physical_memory"]},
+        "image": {"uuid": image["uuid"], "type": image.get("type")},
+        "nic_tags": [],
+        "ports": ports,
+        "reserve_seconds": _ROOM_SECONDS,
+        "explain": False,
+    }
+    if server is not None:
+        body["servers"] = [find_server(connection, server)["uuid"]]
+    answer = connection.answer("POST", "/compute/allocate", json=body)
+    if answer.status == 409:
+        given: Row = answer.json()
+        reasons: dict[str, str] = dict(given.get("not_considered") or {})
+        steps: list[Row] = given.get("steps") or []
+        for step in steps:
+            found: dict[str, str] = step.get("reasons") or {}
+            reasons |= {one: text for one, text in found.items() if one not in ("*", "skip")}
+        told = "; ".join(f"{one}: {text}" for one, text in list(reasons.items())[:_REASONS])
+        fail(
+            f"{error_text(answer)}{f' ({told})' if told else ''}",
+            "A smaller --memory or --disk may fit; 'vetro server list' shows what is free.",
+        )
+    if answer.status >= 400:
+        fail(error_text(answer), hint_for(answer))
+    return answer.json()["server"]
+
+
+def _resolvers(connection: Connection, ports: list[Row]) -> list[str]:
+    """The name servers of the ports' subnets, in their order."""
+    found: dict[str, None] = {}
+    for row in ports:
+        subnet = connection.get(f"/compute/subnets/{segment(row['fixed_ips'][0][0])}")
+        found.update(dict.fromkeys(subnet["dns"]))
+    return list(found)
+
+
+def _measures(
+    connection: Connection,
+    size: str | None,
+    memory: int | None,
+    vcpus: int | None,
+    disk: int | None,
+) -> Row:
+    """What it gets: the flavor's numbers, and those that were given in their place."""
+    flavor: Row = {"memory": memory, "vcpus": vcpus, "disk": disk}
+    if size is not None or None in flavor.values():
+        wanted = size or _SIZE
+        known = {one["name"]: one for one in connection.get("/v1/flavors")["flavors"]}
+        if wanted not in known:
+            near = difflib.get_close_matches(wanted, known, 1)
+            there = ", ".join(sorted(known)) or "none"
+            fail(
+                f"There is no size '{wanted}'",
+                f"Did you mean {near[0]}?" if near else f"There are: {there}.",
+            )
+        flavor = {**known[wanted], **{key: one for key, one in flavor.items() if one is not None}}
+    return {
+        "max_physical_memory": flavor["memory"],
+        "quota": flavor["disk"],
+        "vcpus": flavor["vcpus"],
+        "cpu_cap": flavor["vcpus"] * 100,
+    }
+
+
+def _tag(pair: str) -> tuple[str, str]:
+    name, equals, value = pair.partition("=")
+    if not equals or not name:
+        fail(f"--tag {pair}: expected NAME=VALUE", exit_code=2)
+    return name, value
+
+
+def _metadata(
+    connection: Connection, owner: str, key: str | None, user_data: Path | None, boundary: str
+) -> dict[str, str]:
+    """What the machine finds when it starts first: its user data, and who may log in."""
+    found: dict[str, str] = {}
+    if user_data is not None:
+        found["user-data"] = _user_data(user_data)
+    if key is not None:
+        public = public_key(connection, key, owner)
+        found["root_authorized_keys"] = public
+        found["user-data"] = _with_key(found.get("user-data"), public, boundary)
+    return found
+
+
+def _user_data(path: Path) -> str:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        fail(f"{path} is no text", "User data is a script (#!) or #cloud-config.", 2)
+    if len(text.encode()) > _USER_DATA_LIMIT:
+        fail(f"{path} is larger than 1 MiB", "Let a short script fetch the rest.", 2)
+    if "\0" in text or not text.lstrip().startswith(("#!", "#cloud-config", "{")):
+        fail(
+            f"{path} is neither a script nor #cloud-config: the machine would leave it alone",
+            "It begins with '#!/bin/sh', or with '#cloud-config'.",
+            2,
+        )
+    return text
+
+
+def _with_key(user_data: str | None, public: str, boundary: str) -> str:
+    config = "#cloud-config\n" + json.dumps({"ssh_authorized_keys": [public]})
+    if user_data is None:
+        return config
+    message = MIMEMultipart(boundary=f"=={boundary}==")
+    kind = "x-shellscript" if user_data.startswith("#!") else "cloud-config"
+    for text, name, subtype in (
+        (user_data, "user-data", kind),
+        (config, "authorized-keys", "cloud-config"),
+    ):
+        part = MIMEText(text, subtype, "us-ascii" if text.isascii() else "utf-8")
+        part.add_header("Content-Disposition", "attachment", filename=name)
+        message.attach(part)
+    return message.as_string()

@@ -1,0 +1,91 @@
+"""VMs as commands find and show them: by uuid or alias, with their addresses and environments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, cast
+
+from vetro.cli.client.connection import Connection, segment
+from vetro.cli.compute.servers import list_servers
+from vetro.cli.environments.objects import objects_of
+from vetro.cli.terminal.choices import choose
+from vetro.cli.terminal.output import fail
+
+
+def all_vms(connection: Connection) -> list[dict[str, Any]]:
+    """Every VM of every node, with its addresses."""
+    rows: list[dict[str, Any]] = []
+    for node in list_servers(connection):
+        held: dict[str, dict[str, Any]] = node.get("vms") or {}
+        for uuid, status in held.items():
+            nics: list[dict[str, Any]] = status.get("nics") or []
+            row: dict[str, Any] = {"uuid": uuid, "server_uuid": node["uuid"], **status}
+            row["addresses"] = ", ".join(str(nic["ip"]) for nic in nics if nic.get("ip"))
+            rows.append(row)
+    return rows
+
+
+def find_vm(connection: Connection, wanted: str) -> dict[str, Any]:
+    """The VM with this uuid or alias; of several the user says which."""
+    rows = all_vms(connection)
+    found = [row for row in rows if row["uuid"] == wanted]
+    found = found or [row for row in rows if wanted and row.get("alias") == wanted]
+    if not found:
+        fail(f"There is no VM '{wanted}'", "'vetro vm list' shows them.")
+    return choose(found, wanted, _label, "Name it by its uuid.")
+
+
+def _label(row: dict[str, Any]) -> str:
+    told = [row.get("state"), row["addresses"], f"server {row['server_uuid']}"]
+    return f"{row['uuid']} ({', '.join(str(one) for one in told if one)})"
+
+
+def with_floating_addresses(
+    connection: Connection, rows: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """VMs with the floating addresses that lead to them."""
+    everybodys = {"all_projects": "true"}
+    leads: dict[str, list[str]] = {}
+    for one in connection.get("/compute/floating-ips", params=everybodys):
+        if one["port_uuid"]:
+            leads.setdefault(one["port_uuid"], []).append(one["address"])
+    found: dict[str, list[str]] = {}
+    ports: list[dict[str, Any]] = []
+    if leads:
+        ports = connection.get("/compute/ports", params=everybodys)
+    for port in ports:
+        found.setdefault(port["device_uuid"], []).extend(leads.get(port["uuid"], []))
+    for row in rows:
+        row["floating"] = ", ".join(found.get(row["uuid"], []))
+    return rows
+
+
+def environments_of(connection: Connection, uuids: Iterable[str]) -> dict[str, str]:
+    """The names of the environments of VMs, by uuid. Those that no environment made are absent.
+
+    A VM belongs to the environment whose model has an instance with its uuid.
+    Environments are read one after the other, until every VM is found. A compute service alone has none.
+    """
+    wanted = set(uuids)
+    found: dict[str, str] = {}
+    for row in _environments(connection) if wanted else []:
+        answer = connection.answer("GET", f"/v1/environments/{segment(str(row['id']))}")
+        services: Any = answer.json().get("services") if answer.status < 400 else None
+        for _, node in objects_of(services):
+            uuid = str(node.get("openstackId"))
+            if uuid in wanted:
+                wanted.remove(uuid)
+                found[uuid] = str(row["name"])
+        if not wanted:
+            break
+    return found
+
+
+def _environments(connection: Connection) -> list[dict[str, Any]]:
+    """Those of every project, for whoever may see them; else of one's own."""
+    answer = connection.answer("GET", "/v1/environments", params={"all_tenants": "true"})
+    if answer.status == 403:
+        answer = connection.answer("GET", "/v1/environments")
+    return (
+        cast("list[dict[str, Any]]", answer.json()["environments"]) if answer.status < 400 else []
+    )

@@ -1,0 +1,1 @@
+"""Commands on environments: compose, deploy, upgrade, call actions."""

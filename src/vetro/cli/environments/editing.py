@@ -1,0 +1,51 @@
+"""Changing the applications of an environment: which one, in which session, to what values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vetro.cli.client.connection import Connection
+from vetro.cli.environments.applications import application_row
+from vetro.cli.environments.sessions import open_session_of
+from vetro.cli.terminal.documents import json_or_text
+from vetro.cli.terminal.output import fail
+
+
+def parse_settings(pairs: tuple[str, ...], option: str = "--set") -> dict[str, Any]:
+    """``a.b=value`` pairs as nested values; a value that is JSON is taken as such."""
+    values: dict[str, Any] = {}
+    for pair in pairs:
+        path, equals, text = pair.partition("=")
+        if not equals or not path:
+            fail(f"{option} {pair}: expected NAME=VALUE", f"For example {option} port=8080.", 2)
+        values[path] = json_or_text(text)
+    return values
+
+
+def find_application(services: list[dict[str, Any]], wanted: str) -> int:
+    """Position of the application with this id or name; an id goes before names."""
+    rows = [application_row(service) for service in services]
+    by_name = [
+        index
+        for index, row in enumerate(rows)
+        if wanted in (row["name"], services[index].get("name"))
+    ]
+    found = [index for index, row in enumerate(rows) if row["id"] == wanted] or by_name
+    if len(found) == 1:
+        return found[0]
+    if found:
+        ids = ", ".join(str(rows[index]["id"]) for index in found)
+        fail(f"Several applications are called '{wanted}'", f"Give the id of one: {ids}.")
+    names = ", ".join(str(application_row(s)["name"] or application_row(s)["id"]) for s in services)
+    fail(f"There is no application '{wanted}'", f"Applications: {names or 'none'}.")
+
+
+def session_and_services(
+    connection: Connection, environment: dict[str, Any]
+) -> tuple[dict[str, str], list[dict[str, Any]]]:
+    """The headers that name the session, and its applications as they are stored."""
+    headers = {"X-Configuration-Session": open_session_of(connection, environment) or ""}
+    services = connection.get(f"/v1/environments/{environment['id']}/services", headers=headers)
+    for service in services:
+        service.get("?", {}).pop("status", None)
+    return headers, services

@@ -1,0 +1,450 @@
+"""``vetro env``: compose environments, deploy them and follow what happens."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, cast
+from urllib.parse import quote
+
+import click
+
+from vetro.cli.catalog.package import find_package
+from vetro.cli.client.connection import Connection, find_environment, segment
+from vetro.cli.client.deployment_progress import follow_deployment
+from vetro.cli.client.name_completion import ENVIRONMENT, PACKAGE
+from vetro.cli.environments.applications import (
+    application_row,
+    emit_applications,
+    show_applications,
+)
+from vetro.cli.environments.editing import find_application, parse_settings, session_and_services
+from vetro.cli.environments.objects import (
+    Checker,
+    application_name,
+    is_machine,
+    objects_of,
+    set_path,
+)
+from vetro.cli.environments.sessions import (
+    forget_session,
+    open_session_of,
+    opened_sessions,
+    post_unless_pending,
+    take_over,
+)
+from vetro.cli.environments.setting_completion import FORM_FIELD, PROPERTY
+from vetro.cli.environments.upgrade import newer_by_id, upgradable, upgrade
+from vetro.cli.terminal.confirmation import agree, some_of, yes_option
+from vetro.cli.terminal.documents import NotADocument, read_json, text_of
+from vetro.cli.terminal.output import (
+    counted,
+    done,
+    emit_json,
+    emit_object,
+    emit_rows,
+    fail,
+    json_option,
+    secrets_option,
+    shown,
+    wants_json,
+)
+
+COLUMNS = [
+    ("ID", "id"),
+    ("NAME", "name"),
+    ("STATUS", "status"),
+    ("VERSION", "version"),
+    ("UPDATED", "updated"),
+]
+KEEP_KEYS = ["id", "name", "status", "version", "created", "updated", "acquired_by"]
+
+
+@click.group()
+def env() -> None:
+    """Environments: compose, deploy, follow, destroy."""
+
+
+env.add_command(upgrade)
+
+
+@env.command("create")
+@click.argument("name")
+@click.option("--region", help="The region it is built in.")
+@json_option
+def create(name: str, region: str | None) -> None:
+    """Create an empty environment NAME."""
+    body: dict[str, Any] = {"name": name}
+    if region:
+        body["region"] = region
+    with Connection() as connection:
+        row = connection.request("POST", "/v1/environments", json=body).json()
+    emit_object(row, None if wants_json() else ["id", "name", "version", "created"])
+
+
+@env.command("list")
+@click.option("--all-projects", is_flag=True, help="Of every project (administrators).")
+@json_option
+def list_(all_projects: bool) -> None:
+    """List environments."""
+    with Connection() as connection:
+        params = {"all_tenants": "true"} if all_projects else {}
+        rows = connection.get("/v1/environments", params=params)["environments"]
+        newer = upgradable(connection)
+    for row in rows:
+        row["upgrades"] = newer.get(row["id"], [])
+        row["newer"] = ", ".join(f"{one['name']} {one['newest']}" for one in row["upgrades"])
+    emit_rows(rows, [*COLUMNS, ("NEWER", "newer")] if any(newer.values()) else COLUMNS)
+
+
+@env.command("show", short_help="Show an environment and its applications.")
+@click.argument("environment", type=ENVIRONMENT)
+@secrets_option
+@json_option
+def show(environment: str) -> None:
+    """Show ENVIRONMENT (name or id) and its applications."""
+    with Connection() as connection:
+        row = find_environment(connection, environment)
+        session = open_session_of(connection, row, create_one=False)
+        headers = {"X-Configuration-Session": session} if session else {}
+        value = shown(connection.get(f"/v1/environments/{row['id']}", headers=headers))
+        held = opened_sessions(connection, row)
+        versions = newer_by_id(connection, row, headers)
+    if wants_json():
+        emit_json({**value, "versions": list(versions.values())})
+        return
+    emit_object(value, KEEP_KEYS)
+    click.echo()
+    shown_one = [one for one in held if one["id"] == session]
+    waiting = [change for one in shown_one for change in one["changes"]]
+    show_applications(value.get("services", []), waiting, versions)
+    for one in held:
+        if one["changes"] and one["id"] != session:
+            whose = "of yours" if one["own"] else f"of user {one['user_id']}"
+            click.echo(f"\nNot deployed, in another session {whose}: {one['summary']}")
+    if any(one["changes"] for one in held):
+        click.echo(f"\nNot deployed yet: 'vetro env changes {row['name']}' shows what.")
+    if any(one["newer"] for one in versions.values()):
+        click.echo(
+            f"\n'vetro env upgrade {row['name']} --preview' shows what a newer version changes."
+        )
+
+
+@env.command("add", short_help="Add an application of a package.")
+@click.argument("environment", type=ENVIRONMENT)
+@click.argument("package", required=False, type=PACKAGE)
+@click.option("--name", help="Name of the application in the environment.")
+@click.option(
+    "--set",
+    "settings",
+    type=FORM_FIELD,
+    multiple=True,
+    metavar="FIELD=VALUE",
+    help="A form field.",
+)
+@click.option(
+    "--file",
+    "file",
+    type=click.File(encoding="utf-8"),
+    help="A JSON object (or list) to add as it is.",
+)
+@json_option
+def add(
+    environment: str,
+    package: str | None,
+    name: str | None,
+    settings: tuple[str, ...],
+    file: Any,
+) -> None:
+    """Add an application of PACKAGE to ENVIRONMENT, filling its form with defaults and --set."""
+    with Connection() as connection:
+        row = find_environment(connection, environment)
+        if file is not None:
+            try:
+                model = read_json(text_of(file))
+            except NotADocument as error:
+                fail(f"{file.name}: not JSON: {error}", "It holds one object, or a list of them.")
+        elif package:
+            model = build_model(connection, package, name, parse_settings(settings))
+        else:
+            fail("There is nothing to add", "Name a PACKAGE, or give the object with --file.", 2)
+        headers, services = session_and_services(connection, row)
+        checker = Checker(connection)
+        for item in cast("list[Any]", model if isinstance(model, list) else [model]):
+            # What is no object at all the service refuses.
+            if isinstance(item, dict) and isinstance(cast("Any", item).get("?"), dict):
+                service = cast("dict[str, Any]", item)
+                checker.refuse_wrong(service, services)
+                services.append(service)
+        path = f"/v1/environments/{row['id']}/services"
+        stored = connection.request(
+            "POST", path, json=cast("object", model), headers=headers
+        ).json()
+    rows = cast("list[dict[str, Any]]", stored if isinstance(stored, list) else [stored])
+    if wants_json():
+        emit_json(cast("Any", stored))
+    else:
+        emit_applications([application_row(item) for item in rows])
+
+
+def build_model(
+    connection: Connection, package: str, name: str | None, values: dict[str, Any]
+) -> dict[str, Any]:
+    """The application object that the package's form makes of its defaults and ``values``."""
+    from vetro.packages import FormError, load_form
+
+    row = find_package(connection, package)
+    text = connection.request("GET", f"/v1/catalog/packages/{row['id']}/ui").text
+    if not text.strip():
+        fail(
+            f"{row['fully_qualified_name']} has no form",
+            "Give the application's object with --file.",
+        )
+    try:
+        form = load_form(text, package_name=row["fully_qualified_name"], title=row["name"])
+        model = form.build(values, name=name)
+    except FormError as error:
+        fail(str(error), "Give fields with --set FIELD=VALUE or --set PAGE.FIELD=VALUE.")
+    # Without a version an object means a 0.x package (muranopl.md §5): say which one was chosen.
+    if "/" not in str(model["?"]["type"]):
+        model["?"].setdefault("classVersion", row["version"])
+    return model
+
+
+@env.command("edit", short_help="Change properties of an application.")
+@click.argument("environment", type=ENVIRONMENT)
+@click.argument("application")
+@click.option(
+    "--set",
+    "settings",
+    type=PROPERTY,
+    multiple=True,
+    metavar="PROPERTY=VALUE",
+    required=True,
+    help="A property; with dots one of an object inside.",
+)
+@json_option
+def edit(environment: str, application: str, settings: tuple[str, ...]) -> None:
+    """Change properties of APPLICATION; they take effect with the next deploy."""
+    values = parse_settings(settings)
+    with Connection() as connection:
+        row = find_environment(connection, environment)
+        headers, services = session_and_services(connection, row)
+        service = services.pop(find_application(services, application))
+        for path, value in values.items():
+            set_path(service, path, value)
+        Checker(connection).refuse_wrong_change(service, values, services)
+        # Only this application: others may be added or changed at the same moment.
+        where = f"/v1/environments/{row['id']}/services/{segment(str(service['?']['id']))}"
+        stored = connection.request("PUT", where, json=service, headers=headers).json()
+    emit_object(stored)
+
+
+@env.command("remove", short_help="Take an application out.")
+@click.argument("environment", type=ENVIRONMENT)
+@click.argument("application")
+@json_option
+def remove(environment: str, application: str) -> None:
+    """Take APPLICATION out; its machines go with the next deploy."""
+
+    with Connection() as connection:
+        row = find_environment(connection, environment)
+        headers, services = session_and_services(connection, row)
+        service = services[find_application(services, application)]
+        where = f"/v1/environments/{row['id']}/services/{segment(str(service['?']['id']))}"
+        connection.request("DELETE", where, headers=headers)
+    name = application_row(service)["name"] or application
+    done(f"Removed {name}; deploy to make it so", removed=service)
+
+
+def latest_deployment(connection: Connection, environment_id: str) -> dict[str, Any]:
+    """The newest deployment of an environment."""
+    rows = connection.get(f"/v1/environments/{environment_id}/deployments")["deployments"]
+    if not rows:
+        fail("This environment was never deployed", "Deploy it with 'vetro env deploy'.")
+    return max(rows, key=lambda row: (row["started"] or row["created"], row["created"]))
+
+
+@env.command("deploy", short_help="Deploy the changes; exit 1 when it fails.")
+@click.argument("environment", type=ENVIRONMENT)
+@click.option("--wait/--no-wait", default=True, help="Follow it to its end (default).")
+@click.option(
+    "--leave-pending",
+    is_flag=True,
+    help="Also when other sessions hold changes; they can be taken over afterwards.",
+)
+@json_option
+def deploy(environment: str, wait: bool, leave_pending: bool) -> None:
+    """Deploy the changes of ENVIRONMENT; exit 1 when it fails.
+
+    When other sessions hold changes that are not deployed, it asks, or ends with what they hold.
+    """
+    with Connection() as connection:
+        row = find_environment(connection, environment)
+        session = open_session_of(connection, row)
+        post_unless_pending(
+            connection,
+            f"/v1/environments/{row['id']}/sessions/{session}/deploy",
+            agreed=leave_pending,
+            question="Deploy without them? They stay, and can be taken over afterwards",
+            option="--leave-pending",
+        )
+        deployment = latest_deployment(connection, row["id"])
+        if not wait:
+            emit_object(deployment, None if wants_json() else ["id", "state", "started"])
+            return
+        sys.exit(follow_deployment(connection, row, deployment["id"]))
+
+
+@env.command("changes", short_help="Show the changes that are not deployed.")
+@click.argument("environment", type=ENVIRONMENT)
+@click.option(
+    "--take-over", "taking", is_flag=True, help="Keep overtaken changes for the next deploy."
+)
+@click.option("--discard", is_flag=True, help="Drop changes of yours; what is dropped is printed.")
+@yes_option
+@click.option("--session", help="Only this session.")
+@json_option
+def changes(environment: str, taking: bool, discard: bool, session: str | None) -> None:
+    """Show the changes of ENVIRONMENT that are not deployed, or take them over, or drop them.
+
+    A deployment or an action overtakes the changes that wait in other sessions: they cannot be
+    deployed as they are. --take-over makes them once more, on what is deployed now.
+    """
+    if taking and discard:
+        fail("--take-over and --discard exclude each other", exit_code=2)
+    with Connection() as connection:
+        row = find_environment(connection, environment)
+        held = [one for one in opened_sessions(connection, row) if one["changes"]]
+        if session is not None:
+            held = [one for one in held if one["id"] == session]
+            if not held:
+                fail(
+                    f"There is no session '{session}' with changes in {row['name']}",
+                    f"'vetro env changes {row['name']}' shows them.",
+                )
+        own = [one for one in held if one["own"]]
+        if taking:
+            wanted = [one for one in own if one["overtaken"]][:1]
+            if not wanted:
+                fail(f"None of your changes of {row['name']} was overtaken")
+            if take_over(connection, row, wanted[0]["id"]) is None:
+                sys.exit(1)
+            held = [one for one in opened_sessions(connection, row) if one["changes"]]
+        elif discard:
+            if not own:
+                fail(f"You have no changes in {row['name']}")
+            agree(f"Dropped: {'; '.join(one['summary'] for one in own)}", "Drop them")
+            for one in own:
+                path = f"/v1/environments/{row['id']}/sessions/{segment(one['id'])}"
+                connection.request("DELETE", path)
+            said = "; ".join(one["summary"] for one in own)
+            done(f"Dropped: {said}", dropped=own)
+            return
+    emit_rows(
+        [
+            {
+                **one,
+                "whose": "yours" if one["own"] else one["user_id"],
+                "deployable": not one["overtaken"],
+            }
+            for one in held
+        ],
+        [
+            ("SESSION", "id"),
+            ("WHOSE", "whose"),
+            ("DEPLOYABLE", "deployable"),
+            ("CHANGES", "summary"),
+        ],
+    )
+
+
+@env.command("follow", short_help="Show the newest deployment as it goes.")
+@click.argument("environment", type=ENVIRONMENT)
+@json_option
+def follow(environment: str) -> None:
+    """Show the reports of the newest deployment as they come; exit 1 when it fails."""
+    with Connection() as connection:
+        row = find_environment(connection, environment)
+        deployment = latest_deployment(connection, row["id"])
+        sys.exit(follow_deployment(connection, row, deployment["id"]))
+
+
+@env.command("destroy", short_help="Remove an environment and everything it made.")
+@click.argument("environment", type=ENVIRONMENT)
+@click.option("--abandon", is_flag=True, help="Forget it; leave its machines as they are.")
+@yes_option
+@click.option("--wait/--no-wait", default=True, help="Follow it to its end (default).")
+@json_option
+def destroy(environment: str, abandon: bool, wait: bool) -> None:
+    """Remove ENVIRONMENT and everything it made: its machines and what is on their disks."""
+    with Connection() as connection:
+        row = find_environment(connection, environment)
+        agree(what_is_lost(connection, row, abandon=abandon), "Destroy it")
+        params = {"abandon": "true"} if abandon else {}
+        connection.request("DELETE", f"/v1/environments/{row['id']}", params=params)
+        forget_session(row)
+        if abandon or not wait:
+            what = "abandoned" if abandon else "is being deleted"
+            done(f"Environment {row['name']} {what}", environment=row["name"], state=what)
+            return
+        remaining = connection.get("/v1/environments")["environments"]
+        if any(item["id"] == row["id"] for item in remaining):
+            deployment = latest_deployment(connection, row["id"])
+            code = follow_deployment(connection, row, deployment["id"])
+            if code:
+                sys.exit(code)
+        done(f"Environment {row['name']} is gone", environment=row["name"], state="gone")
+
+
+def what_is_lost(connection: Connection, environment: dict[str, Any], *, abandon: bool) -> str:
+    """What goes with an environment, in words: applications, machines, changes that wait."""
+    services = connection.get(f"/v1/environments/{environment['id']}")["services"]
+    names = [str(application_name(one) or one["?"]["id"]) for one in services]
+    machines = [node["name"] for one in services for _, node in objects_of(one) if is_machine(node)]
+    held = opened_sessions(connection, environment)
+    waiting = [one["summary"] for one in held if one["changes"]]
+    parts = [
+        f"{counted(len(names), 'application')} ({some_of(names)})" if names else "",
+        "" if abandon or not machines else f"{counted(len(machines), 'machine')} and their disks",
+        f"changes that wait ({'; '.join(waiting)})" if waiting else "",
+        "its history",
+    ]
+    left = f"; its machines ({len(machines)}) stay, and nothing knows them any more"
+    return (
+        f"Environment {environment['name']} is {'forgotten' if abandon else 'destroyed'} with"
+        f" {', '.join(part for part in parts if part)}{left if abandon and machines else ''}"
+    )
+
+
+@env.command("rename")
+@click.argument("environment", type=ENVIRONMENT)
+@click.argument("name")
+@json_option
+def rename(environment: str, name: str) -> None:
+    """Give ENVIRONMENT another NAME."""
+    with Connection() as connection:
+        row = find_environment(connection, environment)
+        value = connection.request(
+            "PUT", f"/v1/environments/{row['id']}", json={"name": name}
+        ).json()
+    emit_object(value, None if wants_json() else ["id", "name", "version"])
+
+
+@env.command("model", short_help="Print the object model as JSON.")
+@click.argument("environment", type=ENVIRONMENT)
+@click.option("--path", default="/", help="A part of the model, for example /services.")
+@click.option("--raw", is_flag=True, help="Print a text as it is, without quotes.")
+@json_option
+def model(environment: str, path: str, raw: bool) -> None:
+    """Print the object model of ENVIRONMENT as JSON."""
+    with Connection() as connection:
+        row = find_environment(connection, environment)
+        value = connection.request(
+            "GET",
+            f"/v1/environments/{row['id']}/model/{quote(path.lstrip('/'), safe='/')}",
+            hint="A path is made of keys, ids of objects and positions: /services/0/name.",
+        ).json()
+    if raw and isinstance(value, str):
+        click.echo(value)
+    else:
+        emit_json(value)

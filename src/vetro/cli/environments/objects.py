@@ -1,0 +1,243 @@
+"""Applications before they are sent: their properties by the class, what they name by the service.
+
+The service takes any object; what is wrong with one shows when it is deployed, or never: an engine drops
+what a class does not have. So the command line looks first, in the same way for ``env add`` and
+``env edit``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, cast
+
+import click
+
+from vetro.cli.client.connection import Connection, error_text, segment
+from vetro.cli.terminal.output import fail
+
+_HOST = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z")
+
+
+def application_name(service: dict[str, Any]) -> str | None:
+    """The name that commands know an application by."""
+    header = service.get("?")
+    block = cast("dict[str, Any]", header) if isinstance(header, dict) else {}
+    name = block.get("name") or service.get("name")
+    return name if isinstance(name, str) else None
+
+
+class Checker:
+    """Checks objects against one service; what it asks it asks once."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._schemas: dict[tuple[str, str, str], dict[str, Any] | None] = {}
+        self._names: dict[str, dict[str, str] | None] = {}
+
+    def refuse_wrong(self, service: dict[str, Any], others: Iterable[dict[str, Any]]) -> None:
+        """End the command when an application that is to be added cannot be what is meant."""
+        others = list(others)
+        wrong = [*self._same_name(service, others)]
+        for where, node in objects_of(service):
+            wrong += self._wrong_properties(node, where, set(node) - {"?"}, whole=True)
+            wrong += self._wrong_names(node, where, set(node), others)
+        self._end(service, wrong)
+
+    def refuse_wrong_change(
+        self, service: dict[str, Any], paths: Iterable[str], others: Iterable[dict[str, Any]]
+    ) -> None:
+        """End the command when one of the changed properties cannot be what is meant.
+
+        Only those are looked at: what the program itself has set is its own.
+        """
+        others = list(others)
+        wrong = [*self._same_name(service, others)]
+        for path in paths:
+            node, where, name = nearest_object(service, path)
+            if name == "?":
+                continue
+            wrong += self._wrong_properties(node, where, {name}, whole=False)
+            value = node.get(name)
+            wrong += self._wrong_names(node, where, {name}, others)
+            for below, inner in objects_of(value, f"{where}{name}."):
+                wrong += self._wrong_properties(inner, below, set(inner) - {"?"}, whole=True)
+                wrong += self._wrong_names(inner, below, set(inner), others)
+        self._end(service, wrong)
+
+    def _end(self, service: dict[str, Any], wrong: list[str]) -> None:
+        if wrong:
+            header = cast("dict[str, Any]", service.get("?") or {})
+            kind = str(header.get("type", "")).partition("/")[0]
+            fail(
+                f"{application_name(service) or kind}: {'; '.join(dict.fromkeys(wrong))}",
+                f"'vetro package schema {kind}' shows what the class takes.",
+            )
+
+    def _same_name(
+        self, service: dict[str, Any], others: Iterable[dict[str, Any]]
+    ) -> Iterator[str]:
+        name = application_name(service)
+        if name is not None and name in (application_name(one) for one in others):
+            yield f"there is an application of this name already: choose another name than {name}"
+
+    def _wrong_properties(
+        self, node: dict[str, Any], where: str, names: set[str], *, whole: bool
+    ) -> Iterator[str]:
+        from vetro.packages import did_you_mean, missing_arguments, value_problems
+
+        schema = self._schema(node)
+        if schema is None:
+            return
+        known = cast("dict[str, dict[str, Any]]", schema["properties"])
+        for name in sorted(names):
+            if name not in known:
+                yield f"{node['?']['type']} takes no {where}{name}{did_you_mean(name, known)}"
+            else:
+                yield from value_problems(node.get(name), known[name], f"{where}{name}")
+        if whole:
+            yield from (f"{where}{name} is required" for name in missing_arguments(node, known))
+
+    def _schema(self, node: dict[str, Any]) -> dict[str, Any] | None:
+        """The schema of an object's class; ``None`` when nobody can say it now."""
+        header = node["?"]
+        name, _, home = str(header.get("type", "")).partition("/")
+        version, _, package = home.partition("@")
+        version = str(header.get("classVersion") or version)
+        package = str(header.get("package") or package)
+        key = (name, version, package)
+        if key not in self._schemas:
+            asked = {"classVersion": version, "packageName": package}
+            path = f"/v1/schemas/{segment(name)}"
+            answer = self._connection.answer(
+                "GET", path, params={word: text for word, text in asked.items() if text}
+            )
+            if answer.status in (400, 404):
+                fail(error_text(answer), self._which_version(name, version))
+            if answer.status >= 400:
+                click.echo(f"{name} is not checked: {error_text(answer)}", err=True)
+                self._schemas[key] = None
+            else:
+                self._schemas[key] = answer.json().get("")
+        return self._schemas[key]
+
+    def _which_version(self, name: str, given: str) -> str:
+        """What to write in the place of a class that was not found."""
+        from vetro.packages import Version
+
+        params = {"catalog": "true", "class_name": name}
+        rows = self._connection.get("/v1/catalog/packages", params=params)["packages"]
+        versions = sorted({Version.parse(str(row["version"])) for row in rows}, reverse=True)
+        if not versions:
+            return "'vetro package list' shows the packages and versions."
+        newest = versions[0]
+        write = f'write "type": "{name}/{newest}" (or "classVersion": "{newest}" beside it)'
+        if not given:
+            return f"Without a version a class is one of 0.x: {write}."
+        there = ", ".join(str(one) for one in versions)
+        return f"There is {there}: {write}."
+
+    def _wrong_names(
+        self, node: dict[str, Any], where: str, names: set[str], others: list[dict[str, Any]]
+    ) -> Iterator[str]:
+        """What a machine names that is not there, and a host name that is taken."""
+        if not is_machine(node):
+            return
+        for name, path, key in (
+            ("image", "/compute/images", ""),
+            ("flavor", "/v1/flavors", "flavors"),
+        ):
+            value = node.get(name)
+            if name in names and isinstance(value, str) and value:
+                known = self._known(path, key)
+                if known is not None and value not in known and value not in known.values():
+                    close = difflib.get_close_matches(value, known, 1)
+                    there = ", ".join(sorted(known)[:20]) or "none"
+                    hint = f"did you mean {close[0]}?" if close else f"there are: {there}"
+                    yield f"{where}{name}: there is no {name} {value}; {hint}"
+        host = node.get("name")
+        if "name" in names and isinstance(host, str):
+            if not _HOST.match(host.lower()):
+                yield (
+                    f"{where}name: {host!r:.80} is no host name: letters, digits and dashes, at"
+                    " most 63"
+                )
+            for other in others:
+                for _, machine in objects_of(other):
+                    taken = machine.get("name")
+                    if is_machine(machine) and str(taken).lower() == host.lower():
+                        yield f"{where}name: {application_name(other)} has a machine {taken} already"
+
+    def _known(self, path: str, key: str) -> dict[str, str] | None:
+        """Names to ids below a path; ``None``, said, when the service does not tell."""
+        if path not in self._names:
+            answer = self._connection.answer("GET", path)
+            if answer.status >= 400:
+                click.echo(f"Not looked up: {path}: {error_text(answer)}", err=True)
+                self._names[path] = None
+            else:
+                found: Any = answer.json()
+                rows = cast("list[dict[str, Any]]", found[key] if key else found)
+                self._names[path] = {str(row["name"]): str(row.get("uuid")) for row in rows}
+        return self._names[path]
+
+
+def is_machine(node: dict[str, Any]) -> bool:
+    """Whether an object is an instance: it has a size, and an image or the place of one."""
+    return isinstance(node.get("flavor"), str) and "name" in node
+
+
+def objects_of(value: Any, where: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every object in a value, itself too, with the path before its properties."""
+    if isinstance(value, dict):
+        node = cast("dict[str, Any]", value)
+        if isinstance(node.get("?"), dict):
+            yield where, node
+        for key, item in node.items():
+            if key != "?":
+                yield from objects_of(item, f"{where}{key}.")
+    elif isinstance(value, list):
+        for number, item in enumerate(cast("list[Any]", value)):
+            yield from objects_of(item, f"{where}{number}.")
+
+
+def nearest_object(service: dict[str, Any], path: str) -> tuple[dict[str, Any], str, str]:
+    """The innermost object on the way to ``a.b.c``: it, the path before it, and its property."""
+    found, where, name = service, "", path.split(".")[0]
+    place: Any = service
+    parts = path.split(".")
+    for number, part in enumerate(parts[:-1]):
+        place = below(place, part)
+        if isinstance(place, dict) and "?" in place:
+            found = cast("dict[str, Any]", place)
+            where = ".".join(parts[: number + 1]) + "."
+            name = parts[number + 1]
+    return found, where, name
+
+
+def below(place: Any, part: str) -> Any:
+    """One step down a path: a key of a map, or a number of a list."""
+    if isinstance(place, list):
+        items = cast("list[Any]", place)
+        return items[int(part)] if part.isdigit() and int(part) < len(items) else None
+    return cast("dict[str, Any]", place).get(part) if isinstance(place, dict) else None
+
+
+def set_path(target: dict[str, Any], path: str, value: Any) -> None:
+    """Set ``a.b.c`` below ``target``, making maps on the way; a number is a place in a list."""
+    *parents, last = path.split(".")
+    place: Any = target
+    for name in parents:
+        found = below(place, name)
+        if found is None and isinstance(place, dict):
+            found = cast("dict[str, Any]", place).setdefault(name, {})
+        if not isinstance(found, (dict, list)):
+            fail(f"--set {path}: {name} is not a map in this application")
+        place = cast("Any", found)
+    if isinstance(place, dict):
+        cast("dict[str, Any]", place)[last] = value
+    elif below(place, last) is not None:
+        cast("list[Any]", place)[int(last)] = value
+    else:
+        fail(f"--set {path}: the list has no element {last}")

@@ -1,0 +1,139 @@
+"""The session that the command line edits, and the changes that wait in it and in others.
+
+The server keeps any number of sessions. The command line remembers its last one for each environment, so
+that several ``vetro env add`` go into one deployment; what waits in one of the user's others is never
+passed over without a word.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any, cast
+
+import click
+
+from vetro.cli.client.connection import Connection, error_text, hint_for
+from vetro.cli.terminal.confirmation import agree_or
+from vetro.cli.terminal.documents import read_json
+from vetro.cli.terminal.output import fail
+from vetro.http.client import SyncResponse
+
+
+def opened_sessions(connection: Connection, environment: dict[str, Any]) -> list[dict[str, Any]]:
+    """The opened sessions of an environment with the changes they hold, newest first."""
+    return connection.get(f"/v1/environments/{environment['id']}/sessions")["sessions"]
+
+
+def open_session_of(
+    connection: Connection, environment: dict[str, Any], *, create_one: bool = True
+) -> str | None:
+    """The id of the session this user edits, opened when there is none (and ``create_one``).
+
+    The remembered one, else one of the user's that holds changes. Ends the command when changes of
+    the user's were overtaken: they would be passed over.
+    """
+    own = [one for one in opened_sessions(connection, environment) if one["own"]]
+    valid = [one for one in own if not one["overtaken"]]
+    remembered = session_store().get(environment["id"])
+    if any(one["id"] == remembered for one in valid):
+        return remembered
+    holding = [one for one in valid if one["changes"]]
+    if not create_one:
+        return holding[0]["id"] if holding else None
+    name = environment["name"]
+    lost = next((one for one in own if one["overtaken"] and one["changes"]), None)
+    if lost is not None:
+        fail(
+            f"Another deployment of {name} has overtaken your changes: {lost['summary']}",
+            f"'vetro env changes {name} --take-over' keeps them for the next deploy; with --discard"
+            " they are dropped.",
+        )
+    if holding:
+        click.echo(f"Your session {holding[0]['id']} goes on: {holding[0]['summary']}", err=True)
+        return remember_session(environment, holding[0]["id"])
+    path = f"/v1/environments/{environment['id']}/configure"
+    return remember_session(environment, connection.request("POST", path).json()["id"])
+
+
+def remember_session(environment: dict[str, Any], session: str) -> str:
+    """Edit this session from now on."""
+    store = session_store()
+    store[environment["id"]] = session
+    save_session_store(store)
+    return session
+
+
+def forget_session(environment: dict[str, Any]) -> None:
+    """Edit none of an environment any more."""
+    store = session_store()
+    if store.pop(environment["id"], None):
+        save_session_store(store)
+
+
+def post_unless_pending(
+    connection: Connection,
+    path: str,
+    *,
+    json: object = None,
+    agreed: bool,
+    question: str,
+    option: str,
+) -> tuple[SyncResponse, list[dict[str, Any]]]:
+    """POST what would overtake sessions; the answer, and the sessions with changes that it overtook.
+
+    When there are any the user is asked, or the command ends with what they hold; ``agreed``: the
+    user has agreed already, with ``option``.
+    """
+    answer = connection.answer("POST", path, json=json, params={"pending": "refuse"})
+    overtaken: list[dict[str, Any]] = []
+    if answer.status == 409 and '"PendingChanges"' in answer.text:
+        error = cast("dict[str, Any]", answer.json()["error"])
+        overtaken = error["pending"]
+        agree_or(
+            str(error["message"]),
+            question,
+            option=option,
+            agreed=agreed,
+            hint=f"Deploy or drop them first, or give {option}.",
+        )
+        answer = connection.answer("POST", path, json=json)
+    if answer.status >= 400:
+        fail(error_text(answer), hint_for(answer))
+    return answer, overtaken
+
+
+def take_over(
+    connection: Connection, environment: dict[str, Any], session: str
+) -> dict[str, Any] | None:
+    """Carry a session's changes to the model of now and edit that; ``None``, said, when it fails."""
+    path = f"/v1/environments/{environment['id']}/sessions/{session}/rebase"
+    answer = connection.answer("POST", path)
+    if answer.status >= 400:
+        click.echo(f"Not taken over: {error_text(answer)}", err=True)
+        return None
+    opened = cast("dict[str, Any]", answer.json())
+    remember_session(environment, opened["id"])
+    return opened
+
+
+def _session_file() -> Path:
+    base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local/state")
+    return Path(base) / "vetro" / "sessions.json"
+
+
+def session_store() -> dict[str, str]:
+    """The remembered sessions: environment id to session id."""
+    try:
+        found = read_json(_session_file().read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return {}
+    return cast("dict[str, str]", found) if isinstance(found, dict) else {}
+
+
+def save_session_store(store: dict[str, str]) -> None:
+    """Remember sessions for later commands."""
+    path = _session_file()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(store), encoding="utf-8")

@@ -1,0 +1,1 @@
+"""Commands that run and operate a Vetro: its processes, keys, tokens, projects."""

@@ -1,0 +1,67 @@
+"""``vetro key``: the keys that seal secrets in the database of a Vetro on this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from vetro.cli.terminal.confirmation import agree, yes_option
+from vetro.cli.terminal.output import emit_json, fail, json_option, wants_json
+
+
+@click.group("key")
+def key() -> None:
+    """Keys that seal secrets in the database.
+
+    Models, user data, plans and what deployments leave behind are stored encrypted, with a key from
+    the file 'keys' in the data directory (or in server.shared_dir). Who has a copy of the database
+    alone cannot read them; without the file they are lost: back it up, apart from the database.
+    """
+
+
+@key.command("rotate", short_help="Seal everything with a new key, and remove the old one.")
+@click.option("--data-dir", help="Where everything is kept.")
+@click.option("--config", "config", type=click.Path(path_type=Path), help="A vetro.toml.")
+@yes_option
+@json_option
+@click.pass_context
+def rotate(ctx: click.Context, data_dir: str | None, config: Path | None) -> None:
+    """Make a new key and encrypt everything with it again; the old key is removed at the end.
+
+    Works on this machine's files, as the user of the service, while the service runs or not.
+    Stopped half-way, nothing is lost: run it again, or start the service, and it goes on.
+    Backups of the database from before need the key file of that time.
+    """
+    import asyncio
+
+    from vetro.server.errors import StartError
+    from vetro.server.installation import KEYS
+    from vetro.server.installation import rotate as rotate_keys
+    from vetro.server.settings import SettingsError, load_settings
+
+    def progress(table: str, rows: int) -> None:
+        if not wants_json():
+            click.echo(f"  {table}: {rows} rows", err=True)
+
+    try:
+        settings = load_settings(
+            {"server.data_dir": data_dir or ctx.find_root().meta.get("vetro.data_dir")},
+            config_file=config,
+        )
+        agree(
+            f"The key that is in {settings.shared_dir / KEYS} now is removed: backups of the database"
+            " from before cannot be read without the key file of that time",
+            "Rotate",
+        )
+        rows = asyncio.run(rotate_keys(settings, progress))
+    except (SettingsError, StartError) as error:
+        fail(str(error), getattr(error, "hint", None))
+    except PermissionError as error:
+        fail(f"{error.filename} may not be used by you", "Run it as the user of the service.")
+    file = settings.shared_dir / KEYS
+    if wants_json():
+        emit_json({"rows": rows, "file": str(file)})
+    else:
+        click.echo(f"{rows} rows are sealed with a new key; the old one is gone from {file}.")
+        click.echo("Backups of the database from before need the key file of that time.")

@@ -1,0 +1,77 @@
+"""``vetro node``: this machine as a compute node."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from vetro.cli.terminal.output import fail
+
+
+@click.command("node")
+@click.option("--compute-url", help="The compute service [http://127.0.0.1:8082/compute].")
+@click.option("--key", help="The node key; better in VETRO_NODE_KEY or the settings file.")
+@click.option("--listen-host", help="Address the task API listens on [127.0.0.1].")
+@click.option("--port", type=int, help="Port the task API listens on [a free one].")
+@click.option("--admin-ip", help="Where the service reaches this node [its own address].")
+@click.option("--mailbox-url", help="Where guests reach their mailboxes (shown in sysinfo).")
+@click.option("--prefix", help="First letters of every interface this agent makes [vt].")
+@click.option("--data-dir", help="Where instances and images are kept.")
+@click.option(
+    "--driver",
+    type=click.Choice(["lxc", "qemu", "lxc+qemu", "process", "simulated"]),
+    help="How instances are run.",
+)
+@click.option("--server-uuid", help="This node's uuid [the machine's own].")
+@click.option("--pull", is_flag=True, default=None, help="Ask for tasks: for nodes behind NAT.")
+@click.option(
+    "--allow-privileged",
+    is_flag=True,
+    default=None,
+    help="Let operators make containers with the machine's own root.",
+)
+@click.option("--config", "config", type=click.Path(path_type=Path), help="A vetro.toml.")
+@click.pass_context
+def node(
+    ctx: click.Context,
+    compute_url: str | None,
+    key: str | None,
+    listen_host: str | None,
+    port: int | None,
+    admin_ip: str | None,
+    mailbox_url: str | None,
+    prefix: str | None,
+    data_dir: str | None,
+    driver: str | None,
+    server_uuid: str | None,
+    pull: bool | None,
+    allow_privileged: bool | None,
+    config: Path | None,
+) -> None:
+    """Run this machine's node agent: it takes instances from a compute service elsewhere."""
+    from vetro.server.errors import StartError
+    from vetro.server.node import run_node
+    from vetro.server.settings import SettingsError, load_settings
+
+    try:
+        settings = load_settings(
+            {
+                "server.data_dir": data_dir or ctx.find_root().meta.get("vetro.data_dir"),
+                "node.compute_url": compute_url,
+                "node.key": key,
+                "node.listen_host": listen_host,
+                "node.port": port,
+                "node.admin_ip": admin_ip,
+                "node.mailbox_url": mailbox_url,
+                "node.prefix": prefix,
+                "node.driver": driver,
+                "node.server_uuid": server_uuid,
+                "node.pull": pull,
+                "node.allow_privileged": allow_privileged,
+            },
+            config_file=config,
+        )
+        raise SystemExit(run_node(settings))
+    except (SettingsError, StartError) as error:
+        fail(str(error), getattr(error, "hint", None))

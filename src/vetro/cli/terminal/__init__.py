@@ -1,0 +1,1 @@
+"""What every command shares of the terminal: tables and JSON, errors, questions, times, streams."""

@@ -1,0 +1,66 @@
+"""One rule for commands that destroy or lose something (docs/decisions/0150).
+
+Such a command says what would be lost. On a terminal it asks; where nobody can answer (no terminal, or
+``--json``) it ends with exit code 2 and does nothing, unless ``--yes`` was given.
+"""
+
+from __future__ import annotations
+
+import click
+
+from vetro.cli.terminal import choices as choice
+from vetro.cli.terminal.output import fail, wants_json
+
+_KEY = "vetro.yes"
+LISTED = 5
+
+
+def _remember(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
+    if value:
+        context.find_root().meta[_KEY] = True
+
+
+yes_option = click.option(
+    "--yes",
+    "-y",
+    is_flag=True,
+    expose_value=False,
+    callback=_remember,
+    help="Do not ask.",
+)
+
+
+def agree(losing: str, question: str) -> None:
+    """Go on only when the user agrees: by ``--yes``, or by an answer on the terminal.
+
+    ``losing``: what would be lost, a sentence without its full stop. ``question``: without its
+    question mark's default, for example "Destroy it". The command needs ``yes_option``.
+    """
+    context = click.get_current_context(silent=True)
+    agreed = context is not None and bool(context.find_root().meta.get(_KEY))
+    agree_or(losing, question, option="--yes", agreed=agreed)
+
+
+def agree_or(
+    losing: str,
+    question: str,
+    *,
+    option: str,
+    agreed: bool,
+    hint: str | None = None,
+    exit_code: int = 2,
+) -> None:
+    """The same where another option than ``--yes`` says that the user agrees."""
+    if agreed:
+        return
+    if wants_json() or not choice.is_watched():
+        fail(f"Nothing was done: {losing}", hint or f"If that is meant, give {option}.", exit_code)
+    click.echo(f"{losing}.", err=True)
+    if not click.confirm(question, err=True):
+        fail("Nothing was done")
+
+
+def some_of(names: list[str]) -> str:
+    """The first names, and how many more there are."""
+    more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+    return ", ".join(names[:LISTED]) + more

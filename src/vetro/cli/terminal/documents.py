@@ -1,0 +1,45 @@
+"""JSON and YAML that people give: in arguments, files and standard input."""
+
+from __future__ import annotations
+
+from typing import Any, TextIO
+
+from vetro import documents
+from vetro.cli.terminal.output import fail
+from vetro.documents import DocumentLimits
+
+#: Models of environments may be deeper than what packages hold.
+LIMITS = DocumentLimits(depth=500)
+#: A text that cannot be read; the message is one line.
+NotADocument = documents.DocumentError
+
+
+def read_json(text: str) -> Any:
+    """The value of a JSON text. Raises NotADocument, also for one nested too deep."""
+    return documents.read_json(text, LIMITS)
+
+
+def read_yaml(text: str) -> Any:
+    """The value of a JSON or YAML text. Raises NotADocument."""
+    try:
+        return read_json(text)
+    except documents.DocumentTooLarge:
+        raise
+    except NotADocument:
+        return documents.read_yaml(text, LIMITS)
+
+
+def json_or_text(text: str) -> Any:
+    """The value of a JSON text; any other text as it is."""
+    try:
+        return read_json(text)
+    except NotADocument:
+        return text
+
+
+def text_of(file: TextIO) -> str:
+    """All of a file. One that is no UTF-8 ends the command."""
+    try:
+        return file.read()
+    except UnicodeDecodeError as error:
+        fail(f"{file.name}: not UTF-8 text: {error.reason} at byte {error.start}", exit_code=2)

@@ -1,0 +1,195 @@
+"""What commands print: tables for people, JSON for programs, one-line errors with a hint."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NoReturn, cast
+
+import click
+
+from vetro.cli.terminal.tables import print_table
+from vetro.cli.terminal.times import moment, spoken
+
+
+class CommandError(click.ClickException):
+    """A command failed: one line that says what and where, and a hint what to do."""
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+    def show(self, file: Any = None) -> None:
+        """Print ``Error: …`` and the hint on standard error."""
+        click.echo(f"{click.style('Error:', fg='red', bold=True)} {self.message}", err=True)
+        if self.hint:
+            click.echo(f"{click.style('Hint:', fg='yellow')} {self.hint}", err=True)
+
+
+class UsageMistake(CommandError):
+    """The command was given wrongly: exit code 2."""
+
+    exit_code = 2
+
+
+def remarks_to_stderr() -> None:
+    """Parts of the services that run in this process remark on standard error: what is on standard
+    output is the command's answer alone, so that a program can read it."""
+    import structlog
+
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(30),
+        logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
+    )
+
+
+def wants_json() -> bool:
+    """Whether the running command was given ``--json``."""
+    context = click.get_current_context(silent=True)
+    return bool(context and context.find_root().meta.get("vetro.json"))
+
+
+def emit_json(value: object) -> None:
+    """Print a JSON document, indented for a terminal and on one line for a pipe."""
+    indent = 2 if sys.stdout.isatty() else None
+    click.echo(json.dumps(value, indent=indent, ensure_ascii=False, default=str))
+
+
+def cell(value: object) -> str:
+    """A value as table text: empty for nothing, JSON for structures, times with zone and age."""
+    when = moment(value)
+    if when is not None:
+        return spoken(when)
+    if value is None or value == "":
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (dict, list)):
+        return json.dumps(value, ensure_ascii=False)
+    return str(value)
+
+
+def emit_rows(rows: Iterable[Mapping[str, Any]], columns: Sequence[tuple[str, str]]) -> None:
+    """Print rows: as JSON with all their keys, or as a table of ``columns`` (title, key)."""
+    listed = [dict(row) for row in rows]
+    if wants_json():
+        emit_json(listed)
+        return
+    cells = [[cell(row.get(key)) for _, key in columns] for row in listed]
+    print_table([title for title, _ in columns], cells)
+
+
+def emit_object(value: Mapping[str, Any], keys: Sequence[str] | None = None) -> None:
+    """Print one object: as JSON, or its properties a line each, those of structures indented below."""
+    if wants_json():
+        emit_json(dict(value))
+        return
+    names = list(keys) if keys is not None else [name for name in value if name != "?"]
+    for line in _lines({name: value.get(name) for name in names}):
+        click.echo(line)
+
+
+def _lines(value: Mapping[str, Any]) -> Iterable[str]:
+    width = max((len(str(name)) for name in value), default=0)
+    for name, one in value.items():
+        label = click.style(str(name), bold=True) + " " * (width - len(str(name)))
+        short = _short(one)
+        if short is not None:
+            yield f"{label}  {short}".rstrip()
+            continue
+        yield label.rstrip()
+        yield from (f"  {line}" for line in _lines(_parts(one)))
+
+
+def _parts(value: Any) -> dict[str, Any]:
+    """What a structure holds, the elements of a list under their numbers."""
+    if isinstance(value, dict):
+        return cast("dict[str, Any]", value)
+    return {str(number): part for number, part in enumerate(cast("list[Any]", value))}
+
+
+def _short(value: Any) -> str | None:
+    """A value on one line; ``None`` for one that needs several."""
+    if not isinstance(value, (dict, list)):
+        return cell(value)
+    parts = _parts(cast("Any", value))
+    header: Any = parts.get("?")
+    if isinstance(header, dict):
+        # An object of a model: its class and id say more than all it holds.
+        words = cast("dict[str, Any]", header)
+        return f"{str(words.get('type')).partition('/')[0]} {words.get('id')}"
+    if any(isinstance(part, (dict, list)) for part in parts.values()):
+        return None
+    # Few and plain: a list of words, or a small object as JSON.
+    of_list = isinstance(value, list)
+    text = ", ".join(cell(part) for part in parts.values()) if of_list else cell(parts)
+    return (text if len(text) <= 60 else None) if parts else ""
+
+
+def emit_json_line(value: object) -> None:
+    """Print a JSON document on one line: one of several."""
+    click.echo(json.dumps(value, ensure_ascii=False, default=str))
+    sys.stdout.flush()
+
+
+def say(message: str) -> None:
+    """A line for people on the way; silent under ``--json``, where standard output is one document."""
+    if not wants_json():
+        click.echo(message)
+
+
+def done(message: str, **facts: Any) -> None:
+    """What was done: a line for people, the facts under ``--json``."""
+    if wants_json():
+        emit_json(facts)
+    else:
+        click.echo(message)
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 error`, `2 errors`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def fail(message: str, hint: str | None = None, exit_code: int = 1) -> NoReturn:
+    """End the command with an error."""
+    raise (UsageMistake if exit_code == 2 else CommandError)(message, hint)
+
+
+def _remember_json(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
+    if value:
+        context.find_root().meta["vetro.json"] = True
+
+
+def _remember_secrets(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
+    if value:
+        context.find_root().meta["vetro.secrets"] = True
+
+
+secrets_option = click.option(
+    "--show-secrets",
+    is_flag=True,
+    expose_value=False,
+    callback=_remember_secrets,
+    help="Print passwords and other secrets instead of ***.",
+)
+
+
+def shown(value: Any) -> Any:
+    """``value`` as a command shows it: without secrets, unless they were asked for."""
+    from vetro.secrecy import masked
+
+    context = click.get_current_context(silent=True)
+    if context and context.find_root().meta.get("vetro.secrets"):
+        return value
+    return masked(value)
+
+
+json_option = click.option(
+    "--json",
+    is_flag=True,
+    expose_value=False,
+    callback=_remember_json,
+    help="Print JSON instead of a table.",
+)
