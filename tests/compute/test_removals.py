@@ -10,8 +10,6 @@ import pytest
 
 from vetro.compute.http.endpoints import all_endpoints
 
-pytestmark = pytest.mark.usefixtures("documented_answers")
-
 NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
 PROJECT = "9f7c1b3a4a0e4c0d8a3cf4f4b7c1f111"
 World = Any  # the fixtures' types: conftest.py

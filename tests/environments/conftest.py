@@ -139,9 +139,7 @@ def package_zip() -> Any:
 
 
 @pytest.fixture
-async def api(
-    database_url: str, tmp_path: Path, documented_answers: None
-) -> AsyncGenerator[Api, None]:
+async def api(database_url: str, tmp_path: Path) -> AsyncGenerator[Api, None]:
     """The API on SQLite and on PostgreSQL."""
     database = await Database.open(database_url)
     try:

@@ -68,7 +68,7 @@ async def in_thread(work: Callable[[session.Session], Any], plugin: Any) -> Any:
 
 
 @pytest.fixture
-async def running(tmp_path: Path, documented_answers: None) -> AsyncGenerator[Running, None]:
+async def running(tmp_path: Path) -> AsyncGenerator[Running, None]:
     """An identity service on a free port with the administrator's password 'pw'."""
     database = await Database.open(f"sqlite:///{tmp_path}/i.db")
     await migrate(database, [MIGRATIONS])

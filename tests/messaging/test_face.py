@@ -36,7 +36,7 @@ class Door:
 
 
 @pytest.fixture
-async def door(database: Database, documented_answers: None) -> AsyncIterator[Door]:
+async def door(database: Database) -> AsyncIterator[Door]:
     """The face on a free port."""
     mailboxes = Mailboxes(database, settings=MailboxSettings(result_limit=1000, request_burst=50))
     listener = socket.socket(proto=socket.IPPROTO_TCP)

@@ -469,9 +469,7 @@ _SHARED_BELOW = re.compile(
 
 
 @pytest.fixture
-async def place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, documented_answers: None
-) -> AsyncIterator[Place]:
+async def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Place]:
     """What ``vetro up`` assembles, without its sockets, engines and node."""
 
     async def run(_self: Any, _agent: Any, call: Any) -> dict[str, Any]:

@@ -363,7 +363,7 @@ async def test_a_broken_removal_stops_nothing_else(
     await asyncio.wait_for(world.turns(), 240)
 
 
-async def test_the_api_refuses_and_forces(world: World, documented_answers: None) -> None:
+async def test_the_api_refuses_and_forces(world: World) -> None:
     """409 names what there is; ``force=true`` answers 202 with the disabled project; 204 later, 404."""
     await an_image(world)
     assembly = assemble([world.known.face([])])

@@ -14,7 +14,7 @@ import re
 import time
 import traceback
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import structlog
@@ -24,6 +24,7 @@ from litestar.types import Message, Receive, Scope, Send
 
 from vetro.http.context import PREFIX_KEY, SCOPE_KEY, RequestContext
 from vetro.http.conventions import Conventions
+from vetro.http.document import Reply
 from vetro.http.faults import BadRequest, FaultStyle, Unauthorized
 from vetro.http.headers import Headers, header
 from vetro.http.metrics import IN_PROGRESS, observe_request
@@ -69,6 +70,8 @@ class Envelope:
         self.closing = asyncio.Event()
         #: The face's OpenAPI document.
         self.document: Callable[[], dict[str, Any]] = dict
+        #: What its calls answer, by ``METHOD /path``.
+        self.replies: Mapping[str, Reply] = {}
         self._in_progress = IN_PROGRESS.labels(name)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

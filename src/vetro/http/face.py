@@ -115,6 +115,7 @@ def make_face(
         debug=debug,
     )
     envelope.document = finished
+    envelope.replies = replies or {}
     return Face(name, prefix.rstrip("/"), envelope, finished)
 
 

@@ -9,8 +9,6 @@ from vetro.compute.allocation.wording import UUID_ANY
 from vetro.compute.http import placement
 from vetro.compute.values.records import DISK_KEYS
 
-pytestmark = pytest.mark.usefixtures("documented_answers")
-
 OWNER = "11111111-1111-4111-8111-111111111111"
 NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
 

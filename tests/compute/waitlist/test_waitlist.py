@@ -17,8 +17,6 @@ from vetro.compute import MIGRATIONS
 from vetro.compute.waitlist.tickets import TicketStore, expiry_of
 from vetro.storage import Database, ManualClock, migrate
 
-pytestmark = pytest.mark.usefixtures("documented_answers")
-
 NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
 OTHER = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a002"
 World = Any  # the fixtures' types: conftest.py

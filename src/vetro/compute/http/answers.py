@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from vetro.compute.http.endpoint import Access, Endpoint
-from vetro.http import Named, Reply, listed, maybe, shape
+from vetro.http import COMPUTE_FAULTS, Named, Reply, listed, maybe, shape
 
 _TEXT = {"type": "string"}
 _NUMBER = {"type": "number"}
@@ -16,6 +16,7 @@ _OBJECT = {"type": "object"}
 _ANYTHING: dict[str, Any] = {}
 _TEXTS = listed(_TEXT)
 _BYTES = {"type": "string", "format": "binary"}
+_FAULT = Named("Fault", COMPUTE_FAULTS.schema or {})
 
 
 def _open(name: str, properties: dict[str, Any]) -> Named:
@@ -315,8 +316,8 @@ SHAPES: dict[str, Any] = {
 _OTHERS: dict[str, dict[int, Any]] = {
     "ServerReboot": {204: None},
     "ServerSetup": {202: JOB_STARTED, 204: None},
-    # In the document's words, which are a text of their own.
-    "ServerFactoryReset": {409: _TEXT},
+    # In the document's words, which are a text of their own; a malformed uuid is a fault as ever.
+    "ServerFactoryReset": {409: {"anyOf": [_TEXT, _FAULT]}},
     "AgentNextTask": {204: None},
     "BootParamsSet": {200: _OBJECT},
     "BootParamsUpdate": {204: None},
