@@ -10,8 +10,6 @@ import pytest
 
 from vetro.compute.values.records import DISK_KEYS
 
-pytestmark = pytest.mark.usefixtures("documented_answers")
-
 NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
 IMAGE = "11111111-2222-4333-8444-555555555555"
 PROJECT = "9f7c1b3a4a0e4c0d8a3cf4f4b7c1f111"
@@ -63,11 +61,11 @@ async def test_objects_are_made_once_shown_changed_and_removed(any_world: World,
         ("subnets", {"network_uuid": NODE, "cidr": "10.0.0.0/33"}, "cidr"),
         ("subnets", {"network_uuid": NODE, "cidr": "10.0.0.0/31"}, "cidr"),
         ("subnets", {"network_uuid": NODE, "cidr": "10.0.0.0/24", "gateway": "x"}, "gateway"),
-        ("subnets", {"network_uuid": NODE, "cidr": "10.0.0.0/24", "dns": [5]}, "dns"),
-        ("ports", {"network_uuid": NODE, "fixed_ips": [5]}, "fixed_ips"),
-        ("ports", {"network_uuid": NODE, "fixed_ips": [{"ip": "x"}]}, "fixed_ips"),
-        ("ports", {"network_uuid": NODE, "security_groups": [None]}, "security_groups"),
-        ("security-groups", {"rules": ["x"]}, "rules"),
+        ("subnets", {"network_uuid": NODE, "cidr": "10.0.0.0/24", "dns": [5]}, "dns[0]"),
+        ("ports", {"network_uuid": NODE, "fixed_ips": [5]}, "fixed_ips[0]"),
+        ("ports", {"network_uuid": NODE, "fixed_ips": [{"ip": "x"}]}, "fixed_ips[0].ip"),
+        ("ports", {"network_uuid": NODE, "security_groups": [None]}, "security_groups[0]"),
+        ("security-groups", {"rules": ["x"]}, "rules[0]"),
         ("floating-ips", {"port_uuid": 5}, "port_uuid"),
     ],
 )

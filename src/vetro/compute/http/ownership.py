@@ -78,17 +78,17 @@ async def check_references(
             if one.external:
                 if value is not None:
                     checked[one.param] = await _external(fabric, tx, str(value))
-            elif project is not None:
+            else:
                 for uuid in one.named(value):
                     if uuid != own:
                         await _check_one(tx, one, uuid, project)
     return checked
 
 
-async def _check_one(tx: Transaction, reference: Reference, uuid: str, project: str) -> None:
+async def _check_one(tx: Transaction, reference: Reference, uuid: str, project: str | None) -> None:
     table = reference.table
     row = (await tx.execute(select(table).where(table.c.uuid == uuid[:64]))).first()
-    if row is not None and row.owner_uuid == project:
+    if row is not None and project in (None, row.owner_uuid):
         return
     if row is not None and table is networks and row.external:
         raise not_allowed(f"The network {uuid} is shared: only operators add to it")

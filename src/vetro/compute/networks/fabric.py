@@ -57,7 +57,9 @@ def text(body: Body, name: str, default: str | None = None, *, limit: int = 255)
     value = body.get(name, default)
     if not isinstance(value, str) or (not value and default is None):
         raise invalid_parameters({name: "value was not a string"})
-    if len(value) > limit or "\0" in value:
+    if "\0" in value:
+        raise invalid_parameters({name: "value has a NUL character"})
+    if len(value) > limit:
         raise invalid_parameters({name: f"value is longer than {limit} characters"})
     return value
 
@@ -151,6 +153,8 @@ class Fabric:
         if cidr.num_addresses < 4:
             raise invalid_parameters({"cidr": "too small: a network needs at least 4 addresses"})
         gateway = str(body.get("gateway") or cidr[1])
+        if ipaddress.IPv4Address(gateway) not in cidr:
+            raise invalid_parameters({"gateway": f"value is outside of {cidr}"})
         leaving = set(listing(body, "replaces"))
         async with self.database.transaction() as tx:
             # Two concurrent requests for one range: the second finds the first's subnet and is
@@ -302,6 +306,8 @@ class Fabric:
                 raise invalid_parameters({"fixed_ips": str(error)}) from error
             if not inside:
                 raise conflict(f"address {wanted} is outside of {subnet.cidr}")
+            if str(wanted) in (str(network[0]), str(network[-1])):
+                raise conflict(f"address {wanted} is the first or the last of {subnet.cidr}")
             if wanted in taken:
                 raise conflict(f"address {wanted} is taken")
             return str(wanted)

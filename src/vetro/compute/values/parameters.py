@@ -25,12 +25,16 @@ UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
 MAX_DEPTH_ERROR = "Malformed request body"
 
 
+#: What is wrong with a parameter, or with a member of it that it names.
+Problem = str | FieldError
+
+
 @dataclass(frozen=True)
 class Rule:
-    """``check`` gives the messages of what is wrong (none: fine)."""
+    """``check`` gives what is wrong (nothing: fine)."""
 
     name: str
-    check: Callable[[str, Json], list[str]]
+    check: Callable[[str, Json], Sequence[Problem]]
     schema: Mapping[str, Json]
 
 
@@ -240,8 +244,9 @@ def validate(params: Params, declared: Sequence[Param]) -> None:
                 params.setdefault(param.name, value)
         if param.name not in params and not param.required:
             continue
-        for message in param.rule.check(param.name, params.get(param.name, ...)):
-            errors.append(FieldError(param.name, message))
+        for problem in param.rule.check(param.name, params.get(param.name, ...)):
+            named = isinstance(problem, FieldError)
+            errors.append(problem if named else FieldError(param.name, problem))
     if errors:
         raise invalid_parameters(errors)
 

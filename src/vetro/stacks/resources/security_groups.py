@@ -151,12 +151,15 @@ def _aws_change(context: ResourceContext, properties: Mapping[str, Json]) -> Sec
         for one in items(properties.get(key)):
             rule = entries(one)
             group = rule.get("SourceSecurityGroupId", rule.get("SourceSecurityGroupName"))
+            protocol = _protocol(rule.get("IpProtocol"))
+            # EC2 ignores the ports of a rule for every protocol; the compute service refuses them.
+            ports = ("FromPort", "ToPort") if protocol is not None else ("", "")
             rules.append(
                 SecurityRule(
                     direction=direction,
-                    protocol=_protocol(rule.get("IpProtocol")),
-                    port_range_min=_port(rule.get("FromPort")),
-                    port_range_max=_port(rule.get("ToPort")),
+                    protocol=protocol,
+                    port_range_min=_port(rule.get(ports[0])),
+                    port_range_max=_port(rule.get(ports[1])),
                     remote_ip_prefix=None if group else text(rule.get("CidrIp"), "0.0.0.0/0"),
                     remote_group_id=group,
                 )

@@ -7,11 +7,9 @@ what is their project's; operators may name a project.
 from __future__ import annotations
 
 import functools
-import ipaddress
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from sqlalchemy import Row, Table, select
 from sqlalchemy import delete as delete_from
@@ -34,18 +32,24 @@ from vetro.compute.tables import (
     security_groups,
     subnets,
 )
-from vetro.compute.values.faults import not_allowed, not_found
-from vetro.compute.values.parameters import (
-    ARRAY,
-    BOOLEAN,
-    BOOLEAN_TEXT,
-    OBJECT,
-    STRING,
-    UUID,
-    Param,
-    Rule,
-    query,
+from vetro.compute.values.faults import invalid_argument, not_allowed, not_found
+from vetro.compute.values.network_parameters import (
+    ADDRESS,
+    AN_UUID,
+    LONG,
+    MTU,
+    OPTIONAL_TEXT,
+    PREFIXES,
+    RANGE,
+    RESOLVERS,
+    RULES,
+    TEXT,
+    UPLINK,
+    UUIDS,
+    WISHES,
+    text_of,
 )
+from vetro.compute.values.parameters import BOOLEAN, BOOLEAN_TEXT, Param, query
 from vetro.compute.values.records import Json
 
 Body = dict[str, Any]
@@ -125,96 +129,6 @@ def _floating(row: Row[Any], hanging: Body) -> Body:
     }
 
 
-def _text_of(limit: int, *, none: bool = False) -> Rule:
-    """A text a column of this length takes."""
-
-    def check(name: str, value: Json) -> list[str]:
-        if value is None and none:
-            return []
-        errors = STRING.check(name, value)
-        if errors or (len(str(value)) <= limit and "\0" not in str(value)):
-            return errors
-        return [f"value is longer than {limit} characters"]
-
-    return Rule("text", check, {"type": "string", "maxLength": limit})
-
-
-def _uuid(_name: str, value: Json) -> list[str]:
-    good = value is None or (isinstance(value, str) and UUID.match(value))
-    return [] if good else ["value was not a uuid"]
-
-
-def _address(_name: str, value: Json) -> list[str]:
-    try:
-        ipaddress.IPv4Address(value if isinstance(value, str) else "")
-    except ValueError as error:
-        return [] if value is None else [f"value was not an IPv4 address: {error}"]
-    return []
-
-
-def _range(_name: str, value: Json) -> list[str]:
-    try:
-        network = ipaddress.IPv4Network(value if isinstance(value, str) else "")
-    except ValueError as error:
-        return [f"not an IPv4 network: {error}"]
-    too_small = network.num_addresses < 4
-    return ["too small: a network needs at least 4 addresses"] if too_small else []
-
-
-def _mtu(_name: str, value: Json) -> list[str]:
-    good = isinstance(value, int) and not isinstance(value, bool) and 576 <= value <= 65535
-    return [] if good or value is None else ["value was not a whole number from 576 to 65535"]
-
-
-def _uplink(_name: str, value: Json) -> list[str]:
-    if value is None:
-        return []
-    given = cast("Body", value) if isinstance(value, dict) else {}
-    tag, vlan = given.get("nic_tag"), given.get("vlan_id", 0)
-    if not isinstance(tag, str) or not re.fullmatch(r"[A-Za-z0-9_.-]{1,31}", tag):
-        return ["value was not an object with the name of a NIC tag as nic_tag"]
-    if not isinstance(vlan, int) or isinstance(vlan, bool) or not 0 <= vlan <= 4094:
-        return ["vlan_id was not a whole number from 0 (untagged) to 4094"]
-    unknown = sorted(given.keys() - {"nic_tag", "vlan_id"})
-    return [f"there is no {unknown[0]!r} in an uplink"] if unknown else []
-
-
-def _each(rule: Rule) -> Rule:
-    """An array whose elements meet a rule; ``null`` is empty."""
-
-    def check(name: str, value: Json) -> list[str]:
-        if value is None:
-            return []
-        errors = ARRAY.check(name, value)
-        for one in cast("list[Any]", value) if not errors else []:
-            errors.extend(rule.check(name, one))
-        return errors[:1]
-
-    return Rule("array", check, {"type": "array", "items": {}})
-
-
-def _wish(name: str, value: Json) -> list[str]:
-    """One of ``fixed_ips``: ``{subnet_uuid?, ip?}``."""
-    errors = OBJECT.check(name, value)
-    if errors:
-        return errors
-    given = cast("Body", value)
-    return _uuid(name, given.get("subnet_uuid")) + _address(name, given.get("ip"))
-
-
-TEXT, LONG = _text_of(255), _text_of(16_384)
-OPTIONAL_TEXT = _text_of(255, none=True)
-AN_UUID = Rule("uuid", _uuid, {"type": "string", "format": "uuid"})
-ADDRESS = Rule("address", _address, {"type": "string", "format": "ipv4"})
-RANGE = Rule("range", _range, {"type": "string", "examples": ["10.0.0.0/24"]})
-MTU = Rule("mtu", _mtu, {"type": "integer", "minimum": 576, "maximum": 65535})
-UPLINK = Rule("uplink", _uplink, {"type": "object", "properties": {"nic_tag": {"type": "string"}}})
-UUIDS = _each(Rule("uuid", lambda n, v: _uuid(n, v if v is not None else 0), {}))
-TEXTS = _each(_text_of(64))
-RULES = _each(OBJECT)
-WISHES = _each(Rule("wish", _wish, {"type": "object"}))
-
-
 @dataclass(frozen=True)
 class Kind:
     """One kind of object: its table, its name in messages, how it is shown, what calls take."""
@@ -247,10 +161,10 @@ KINDS: dict[str, Kind] = {
             Param("network_uuid", AN_UUID, required=True),
             Param("cidr", RANGE, required=True),
             Param("gateway", ADDRESS),
-            Param("dns", TEXTS),
+            Param("dns", RESOLVERS),
             Param("replaces", UUIDS),
         ),
-        (_NAME, Param("dns", TEXTS)),
+        (_NAME, Param("dns", RESOLVERS)),
         (_IN_NETWORK, Reference("replaces", subnets, "subnet", each)),
     ),
     "routers": Kind(
@@ -279,13 +193,13 @@ KINDS: dict[str, Kind] = {
             Param("fixed_ips", WISHES),
             Param("security_groups", UUIDS),
             Param("port_security", BOOLEAN),
-            Param("allowed_addresses", TEXTS),
+            Param("allowed_addresses", PREFIXES),
         ),
         (
             _NAME,
             Param("security_groups", UUIDS),
             Param("port_security", BOOLEAN),
-            Param("allowed_addresses", TEXTS),
+            Param("allowed_addresses", PREFIXES),
         ),
         (_IN_NETWORK, _GROUPS),
     ),
@@ -340,6 +254,17 @@ async def found(call: Call, kind: str, uuid: str) -> Body:
     raise not_found(f"{one.what} {uuid[:64]} not found")
 
 
+def _check_fixed(call: Call, kind: Kind, before: Body) -> None:
+    """Refuse a member that cannot be changed; one that stays as it is may be given. Errors: 409."""
+    changeable = {param.name for param in kind.change}
+    for name, value in call.body().items():
+        if name in changeable or (name in before and before[name] == value):
+            continue
+        if name in before:
+            raise invalid_argument(f"`{name}` of a {kind.what} cannot be changed")
+        raise invalid_argument(f"`{name[:64]}` is not an explicitly defined parameter")
+
+
 def _endpoints(kind: str) -> list[Endpoint]:
     one = KINDS[kind]
 
@@ -379,6 +304,7 @@ def _endpoints(kind: str) -> list[Endpoint]:
         uuid = str(call.request.path_params["uuid"])
         before = await found(call, kind, uuid)
         may_change(before, one.what, call.project)
+        _check_fixed(call, one, before)
         values: Body = {}
         for param in one.change:
             if param.name in call.params:
@@ -408,7 +334,7 @@ def _endpoints(kind: str) -> list[Endpoint]:
     ):
         run.__doc__ = doc
     title = "".join(word.title() for word in one.what.split())
-    project = Param("project_id", _text_of(64))
+    project = Param("project_id", text_of(64))
     at = functools.partial(Endpoint, access=Access.USER)
     return [
         at(
@@ -416,7 +342,7 @@ def _endpoints(kind: str) -> list[Endpoint]:
             "GET",
             f"/{kind}",
             list_all,
-            (*query(_text_of(64), "project_id"), *query(BOOLEAN_TEXT, "all_projects")),
+            (*query(text_of(64), "project_id"), *query(BOOLEAN_TEXT, "all_projects")),
         ),
         at(
             f"{title}Create",
@@ -424,6 +350,7 @@ def _endpoints(kind: str) -> list[Endpoint]:
             f"/{kind}",
             add,
             (Param("uuid", AN_UUID), project, *one.create),
+            strict=True,
         ),
         at(f"{title}Show", "GET", f"/{kind}/{{uuid}}", show),
         at(f"{title}Change", "PUT", f"/{kind}/{{uuid}}", change, one.change),
@@ -496,7 +423,7 @@ async def delete_key(call: Call) -> Json:
             raise not_found(f"key pair {name} not found")
 
 
-_PROJECT = query(_text_of(64), "project_id")
+_PROJECT = query(text_of(64), "project_id")
 _INTERFACE = "/routers/{router}/interfaces/{subnet}"
 _user = functools.partial(Endpoint, access=Access.USER)
 
@@ -507,6 +434,6 @@ ENDPOINTS = [
     _user("KeypairList", "GET", "/keypairs", list_keys, _PROJECT),
     _user("KeypairShow", "GET", "/keypairs/{name}", show_key, _PROJECT),
     _user("KeypairSet", "PUT", "/keypairs/{name}", set_key,
-          (Param("public_key", LONG, required=True), Param("project_id", _text_of(64)))),
+          (Param("public_key", LONG, required=True), Param("project_id", text_of(64)))),
     _user("KeypairDelete", "DELETE", "/keypairs/{name}", delete_key, _PROJECT, status=204),
 ]  # fmt: skip

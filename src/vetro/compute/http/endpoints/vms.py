@@ -30,6 +30,7 @@ from vetro.compute.values.parameters import (
     TRIM,
     UUID,
     Param,
+    Problem,
     Rule,
     body,
     query,
@@ -308,13 +309,13 @@ async def get_image(call: Call) -> Json:
     )  # fmt: skip
 
 
-def _task_object(name: str, value: Json) -> list[str]:
+def _task_object(name: str, value: Json) -> list[Problem]:
     """migrationTask: an object with a text ``action`` and an object ``record``."""
     if not isinstance(value, dict):
-        return OBJECT.check(name, value)
+        return list(OBJECT.check(name, value))
     given = mapping(value)
     errors = STRING.check(name, given.get("action", ...))
-    return errors + OBJECT.check(name, given.get("record", {}))
+    return [*errors, *OBJECT.check(name, given.get("record", {}))]
 
 
 _MIGRATION = Rule("migration task", _task_object, {"type": "object"})
