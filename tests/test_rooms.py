@@ -23,10 +23,8 @@ LAUNCHERS = {"vetro.cli": "vetro.server"}
 
 
 WITHOUT_LAYERS = {
-    "vetro.engine",
     "vetro.guest",
     "vetro.http",
-    "vetro.stacks",
     "vetro.yaql",
 }
 """Big rooms whose parts have no layers yet. The list may only become shorter."""

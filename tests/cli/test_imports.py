@@ -25,8 +25,8 @@ SERVICES = (
     *(
         "vetro.compute.client.http_client",
         "vetro.engine.pool",
-        "vetro.engine.running",
-        "vetro.engine.backends",
+        "vetro.engine.worker.deployment",
+        "vetro.engine.worker.back_ends",
         "vetro.messaging.amqp",
     ),
 )

@@ -17,7 +17,7 @@ from vetro.packages import DataError, PackageError, check, parse_manifest, read_
 from vetro.packages.forms import FormError, load_form
 from vetro.packages.package import syntax
 from vetro.stacks.errors import TemplateError
-from vetro.stacks.templates import parse
+from vetro.stacks.template.templates import parse
 
 from .hostile import BYTES
 

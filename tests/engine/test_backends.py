@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from vetro.engine.backends import CatalogResolver, installed_packages
+from vetro.engine.worker.back_ends import CatalogResolver, installed_packages
 from vetro.muranopl import Runtime
 
 

@@ -19,8 +19,8 @@ from structlog.contextvars import bound_contextvars
 import vetro.engine.pool as pool_module
 from vetro import catalog, engine, environments, identity, messaging, stacks
 from vetro.engine import EnginePool, EngineSettings
-from vetro.engine.running import TaskReports, WaitingReports
 from vetro.engine.tables import journal
+from vetro.engine.worker.deployment import TaskReports, WaitingReports
 from vetro.environments import Environments, TaskStore, task_channel
 from vetro.http import Conflict, Principal
 from vetro.packages import build_archive

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from vetro.catalog import Catalog
-from vetro.engine.backends import CatalogResolver
 from vetro.engine.system import library_path, system_runtime, trial_cloud
-from vetro.engine.upgrading import compare
+from vetro.engine.worker.back_ends import CatalogResolver
+from vetro.engine.worker.upgrade_check import compare
 from vetro.environments import CallAnswer, TaskResult, pinned_packages
 from vetro.muranopl import DirectEffects, SessionInfo
 from vetro.packages import open_package

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from vetro.engine.memory import MemoryCloud
-from vetro.engine.running import keep_what_is_left, stored_model
 from vetro.engine.services import library_path
 from vetro.engine.system import system_runtime
+from vetro.engine.system.memory import MemoryCloud
+from vetro.engine.worker.deployment import keep_what_is_left, stored_model
 from vetro.muranopl import DirectEffects, MemoryPackage, Runtime, Session, SessionInfo, TaskReply
 from vetro.packages import open_package
 

@@ -14,8 +14,8 @@ import pytest
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
-from vetro.engine.memory import MemoryTransport
 from vetro.engine.signing import PlanSigner, SigningKeyError
+from vetro.engine.system.memory import MemoryTransport
 from vetro.messaging import Unfinished
 
 PLAN = "{FormatVersion => '2.0.0', Name => n, Body => b, Scripts => {}}"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from vetro.engine.memory import MemoryCloud
+from vetro.engine.system.memory import MemoryCloud
 from vetro.muranopl import DirectEffects
 from vetro.stacks import ResourceFailure
 from vetro.stacks.memory import MemoryCompute

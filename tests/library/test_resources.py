@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from vetro.engine.memory import Nameless
+from vetro.engine.system.memory import Nameless
 from vetro.muranopl import MemoryPackage
 from vetro.packages import open_package
 

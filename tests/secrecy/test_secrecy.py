@@ -7,7 +7,7 @@ import pytest
 import structlog
 
 from vetro.cli.terminal.output import shown
-from vetro.engine.running import TaskReports, to_result
+from vetro.engine.worker.deployment import TaskReports, to_result
 from vetro.environments import EngineTask
 from vetro.http.logs import without_secrets
 from vetro.muranopl import TaskReply

@@ -13,7 +13,7 @@ import pytest
 
 from vetro.stacks import MIGRATIONS, NativeSettings, StackEngine
 from vetro.stacks.memory import EXTERNAL_NETWORK, MemoryCompute, MemoryStore
-from vetro.stacks.store import DatabaseStore
+from vetro.stacks.state.store import DatabaseStore
 from vetro.storage import Database, migrate
 
 POSTGRES_URL = os.environ.get("VETRO_TEST_POSTGRES_URL")

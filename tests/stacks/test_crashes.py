@@ -13,7 +13,7 @@ from vetro.stacks import OperationLost, StackEngine, StackStatus
 from vetro.stacks import native as native_module
 from vetro.stacks.memory import MemoryCompute, MemoryStore
 from vetro.stacks.native import NativeSettings
-from vetro.stacks.owner import is_gone, process_owner
+from vetro.stacks.state.owner import is_gone, process_owner
 
 PROJECT = "9f7c1b3a4a0e4c0d8a3cf4f4b7c1f111"
 

@@ -24,7 +24,7 @@ from vetro.stacks import (
     RouterWithoutGateway,
     StackStatus,
 )
-from vetro.stacks.compute_adapter import port_of
+from vetro.stacks.compute_service.adapter import port_of
 from vetro.storage import Database, ManualClock, migrate
 
 PROJECT = "9f7c1b3a4a0e4c0d8a3cf4f4b7c1f111"

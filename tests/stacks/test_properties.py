@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vetro.stacks import ChangeKind, DependencyCycle, StackStatus, choose_cidr, graph
-from vetro.stacks.changes import changed_properties, decide
+from vetro.stacks import ChangeKind, DependencyCycle, StackStatus, choose_cidr
 from vetro.stacks.memory import MemoryStacks
-from vetro.stacks.records import ResourceRow
+from vetro.stacks.operations.changes import changed_properties, decide
 from vetro.stacks.resources import known_types, resource_type
+from vetro.stacks.state.records import ResourceRow
+from vetro.stacks.template import dependencies as graph
 
 PROJECT = "p"
 SETTINGS = settings(deadline=None, max_examples=20)

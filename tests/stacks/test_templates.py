@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from vetro.stacks import TemplateError, UnresolvedReference
-from vetro.stacks.evaluation import Evaluation
-from vetro.stacks.functions import Unknown
-from vetro.stacks.templates import parse
+from vetro.stacks.template.evaluation import Evaluation
+from vetro.stacks.template.functions import Unknown
+from vetro.stacks.template.templates import parse
 
 NET = "OS::Neutron::Net"
 

@@ -21,7 +21,8 @@ from vetro.engine.journal import begun, forget, journaled
 from vetro.engine.metrics import DEATHS, show_workers
 from vetro.engine.settings import EngineSettings
 from vetro.engine.static_calls import take_calls
-from vetro.engine.zygote import LENGTH, Zygote, ZygoteDied, restart_zygote, start_zygote
+from vetro.engine.worker.messages import LENGTH
+from vetro.engine.worker.zygote import Zygote, ZygoteDied, restart_zygote, start_zygote
 from vetro.environments import EngineTask, Environments, TaskResult
 from vetro.storage import (
     Database,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from vetro.lazy_names import import_when_used
 
 if TYPE_CHECKING:
-    from vetro.stacks.compute_adapter import port_of
+    from vetro.stacks.compute_service.adapter import port_of
     from vetro.stacks.directory import (
         ComputeNetworkDirectory,
         NetworkDirectory,
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 __getattr__ = import_when_used(
     __name__,
     {
-        "vetro.stacks.compute_adapter": "port_of",
+        "vetro.stacks.compute_service.adapter": "port_of",
         "vetro.stacks.directory": (
             "ComputeNetworkDirectory NetworkDirectory RouterWithoutGateway choose_cidr"
         ),

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from vetro.compute.client.calls import NETWORKS, PORTS, ROUTERS, SUBNETS
 from vetro.compute.wire import NewRouter, Router
-from vetro.stacks.compute_port import ComputePort
+from vetro.stacks.compute_service.port import ComputePort
 from vetro.stacks.resources.ports import describe_port
 
 

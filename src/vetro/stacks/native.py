@@ -9,17 +9,17 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from vetro.stacks.compute_port import ComputePort
+from vetro.stacks.compute_service.port import ComputePort
 from vetro.stacks.errors import StackExists, StackNotFound
 from vetro.stacks.flavors import DEFAULT_FLAVORS, Flavor
 from vetro.stacks.model import ProgressCallback, Stack, StackFailure, StackPlan, StackStatus
-from vetro.stacks.operation import Failure, Operation
-from vetro.stacks.owner import process_owner
-from vetro.stacks.planning import Planner
-from vetro.stacks.records import Hold, StackRow, StackStore
+from vetro.stacks.operations.hold import Work, within
+from vetro.stacks.operations.operation import Failure, Operation
+from vetro.stacks.operations.planning import Planner
 from vetro.stacks.resources import resource_type
-from vetro.stacks.templates import Template, parse
-from vetro.stacks.work import Work, within
+from vetro.stacks.state.owner import process_owner
+from vetro.stacks.state.records import Hold, StackRow, StackStore
+from vetro.stacks.template.templates import Template, parse
 
 if TYPE_CHECKING:
     from vetro.compute.client import ComputeClient
@@ -323,7 +323,7 @@ class NativeStacks(StackEngine):
         settings: NativeSettings | None = None,
     ) -> None:
         # Only here: the twin in memory needs neither a database nor a client.
-        from vetro.stacks.compute_adapter import port_of
-        from vetro.stacks.store import DatabaseStore
+        from vetro.stacks.compute_service.adapter import port_of
+        from vetro.stacks.state.store import DatabaseStore
 
         super().__init__(DatabaseStore(db), port_of(compute), settings=settings, now=db.clock.now)

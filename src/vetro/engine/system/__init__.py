@@ -29,7 +29,7 @@ from vetro.lazy_names import import_when_used
 from vetro.muranopl import CallContext, Runtime
 
 if TYPE_CHECKING:
-    from vetro.engine.memory import MemoryCloud, trial_cloud
+    from vetro.engine.system.memory import MemoryCloud, trial_cloud
 
 CLASSES = {
     "Agent": Agent,
@@ -75,7 +75,7 @@ def config(
     return value
 
 
-__getattr__ = import_when_used(__name__, {"vetro.engine.memory": "MemoryCloud trial_cloud"})
+__getattr__ = import_when_used(__name__, {"vetro.engine.system.memory": "MemoryCloud trial_cloud"})
 
 __all__ = ["CLASSES", "MemoryCloud", "config", "library_path", "register", "system_runtime"]
 __all__ += ["trial_cloud"]

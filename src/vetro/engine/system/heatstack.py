@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
 from vetro.engine.errors import HeatStackError, StackFailed
-from vetro.engine.merging import merge
 from vetro.engine.services import EngineServices, logger, services_of
-from vetro.engine.spelling import is_cfn, respell, section
+from vetro.engine.system.template_merging import merge
+from vetro.engine.system.template_spelling import is_cfn, respell, section
 from vetro.muranopl import CallContext, native
 from vetro.stacks import PlacementFailure, Stack, StackBusy
 

@@ -41,9 +41,13 @@ from vetro.compute.wire import (
     Subnet,
     Vm,
 )
-from vetro.stacks.compute_port import Placement, ServerSpec
+from vetro.stacks.compute_service.optional_parts import (
+    BLOCK_STORAGE,
+    SOFTWARE_DEPLOYMENTS,
+    VolumeInfo,
+)
+from vetro.stacks.compute_service.port import Placement, ServerSpec
 from vetro.stacks.errors import AddressRangeTaken, PlacementFailure, ResourceFailure
-from vetro.stacks.optional_ports import BLOCK_STORAGE, SOFTWARE_DEPLOYMENTS, VolumeInfo
 
 Json = Any
 T = TypeVar("T")

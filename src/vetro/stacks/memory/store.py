@@ -10,8 +10,8 @@ from typing import Any
 
 from vetro.stacks.errors import OperationLost, StackBusy, StackExists, StackNotFound
 from vetro.stacks.model import StackStatus
-from vetro.stacks.owner import is_gone
-from vetro.stacks.records import Hold, ResourceRow, StackRow
+from vetro.stacks.state.owner import is_gone
+from vetro.stacks.state.records import Hold, ResourceRow, StackRow
 
 
 class MemoryStore:

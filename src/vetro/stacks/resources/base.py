@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from vetro.stacks.compute_port import ComputePort
+from vetro.stacks.compute_service.port import ComputePort
 from vetro.stacks.errors import (
     InvalidProperty,
     ResourceFailure,
@@ -22,7 +22,7 @@ from vetro.stacks.errors import (
     UnsupportedResource,
 )
 from vetro.stacks.flavors import Flavor
-from vetro.stacks.functions import Unknown, function_of
+from vetro.stacks.template.functions import Unknown, function_of
 
 Json = Any
 

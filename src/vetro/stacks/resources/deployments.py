@@ -7,8 +7,8 @@ from typing import cast
 
 import msgspec
 
-from vetro.stacks.optional_ports import SOFTWARE_DEPLOYMENTS
-from vetro.stacks.optional_ports import SoftwareDeployments as DeploymentPort
+from vetro.stacks.compute_service.optional_parts import SOFTWARE_DEPLOYMENTS
+from vetro.stacks.compute_service.optional_parts import SoftwareDeployments as DeploymentPort
 from vetro.stacks.resources.base import (
     Json,
     Property,

@@ -15,7 +15,6 @@ from vetro.compute.wire import (
     SubnetChange,
 )
 from vetro.stacks.errors import InvalidProperty, ResourceFailure
-from vetro.stacks.functions import Unknown, function_of
 from vetro.stacks.resources.base import (
     Json,
     Property,
@@ -26,6 +25,7 @@ from vetro.stacks.resources.base import (
     items,
     text,
 )
+from vetro.stacks.template.functions import Unknown, function_of
 
 
 class Net(ResourceType):

@@ -9,7 +9,6 @@ import msgspec
 from vetro.compute.client.calls import SECURITY_GROUPS
 from vetro.compute.wire import NewSecurityGroup, SecurityGroupChange, SecurityRule
 from vetro.stacks.errors import InvalidProperty
-from vetro.stacks.functions import function_of
 from vetro.stacks.resources.base import (
     Json,
     Property,
@@ -19,6 +18,7 @@ from vetro.stacks.resources.base import (
     items,
     text,
 )
+from vetro.stacks.template.functions import function_of
 
 _RULE_KEYS = frozenset(
     {

@@ -16,10 +16,10 @@ from typing import Any, cast
 
 from vetro.compute.client.calls import FLOATING_IPS, NETWORKS, PORTS, SUBNETS
 from vetro.compute.wire import AddressWish, Image, Locality, NewPort, Port, PortChange
-from vetro.stacks.compute_port import ServerSpec
+from vetro.stacks.compute_service.optional_parts import BLOCK_STORAGE, BlockStorage
+from vetro.stacks.compute_service.port import ServerSpec
 from vetro.stacks.errors import ResourceFailure
 from vetro.stacks.flavors import find_flavor
-from vetro.stacks.optional_ports import BLOCK_STORAGE, BlockStorage
 from vetro.stacks.resources.base import (
     Json,
     PlacementGroup,

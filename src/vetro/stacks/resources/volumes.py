@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import cast
 
-from vetro.stacks.optional_ports import BLOCK_STORAGE, BlockStorage
+from vetro.stacks.compute_service.optional_parts import BLOCK_STORAGE, BlockStorage
 from vetro.stacks.resources.base import (
     Json,
     Property,

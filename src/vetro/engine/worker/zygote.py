@@ -15,7 +15,6 @@ import asyncio
 import contextlib
 import ctypes
 import gc
-import json
 import os
 import signal
 import socket
@@ -27,34 +26,8 @@ from structlog.contextvars import bind_contextvars
 
 from vetro.engine.failures import OverLimit, disk_is_full, is_full
 from vetro.engine.settings import EngineSettings
+from vetro.engine.worker.messages import receive_message, send_message
 from vetro.environments import EngineCall, EngineTask
-
-LENGTH = 8
-
-
-def send_message(channel: socket.socket, value: Any) -> None:
-    """Send one JSON value with its length before it."""
-    body = json.dumps(value).encode()
-    channel.sendall(len(body).to_bytes(LENGTH, "big") + body)
-
-
-def receive_message(channel: socket.socket) -> Any:
-    """The next JSON value; ``None`` when the other side has closed."""
-    head = _exactly(channel, LENGTH)
-    if head is None:
-        return None
-    body = _exactly(channel, int.from_bytes(head, "big"))
-    return None if body is None else json.loads(body)
-
-
-def _exactly(channel: socket.socket, size: int) -> bytes | None:
-    parts = bytearray()
-    while len(parts) < size:
-        chunk = channel.recv(min(1 << 20, size - len(parts)))
-        if not chunk:
-            return None
-        parts += chunk
-    return bytes(parts)
 
 
 class ZygoteDied(Exception):
@@ -141,7 +114,7 @@ def restart_zygote(settings: EngineSettings) -> Zygote:
     ours, theirs = socket.socketpair()
     with theirs:
         theirs.set_inheritable(True)
-        code = f"from vetro.engine.zygote import serve; serve({theirs.fileno()})"
+        code = f"from vetro.engine.worker.zygote import serve; serve({theirs.fileno()})"
         # Everything else is closed by the kernel: Python's descriptors are not inheritable.
         pid = os.posix_spawn(sys.executable, [sys.executable, "-c", code], os.environ)
     # It may have died at once; the next request for a worker will show that.
@@ -166,7 +139,7 @@ def _zygote(control: socket.socket, settings: EngineSettings) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     # The kernel reaps ended children; the service watches their sockets instead.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    from vetro.engine.running import preload
+    from vetro.engine.worker.deployment import preload
     from vetro.http import configure_logging
 
     configure_logging(settings.log_level, settings.log_format)
@@ -201,9 +174,9 @@ def _is_memory(error: BaseException) -> bool:
 
 def _worker(channel: socket.socket, settings: EngineSettings, runtime: Any) -> None:
     """Run one task or one call: read the order from the socket, send the result over it."""
-    from vetro.engine.running import run_task
-    from vetro.engine.sizes import limit_memory
-    from vetro.engine.static_call_worker import run_call
+    from vetro.engine.worker.deployment import run_task
+    from vetro.engine.worker.result_size import limit_memory
+    from vetro.engine.worker.static_call import run_call
 
     limit_memory(settings.worker_memory)
     send_message(channel, {"pid": os.getpid()})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from vetro.compute.client.calls import FLOATING_IPS, PORTS, AnyKind
-from vetro.stacks.compute_port import ComputePort
+from vetro.stacks.compute_service.port import ComputePort
 
 
 def snapshot_of(compute: ComputePort, project_id: str) -> ComputePort:

@@ -6,10 +6,10 @@ from typing import Any
 
 import structlog
 
-from vetro.engine.backends import back_ends
-from vetro.engine.running import too_large
 from vetro.engine.settings import EngineSettings
-from vetro.engine.upgrading import compare
+from vetro.engine.worker.back_ends import back_ends
+from vetro.engine.worker.deployment import too_large
+from vetro.engine.worker.upgrade_check import compare
 from vetro.environments import CallAnswer, EngineCall, pinned_packages
 from vetro.muranopl import (
     DirectEffects,

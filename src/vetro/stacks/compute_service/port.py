@@ -55,7 +55,7 @@ class ComputePort(Protocol):
 
     @property
     def offers(self) -> frozenset[str]:
-        """The parts of `vetro.stacks.optional_ports` that are supported."""
+        """The parts of `vetro.stacks.compute_service.optional_parts` that are supported."""
         ...
 
     # Networks, subnets, routers, security groups, ports, floating addresses

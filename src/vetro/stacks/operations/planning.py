@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from vetro.stacks.changes import decide
-from vetro.stacks.compute_port import ComputePort
-from vetro.stacks.evaluation import Evaluation
+from vetro.stacks.compute_service.port import ComputePort
 from vetro.stacks.flavors import Flavor
-from vetro.stacks.functions import Unknown
 from vetro.stacks.model import Change, ChangeKind
-from vetro.stacks.records import ResourceRow, StackRow
+from vetro.stacks.operations.changes import decide
 from vetro.stacks.resources import resource_type
 from vetro.stacks.resources.base import ResourceContext
-from vetro.stacks.templates import Template
+from vetro.stacks.state.records import ResourceRow, StackRow
+from vetro.stacks.template.evaluation import Evaluation
+from vetro.stacks.template.functions import Unknown
+from vetro.stacks.template.templates import Template
 
 Json = Any
 

@@ -34,7 +34,7 @@ from vetro.compute.wire import (
     Vm,
     VmUpdate,
 )
-from vetro.stacks.compute_port import ComputePort, Placement, ServerSpec
+from vetro.stacks.compute_service.port import ComputePort, Placement, ServerSpec
 from vetro.stacks.errors import AddressRangeTaken, PlacementFailure, ResourceFailure
 
 log = structlog.get_logger(__name__)

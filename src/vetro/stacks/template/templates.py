@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vetro.documents import DocumentError, read_yaml
-from vetro.stacks import graph
 from vetro.stacks.errors import TemplateError
-from vetro.stacks.functions import Names, Reference, references
-from vetro.stacks.parameters import parameter_values
-from vetro.stacks.spelling import normalise
+from vetro.stacks.template import dependencies as graph
+from vetro.stacks.template.functions import Names, Reference, references
+from vetro.stacks.template.parameters import parameter_values
+from vetro.stacks.template.spelling import normalise
 
 Json = Any
 

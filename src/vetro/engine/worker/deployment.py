@@ -11,13 +11,13 @@ from typing import Any, cast
 
 import structlog
 
-from vetro.engine.backends import back_ends
 from vetro.engine.failures import OverLimit
 from vetro.engine.journal import JournalEffects
 from vetro.engine.settings import EngineSettings
-from vetro.engine.sizes import exceeds
 from vetro.engine.system import library_path, system_runtime
-from vetro.engine.zygote import receive_message
+from vetro.engine.worker.back_ends import back_ends
+from vetro.engine.worker.messages import receive_message
+from vetro.engine.worker.result_size import exceeds
 from vetro.environments import EngineTask, Environments, TaskResult, pinned_packages, shortened
 from vetro.muranopl import MuranoError, Runtime, Session, SessionInfo, TaskReply
 from vetro.packages import open_package

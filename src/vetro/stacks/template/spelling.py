@@ -2,7 +2,7 @@
 
 Both may appear in one template, because fragments of different authors are merged
 (core-library.md §9). Everything after this module sees one form: snake-case section keys. The
-functions keep their names; `vetro.stacks.functions` understands both sets.
+functions keep their names; `vetro.stacks.template.functions` understands both sets.
 """
 
 from __future__ import annotations

@@ -16,18 +16,18 @@ from typing import Any
 
 import structlog
 
-from vetro.stacks import graph
-from vetro.stacks.changes import Decision, decide
-from vetro.stacks.compute_port import ComputePort
+from vetro.stacks.compute_service.port import ComputePort
+from vetro.stacks.compute_service.snapshot import snapshot_of
 from vetro.stacks.errors import OperationLost, ResourceFailure, StackError
-from vetro.stacks.evaluation import Evaluation
 from vetro.stacks.flavors import Flavor
 from vetro.stacks.model import ChangeKind, ProgressCallback, StackStatus
-from vetro.stacks.records import Hold, ResourceRow, StackRow, StackStore
+from vetro.stacks.operations.changes import Decision, decide
 from vetro.stacks.resources import resource_type
 from vetro.stacks.resources.base import PlacementGroup, ResourceContext
-from vetro.stacks.snapshot import snapshot_of
-from vetro.stacks.templates import ResourceDefinition, Template
+from vetro.stacks.state.records import Hold, ResourceRow, StackRow, StackStore
+from vetro.stacks.template import dependencies as graph
+from vetro.stacks.template.evaluation import Evaluation
+from vetro.stacks.template.templates import ResourceDefinition, Template
 
 Json = Any
 _log = structlog.get_logger(__name__)

@@ -12,8 +12,8 @@ import structlog
 
 from vetro.stacks.errors import OperationLost
 from vetro.stacks.model import StackStatus
-from vetro.stacks.operation import Failure, Operation, describe
-from vetro.stacks.records import Hold, StackStore
+from vetro.stacks.operations.operation import Failure, Operation, describe
+from vetro.stacks.state.records import Hold, StackStore
 
 Json = Any
 _log = structlog.get_logger(__name__)

@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from vetro.stacks.errors import TemplateError
-from vetro.stacks.functions import PSEUDO_PARAMETERS, Reference, Unknown, resolve
-from vetro.stacks.spelling import without_nulls
-from vetro.stacks.templates import Template
+from vetro.stacks.template.functions import PSEUDO_PARAMETERS, Reference, Unknown, resolve
+from vetro.stacks.template.spelling import without_nulls
+from vetro.stacks.template.templates import Template
 
 Json = Any
 

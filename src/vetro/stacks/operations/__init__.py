@@ -1,0 +1,1 @@
+"""Operations on stacks: what changes, in which order, under which hold."""

@@ -1,0 +1,1 @@
+"""Templates: parsing, parameters, functions, evaluation, dependencies. Nothing here has effects."""
