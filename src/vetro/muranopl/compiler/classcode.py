@@ -179,7 +179,8 @@ class ClassCode:
         names = [item.name for item in arguments]
         contracts = {item.name: build_contract(item.contract, self.scope) for item in arguments}
         writer = FunctionWriter(self.scope, arguments=names, static=method.is_static)
-        writer.kinds = infer_kinds(body, flat, _argument_kinds(arguments, contracts))
+        known = _argument_kinds(arguments, contracts)
+        writer.kinds = infer_kinds(body, flat, known, self.scope.library)
         name = self.scope.fresh_function(f"m_{python_name(method.name)}")
         self.scope.begin(name)
         unit.write(f"def {name}({', '.join(['this', 'S', *self._parameters(arguments, writer)])}):")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
+from vetro.muranopl.classes.objects import MuranoObject
 from vetro.muranopl.classes.types import MuranoType
 from vetro.muranopl.contracts.chains import set_predicate_inliner
 from vetro.muranopl.contracts.tree import Guard, Setting
@@ -216,6 +217,7 @@ class ClassScope:
         namespace["range"] = range
         namespace["all"] = all
         namespace["isinstance"] = isinstance
+        namespace["y_Object"] = MuranoObject
         namespace[UNIT] = unit
         for number, slot in enumerate(self.emitter.slots):
             if slot.kind not in _BOUND_WHEN_COMPILED:

@@ -328,8 +328,20 @@ class MuranoCodegen(ExpressionCodegen):
             if made is not None:
                 return made
         if scoped is not None and not inline_caches.is_replaced(self.library, node.name):
-            return self._scoped(scoped, None, node.arguments, scope)
+            code = self._scoped(scoped, None, node.arguments, scope)
+            if node.name == "id" and len(node.arguments) == 1:
+                return self._id_of(code, node.arguments[0], scope)
+            return code
         return super().function_call(node, scope)
+
+    def _id_of(self, code: Code, node: ast.Argument, scope: Scope | None) -> Code:
+        """`id($x)`: an object in a variable is asked in place."""
+        if not isinstance(node, ast.Variable):
+            return code
+        place = self.settled(node, scope)
+        if not place.isidentifier():
+            return code
+        return final(f"({place}.id if isinstance({place}, y_Object) else {code.text})")
 
     def _new(self, node: ast.Call, scope: Scope | None) -> Code | None:
         """`new(Type, name => value, …)`, the frequent form, compiled without a call of `new`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from vetro.muranopl.model.inplace_updates import grow_property
+from vetro.muranopl.model.inplace_updates import grower
 from vetro.muranopl.runtime.assigning import assign_into, assign_member
 from vetro.muranopl.runtime.control_flow import paid_elements
 from vetro.muranopl.syntax.names import argument_slot
@@ -100,11 +100,12 @@ class FunctionWriter:
         type_ = self.constant(self.scope.type)
         if parsed.operation in ("append", "set") and self._is_own_container(parsed):
             path, fresh = self.scope.fresh(), self.scope.fresh()
-            operation = repr("append" if parsed.operation == "append" else "assign")
+            operation = "append" if parsed.operation == "append" else "assign"
+            grow = self.constant(grower(operation, len(parsed.path)))
             return [
                 f"{path} = {self.path_source(parsed.path)}",
                 f"{fresh} = {value}",
-                f"if not {self.constant(grow_property)}(S, this, {path}, {operation}, ({fresh},), "
+                f"if not {grow}(S, this, {path}, {operation!r}, ({fresh},), "
                 f"None, None): {self.constant(assign_member)}(S, {type_}, this, {path}, {fresh}, "
                 f"{parsed.operation!r}, None)",
             ]

@@ -10,7 +10,8 @@ class AttributeStore:
     """Values by (object id, class name, attribute name). Values are JSON-like."""
 
     def __init__(self) -> None:
-        self._values: dict[str, dict[tuple[str, str], Any]] = {}
+        self.by_object: dict[str, dict[tuple[str, str], Any]] = {}
+        """Values by class and attribute name, of each object."""
 
     def load(self, rows: Iterable[list[Any]]) -> None:
         """Take `[[objectId, className, name, value], …]`."""
@@ -19,26 +20,25 @@ class AttributeStore:
 
     def get(self, object_id: str, class_name: str, name: str, default: Any = None) -> Any:
         """The value; `default` when it is missing or null."""
-        of_object = self._values.get(object_id)
-        value = None if of_object is None else of_object.get((class_name, name))
+        value = self.by_object.get(object_id, {}).get((class_name, name))
         return default if value is None else value
 
     def set(self, object_id: str, class_name: str, name: str, value: Any) -> None:
         """Store a value; None removes it."""
         if value is not None:
-            self._values.setdefault(object_id, {})[class_name, name] = value
-        elif object_id in self._values:
-            self._values[object_id].pop((class_name, name), None)
+            self.by_object.setdefault(object_id, {})[class_name, name] = value
+        elif object_id in self.by_object:
+            self.by_object[object_id].pop((class_name, name), None)
 
     def forget(self, object_id: str) -> None:
         """Drop everything kept for an object."""
-        self._values.pop(object_id, None)
+        self.by_object.pop(object_id, None)
 
     def dump(self, object_ids: Collection[str]) -> list[list[Any]]:
         """Rows of the given objects, ordered."""
         return [
             [object_id, *key, value]
-            for object_id, values in sorted(self._values.items())
+            for object_id, values in sorted(self.by_object.items())
             if object_id in object_ids
             for key, value in sorted(values.items(), key=lambda item: item[0])
         ]

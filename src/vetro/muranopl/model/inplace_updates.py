@@ -12,7 +12,7 @@ The reference count of a container shows whether there are other references.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any
 
@@ -277,6 +277,80 @@ def grow_variable(
     return grown if done else UNCHANGED
 
 
+def add_elements(
+    run: Run,
+    this: MuranoObject,
+    path: Path,
+    operation: str,
+    arguments: tuple[Any, ...],
+    slow: Any,
+    token: Any = None,
+) -> bool:
+    """`grow_property` for elements of a list: the frequent case, a list being filled, comes first."""
+    values = this.__dict__
+    growing: dict[str, Grown] | None = values.get("growing")
+    if growing is not None and token is None:
+        name = path[0]
+        grown = growing.get(name)
+        if grown is not None and () in grown.stale:
+            known = this.type.growing_properties[name]
+            added = arguments if operation == "append" else arguments[0]
+            if (
+                added.__class__ is tuple
+                and known.slot not in values
+                and (known.is_writable or run.building)
+                and (known.tolerates_all or _all_of_class(added, known.element_class))
+            ):
+                filled = grown.lists[()]
+                if len(filled) + len(added) <= run.max_items:
+                    filled.extend(added)
+                    grown.stamp += 1
+                    return True
+    return grow_property(run, this, path, operation, arguments, slow, token)
+
+
+def _all_of_class(items: tuple[Any, ...], only: Any) -> bool:
+    if len(items) == 1:
+        return items[0].__class__ is only
+    return {only}.issuperset(map(type, items))
+
+
+def set_entry(
+    run: Run,
+    this: MuranoObject,
+    path: Path,
+    operation: str,
+    arguments: tuple[Any, ...],
+    slow: Any,
+    token: Any = None,
+) -> bool:
+    """`grow_property` for one key of a map: a map that nothing else refers to comes first."""
+    values = this.__dict__
+    name, key = path
+    known = this.type.growing_properties.get(name)
+    if known is not None and token is None and (known.is_writable or run.building):
+        value = arguments[0]
+        entry = known.entry_classes
+        growing: dict[str, Grown] | None = values.get("growing")
+        if (growing is None or name not in growing) and (
+            known.tolerates_all
+            or (
+                entry is not None
+                and key.__class__ is entry[0]
+                and (entry[1] is None or value.__class__ is entry[1])
+            )
+        ):
+            slot = known.slot
+            held: Any = values.get(slot)
+            if held.__class__ is Map:
+                if getrefcount(held) > _ALONE_HELD:
+                    held = values[slot] = Map(held)
+                dict.__setitem__(held, key, value)
+                _forget_hash(held)
+                return True
+    return grow_property(run, this, path, operation, arguments, slow, token)
+
+
 def grow_property(
     run: Run,
     this: MuranoObject,
@@ -301,8 +375,6 @@ def grow_property(
     slot = growing_property.slot
     if operation == "delete":
         return _remove(run, this, growing_property, arguments, slow, token)
-    if token is None and _is_quick(run, values, slot, growing_property, path, operation, arguments):
-        return True
     inside = path[1:]
     if operation == "assign" and len(inside) == 1:
         operation, arguments, inside = "put", (inside[0], arguments[0]), ()
@@ -340,62 +412,6 @@ def grow_property(
     finally:
         if not grown.stale:
             values[slot] = grown.root
-
-
-def _is_quick(
-    run: Run,
-    values: dict[str, Any],
-    slot: str,
-    growing_property: GrowingProperty,
-    path: Path,
-    operation: str,
-    arguments: tuple[Any, ...],
-) -> bool:
-    """Handle only the frequent cases: add valid elements to a list being filled or to a map.
-
-    `values` are the object's attributes. False: nothing done.
-    """
-    growing: dict[str, Grown] | None = values.get("growing")
-    grown = None if growing is None else growing.get(path[0])
-    if len(path) == 1:
-        if grown is None or slot in values or () not in grown.stale:
-            return False
-        if operation == "extend":
-            added = arguments[0]
-            if added.__class__ is not tuple:
-                return False
-        elif operation == "append":
-            added = arguments
-        else:
-            return False
-        only = growing_property.element_class
-        if not growing_property.tolerates_all:
-            for item in added:
-                if item.__class__ is not only:
-                    return False
-        filled = grown.lists[()]
-        if len(filled) + len(added) > run.max_items:
-            return False
-        filled.extend(added)
-        grown.stamp += 1
-        return True
-    if operation != "assign" or len(path) != 2 or grown is not None:
-        return False
-    value = arguments[0]
-    if not growing_property.tolerates_all:
-        known = growing_property.entry_classes
-        if known is None or path[1].__class__ is not known[0]:
-            return False
-        if known[1] is not None and value.__class__ is not known[1]:
-            return False
-    held: Any = values.get(slot)
-    if held.__class__ is not Map:
-        return False
-    if getrefcount(held) > _ALONE_HELD:
-        held = values[slot] = Map(held)
-    dict.__setitem__(held, path[1], value)
-    _forget_hash(held)
-    return True
 
 
 def _remove(
@@ -508,6 +524,13 @@ def _is_unchanged(token: _Token, value: Any, grown: Grown | None) -> bool:
         return False
     # A read may have settled it meanwhile, which is not a change.
     return id(value) == token.value or (grown is not None and grown.filled.get(()) is value)
+
+
+def grower(operation: str, steps: int) -> Callable[..., bool]:
+    """The function that grows a property: by its operation and the length of the path."""
+    if steps == 1 and operation in ("append", "extend"):
+        return add_elements
+    return set_entry if steps == 2 and operation == "assign" else grow_property
 
 
 def _perform(

@@ -10,6 +10,7 @@ Every call and every loop turn of generated code uses a few plain slots:
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from vetro.muranopl.classes.types import Method
@@ -163,17 +164,14 @@ class BoundedEvaluation(Evaluation):
         The first error in this order is raised after all threads have ended.
         """
 
-        def task(item: Any) -> Callable[[], Any]:
-            def run_one() -> Any:
-                value = function(item)
-                return value if value.__class__ in FINAL_TYPES else finalize(value, self)
-
-            return run_one
+        def run_one(item: Any) -> Any:
+            value = function(item)
+            return value if value.__class__ in FINAL_TYPES else finalize(value, self)
 
         if not items:
             return ()
         limit = self.session.limits.parallel_branches
-        threads = self.scheduler.join_all([task(item) for item in items], limit)
+        threads = self.scheduler.join_all([partial(run_one, item) for item in items], limit)
         for thread in threads:
             if thread.error is not None:
                 raise thread.error

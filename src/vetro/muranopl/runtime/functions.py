@@ -58,8 +58,9 @@ def new(
     properties.
     """
     if what.__class__ is Map or (what.__class__ is not MuranoType and isinstance(what, Mapping)):
-        (owner,) = _options("new(model, …)", ("owner",), args, properties)
-        return run.load_graph(cast("Mapping[Any, Any]", what), _owner(owner), scope)
+        if properties or len(args) != 1:
+            args = tuple(_options("new(model, …)", ("owner",), args, properties))
+        return run.load_graph(cast("Mapping[Any, Any]", what), _owner(args[0]), scope)
     type_ = what if isinstance(what, MuranoType) else run.as_type(what, scope)
     given: Mapping[str, Any] = properties
     named: Mapping[str, Any] = {}
@@ -105,7 +106,9 @@ def _options(
 
 
 def _owner(value: Any) -> MuranoObject | None:
-    return None if value is None else as_object(value, "the owner of new()")
+    if value is None or isinstance(value, MuranoObject):
+        return value
+    return None if value is MISSING else as_object(value, "the owner of new()")
 
 
 def _designer_data(extra: Any) -> dict[str, Any] | None:
@@ -237,10 +240,10 @@ def call_named(
 ) -> Any:
     """`call(name, args, kwargs, receiver)`"""
     _check_call(name, args, kwargs)
-    if kwargs is None or not kwargs:
+    if not kwargs:
         function = inline_caches.plain_method(receiver, name)
         if function is not None:
-            return function(run, *(cast("Sequence[Any]", args) or ()))
+            return function(run, *(args or ()))
     positional = list(cast("Sequence[Any]", args or ()))
     given = cast("Mapping[Any, Any]", kwargs or {})
     named = {str(key): value for key, value in given.items()}
@@ -254,6 +257,8 @@ def call_named(
 
 def _check_call(name: Any, args: Any, kwargs: Any) -> None:
     """Refuse invalid arguments of `call`. Raises NoMatchingFunctionException."""
+    if name.__class__ is str and args.__class__ is tuple and kwargs.__class__ is Map:
+        return
     for what, value, kinds in (
         ("the name is text", name, STRING),
         ("args are a list", args, LIST | LAZY | SET | NULL),
@@ -326,7 +331,10 @@ def get_attr(
     key = owner.name if owner.__class__ is MuranoType else _attribute_class(run, scope, owner)
     if name.__class__ is not str:
         name = str(afford(name, run))
-    found = run.attributes.get(target.id, key, name, default)
+    of_object = run.attributes.by_object.get(target.id)
+    found = None if of_object is None else of_object.get((key, name))
+    if found is None:
+        found = default
     return found if found.__class__ in FINAL_TYPES else afford(freeze(found), run)
 
 
@@ -334,9 +342,13 @@ def set_attr(
     run: Run, scope: MuranoType, this: Any, target: Any, name: Any, value: Any, owner: Any = None
 ) -> None:
     """`object.setAttr(name, value, owner)`"""
-    holder = as_object(target, "setAttr()")
-    key = _attribute_class(run, scope, owner)
-    run.attributes.set(holder.id, key, str(afford(name, run)), _stored(afford(value, run)))
+    holder = target if isinstance(target, MuranoObject) else as_object(target, "setAttr()")
+    key = owner.name if owner.__class__ is MuranoType else _attribute_class(run, scope, owner)
+    if name.__class__ is not str:
+        name = str(afford(name, run))
+    if value.__class__ not in _STORED_AS_THEY_ARE:
+        value = _stored(afford(value, run))
+    run.attributes.set(holder.id, key, name, value)
 
 
 def _stored(value: Any) -> Any:

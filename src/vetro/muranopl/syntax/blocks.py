@@ -63,11 +63,15 @@ def flatten(body: Sequence[st.Statement]) -> list[st.Statement]:
     while stack:
         item = stack.pop()
         found.append(item)
-        blocks = _BLOCKS.get(item.__class__)
-        if blocks is not None:
-            for block in blocks(item):
-                stack.extend(reversed(block))
+        for block in blocks_of(item):
+            stack.extend(reversed(block))
     return found
+
+
+def blocks_of(statement: st.Statement) -> Blocks:
+    """The blocks within a statement."""
+    blocks = _BLOCKS.get(statement.__class__)
+    return [] if blocks is None else blocks(statement)
 
 
 Blocks = list[list[st.Statement]]

@@ -169,10 +169,10 @@ class MuranoError(Exception):
 
     def frozen_extra(self) -> Any:
         """`extra` as a program's value."""
-        from .containers import empty_map, freeze
-
         if self._frozen_extra is not None:
             return self._frozen_extra
+        from .containers import empty_map, freeze
+
         return freeze(self._extra) if self._extra else empty_map()
 
     @classmethod

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from vetro.muranopl.model.inplace_updates import (
     UNCHANGED,
-    grow_property,
     grow_variable,
+    grower,
     growth_token,
     value_before,
 )
@@ -159,9 +159,11 @@ def _property_lines(writer: FunctionWriter, growth: Growth, target: Scalar) -> l
         # The arguments are added to the list or map as it was before they were computed.
         receiver = f"{writer.constant(value_before)}(this, {name!r}, {before})"
     slow, plain = _plain_value(writer, growth, names, receiver)
+    operation = _operation(growth)
+    grow = writer.constant(grower(operation, len(growth.target.path)))
     lines.append(
-        f"if not {writer.constant(grow_property)}(S, this, "
-        f"{_path(writer, growth.target.path)}, {_operation(growth)!r}, ({', '.join(names)},), "
+        f"if not {grow}(S, this, "
+        f"{_path(writer, growth.target.path)}, {operation!r}, ({', '.join(names)},), "
         f"{slow}, {before}):"
     )
     lines.extend("    " + line for line in writer.assignment(target, plain))
