@@ -28,7 +28,7 @@ from .classes.native import CallContext, meta, native
 from .classes.objects import MuranoObject
 from .classes.types import MuranoPackage, MuranoType
 from .host.runtime import Runtime
-from .syntax.declarations import Finding
+from .syntax.findings import Finding
 from .syntax.sources import DirectoryPackage, MemoryPackage, PackageResolver, PackageSource
 from .syntax.versions import Version, VersionSpec, version_spec
 from .threads.effects import DirectEffects, EffectsPort, Json

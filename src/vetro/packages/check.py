@@ -1,26 +1,26 @@
 """Package lint: report all mistakes at once (packages-and-forms.md A8).
 
-Four passes, each reporting all its findings: the manifest, the form, the structure and statements
-of every class file, and the compiler itself, which knows classes, contracts and metadata. The last
-pass omits findings that an earlier pass has reported for the same place.
+Three passes, each reporting all its findings: the manifest, the form, and the classes, which the
+language itself reads and compiles (`vetro.muranopl.check_package`).
 """
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable
 from pathlib import Path
 
+from vetro import documents
+from vetro.documents import DocumentError
 from vetro.muranopl import (
     MemoryPackage,
     MuranoError,
     NoPackageFound,
     Runtime,
     check_package,
+    enable_testing,
     version_spec,
 )
-from vetro.packages.check_classes import check_class_file
-from vetro.packages.check_codes import CODES, DEEP, MEMBER
+from vetro.packages.check_codes import CODES
 from vetro.packages.check_forms import check_form
 from vetro.packages.check_manifest import Declared, check_manifest
 from vetro.packages.check_yaml import Finding, Findings, get, is_map, read_documents
@@ -39,20 +39,25 @@ from vetro.packages.package import LOGO_BYTES, LOGO_STARTS, Package, open_packag
 _ROOT_FILES = frozenset(
     ["manifest.yaml", "LICENSE", "README.rst", "README.md", "images.lst", "template.yaml"]
 )
+CORE = "io.murano"
+"""The class library: a part of its classes and functions is native."""
 _FOLDERS = ("Classes/", "Resources/", "UI/")
-_NAMES = frozenset(("E311", "E312", "E313", "W206", "W208", "W209"))
-"""Findings about single names in a statement."""
 
 
 class NotAPackage(PackageError):
     """There is nothing to check: the file, archive or manifest is missing."""
 
 
+_OF_HOSTS = frozenset(("E301", "E311", "E312", "E313", "W206", "W208", "W209"))
+"""Findings about names that a host may supply: native classes, their members and functions."""
+
+
 def check(source: Path | bytes, runtime: Runtime | None = None) -> list[Finding]:
     """All findings of a package, in order of file and line. Raises NotAPackage.
 
-    ``runtime`` holds the packages that this one needs (the core library); without it only the
-    built-in classes of the language are known.
+    ``runtime`` holds the packages that this one needs and the native classes of its host
+    (``vetro.engine.system.system_runtime``). Without it only the built-in classes of the language are
+    known, and names in ``io.murano`` itself are not checked: the host supplies a part of it.
     """
     members = _members(source)
     if not members.has(FILE):
@@ -64,11 +69,21 @@ def check(source: Path | bytes, runtime: Runtime | None = None) -> list[Finding]
         return found
     _files(members, declared, manifest)
     found = [*found, *form_findings(members, declared.ui, declared.full_name), *_resources(members)]
-    classes = _template(members) if declared.is_hot else _classes(members, declared)
-    found += classes
-    if declared.is_known and not declared.is_hot:
-        found += _deep(source, members, classes, found, runtime or Runtime(), declared)
+    if declared.is_hot:
+        found += _template(members)
+    else:
+        listed = _classes(source, members, found, runtime or _language(), declared)
+        if runtime is None and declared.full_name == CORE:
+            listed = [item for item in listed if item.code not in _OF_HOSTS]
+        found += listed
     return sort_findings(found)
+
+
+def _language() -> Runtime:
+    """A runtime without a host's classes, for programs and their tests."""
+    runtime = Runtime()
+    enable_testing(runtime)
+    return runtime
 
 
 def check_manifest_only(source: Path | bytes) -> list[Finding]:
@@ -222,77 +237,59 @@ def _resources(members: Members) -> list[Finding]:
     return found
 
 
-def _classes(members: Members, declared: Declared) -> list[Finding]:
-    files: dict[str, list[str]] = {}
-    for name, (file, _) in declared.classes.items():
-        files.setdefault(file, []).append(name)
-    found: list[Finding] = []
-    for file, names in files.items():
-        path = f"Classes/{file}"
-        if _has(members, path):
-            findings = Findings(path)
-            check_class_file(
-                members.read(safe_name(path)), findings, format_=declared.format, wanted=names
-            )
-            found.extend(findings.found)
-    return found
+# -- classes -------------------------------------------------------------------------------------
 
 
-# -- the compiler --------------------------------------------------------------------------------
-
-
-def _deep(
+def _classes(
     source: Path | bytes,
     members: Members,
-    classes: list[Finding],
     known: list[Finding],
     runtime: Runtime,
     declared: Declared,
 ) -> list[Finding]:
+    """What the language finds in the classes."""
+    unreadable = _unreadable(members, declared)
     package: Package | MemoryPackage = _declared_package(members, declared)
     # Mistakes in the manifest are already reported; the classes can be checked nevertheless.
-    if not any(item.level == "error" and item.file == FILE for item in known):
+    if not any(item.level == "error" and item.file == FILE for item in known) and not unreadable:
         try:
             package = open_package(source)
         except PackageError as error:
-            if not any(item.level == "error" for item in known):
+            if declared.is_known and not any(item.level == "error" for item in known):
                 place = (error.file, error.line, error.column)
                 return [Finding("error", "E001", error.message, *place)]
     missing = _missing_requirements(package, runtime, declared)
     if missing:
-        return missing
+        return [*unreadable, *missing]
     try:
         checked = check_package(runtime, runtime.add_package(package))
     except MuranoError as error:
-        return [Finding("error", "E305", error.message, FILE)]
-    except PackageError as error:
-        # A class file is not text: the lint of the file has reported it.
-        if any(item.code == "E002" for item in classes):
-            return []
-        return [Finding("error", "E001", error.message, error.file, error.line, error.column)]
+        return [*unreadable, Finding("error", "E305", error.message, FILE)]
     prefix = f"{package.full_name}/"
-    broken_files = {item.file for item in classes if item.level == "error"}
-    broken_lines = {(item.file, item.line) for item in classes if item.level == "error"}
-    places = {(item.file, item.line, item.code) for item in classes}
-    found: list[Finding] = []
+    broken = {item.file for item in unreadable}
+    found = list(unreadable)
     for item in checked:
-        code = DEEP.get(item.code, "E305" if item.code.startswith("E") else "W010")
-        file = item.position.file.removeprefix(prefix)
-        level = "error" if code.startswith("E") else "warning"
-        if (file, item.position.line, code) in places:
+        place = item.position
+        file = place.file.removeprefix(prefix)
+        if item.code not in CODES or file in broken:
             continue
-        if item.code == MEMBER or code in _NAMES:
-            if (file, item.position.line) in broken_lines:
-                continue  # the same mistake, already reported
-            if code == "W208" and (file, item.position.line, "W205") in places:
-                continue  # the intended assignment would define it
-        elif file in broken_files and code in ("E002", "E003", "E006", "E204", "E206", "E305"):
-            continue  # the compiler's first error; the lint has reported them all
-        if code in ("W010", "W203", "W045"):
-            continue  # the lint itself reports all of these
-        found.append(
-            Finding(level, code, item.message, file, item.position.line, item.position.column)
-        )
+        message = item.message.removeprefix(f"{place.file} is not YAML: ")
+        if item.code == "E051":
+            found.append(Finding(item.level, item.code, message, file))
+        else:
+            found.append(Finding(item.level, item.code, message, file, place.line, place.column))
+    return found
+
+
+def _unreadable(members: Members, declared: Declared) -> list[Finding]:
+    """Class files that are not text."""
+    found: list[Finding] = []
+    for path in {f"Classes/{file}": None for file, _ in declared.classes.values()}:
+        if _has(members, path):
+            try:
+                documents.text_of(members.read(safe_name(path)))
+            except DocumentError as error:
+                found.append(Finding("error", "E002", error.message, path))
     return found
 
 
@@ -302,8 +299,7 @@ def _declared_package(members: Members, declared: Declared) -> MemoryPackage:
     for file, _ in declared.classes.values():
         path = f"Classes/{file}"
         if _has(members, path):
-            with contextlib.suppress(UnicodeDecodeError):  # reported for the file
-                texts[file] = members.read(safe_name(path)).decode("utf-8-sig")
+            texts[file] = members.read(safe_name(path)).decode("utf-8-sig", errors="replace")
     return MemoryPackage(
         declared.full_name or "package",
         texts,

@@ -96,32 +96,5 @@ CODES: dict[str, str] = {
 }
 """Code to meaning."""
 
-DEEP = {
-    "E-YamlSyntaxError": "E002",
-    "E-YamlLimitExceeded": "E003",
-    "E-DuplicateKey": "E006",
-    "E-AmbiguousClassDocument": "E051",
-    "E-NoClassFound": "E301",
-    "E-NoPackageForClassFound": "E301",
-    "E-NoPackageFound": "E307",
-    "E-InvalidInheritanceError": "E302",
-    "E-DslContractSyntaxError": "E303",
-    "E-meta": "E304",
-    "E-DslInvalidOperationError": "E206",
-    "E-InvalidLhsTargetError": "E204",
-    "E-unknown-function": "E311",
-    "E-unknown-static": "E312",
-    "E-arguments": "E313",
-    "W-unknown-method": "W206",
-    "W-own-exception": "W207",
-    "W-unknown-property": "W208",
-    "W-arguments": "W209",
-    "W-unknown-key": "W010",
-    "W-expression": "W203",
-    "W-extensions": "W031",
-    "W-action": "W045",
-}
-"""Findings of the compiler to codes; other errors are E305."""
-
-MEMBER = "E-member"
-"""The compiler's code for a mistake in one member of a class, which it leaves out."""
+LOADS = frozenset(("E021", "E048", "E052", "E054", "E301", "E304", "E311", "E312", "E313"))
+"""Errors that a package may have and load: it ignores what its author wrote, or fails when it runs."""

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from vetro.packages.check_yaml import (
-    FORMS,
     Findings,
     entries,
+    expression_of,
     get,
-    is_accident,
     is_boolean,
     is_integer,
     is_list,
@@ -21,12 +20,13 @@ from vetro.packages.check_yaml import (
     is_text,
     items,
     read_documents,
+    refusal_of,
     suggestion,
     text_of,
     unknown_keys,
     walk,
 )
-from vetro.yaql import ast
+from vetro.yaql import ast, is_accident
 
 _TOP = ("Version", "Format", "Application", "Templates", "Forms", "Parameters", "ParametersSource")
 _OLD = ("forms", "Forms", "unitTemplates", "Version", "Format")
@@ -209,7 +209,7 @@ class _FormCheck:
             if name not in _ATTRIBUTES:
                 hint = suggestion(name, _ATTRIBUTES)
                 add("W083", f"{what}: the attribute {text_of(key)} is not known{hint}", key)
-            computed = FORMS.expression(value) is not None
+            computed = expression_of(value) is not None
             if name == "name" and not is_text(value):
                 add("E040", f"{what}: name is text", value)
             elif name in _TEXTS and not computed and not is_null(value) and not is_text(value):
@@ -226,7 +226,7 @@ class _FormCheck:
             text = text_of(item)
             if text is None or not is_text(item):
                 self.findings.add("E100", f"{what}: a type is text", item)
-            elif text in _TYPES or _CLASS_NAME.match(text) or FORMS.expression(item) is not None:
+            elif text in _TYPES or _CLASS_NAME.match(text) or expression_of(item) is not None:
                 continue
             elif "." in text:
                 self.findings.add("E100", f"{what}: {text!r} is neither a type nor a class", item)
@@ -244,7 +244,7 @@ class _FormCheck:
             self.findings.add("E084", "Application is a map", node)
             return
         for name, key, _ in entries(node):
-            if name != "?" and not name.isidentifier() and FORMS.expression(key) is None:
+            if name != "?" and not name.isidentifier() and expression_of(key) is None:
                 self.findings.add("E083", f"{name!r} is no property of an application", key)
 
     def _names(self, root: Any) -> None:
@@ -254,7 +254,7 @@ class _FormCheck:
         dynamic = get(root, "ParametersSource") is not None
         used: set[str] = set()
         for item in walk(root):
-            tree = FORMS.expression(item)
+            tree = expression_of(item)
             if tree is None:
                 continue
             own = set(_bound(tree))
@@ -294,7 +294,7 @@ class _FormCheck:
         if section is None or not self.pages:
             return
         for item in walk(section):
-            tree = FORMS.expression(item)
+            tree = expression_of(item)
             for page in () if tree is None else _pages_of(tree):
                 if page not in self.pages:
                     hint = suggestion(page, self.pages)
@@ -303,14 +303,14 @@ class _FormCheck:
     def _scalar(self, node: Any) -> None:
         if not is_scalar(node):
             return
-        tree = FORMS.expression(node)
+        tree = expression_of(node)
         if tree is not None and is_accident(tree):
             self.findings.add(
                 "W203",
                 f"{text_of(node)!r} is an expression, not text: quote it if it is meant as text",
                 node,
             )
-        reason = None if tree is not None else FORMS.refusal(node)
+        reason = None if tree is not None else refusal_of(node)
         if reason is not None:
             self.findings.add("W202", f"{text_of(node)!r} is not an expression: {reason}", node)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
@@ -19,13 +19,12 @@ from vetro.documents import (
 )
 from vetro.muranopl import yaml_hint
 from vetro.packages.check_codes import CODES
-from vetro.yaql import MURANOPL, STANDARD, YaqlException, ast, parse
+from vetro.yaql import STANDARD, YaqlException, ast, parse
 
 LIMITS = DocumentLimits(bytes=4 * 2**20, aliases=1000)
 _STR = "tag:yaml.org,2002:str"
 _NULL = "tag:yaml.org,2002:null"
-_TEXT_IN_CODE = re.compile(r"[\s\w.]*\Z")
-_TEXT_IN_FORMS = re.compile(r"[\s\w.:]*\Z")
+_CERTAINLY_TEXT = re.compile(r"[\s\w.:]*\Z")
 
 
 @dataclass(frozen=True)
@@ -220,75 +219,31 @@ def text_of(node: Any) -> str | None:
     return None
 
 
-@dataclass(frozen=True)
-class Reading:
-    """How plain scalars are read as expressions: as in class files, or as in forms."""
-
-    certainly_text: re.Pattern[str]
-    parse: Callable[[str], ast.Expression]
-
-    def expression(self, node: Any) -> ast.Expression | None:
-        """The tree of a scalar that is an expression."""
-        if not isinstance(node, yaml.ScalarNode):
-            return None
-        text = str(cast("Any", node).value)
-        forced = node.tag == "!yaql"
-        if not forced:
-            plain = not node.style
-            if not plain or node.tag != _STR or self.certainly_text.match(text):
-                return None
-        try:
-            return self.parse(text)
-        except (YaqlException, RecursionError):
-            return None
-
-    def refusal(self, node: Any) -> str | None:
-        """Why a scalar that looks like an expression is not one; None when it does not."""
-        if not isinstance(node, yaml.ScalarNode):
-            return None
-        text = str(cast("Any", node).value)
-        forced = node.tag == "!yaql"
-        if not forced and (cast("Any", node).style or "$" not in text):
-            return None
-        try:
-            self.parse(text)
-        except YaqlException as error:
-            return str(error.message)
-        except RecursionError:
-            return "nested too deep"
+def expression_of(node: Any) -> ast.Expression | None:
+    """The tree of a scalar that is an expression of a form."""
+    text = text_of(node)
+    if text is None:
+        return None
+    if node.tag != "!yaql" and (node.style or node.tag != _STR or _CERTAINLY_TEXT.match(text)):
+        return None
+    try:
+        return parse(text, STANDARD)
+    except (YaqlException, RecursionError):
         return None
 
 
-CODE = Reading(_TEXT_IN_CODE, lambda text: parse(text, MURANOPL))
-FORMS = Reading(_TEXT_IN_FORMS, lambda text: parse(text, STANDARD))
-
-
-def is_quoted_expression(node: Any) -> bool:
-    """Whether a quoted text is wholly an expression of `$`, which the quotes turn into text."""
+def refusal_of(node: Any) -> str | None:
+    """Why a scalar that looks like an expression is not one; None when it does not look so."""
     text = text_of(node)
-    if text is None or not node.style or node.tag != _STR or "$" not in text:
-        return False
+    if text is None or (node.tag != "!yaql" and (node.style or "$" not in text)):
+        return None
     try:
-        tree = parse(text, MURANOPL)
-    except (YaqlException, RecursionError):
-        return False
-    while isinstance(tree, (ast.MethodCall, ast.Property)):
-        tree = tree.target
-    return isinstance(tree, ast.Variable)
-
-
-def is_accident(tree: ast.Expression | None) -> bool:
-    """Whether an expression is an operation on bare words (`my-app`), clearly meant as text."""
-    if not isinstance(tree, (ast.Binary, ast.Unary)):
-        return False
-    words = False
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.Variable, ast.Call, ast.MethodCall, ast.TypeLiteral)):
-            return False
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            return False
-        words = words or isinstance(node, ast.Keyword)
-    return words
+        parse(text, STANDARD)
+    except YaqlException as error:
+        return str(error.message)
+    except RecursionError:
+        return "nested too deep"
+    return None
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

@@ -104,7 +104,7 @@ if TYPE_CHECKING:
     from .codes import Arguments, Code
     from .expression import Expression, evaluate
     from .expression import compile_expression as compile
-    from .linting import Finding, lint
+    from .linting import Finding, is_accident, lint
     from .scopes import Scope
     from .slots import PRELUDE, Slot, bind_slot, bind_slots, locate
 
@@ -114,7 +114,7 @@ __getattr__ = import_when_used(
         "vetro.yaql.codegen": "Emitter ExpressionCodegen",
         "vetro.yaql.codes": "Arguments Code",
         "vetro.yaql.expression": "Expression compile=compile_expression evaluate",
-        "vetro.yaql.linting": "Finding lint",
+        "vetro.yaql.linting": "Finding is_accident lint",
         "vetro.yaql.scopes": "Scope",
         "vetro.yaql.slots": "PRELUDE Slot bind_slot bind_slots locate",
     },
@@ -203,6 +203,7 @@ __all__ = [
     "function_site",
     "hashable",
     "host_text",
+    "is_accident",
     "kind_of",
     "legacy_names",
     "lint",

@@ -62,6 +62,20 @@ def lint(
     return sorted(found, key=lambda finding: finding.position)
 
 
+def is_accident(tree: ast.Expression | None) -> bool:
+    """Whether an expression is an operation on bare words (`my-app`), which was meant as text."""
+    if not isinstance(tree, (ast.Binary, ast.Unary)):
+        return False
+    words = False
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Variable, ast.Call, ast.MethodCall, ast.TypeLiteral)):
+            return False
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            return False
+        words = words or isinstance(node, ast.Keyword)
+    return words
+
+
 def _findings(tree: ast.Expression, library: Library) -> Iterator[Finding]:
     # A function that `def` makes anywhere in the text counts as known everywhere in it.
     defined = {

@@ -147,7 +147,7 @@ Methods:
 """
     runtime.add_package(package("app", text))
     assert runtime.session().call("app.Main", "run") == "app.Main"
-    assert [f.code for f in runtime.findings] == ["W-extensions"]
+    assert [f.code for f in runtime.findings] == ["W031"]
 
 
 def test_an_unknown_format_is_refused(package):
@@ -206,12 +206,12 @@ Properties:
     runtime = Runtime()
     found = check_package(runtime, runtime.add_package(package("t", text)))
     codes = [(item.code, item.position.line) for item in found]
-    assert ("E-DslSyntaxError", 6) in codes
-    assert ("E-DslSyntaxError", 10) in codes
-    assert ("E-DslContractSyntaxError", 17) in codes
-    assert ("W-expression", 9) in codes
-    assert ("W-unknown-key", 4) in codes
-    assert ("W-action", 11) in codes
+    assert ("E205", 6) in codes
+    assert ("E201", 10) in codes
+    assert ("E303", 17) in codes
+    assert ("W203", 9) in codes
+    assert ("W010", 4) in codes
+    assert ("W045", 12) in codes
 
 
 def test_a_directory_is_a_package(tmp_path):
@@ -314,7 +314,7 @@ def test_a_class_with_a_mistake_cannot_be_used_after_it_was_checked(package):
     runtime = Runtime()
     added = runtime.add_package(package("t", text))
     (finding,) = check_package(runtime, added)
-    assert (finding.code, finding.position.line) == ("E-member", 5)
+    assert (finding.code, finding.position.line) == ("E047", 5)
     with pytest.raises(MuranoError):
         added.find_type("t.A")
 

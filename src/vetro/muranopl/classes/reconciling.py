@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from vetro.muranopl.syntax.declarations import Finding
+from vetro.muranopl.syntax.findings import Finding
 
 from .types import MuranoType
 

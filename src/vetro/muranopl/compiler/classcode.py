@@ -35,7 +35,7 @@ from vetro.muranopl.runtime.nativecalls import (
 )
 from vetro.muranopl.runtime.traces import CodeUnit
 from vetro.muranopl.syntax import blocks, statements
-from vetro.muranopl.syntax.declarations import Finding
+from vetro.muranopl.syntax.findings import Finding
 from vetro.muranopl.syntax.names import argument_slot
 from vetro.muranopl.values.containers import freeze
 from vetro.muranopl.values.errors import AmbiguousMethodName, DslSyntaxError, MuranoError

@@ -17,8 +17,9 @@ from vetro.muranopl.classes.native import NativeClass, inspect_class
 from vetro.muranopl.classes.reconciling import reconcile
 from vetro.muranopl.classes.types import MuranoPackage, MuranoType
 from vetro.muranopl.syntax import declarations
-from vetro.muranopl.syntax.declarations import ClassDeclaration, Finding
+from vetro.muranopl.syntax.declarations import ClassDeclaration
 from vetro.muranopl.syntax.expressions import parse_expression
+from vetro.muranopl.syntax.findings import Finding, Sink
 from vetro.muranopl.syntax.names import Namespaces
 from vetro.muranopl.syntax.sources import PackageResolver, PackageSource
 from vetro.muranopl.syntax.versions import Version, VersionSpec, version_spec
@@ -58,8 +59,8 @@ class ClassCatalogue(PackageShelf):
         self.code_cache = code_cache
         self.findings: list[Finding] = []
         """Linter findings about the classes compiled so far."""
-        self.load_errors: list[DslSyntaxError] | None = None
-        """Mistakes in members of classes, while they are collected (a package is being checked)."""
+        self.collected: list[MuranoError] | None = None
+        """Errors of class files, while they are collected (a package is being checked)."""
         self._natives: dict[str, _NativeRegistration] = {}
         self._parse_expression = functools.lru_cache(4096)(parse_expression)
         """A cache: half of a package's expressions occur more than once, in it or in others."""
@@ -129,7 +130,7 @@ class ClassCatalogue(PackageShelf):
             if found is not None:
                 self.findings.append(
                     Finding(
-                        "W-extensions",
+                        "W031",
                         f"write {short} instead of {name}",
                         Position(package.name, 1, 1),
                     )
@@ -197,11 +198,18 @@ class ClassCatalogue(PackageShelf):
             if bare is not None and not bare.namespaces.default:
                 bare.name = name
                 return bare
-            raise DslSyntaxError(
-                f"the file {file} of {package.name} does not declare {name}",
-                position=Position(f"{package.name}/Classes/{file}", 1, 1),
+            place = Position(f"{package.name}/Classes/{file}", 1, 1)
+            there = [
+                one for one, item in package.declared.items() if item.position.file == place.file
+            ]
+            error = DslSyntaxError(
+                f"the file {file} of {package.name} does not declare {name}; "
+                f"it has {', '.join(sorted(there)) or 'no class'}",
+                position=place,
                 hint="check Name and Namespaces in the file, and Classes in the manifest",
             )
+            error.lint_code = "E051"
+            raise error
         return found
 
     def _load_file(
@@ -244,7 +252,11 @@ class ClassCatalogue(PackageShelf):
                 )
             if cache is not None and not mistakes:
                 cache.keep_documents(text, source_key, documents)
-        for declaration in declarations.declare(documents, name, self.load_errors, mistakes):
+        sink = Sink(collects=self.collected is not None, advice=self.findings)
+        found = declarations.declare(documents, name, sink, mistakes, package.format)
+        if self.collected is not None:
+            self.collected.extend([*sink.errors, *sink.dormant])
+        for declaration in found:
             assert declaration.name is not None
             if declaration.name in package.declared:
                 raise DslSyntaxError(
@@ -252,7 +264,6 @@ class ClassCatalogue(PackageShelf):
                     position=declaration.position,
                 )
             package.declared[declaration.name] = declaration
-            self.findings.extend(declaration.findings)
 
     def _build(
         self, package: MuranoPackage, name: str, declaration: ClassDeclaration

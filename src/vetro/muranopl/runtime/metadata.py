@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from vetro.muranopl.classes.types import Argument, Method, MuranoPackage, MuranoType, Property
 from vetro.muranopl.model.loading import Transaction
 from vetro.muranopl.syntax.constants import constant_value, is_constant
-from vetro.muranopl.syntax.declarations import Finding, MetaDeclaration
+from vetro.muranopl.syntax.declarations import MetaDeclaration
+from vetro.muranopl.syntax.findings import Finding
 from vetro.muranopl.values.errors import DslSyntaxError, MuranoError, NoClassFound
 
 if TYPE_CHECKING:
@@ -57,8 +58,13 @@ def own_items(subject: Subject) -> list[MetaItem]:
             type_ = find(declaration.type_name)
         except NoClassFound as error:
             error.position = error.position or declaration.position
+            error.lint_code = "E304"
             raise
-        _check(type_, subject, declaration, items)
+        try:
+            _check(type_, subject, declaration, items)
+        except DslSyntaxError as error:
+            error.lint_code = "E304"
+            raise
         items.append(MetaItem(scope, type_, declaration))
     return items
 
@@ -266,6 +272,5 @@ def check_metas(type_: MuranoType) -> list[Finding]:
         try:
             own_items(subject)
         except MuranoError as error:
-            said = Finding.of(error, type_.declaration.position)
-            findings.append(Finding("E-meta", said.message, said.position))
+            findings.append(Finding.of(error, type_.declaration.position))
     return findings

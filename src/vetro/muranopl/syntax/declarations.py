@@ -7,10 +7,8 @@ remain nodes, for the compilers. Nothing is looked up outside the file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, TypeVar
+import re
+from collections.abc import Iterator
 
 from vetro.muranopl.values.errors import (
     AmbiguousClassDocument,
@@ -20,10 +18,10 @@ from vetro.muranopl.values.errors import (
 )
 from vetro.muranopl.values.records import made, record
 
+from .findings import Finding, Sink, did_you_mean
 from .names import Namespaces
 from .yamltree import Mapping, Mistakes, Node, Scalar, Sequence
 
-T = TypeVar("T")
 PROPERTY_USAGES = ("In", "Out", "InOut", "Const", "Runtime", "Static", "Config")
 METHOD_USAGES = ("Runtime", "Static", "Extension", "Action")
 ARGUMENT_USAGES = ("Standard", "VarArgs", "KwArgs")
@@ -31,38 +29,27 @@ SCOPES = ("Session", "Public")
 META_TARGETS = ("Package", "Type", "Method", "Property", "Argument", "All")
 OBJECT = "io.murano.Object"
 
-_CLASS_KEYS = frozenset(
-    [
-        "Name",
-        "Namespaces",
-        "Extends",
-        "Usage",
-        "Properties",
-        "Methods",
-        "Workflow",
-        "Import",
-        "Meta",
-        "Cardinality",
-        "Applies",
-        "Inherited",
-    ]
+_CLASS_KEYS = (
+    "Name",
+    "Namespaces",
+    "Extends",
+    "Usage",
+    "Properties",
+    "Methods",
+    "Workflow",
+    "Import",
+    "Meta",
+    "Cardinality",
+    "Applies",
+    "Inherited",
 )
+_PROPERTY_KEYS = ("Contract", "Usage", "Default", "Meta")
+_METHOD_KEYS = ("Arguments", "Body", "Usage", "Scope", "Meta")
+_MEMBER = re.compile(r"[^\W\d]\w*\Z")
+_NEWEST = (1, 5)
+_KEY_ERROR = (*DslSyntaxError.own_names, "KeyError")
+_VALUE_ERROR = (*DslSyntaxError.own_names, "ValueError")
 _SPECIAL_METHODS = {"initialize": ".init", "destroy": ".destroy"}
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """A linter's message about a source."""
-
-    code: str
-    message: str
-    position: Position
-
-    @classmethod
-    def of(cls, error: MuranoError, place: Position) -> Finding:
-        """A finding for an error; `place` is used when the error has no position."""
-        text = f"{error.message}; {error.hint}" if error.hint else error.message
-        return cls(f"E-{type(error).__name__}", text, error.position or place)
 
 
 @record
@@ -103,7 +90,7 @@ class MethodDeclaration:
     body: Node | None
     meta: list[MetaDeclaration]
     position: Position
-    error: DslSyntaxError | None = None
+    error: MuranoError | None = None
     """The method's error, raised when it is called. The class is usable nevertheless."""
 
 
@@ -123,7 +110,6 @@ class ClassDeclaration:
     applies: frozenset[str]
     inherited: bool
     position: Position
-    findings: list[Finding] = made(factory=list[Finding])
     places: dict[str, Position] = made(factory=dict[str, Position])
     """The places that name the classes in `extends` and `imports`."""
 
@@ -135,68 +121,91 @@ class ClassDeclaration:
 def declare(
     documents: list[Node],
     requested: str,
-    errors: list[DslSyntaxError] | None = None,
+    sink: Sink | None = None,
     mistakes: Mistakes | None = None,
+    format_: tuple[int, int] = _NEWEST,
 ) -> list[ClassDeclaration]:
     """The classes of a file. A document without `Name` is the requested class.
 
-    A mistake inside a method is stored with the method (`MethodDeclaration.error`). With `errors`,
-    mistakes in members are added to it and the rest of the class is read; without, the first
-    mistake outside methods is raised. `mistakes`: errors in single nodes, found by the file's
-    reader.
+    `mistakes`: errors in single nodes, found by the file's reader. `format_`: that of the package,
+    for advice. An error inside a method is stored with the method (`MethodDeclaration.error`) and is
+    a finding; the first error outside of methods is raised. If the sink collects, it gets all errors,
+    and what can be read is returned.
     """
+    sink = sink or Sink()
     mistakes = dict(mistakes or {})
     declarations: list[ClassDeclaration] = []
     namespaces = Namespaces()
     unnamed: ClassDeclaration | None = None
     for document in documents:
         if not isinstance(document, Mapping):
-            raise DslSyntaxError("a class document is a map", position=document.position)
+            sink.fail("E004", "a class document is a map", document.position)
+            continue
         given = document.get("Namespaces")
         if given is not None:
-            namespaces = _namespaces(given)
+            namespaces = _namespaces(given, sink)
             if len(document.pairs) == 1:
                 continue
-        declaration = _Reader(namespaces, errors, mistakes).declaration(document)
+        declaration = _Reader(namespaces, sink, mistakes, format_).declaration(document)
         if declaration.name is None:
             if unnamed is not None:
-                raise AmbiguousClassDocument(
+                sink.fail(
+                    "E051",
                     f"two classes of this file have no Name: "
                     f"at {unnamed.position} and at {declaration.position}",
-                    position=declaration.position,
-                    hint="give each class a Name",
+                    declaration.position,
+                    "give each class a Name",
+                    kind=AmbiguousClassDocument,
                 )
+                continue
             unnamed = declaration
             declaration.name = requested
         declarations.append(declaration)
-    for _, error in mistakes.values():
-        raise error
+    sink.errors.extend(error for _, errors in mistakes.values() for error in errors)
+    sink.end()
     return declarations
 
 
 def read_metas(node: Node | None, namespaces: Namespaces) -> list[MetaDeclaration]:
     """The items of a `Meta` value outside of a class (a manifest's)."""
-    return _Reader(namespaces).metas(node)
+    sink = Sink()
+    found = _Reader(namespaces, sink).metas(node)
+    sink.end()
+    return found
 
 
 def name_text(node: Node) -> str | None:
     """The text of a scalar at a place for a name: `ns:Cls` counts as text too."""
-    if isinstance(node, Scalar) and node.value is not None:
-        return str(node.value)
-    return None
+    return node.value if isinstance(node, Scalar) and isinstance(node.value, str) else None
 
 
-def _namespaces(node: Node) -> Namespaces:
-    if isinstance(node, Scalar) and node.value is None:
-        return Namespaces()
+def _namespaces(node: Node, sink: Sink) -> Namespaces:
+    found = Namespaces()
+    if _is_null(node):
+        return found
     if not isinstance(node, Mapping):
-        raise DslSyntaxError("Namespaces is a map of prefixes", position=node.position)
-    prefixes: dict[str, str | None] = {}
-    for prefix, _, value in node.entries():
+        sink.fail("E044", "Namespaces is a map of prefixes", node.position)
+        return found
+    for prefix, key, value in node.entries():
         if not isinstance(value, Scalar):
-            raise DslSyntaxError("a namespace is a dotted name", position=value.position)
-        prefixes[prefix] = None if value.value is None else str(value.value)
-    return Namespaces(prefixes, node.position)
+            sink.fail("E305", "a namespace is a dotted name", value.position)
+            continue
+        name = "" if value.value is None else str(value.value)
+        try:
+            found.add(prefix, name)
+        except ValueError as error:
+            is_prefix = "prefix" in str(error)
+            hint = "a prefix is an identifier or =" if is_prefix else None
+            sink.fail(
+                "E060" if is_prefix else "E305",
+                str(error),
+                key.position if is_prefix else node.position,
+                hint or "a namespace is a dotted identifier",
+                names=_VALUE_ERROR,
+            )
+            if not is_prefix:
+                sink.advise("W060", f"{name!r} is not a namespace", value.position)
+    return found
 
 
 class _Reader:
@@ -205,31 +214,28 @@ class _Reader:
     def __init__(
         self,
         namespaces: Namespaces,
-        errors: list[DslSyntaxError] | None = None,
+        sink: Sink,
         mistakes: Mistakes | None = None,
+        format_: tuple[int, int] = _NEWEST,
     ) -> None:
         self.namespaces = namespaces
-        self.findings: list[Finding] = []
-        self._errors = errors
+        self.sink = sink
+        self.format = format_
         self._mistakes = {} if mistakes is None else mistakes
         """Nodes that could not be read; those of methods are taken out."""
 
-    def _fail(self, error: DslSyntaxError) -> None:
-        if self._errors is None:
-            raise error
-        self._errors.append(error)
-
     def declaration(self, document: Mapping) -> ClassDeclaration:
-        usage = self._choice(document, "Usage", ("Class", "Meta"), "Class", "Invalid type Usage")
-        name_node = document.get("Name")
-        name = None if name_node is None else self._type_name(name_node)
+        usage = self._choice(
+            document, "Usage", ("Class", "Meta"), "Class", "E043", "Invalid type Usage"
+        )
+        name = self._class_name(document.get("Name"))
         extends = self._names(document.get("Extends"))
         imports = self._names(document.get("Import"))
         methods = document.get("Methods")
         if _is_empty(methods):
             methods = document.get("Workflow")
-        cardinality = self._choice(document, "Cardinality", ("One", "Many"), "One")
-        self._unknown_keys(document, _CLASS_KEYS, "a class")
+        cardinality = self._choice(document, "Cardinality", ("One", "Many"), "One", "E027")
+        self._unknown_keys(document, _CLASS_KEYS, "a class", "W010")
         return ClassDeclaration(
             name=name,
             namespaces=self.namespaces,
@@ -243,136 +249,127 @@ class _Reader:
             applies=self._applies(document.get("Applies")),
             inherited=self._flag(document, "Inherited"),
             position=document.position,
-            findings=self.findings,
             places=dict([*imports, *extends]),
         )
 
     # -- members -------------------------------------------------------------------------------
 
     def _properties(self, node: Node | None) -> Iterator[tuple[str, PropertyDeclaration]]:
-        for name, key, value in self._entries(node, "Properties"):
-            # A member that cannot be read is left out when mistakes are collected.
-            try:
-                item = self._property(name, key, value)
-            except DslSyntaxError as error:
-                self._fail(error)
-            else:
+        for name, key, value in self._entries(node, "E026", "Properties"):
+            if not _MEMBER.match(name):
+                self.sink.advise("E054", f"{name!r} is not the name of a property", key.position)
+            item = self._property(name, key, value)
+            if item is not None:
                 yield name, item
 
-    def _property(self, name: str, key: Scalar, value: Node) -> PropertyDeclaration:
-        if not isinstance(value, Mapping):
-            raise DslSyntaxError(
-                f"property {name} is a map with a Contract", position=value.position
-            )
-        self._unknown_keys(
-            value, frozenset(("Contract", "Usage", "Default", "Meta")), f"property {name}"
-        )
-        contract = value.get("Contract")
-        if contract is None:
-            raise DslSyntaxError(
+    def _property(self, name: str, key: Scalar, value: Node) -> PropertyDeclaration | None:
+        contract = value.get("Contract") if isinstance(value, Mapping) else None
+        if not isinstance(value, Mapping) or contract is None:
+            self.sink.fail(
+                "E047",
                 f"property {name} has no Contract",
-                position=key.position,
-                hint="write `Contract: $` to take anything",
+                key.position,
+                "write `Contract: $` to take anything",
             )
-        return PropertyDeclaration(
-            name,
-            contract,
-            self._choice(value, "Usage", PROPERTY_USAGES, "In"),
-            value.get("Default"),
-            self.metas(value.get("Meta")),
-            key.position,
-        )
+            if not isinstance(value, Mapping):
+                return None
+        self._unknown_keys(value, _PROPERTY_KEYS, f"property {name}")
+        usage = self._choice(value, "Usage", PROPERTY_USAGES, "In", "E042")
+        metas = self.metas(value.get("Meta"))
+        if contract is None:
+            return None
+        return PropertyDeclaration(name, contract, usage, value.get("Default"), metas, key.position)
 
     def _methods(self, node: Node | None) -> Iterator[tuple[str, MethodDeclaration]]:
-        seen: dict[str, Position] = {}
-        for written, key, value in self._entries(node, "Methods"):
+        seen: dict[str, tuple[str, Position]] = {}
+        for written, key, value in self._entries(node, "E046", "Methods"):
             name = _SPECIAL_METHODS.get(written, written)
-            errors: list[DslSyntaxError] = self._taken_mistakes(value)
-            if name in seen:
-                twice = f"at {seen[name]} and at {key.position}"
-                errors.append(
-                    DslSyntaxError(
-                        f"method {written} is declared twice, {twice}", position=key.position
-                    )
-                )
-            seen.setdefault(name, key.position)
-            # A mistake inside a method makes only the method unusable, not the class.
-            outer, self._errors = self._errors, errors
-            try:
-                item = self._method(name, written, key, value)
-            finally:
-                self._errors = outer
-            if errors:
-                item.error = errors[0]
-                if outer is None:
-                    self.findings.extend(Finding.of(error, key.position) for error in errors)
+            # An error inside a method makes only the method unusable, not the class.
+            outer = self.sink
+            self.sink = inner = Sink(advice=outer.advice)
+            self._take_mistakes(value)
+            if name in seen and seen[name][0] != written:  # otherwise the key stands twice
+                twice = f"at {seen[name][1]} and at {key.position}"
+                inner.fail("E305", f"method {written} is declared twice, {twice}", key.position)
+            seen.setdefault(name, (written, key.position))
+            item = self._method(name, written, key, value)
+            self.sink = outer
+            if inner.errors:
+                item.error = inner.first
+                if outer.collects:
+                    outer.dormant.extend(inner.errors)
                 else:
-                    outer.extend(errors)
+                    outer.advice.extend(Finding.of(error, key.position) for error in inner.errors)
             yield name, item
 
-    def _taken_mistakes(self, value: Node) -> list[DslSyntaxError]:
-        """Take out and return the mistakes in nodes inside a method."""
-        found: list[DslSyntaxError] = []
+    def _take_mistakes(self, value: Node) -> None:
+        """Take out the mistakes in nodes inside a method: they are the method's errors."""
         stack = [value] if self._mistakes else []
         while stack:
             node = stack.pop()
             known = self._mistakes.pop(id(node), None)
             if known is not None:
-                found.append(known[1])
+                self.sink.errors.extend(known[1])
             if isinstance(node, Sequence):
                 stack.extend(reversed(node.items))
             elif isinstance(node, Mapping):
                 stack.extend(part for pair in reversed(node.pairs) for part in reversed(pair))
-        return found
-
-    def _attempt(self, read: Callable[[], T], otherwise: T) -> T:
-        """The result of `read`, or `otherwise` after an error (when mistakes are collected)."""
-        try:
-            return read()
-        except DslSyntaxError as error:
-            self._fail(error)
-            return otherwise
 
     def _method(self, name: str, written: str, key: Scalar, value: Node) -> MethodDeclaration:
-        if isinstance(value, Scalar) and value.value is None:
-            return MethodDeclaration(name, "Runtime", "Session", [], None, [], key.position)
+        if not (name in _SPECIAL_METHODS.values() or _MEMBER.match(name)):
+            self.sink.advise("E054", f"{name!r} is not the name of a method", key.position)
         if not isinstance(value, Mapping):
-            self._fail(
-                DslSyntaxError(
-                    f"method {written} is a map with Arguments and Body", position=value.position
+            if not _is_null(value):
+                self.sink.fail(
+                    "E046", f"method {written} is a map with Arguments and Body", value.position
                 )
-            )
             return MethodDeclaration(name, "Runtime", "Session", [], None, [], key.position)
-        known = frozenset(("Arguments", "Body", "Usage", "Scope", "Meta"))
-        self._unknown_keys(value, known, f"method {name}")
-        usage = self._choice(value, "Usage", METHOD_USAGES, "Runtime")
-        scope = self._choice(value, "Scope", SCOPES, "Session")
-        if usage == "Action":
-            if value.get("Scope") is not None and scope == "Session":
-                self._fail(
-                    DslSyntaxError(
-                        f"method {name} is an Action, which is Public, and has Scope Session",
-                        position=key.position,
-                    )
-                )
-            usage, scope = "Runtime", "Public"
-            self.findings.append(
-                Finding("W-action", f"{name}: write `Scope: Public` instead", key.position)
-            )
+        self._unknown_keys(value, _METHOD_KEYS, f"method {name}")
+        usage, scope = self._usage(name, key, value)
         arguments: list[ArgumentDeclaration] = []
-        self._attempt(lambda: self._arguments(name, value.get("Arguments"), arguments), None)
+        self._arguments(name, value.get("Arguments"), arguments)
         if usage == "Extension" and not arguments:
-            self._fail(
-                DslSyntaxError(
-                    f"extension method {name} needs an argument, which says what it extends",
-                    position=key.position,
-                )
+            self.sink.fail(
+                "E305",
+                f"extension method {name} needs an argument, which says what it extends",
+                key.position,
             )
         body = value.get("Body")
-        if isinstance(body, Scalar) and body.value is None:
+        if isinstance(body, Scalar) and not body.is_expression and not isinstance(body.value, str):
+            if body.value is not None:
+                message = f"the Body of {name} is a statement or a list of them"
+                self.sink.fail("E045", message, body.position)
             body = None
-        metas = self._attempt(lambda: self.metas(value.get("Meta")), [])
+        metas = self.metas(value.get("Meta"))
         return MethodDeclaration(name, usage, scope, arguments, body, metas, key.position)
+
+    def _usage(self, name: str, key: Scalar, value: Mapping) -> tuple[str, str]:
+        """`Usage` and `Scope` of a method."""
+        usage = self._choice(value, "Usage", METHOD_USAGES, "Runtime", "E305")
+        scope = self._choice(value, "Scope", SCOPES, "Session", "E044")
+        given_usage, given_scope = value.get("Usage"), value.get("Scope")
+        advise = self.sink.advise
+        if given_scope is not None and self.format < (1, 4) and name_text(given_scope) in SCOPES:
+            message = f"{name}: Scope belongs to format 1.4"
+            advise("E044", message, given_scope.position, is_advice=True)
+        if given_usage is not None and name_text(given_usage) not in METHOD_USAGES:
+            message = f"the Usage of {name} is one of {', '.join(METHOD_USAGES)}"
+            advise("W045", message, given_usage.position)
+        if given_usage is not None and usage in ("Static", "Extension") and self.format < (1, 3):
+            message = f"{name}: Usage {usage} is newer than the package's format"
+            advise("W045", message, given_usage.position)
+        if usage != "Action":
+            return usage, scope
+        if given_scope is not None and scope == "Session":
+            self.sink.fail(
+                "E305",
+                f"method {name} is an Action, which is Public, and has Scope Session",
+                key.position,
+            )
+        if given_usage is not None and self.format >= (1, 4):
+            message = f"{name}: write `Scope: Public` instead of `Usage: Action`"
+            advise("W045", message, given_usage.position)
+        return "Runtime", "Public"
 
     def _arguments(
         self, method: str, node: Node | None, arguments: list[ArgumentDeclaration]
@@ -381,18 +378,21 @@ class _Reader:
         pairs: list[tuple[str, Scalar, Node]] = []
         if isinstance(node, Sequence):
             for item in node.items:
-                if not isinstance(item, Mapping) or len(item.pairs) != 1:
-                    self._fail(
-                        DslSyntaxError(
-                            f"an argument of {method} is a map of one name", position=item.position
-                        )
-                    )
+                if not isinstance(item, Mapping) or not item.pairs:
+                    message = f"an argument of {method} is a map of one name"
+                    self.sink.fail("E046", message, item.position)
                     continue
+                if len(item.pairs) > 1:
+                    message = f"one argument of {method} a dash: their order counts"
+                    self.sink.fail("E048", message, item.position)
                 pairs.extend(item.entries())
         elif node is not None:
-            pairs.extend(self._entries(node, f"Arguments of {method}"))
+            pairs.extend(self._entries(node, "E046", f"Arguments of {method}"))
+            if len(pairs) > 1:
+                message = f"one argument of {method} a dash: their order counts"
+                self.sink.advise("E048", message, node.position)
         for name, key, value in pairs:
-            self._attempt(partial(self._argument, method, name, key, value, arguments), None)
+            self._argument(method, name, key, value, arguments)
 
     def _argument(
         self,
@@ -403,97 +403,105 @@ class _Reader:
         arguments: list[ArgumentDeclaration],
     ) -> None:
         # Only identifiers may become parameter names of generated code.
-        if not name.isidentifier():
-            raise DslSyntaxError(
+        is_name = name.isidentifier()
+        if not is_name:
+            self.sink.fail(
+                "E054",
                 f"{name!r} is not the name of an argument of {method}",
-                position=key.position,
-                hint="a name is letters, digits and _, and does not begin with a digit",
+                key.position,
+                "a name is letters, digits and _, and does not begin with a digit",
             )
-        if not isinstance(value, Mapping):
-            raise DslSyntaxError(
-                f"argument {name} of {method} is a map with a Contract",
-                position=value.position,
-            )
-        contract = value.get("Contract")
-        if contract is None:
-            raise DslSyntaxError(
+        contract = value.get("Contract") if isinstance(value, Mapping) else None
+        if not isinstance(value, Mapping) or contract is None:
+            self.sink.fail(
+                "E046",
                 f"argument {name} of {method} has no Contract",
-                position=key.position,
-                hint="write `Contract: $` to take anything",
+                key.position,
+                "write `Contract: $` to take anything",
             )
-        usage = self._choice(value, "Usage", ARGUMENT_USAGES, "Standard")
+            if not isinstance(value, Mapping):
+                return
+        usage = self._choice(value, "Usage", ARGUMENT_USAGES, "Standard", "E053")
+        given = value.get("Usage")
+        if given is not None and self.format < (1, 4) and name_text(given) in ARGUMENT_USAGES:
+            message = f"{name}: Usage of arguments belongs to format 1.4"
+            self.sink.advise("E052", message, given.position)
         here = ARGUMENT_USAGES.index(usage)
         rank = ARGUMENT_USAGES.index(arguments[-1].usage) if arguments else 0
         taken = any(item.name == name for item in arguments)
-        if here < rank or (here == rank and here > 0) or taken:
-            raise DslSyntaxError(
+        fits = here >= rank and not (here == rank and here > 0) and not taken
+        if not fits:
+            self.sink.fail(
+                "E305",
                 f"argument {name} of {method} is out of order or given twice",
-                position=key.position,
-                hint="the order is: Standard, then one VarArgs, then one KwArgs",
-            )
-        known = frozenset(("Contract", "Usage", "Default", "Meta"))
-        self._unknown_keys(value, known, f"argument {name}")
-        arguments.append(
-            ArgumentDeclaration(
-                name,
-                contract,
-                usage,
-                value.get("Default"),
-                self.metas(value.get("Meta")),
                 key.position,
+                "the order is: Standard, then one VarArgs, then one KwArgs",
             )
-        )
+        self._unknown_keys(value, _PROPERTY_KEYS, f"argument {name}")
+        metas = self.metas(value.get("Meta"))
+        if fits and is_name and contract is not None:
+            arguments.append(
+                ArgumentDeclaration(
+                    name, contract, usage, value.get("Default"), metas, key.position
+                )
+            )
 
     # -- names and choices ---------------------------------------------------------------------
 
     def metas(self, node: Node | None) -> list[MetaDeclaration]:
         """The items of a `Meta` value."""
-        if node is None or (isinstance(node, Scalar) and node.value is None):
-            return []
-        items = node.items if isinstance(node, Sequence) else [node]
         found: list[MetaDeclaration] = []
-        for item in items:
-            if isinstance(item, Scalar):
-                found.append(MetaDeclaration(self._type_name(item), None, item.position))
-                continue
+        for item in _items(node):
+            key, value = item, None
             if isinstance(item, Mapping) and len(item.pairs) == 1:
                 key, value = item.pairs[0]
-                if isinstance(value, Scalar) and value.value is None:
+                if _is_null(value):
                     value = None
-                if value is None or isinstance(value, Mapping):
-                    found.append(MetaDeclaration(self._type_name(key), value, item.position))
-                    continue
-            raise DslSyntaxError(
-                "a Meta item is a type name, or a map of one type name to its properties",
-                position=item.position,
-            )
+            if not isinstance(key, Scalar) or not (value is None or isinstance(value, Mapping)):
+                self.sink.fail(
+                    "E004",
+                    "a Meta item is a type name, or a map of one type name to its properties",
+                    item.position,
+                )
+                continue
+            name = self._type_name(key, "E004")
+            if name is not None:
+                found.append(MetaDeclaration(name, value, item.position))
         return found
 
-    def _type_name(self, node: Node) -> str:
+    def _class_name(self, node: Node | None) -> str | None:
+        if node is None:
+            return None
+        name = self._type_name(node, "E011")
+        last = "" if name is None else name.rpartition(".")[2]
+        if name is not None and not is_camel_case(last):
+            self.sink.advise("W011", f"{last} is not CamelCase", node.position)
+        # A wrong name is no missing name: the requested class is another one.
+        return "?" if name is None else name
+
+    def _type_name(self, node: Node, code: str) -> str | None:
         text = name_text(node)
         if text is None:
-            raise DslSyntaxError("a type name is text", position=node.position)
+            self.sink.fail(code, "a type name is text", node.position)
+            return None
         try:
             return self.namespaces.resolve(text)
         except KeyError as error:
-            raise DslSyntaxError(
+            self.sink.fail(
+                "E305",
                 str(error.args[0]),
-                names=(*DslSyntaxError._class_names(), "KeyError"),  # pyright: ignore[reportPrivateUsage]
-                position=node.position,
-                hint="declare the prefix in Namespaces",
-            ) from error
+                node.position,
+                "declare the prefix in Namespaces",
+                names=_KEY_ERROR,
+            )
         except ValueError as error:
-            raise DslSyntaxError(str(error), position=node.position) from error
+            self.sink.fail(code, str(error), node.position)
+        return None
 
     def _names(self, node: Node | None) -> list[tuple[str, Position]]:
-        """Class names with their places; faulty ones are left out when mistakes are collected."""
-        found: list[tuple[str, Position]] = []
-        for item in _items(node):
-            try:
-                found.append((self._type_name(item), item.position))
-            except DslSyntaxError as error:
-                self._fail(error)
-        return found
+        """Class names with their places; faulty ones are left out."""
+        read = [(self._type_name(item, "E025"), item.position) for item in _items(node)]
+        return [(name, place) for name, place in read if name is not None]
 
     def _applies(self, node: Node | None) -> frozenset[str]:
         if node is None:
@@ -502,9 +510,11 @@ class _Reader:
         targets = [name_text(item) or "" for item in items]
         for target, item in zip(targets, items, strict=True):
             if target not in META_TARGETS:
-                raise DslSyntaxError(
+                self.sink.fail(
+                    "E028",
                     f"Applies: {target!r} is none of {', '.join(META_TARGETS)}",
-                    position=item.position,
+                    item.position,
+                    did_you_mean(target, META_TARGETS),
                 )
         return frozenset(META_TARGETS if "All" in targets else targets)
 
@@ -512,10 +522,10 @@ class _Reader:
         node = document.get(key)
         if node is None:
             return False
-        value: Any = node.value if isinstance(node, Scalar) else node
-        if not isinstance(value, bool):
-            raise DslSyntaxError(f"{key} is true or false", position=node.position)
-        return value
+        if isinstance(node, Scalar) and isinstance(node.value, bool):
+            return node.value
+        self.sink.fail("E027", f"{key} is true or false", node.position)
+        return False
 
     def _choice(
         self,
@@ -523,47 +533,55 @@ class _Reader:
         key: str,
         allowed: tuple[str, ...],
         default: str,
+        code: str,
         prefix: str | None = None,
     ) -> str:
+        """The value of a key that takes one of a few words."""
         node = holder.get(key)
         if node is None:
             return default
         text = name_text(node)
-        if text not in allowed:
-            self._fail(
-                DslSyntaxError(
-                    f"{prefix or 'Unknown ' + key} {text!r}; allowed: {', '.join(allowed)}",
-                    position=node.position,
-                )
-            )
-            return default
-        return text
+        if text in allowed:
+            return text
+        written = node.value if isinstance(node, Scalar) else None
+        message = f"{prefix or 'Unknown ' + key} {written!r}; allowed: {', '.join(allowed)}"
+        self.sink.fail(code, message, node.position, did_you_mean(str(written), allowed))
+        return default
 
-    def _entries(self, node: Node | None, what: str) -> Iterator[tuple[str, Scalar, Node]]:
-        if node is None or (isinstance(node, Scalar) and node.value is None):
-            return
-        if not isinstance(node, Mapping):
-            raise DslSyntaxError(f"{what} is a map", position=node.position)
-        yield from node.entries()
+    def _entries(
+        self, node: Node | None, code: str, what: str
+    ) -> Iterator[tuple[str, Scalar, Node]]:
+        if isinstance(node, Mapping):
+            yield from node.entries()
+        elif node is not None and not _is_null(node):
+            self.sink.fail(code, f"{what} is a map", node.position)
 
-    def _unknown_keys(self, node: Mapping, known: frozenset[str], what: str) -> None:
+    def _unknown_keys(
+        self, node: Mapping, known: tuple[str, ...], what: str, code: str = "E021"
+    ) -> None:
         for name, key, _ in node.entries():
             if name not in known:
-                self.findings.append(
-                    Finding("W-unknown-key", f"{what} has no key {name}", key.position)
-                )
+                hint = did_you_mean(name, known)
+                message = f"{what} has no key {name}" + (f"; {hint}" if hint else "")
+                self.sink.advise(code, message, key.position)
+
+
+def is_camel_case(name: str) -> bool:
+    """Whether the name of a class is written as usual: `WebServer`, `VM`."""
+    shouting = name.isupper() and len(name) > 3
+    return name[:1].isupper() and "_" not in name and not shouting
+
+
+def _is_null(node: Node | None) -> bool:
+    return isinstance(node, Scalar) and node.value is None
 
 
 def _is_empty(node: Node | None) -> bool:
-    if node is None:
-        return True
-    if isinstance(node, Scalar):
-        return node.value is None
-    return isinstance(node, Mapping) and not node.pairs
+    return node is None or _is_null(node) or (isinstance(node, Mapping) and not node.pairs)
 
 
 def _items(node: Node | None) -> list[Node]:
     """The items of a node that is one name or a list of names."""
-    if node is None or (isinstance(node, Scalar) and node.value is None):
+    if node is None or _is_null(node):
         return []
     return list(node.items) if isinstance(node, Sequence) else [node]

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from vetro.muranopl.values.errors import DslSyntaxError, Position
-
 _PREFIX = re.compile(r"(?:[A-Za-z_]\w*|=)\Z")
 _NAMESPACE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*\Z")
 _TYPE_NAME = re.compile(r"(?:([A-Za-z_]\w*|=)?(:))?([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)\Z")
@@ -17,27 +15,18 @@ class Namespaces:
 
     __slots__ = ("_map",)
 
-    def __init__(
-        self, prefixes: Mapping[str, str | None] | None = None, position: Position | None = None
-    ) -> None:
+    def __init__(self, prefixes: Mapping[str, str | None] | None = None) -> None:
         self._map: dict[str, str] = {}
         for prefix, namespace in (prefixes or {}).items():
-            if not _PREFIX.match(prefix):
-                raise DslSyntaxError(
-                    f"Invalid namespace prefix {prefix!r}",
-                    names=(*DslSyntaxError._class_names(), "ValueError"),  # pyright: ignore[reportPrivateUsage]
-                    position=position,
-                    hint="a prefix is an identifier or =",
-                )
-            name = namespace or ""
-            if name and not _NAMESPACE.match(name):
-                raise DslSyntaxError(
-                    f"Invalid namespace {name!r}",
-                    names=(*DslSyntaxError._class_names(), "ValueError"),  # pyright: ignore[reportPrivateUsage]
-                    position=position,
-                    hint="a namespace is a dotted identifier",
-                )
-            self._map[prefix] = name
+            self.add(prefix, namespace or "")
+
+    def add(self, prefix: str, namespace: str) -> None:
+        """Add a prefix. Raises ValueError."""
+        if not _PREFIX.match(prefix):
+            raise ValueError(f"Invalid namespace prefix {prefix!r}")
+        if namespace and not _NAMESPACE.match(namespace):
+            raise ValueError(f"Invalid namespace {namespace!r}")
+        self._map[prefix] = namespace
 
     @property
     def default(self) -> str:

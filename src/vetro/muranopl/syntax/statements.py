@@ -1,25 +1,25 @@
 """Bodies to statements (muranopl.md sections 9-11).
 
 After this phase every block is one of the constructs below with allowed keys only, `Break` and
-`Continue` are inside loops, and every statement has its place. Values remain nodes; the compiler
-checks the expressions.
+`Continue` are inside loops, targets of assignments are valid, and every statement has its place.
+Values remain nodes; the compiler checks the expressions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from difflib import get_close_matches
 from typing import Any
 
 from vetro.muranopl.values.errors import (
     DslInvalidOperationError,
-    DslSyntaxError,
     InvalidLhsTargetError,
     Position,
 )
 from vetro.muranopl.values.records import made, record
 
+from .findings import Sink, closest, did_you_mean
 from .names import Namespaces
+from .targets import parse_target
 from .yamltree import Mapping, Node, Scalar, Sequence
 
 MOST_BRANCHES = 1_000
@@ -150,16 +150,28 @@ class _Construct:
     optional: frozenset[str] = made(factory=frozenset[str])
 
 
-def parse_body(body: Node | None, namespaces: Namespaces) -> list[Statement]:
-    """The statements of a body. Raises DslSyntaxError with a position."""
-    return [] if body is None else _Parser(namespaces).block(body)
+def parse_body(
+    body: Node | None, namespaces: Namespaces, sink: Sink | None = None
+) -> list[Statement]:
+    """The statements of a body.
+
+    Raises the first error, a DslSyntaxError, InvalidLhsTargetError or DslInvalidOperationError; if
+    the sink collects, it gets all, and the statements that can be read are returned.
+    """
+    if body is None:
+        return []
+    sink = sink or Sink()
+    found = _Parser(namespaces, sink).block(body)
+    sink.end()
+    return found
 
 
 class _Parser:
-    def __init__(self, namespaces: Namespaces) -> None:
+    def __init__(self, namespaces: Namespaces, sink: Sink) -> None:
         self.namespaces = namespaces
+        self.sink = sink
         self.loops = 0
-        """Loops around the statement being read; a Parallel branch starts again from none."""
+        """Loops around the statement being read. `Break` in a branch of `Parallel` ends the loop."""
 
     def block(self, node: Node) -> list[Statement]:
         if isinstance(node, Scalar) and node.value is None and not node.is_expression:
@@ -169,71 +181,88 @@ class _Parser:
         return [self.statement(node)]
 
     def statement(self, node: Node) -> Statement:
-        if isinstance(node, Scalar):
-            if node.is_expression:
-                return Evaluate(node.position, node)
-            raise DslSyntaxError(
+        if isinstance(node, Mapping):
+            return self._map_statement(node)
+        if isinstance(node, Sequence):
+            self._no_statement(node, "a list is not a statement", "use Do: to nest a block")
+        elif node.is_expression:
+            return Evaluate(node.position, node)
+        else:
+            self.sink.fail(
+                "E205",
                 f"{node.value!r} is not a statement: it is text, not an expression",
-                position=node.position,
-                hint="check its parentheses and quotes"
+                node.position,
+                "check its parentheses and quotes"
                 if isinstance(node.value, str) and ("$" in node.value or "(" in node.value)
                 else "a statement is an expression, an assignment or a construct like If",
             )
-        if isinstance(node, Sequence):
-            raise DslSyntaxError(
-                "a list is not a statement",
-                position=node.position,
-                hint="use Do: to nest a block",
-            )
-        return self._map_statement(node)
+        return Block(node.position, [])
+
+    def _no_statement(self, node: Node, message: str, hint: str | None = None) -> None:
+        self.sink.fail("E204", message, node.position, hint)
 
     def _map_statement(self, node: Mapping) -> Statement:
-        if not node.pairs:
-            raise DslSyntaxError("an empty map is not a statement", position=node.position)
         keys = [key for key, _ in node.pairs if isinstance(key, Scalar)]
+        if not keys:
+            self._no_statement(node, "an empty map is not a statement")
+            return Block(node.position, [])
         expressions = [key for key in keys if key.is_expression]
-        if len(expressions) == 1 and len(keys) == 1:
+        if expressions and len(keys) == 1:
+            try:
+                parse_target(keys[0])
+            except InvalidLhsTargetError as error:
+                self.sink.errors.append(error)
+                return Block(node.position, [])
             return Assign(keys[0].position, keys[0], node.pairs[0][1])
         if expressions:
-            raise DslSyntaxError(
+            self._no_statement(
+                keys[1],
                 "a statement is one assignment or one construct; this map is neither: keys "
                 + ", ".join(repr(str(key.value)) for key in keys),
-                position=node.position,
-                hint="begin each statement with its own dash",
+                "begin each statement with its own dash",
             )
+            return Block(node.position, [])
         parts = {str(key.value): value for key, value in zip(keys, _values(node), strict=True)}
+        places = {str(key.value): key.position for key in keys}
         for name in parts:
             construct = _CONSTRUCTS.get(name)
             if construct is not None:
-                return self._construct(node, name, construct, parts)
-        if len(parts) == 1:
-            name = next(iter(parts))
+                return self._construct(node, name, construct, parts, places)
+        for name, place in places.items():
             if _looks_like_target(name):
-                raise InvalidLhsTargetError(
-                    f'Invalid assignment target "{name}"', position=node.position
-                )
-        close = get_close_matches(next(iter(parts)), _CONSTRUCTS, 1, 0.6)
-        raise DslSyntaxError(
-            f"no statement has the keys {', '.join(parts)}",
-            position=node.position,
-            hint=f"did you mean {close[0]}?" if close else None,
-        )
+                message = f'Invalid assignment target "{name}"'
+                self.sink.fail("E204", message, place, kind=InvalidLhsTargetError)
+            elif name not in _PARTS:
+                message = f"no statement has the key {name}"
+                self.sink.fail("E201", message, place, did_you_mean(name, _PARTS))
+        if all(name in _PARTS for name in parts):
+            self._no_statement(
+                node, f"{', '.join(parts)} without the statement that it is a part of"
+            )
+        return Block(node.position, [])
 
     def _construct(
-        self, node: Mapping, name: str, construct: _Construct, parts: dict[str, Node]
+        self,
+        node: Mapping,
+        name: str,
+        construct: _Construct,
+        parts: dict[str, Node],
+        places: dict[str, Position],
     ) -> Statement:
         allowed = construct.required | construct.optional
-        for part in parts:
-            if part not in allowed:
-                close = get_close_matches(part, allowed, 1, 0.6)
-                raise DslSyntaxError(
-                    f"{name} has no part {part}; its parts are {', '.join(sorted(allowed))}",
-                    position=node.position,
-                    hint=f"did you mean {close[0]}?" if close else None,
-                )
-        for part in construct.required:
-            if part not in parts:
-                raise DslSyntaxError(f"{name} needs {part}", position=node.position)
+        missing = set(construct.required - parts.keys())
+        for part in [part for part in parts if part not in allowed]:
+            meant = closest(part, allowed)
+            hint = (
+                f"did you mean {meant}?" if meant else f"its parts are {', '.join(sorted(allowed))}"
+            )
+            self.sink.fail("E201", f"{name} has no part {part}", places[part], hint)
+            if meant in missing:  # a misspelt part is one error
+                missing.discard(meant)
+                parts[meant] = parts[part]
+        for part in sorted(missing):
+            self.sink.fail("E204", f"{name} needs {part}", node.position)
+            parts[part] = Scalar(None, node.source, 0, 0, node.line, node.column)
         return construct.make(self, node, parts)
 
     # -- constructs ----------------------------------------------------------------------------
@@ -264,49 +293,59 @@ class _Parser:
 
     def while_(self, node: Mapping, parts: dict[str, Node]) -> Statement:
         condition = parts["While"]
-        if not isinstance(condition, Scalar) or not condition.is_expression:
-            raise DslSyntaxError(
-                "the condition of While is an expression",
-                position=condition.position,
-                hint="a constant condition never changes; write !yaql true to loop until Break",
-            )
-        return While(node.position, condition, self._loop_block(parts["Do"]))
+        body = self._loop_block(parts["Do"])
+        if isinstance(condition, Scalar) and condition.is_expression:
+            return While(node.position, condition, body)
+        self.sink.fail(
+            "E203",
+            "the condition of While is an expression",
+            condition.position,
+            "a constant condition never changes; write !yaql true to loop until Break",
+        )
+        return Block(node.position, body)
 
     def for_(self, node: Mapping, parts: dict[str, Node]) -> Statement:
         variable = parts["For"]
+        name = ""
         if (
             not isinstance(variable, Scalar)
             or variable.is_expression
             or not isinstance(variable.value, str)
             or not variable.value.isidentifier()
         ):
-            raise DslSyntaxError(
-                "For takes the plain name of a variable, without $", position=variable.position
-            )
-        if variable.value == "this":
-            raise DslSyntaxError("For cannot assign to $this", position=variable.position)
-        return For(node.position, variable.value, parts["In"], self._loop_block(parts["Do"]))
+            message = "For takes the plain name of a variable, without $"
+            self.sink.fail("E203", message, variable.position)
+        elif variable.value == "this":
+            self.sink.fail("E203", "For cannot assign to $this", variable.position)
+        else:
+            name = variable.value
+        return For(node.position, name, parts["In"], self._loop_block(parts["Do"]))
 
     def repeat(self, node: Mapping, parts: dict[str, Node]) -> Statement:
         count = parts["Repeat"]
-        fine = isinstance(count, Scalar) and (
+        body = self._loop_block(parts["Do"])
+        if isinstance(count, Scalar) and (
             count.is_expression
             or (isinstance(count.value, (int, float)) and not isinstance(count.value, bool))
-        )
-        if not fine:
-            raise DslSyntaxError("Repeat takes a number or an expression", position=count.position)
-        assert isinstance(count, Scalar)
-        return Repeat(node.position, count, self._loop_block(parts["Do"]))
+        ):
+            return Repeat(node.position, count, body)
+        self.sink.fail("E203", "Repeat takes a number or an expression", count.position)
+        return Block(node.position, body)
 
-    def _leave(self, node: Mapping, parts: dict[str, Node], name: str) -> None:
+    def _empty(self, parts: dict[str, Node], name: str) -> None:
         value = parts[name]
         if not (isinstance(value, Scalar) and value.value is None):
-            raise DslSyntaxError(f"{name} takes no value", position=value.position)
+            self.sink.fail("E200", f"{name} takes no value", value.position)
+
+    def _leave(self, node: Mapping, parts: dict[str, Node], name: str) -> None:
+        self._empty(parts, name)
         if self.loops == 0:
-            raise DslInvalidOperationError(
+            self.sink.fail(
+                "E206",
                 f"{name} outside a loop",
-                position=node.position,
-                hint="it belongs inside While, For or Repeat",
+                node.position,
+                "it belongs inside While, For or Repeat",
+                kind=DslInvalidOperationError,
             )
 
     def break_(self, node: Mapping, parts: dict[str, Node]) -> Statement:
@@ -317,34 +356,27 @@ class _Parser:
         self._leave(node, parts, "Continue")
         return Continue(node.position)
 
-    def match(self, node: Mapping, parts: dict[str, Node]) -> Statement:
-        table = parts["Match"]
+    def _cases(self, table: Node, message: str) -> list[tuple[Scalar, list[Statement]]]:
         if not isinstance(table, Mapping):
-            raise DslSyntaxError("Match is a map from constants to blocks", position=table.position)
-        cases: list[tuple[Any, list[Statement]]] = []
-        for key, value in table.pairs:
-            assert isinstance(key, Scalar)
-            cases.append((key.value, self.block(value)))
+            self.sink.fail("E203", message, table.position)
+            return []
+        pairs = [(key, value) for key, value in table.pairs if isinstance(key, Scalar)]
+        return [(key, self.block(value)) for key, value in pairs]
+
+    def match(self, node: Mapping, parts: dict[str, Node]) -> Statement:
+        cases = self._cases(parts["Match"], "Match is a map from constants to blocks")
         default = parts.get("Default")
         return Match(
             node.position,
             parts["Value"],
-            cases,
+            [(key.value, body) for key, body in cases],
             None if default is None else self.block(default),
         )
 
     def switch(self, node: Mapping, parts: dict[str, Node]) -> Statement:
-        table = parts["Switch"]
-        if not isinstance(table, Mapping):
-            raise DslSyntaxError(
-                "Switch is a map from conditions to blocks", position=table.position
-            )
+        cases = self._cases(parts["Switch"], "Switch is a map from conditions to blocks")
         default = parts.get("Default")
-        return Switch(
-            node.position,
-            [(key, self.block(value)) for key, value in table.pairs],
-            None if default is None else self.block(default),
-        )
+        return Switch(node.position, [*cases], None if default is None else self.block(default))
 
     def parallel(self, node: Mapping, parts: dict[str, Node]) -> Statement:
         block = parts["Parallel"]
@@ -352,89 +384,88 @@ class _Parser:
         if isinstance(block, Scalar) and block.value is None:
             items = []
         if len(items) > MOST_BRANCHES:
-            raise DslInvalidOperationError(
+            self.sink.fail(
+                "E305",
                 f"Parallel has {len(items)} branches; at most {MOST_BRANCHES} can be written out",
-                position=node.position,
-                hint="pselect runs one expression for each element of a list",
+                node.position,
+                "pselect runs one expression for each element of a list",
+                kind=DslInvalidOperationError,
             )
         return Parallel(node.position, [self.block(item) for item in items], parts.get("Limit"))
 
     def do(self, node: Mapping, parts: dict[str, Node]) -> Statement:
         block = parts["Do"]
-        if isinstance(block, Scalar) and not block.is_expression and block.value is not None:
-            raise DslSyntaxError("Do takes a block, not text", position=block.position)
         return Block(node.position, self.block(block))
 
     def try_(self, node: Mapping, parts: dict[str, Node]) -> Statement:
         caught = parts.get("Catch")
         handlers: list[Handler] = []
+        body = self.block(parts["Try"])
         if caught is not None:
             items = caught.items if isinstance(caught, Sequence) else [caught]
             handlers = [self._handler(item) for item in items]
         return Try(
             node.position,
-            self.block(parts["Try"]),
+            body,
             handlers,
             self._optional_block(parts, "Else"),
             self._optional_block(parts, "Finally"),
         )
 
     def _handler(self, node: Node) -> Handler:
-        if isinstance(node, Scalar) and node.value is None:
-            return Handler(None, None, [], node.position)
+        handler = Handler(None, None, [], node.position)
         if not isinstance(node, Mapping):
-            raise DslSyntaxError("Catch is a map of With, As, Do", position=node.position)
-        names: list[str] | None = None
-        variable: str | None = None
-        body: list[Statement] = []
-        for key, _, value in node.entries():
-            if key == "With":
-                names = self._exception_names(value)
-            elif key == "As":
-                if not isinstance(value, Scalar) or not isinstance(value.value, str):
-                    raise DslSyntaxError("As takes a name", position=value.position)
-                variable = value.value.removeprefix("$")
-                if not variable.isidentifier() or variable == "this":
-                    raise DslSyntaxError(
-                        f"{value.value!r} is not a variable's name", position=value.position
-                    )
-            elif key == "Do":
-                body = self.block(value)
+            if not (isinstance(node, Scalar) and node.value is None):
+                self.sink.fail("E203", "Catch is a map of With, As, Do", node.position)
+            return handler
+        for name, key, value in node.entries():
+            if name == "With":
+                handler.names = self._exception_names(value)
+            elif name == "As":
+                handler.variable = self._caught_variable(value)
+            elif name == "Do":
+                handler.body = self.block(value)
             else:
-                raise DslSyntaxError(
-                    f"Catch has no part {key}; its parts are With, As, Do",
-                    position=value.position,
-                )
-        return Handler(names, variable, body, node.position)
+                hint = did_you_mean(name, _CATCH) or f"its parts are {', '.join(_CATCH)}"
+                self.sink.fail("E201", f"Catch has no part {name}", key.position, hint)
+        return handler
+
+    def _caught_variable(self, node: Node) -> str | None:
+        if not isinstance(node, Scalar) or not isinstance(node.value, str):
+            self.sink.fail("E203", "As takes the name of a variable", node.position)
+            return None
+        name = node.value.removeprefix("$")
+        if not name.isidentifier() or name == "this":
+            self.sink.fail("E203", f"{node.value!r} is not a variable's name", node.position)
+        return name
 
     def throw(self, node: Mapping, parts: dict[str, Node]) -> Statement:
-        names = self._exception_names(parts["Throw"])
-        if not names:
-            raise DslSyntaxError("Throw needs a name", position=node.position)
+        thrown = parts["Throw"]
+        names = self._exception_names(thrown)
+        if isinstance(thrown, Sequence) and not thrown.items:
+            self.sink.fail("E305", "Throw needs a name", node.position)
         return Throw(
             node.position, names, parts.get("Message"), parts.get("Extra"), parts.get("Cause")
         )
 
     def rethrow(self, node: Mapping, parts: dict[str, Node]) -> Statement:
-        value = parts["Rethrow"]
-        if not (isinstance(value, Scalar) and value.value is None):
-            raise DslSyntaxError("Rethrow takes no value", position=value.position)
+        self._empty(parts, "Rethrow")
         return Rethrow(node.position)
 
     def _exception_names(self, node: Node) -> list[str]:
         items = node.items if isinstance(node, Sequence) else [node]
         names: list[str] = []
         for item in items:
-            if not isinstance(item, Scalar) or item.value is None:
-                raise DslSyntaxError("an exception's name is text", position=item.position)
+            if not isinstance(item, Scalar) or not isinstance(item.value, str):
+                self.sink.fail("E203", "an exception's name is text", item.position)
+                continue
             try:
-                names.append(self.namespaces.resolve(str(item.value)))
+                names.append(self.namespaces.resolve(item.value))
             except KeyError as error:
-                raise DslSyntaxError(str(error.args[0]), position=item.position) from error
-            except ValueError as error:
-                raise DslSyntaxError(
-                    f"{item.value!r} is not an exception's name", position=item.position
-                ) from error
+                self.sink.fail("E305", str(error.args[0]), item.position)
+            except ValueError:
+                message = f"{item.value!r} is not an exception's name"
+                self.sink.fail("E305", message, item.position)
         return names
 
 
@@ -466,3 +497,5 @@ _CONSTRUCTS: dict[str, _Construct] = {
     "Rethrow": _construct(_Parser.rethrow, "Rethrow"),
     "Do": _construct(_Parser.do, "Do"),
 }
+_CATCH = ("With", "As", "Do")
+_PARTS = sorted({part for item in _CONSTRUCTS.values() for part in item.required | item.optional})

@@ -196,8 +196,8 @@ class Mapping:
 
 
 Node = Scalar | Sequence | Mapping
-Mistakes = dict[int, tuple[Node, DslSyntaxError]]
-"""Errors in single nodes, by the node's `id`: the node (to keep the id valid) and the error."""
+Mistakes = dict[int, tuple[Node, list[DslSyntaxError]]]
+"""Errors in single nodes, by the node's `id`: the node (to keep the id valid) and its errors."""
 
 
 def _blank_run(text: str, at: int) -> str:
@@ -366,40 +366,40 @@ class _Builder:
             return Sequence(done.children, self.source, done.line, done.column, done.flow)
         pairs: list[tuple[Node, Node]] = []
         made = Mapping(pairs, self.source, done.line, done.column)
-        try:
-            self._fill(pairs, done.children)
-        except DslSyntaxError as error:
-            self._mistaken(made, error)
+        self._fill(made, done.children)
         return made
 
     def _mistaken(self, node: Node, error: DslSyntaxError) -> None:
         """Record an error in a node, or raise it."""
         if self.mistakes is None:
             raise error
-        self.mistakes[id(node)] = node, error
+        self.mistakes.setdefault(id(node), (node, []))[1].append(error)
 
-    def _fill(self, pairs: list[tuple[Node, Node]], children: list[Node]) -> None:
-        """The pairs of a mapping from its keys and values."""
+    def _fill(self, made: Mapping, children: list[Node]) -> None:
+        """Add the pairs of a mapping, from its keys and values."""
+        pairs = made.pairs
         merged: list[Mapping] = []
         seen: dict[tuple[Any, Any], Scalar] = {}
         for index in range(0, len(children), 2):
             key, value = children[index], children[index + 1]
             if isinstance(key, Scalar):
                 if key.value == "<<" and key.plain and not key.is_expression:
-                    merged.extend(self._merge_sources(value))
+                    merged.extend(self._merge_sources(made, value))
                     continue
                 if not key.is_expression:
                     identity = (key.value.__class__, key.value)
                     first = seen.setdefault(identity, key)
                     if first is not key:
-                        raise DuplicateKey(
-                            f"the key {key.value!r} stands twice in one map: "
-                            f"at {first.line}:{first.column} and at {key.line}:{key.column}",
+                        error = DuplicateKey(
+                            f"the key {key.value} stands twice: "
+                            f"first in line {first.line}, column {first.column}",
                             position=key.position,
-                            hint="remove or rename one of them",
                         )
+                        self._mistaken(made, error)
             else:
-                raise YamlSyntaxError("a map key must be a scalar", position=key.position)
+                error = YamlSyntaxError("a map key must be a scalar", position=key.position)
+                self._mistaken(made, error)
+                continue
             pairs.append((key, value))
         for mapping in merged:
             for key, value in mapping.pairs:
@@ -409,12 +409,14 @@ class _Builder:
                     seen[identity] = cast(Scalar, key)
                     pairs.append((key, value))
 
-    def _merge_sources(self, value: Node) -> list[Mapping]:
+    def _merge_sources(self, made: Mapping, value: Node) -> list[Mapping]:
         if isinstance(value, Mapping):
             return [value]
         if isinstance(value, Sequence) and all(isinstance(i, Mapping) for i in value.items):
             return [item for item in value.items if isinstance(item, Mapping)]
-        raise YamlSyntaxError("`<<` takes a map or a list of maps", position=value.position)
+        error = YamlSyntaxError("`<<` takes a map or a list of maps", position=value.position)
+        self._mistaken(made, error)
+        return []
 
     def _check_collection_tag(self, event: Any) -> None:
         if event.tag not in (None, "!", _TAG + "map", _TAG + "seq"):

@@ -1,8 +1,13 @@
-"""All load-time findings of a package at once, and the loader's lint (muranopl.md sections 1, 28)."""
+"""All findings of a package at once (muranopl.md sections 1, 28).
+
+Its class files are read by the readers that load them, with a sink that collects; then the compiler
+looks at each class, and `codecheck` and `namecheck` give advice.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from vetro.muranopl.classes.types import Method, MuranoPackage, MuranoType
 from vetro.muranopl.compiler.classscope import ClassScope
@@ -12,50 +17,87 @@ from vetro.muranopl.runtime.inline_caches import named_type
 from vetro.muranopl.runtime.traces import CodeUnit
 from vetro.muranopl.syntax import statements as st
 from vetro.muranopl.syntax.blocks import flatten
-from vetro.muranopl.syntax.declarations import ClassDeclaration, Finding
-from vetro.muranopl.syntax.statements import Statement, Switch, parse_body
-from vetro.muranopl.syntax.yamltree import Mapping, Node, Scalar, Sequence
+from vetro.muranopl.syntax.declarations import ClassDeclaration
+from vetro.muranopl.syntax.findings import Finding, Sink
+from vetro.muranopl.syntax.statements import Statement, parse_body
+from vetro.muranopl.syntax.yamltree import Node
 from vetro.muranopl.values.errors import MuranoError, Position
-from vetro.muranopl.values.records import field_names
 from vetro.yaql import ast
 
+from .codecheck import check_code, scalars, values_of
 from .known_classes import classes_of_arguments
 from .namecheck import Surroundings, Values, own_exceptions, thrown_names, unknown_names
 
 if TYPE_CHECKING:
     from vetro.muranopl.host.runtime import Runtime
 
+_NAMES = frozenset(("E311", "E312", "E313", "W206", "W208", "W209"))
+"""Findings about single names in a statement."""
+
 
 def check_package(runtime: Runtime, package: MuranoPackage) -> list[Finding]:
-    """Findings of every class of a package, in order of file and line."""
+    """Findings of every class of a package, in order of file and place."""
     findings: list[Finding] = []
     before = len(runtime.findings)
-    broken = runtime.load_errors = []
+    errors = runtime.collected = []
     types: list[MuranoType] = []
+    refused: list[Finding] = []
     try:
         for name in package.class_files:
             try:
                 type_ = runtime.own_type(package, name)
             except MuranoError as error:
-                findings.append(_finding(error, package, name))
+                refused.append(_finding(error, package, name))
                 continue
             if type_ is not None:
                 types.append(type_)
-                findings.extend(check_type(type_))
     finally:
-        runtime.load_errors = None
+        runtime.collected = None
+    own = [error for error in errors if _is_in(error.position, package)]
+    findings.extend(_finding(error, package, "") for error in own)
+    broken = {error.position.file for error in errors if error.position is not None}
+    # The class that a file lacks may be the one that cannot be read.
+    findings += [item for item in refused if not _is_lack(item) or item.position.file not in broken]
+    for declaration in list(package.declared.values()):
+        findings.extend(check_code(declaration))
+    for type_ in types:
+        findings.extend(check_type(type_))
     findings.extend(_names(types))
     findings.extend(runtime.findings[before:])
-    for error in broken:
-        finding = _finding(error, package, "")
-        findings.append(Finding("E-member", finding.message, finding.position))
-    _forget(package, {error.position.file for error in broken if error.position is not None})
+    _forget(package, broken)
+    return _sorted([item for item in findings if _is_in(item.position, package)])
+
+
+def _is_in(place: Position | None, package: MuranoPackage) -> bool:
+    """Whether a place is in a package; its requirements are read, too, when they are needed."""
+    return place is None or place.file.startswith(f"{package.name}/") or place.file == package.name
+
+
+def _is_lack(item: Finding) -> bool:
+    return item.code == "E051"
+
+
+def _sorted(findings: list[Finding]) -> list[Finding]:
+    """Each finding once, without those that an error at the same place explains."""
     unique: dict[tuple[str, Position], Finding] = {}
     for finding in findings:
         unique.setdefault((finding.message, finding.position), finding)
+    # Errors of the readers: what is in such a line may not be what its author means.
+    errors = {_line(one) for one in unique.values() if one.level == "error" and one.code < "E3"}
+    comparisons = {_line(one) for one in unique.values() if one.code == "W205"}
     return sorted(
-        unique.values(), key=lambda item: (item.position.file, item.position.line, item.code)
+        (
+            one
+            for one in unique.values()
+            if one.code not in _NAMES
+            or not (_line(one) in errors or (one.code == "W208" and _line(one) in comparisons))
+        ),
+        key=lambda one: (one.position.file, one.position.line, one.position.column, one.code),
     )
+
+
+def _line(item: Finding) -> tuple[str, int]:
+    return item.position.file, item.position.line
 
 
 def _forget(package: MuranoPackage, files: set[str]) -> None:
@@ -97,12 +139,10 @@ def _statements(type_: MuranoType) -> list[Statement]:
 
 
 def _body(type_: MuranoType, method: Method) -> list[Statement]:
+    """The statements of a method that can be read; the others' errors are findings already."""
     if method.native is not None:
         return []
-    try:
-        return flatten(parse_body(method.body, type_.namespaces))
-    except MuranoError:
-        return []  # its error is already a finding
+    return flatten(parse_body(method.body, type_.namespaces, Sink(collects=True)))
 
 
 def _groups(type_: MuranoType) -> list[Values]:
@@ -113,25 +153,25 @@ def _groups(type_: MuranoType) -> list[Values]:
         if item.native is None:
             contracts.append(item.contract)
             if item.default is not None:
-                groups.append(Values(_scalars([item.default]), True, item.is_static))
+                groups.append(Values(scalars([item.default]), True, item.is_static))
     for method in type_.methods.values():
         contracts.extend(argument.contract for argument in method.arguments or [])
         nodes: list[Node] = [item.default for item in method.arguments or [] if item.default]
         for statement in _body(type_, method):
-            nodes.extend(_values_of(statement))
+            nodes.extend(values_of(statement))
         arguments = classes_of_arguments(method, _body(type_, method))
-        groups.append(Values(_scalars(nodes), True, method.is_static, arguments))
-    return [Values(_scalars(contracts), False), *groups]
+        groups.append(Values(scalars(nodes), True, method.is_static, arguments))
+    return [Values(scalars(contracts), False), *groups]
 
 
 def check_type(type_: MuranoType) -> list[Finding]:
-    """Every error of a class's members, not just the first, and advice."""
+    """Every error that the compiler finds in a class's members, not just the first."""
     findings: list[Finding] = []
     scope = ClassScope(type_, CodeUnit.create(type_, type_.full_name))
 
-    def guarded(action: object, *args: object) -> None:
+    def guarded(action: Callable[..., object], *given: Any) -> None:
         try:
-            action(*args)  # type: ignore[operator]
+            action(*given)
         except MuranoError as error:
             findings.append(_finding(error, type_.package, type_.name))
 
@@ -139,17 +179,14 @@ def check_type(type_: MuranoType) -> list[Finding]:
         if item.native is None:
             guarded(build_contract, item.contract, scope)
     for method in type_.methods.values():
-        if method.native is not None:
-            continue
-        for argument in method.arguments or []:
-            guarded(build_contract, argument.contract, scope)
-        guarded(parse_body, method.body, type_.namespaces)
+        if method.native is None:
+            for argument in method.arguments or []:
+                guarded(build_contract, argument.contract, scope)
     findings.extend(unknown_classes(type_))
     findings.extend(metadata.check_metas(type_))
     if not findings:
         guarded(lambda: type_.assembly)
     findings.extend(_refused(type_, findings))
-    findings.extend(_accidents(type_.declaration))
     return findings
 
 
@@ -190,8 +227,8 @@ def unknown_classes(type_: MuranoType) -> list[Finding]:
         error = _refusal(type_, name if "." in name else f":{name}")
         if error is not None:
             place = type_.declaration.place_of(name)
-            findings.append(Finding(f"E-{type(error).__name__}", error.message, place))
-    for scalar in _scalars(_evaluated(type_)):
+            findings.append(Finding(error.lint_code, error.message, place))
+    for scalar in scalars(_evaluated(type_)):
         if not scalar.is_expression:
             continue
         for text in _class_names(scalar.expression):
@@ -200,9 +237,8 @@ def unknown_classes(type_: MuranoType) -> list[Finding]:
             error = known[text]
             if error is not None:
                 hint = f"; {error.hint}" if error.hint else ""
-                findings.append(
-                    Finding(f"E-{type(error).__name__}", f"{error.message}{hint}", scalar.position)
-                )
+                message = f"{error.message}{hint}"
+                findings.append(Finding(error.lint_code, message, scalar.position))
     return findings
 
 
@@ -221,20 +257,9 @@ def _evaluated(type_: MuranoType) -> list[Node]:
             nodes.append(argument.contract)
             if argument.default is not None:
                 nodes.append(argument.default)
-        try:
-            body = parse_body(method.body, type_.namespaces)
-        except MuranoError:
-            continue  # reported by the caller
-        for statement in flatten(body):
-            nodes.extend(_values_of(statement))
+        for statement in _body(type_, method):
+            nodes.extend(values_of(statement))
     return nodes
-
-
-def _values_of(statement: Statement) -> list[Node]:
-    if isinstance(statement, Switch):
-        return [key for key, _ in statement.cases]
-    values = [getattr(statement, name) for name in field_names(statement)]
-    return [value for value in values if isinstance(value, (Scalar, Sequence, Mapping))]
 
 
 def _class_names(tree: ast.Expression) -> list[str]:
@@ -269,58 +294,3 @@ def _refusal(type_: MuranoType, text: str) -> MuranoError | None:
     except (KeyError, ValueError) as error:
         return MuranoError(str(error.args[0]) if error.args else str(error))
     return None
-
-
-# -- expressions that were meant as text ---------------------------------------------------------
-
-
-def _accidents(declaration: ClassDeclaration) -> list[Finding]:
-    nodes: list[Node] = []
-    for item in declaration.properties.values():
-        if item.default is not None:
-            nodes.append(item.default)
-    for method in declaration.methods.values():
-        nodes.extend(a.default for a in method.arguments if a.default is not None)
-        if method.body is not None:
-            nodes.append(method.body)
-    findings: list[Finding] = []
-    for scalar in _scalars(nodes):
-        if scalar.is_expression and scalar.plain and _looks_accidental(scalar.expression):
-            findings.append(
-                Finding(
-                    "W-expression",
-                    f"{scalar.value!r} is an expression, not text; quote it if it is meant as text",
-                    scalar.position,
-                )
-            )
-    return findings
-
-
-def _scalars(nodes: list[Node]) -> list[Scalar]:
-    found: list[Scalar] = []
-    stack = list(nodes)
-    while stack:
-        node = stack.pop()
-        if isinstance(node, Scalar):
-            found.append(node)
-        elif isinstance(node, Sequence):
-            stack.extend(node.items)
-        else:
-            for key, value in node.pairs:
-                stack.extend((key, value))
-    return found
-
-
-def _looks_accidental(tree: ast.Expression) -> bool:
-    """True for an operation on bare words: `a-b`, `8080/tcp`."""
-    if not isinstance(tree, ast.Binary):
-        return False
-    words = 0
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.Variable, ast.Call, ast.MethodCall, ast.TypeLiteral)):
-            return False
-        if isinstance(node, ast.Keyword):
-            words += 1
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            return False
-    return words > 0

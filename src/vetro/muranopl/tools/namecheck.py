@@ -19,7 +19,7 @@ from vetro.muranopl.contracts.plan import CONTRACT_FUNCTIONS
 from vetro.muranopl.runtime import inline_caches
 from vetro.muranopl.syntax import statements as st
 from vetro.muranopl.syntax.blocks import flatten
-from vetro.muranopl.syntax.declarations import Finding
+from vetro.muranopl.syntax.findings import Finding
 from vetro.muranopl.syntax.yamltree import Node, Scalar
 from vetro.muranopl.tools.known_classes import class_of_property, named_class
 from vetro.muranopl.values.errors import MuranoError, Position
@@ -102,7 +102,7 @@ def own_exceptions(
                 if space != type_.namespaces.default or host is None or name in around.thrown:
                     continue
                 yield Finding(
-                    "W-own-exception",
+                    "W207",
                     f"With: {bare} means {name}, which nothing here throws; {_way_to(host)}",
                     handler.position,
                 )
@@ -224,7 +224,7 @@ class _Walker:
         if self.type.method_declarations(name):
             hint = f"a method of the object is $.{name}(…)"
         hint = hint or self.library.suggest(name, False)
-        self._add("E-unknown-function", f"there is no function {name}{_hint(hint)}", node)
+        self._add("E311", f"there is no function {name}{_hint(hint)}", node)
 
     # -- methods -------------------------------------------------------------------------------
 
@@ -296,7 +296,7 @@ class _Walker:
             what = f"{type_.name} has no static method {node.name}"
             if found:
                 what = f"{node.name} of {type_.name} is a method of objects, it is not Static"
-            self._add("E-unknown-static", f"{what}{_near(node.name, _methods(type_, True))}", node)
+            self._add("E312", f"{what}{_near(node.name, _methods(type_, True))}", node)
 
     def _own_method(self, node: ast.MethodCall) -> None:
         name = node.name
@@ -308,10 +308,10 @@ class _Walker:
             self._check_arguments(usable, node)
         elif self.static and found:
             what = f"{name} of {self.type.name} is a method of objects, and $ is the class here"
-            self._add("E-unknown-static", what, node)
+            self._add("E312", what, node)
         elif not self._is_general(name):
             near = _near(name, _methods(self.type, self.static))
-            code = "E-unknown-static" if self.static else "W-unknown-method"
+            code = "E312" if self.static else "W206"
             self._add(code, f"{self.type.name} has no method {name}{near}", node)
 
     def _method_of(self, type_: MuranoType, node: ast.MethodCall, *, exact: bool) -> None:
@@ -322,14 +322,14 @@ class _Walker:
         found = [item for one in known for item in one.method_declarations(node.name)]
         found = list(dict.fromkeys(found))
         if found:
-            self._check_arguments(found, node, "E-arguments" if exact else "W-arguments")
+            self._check_arguments(found, node, "E313" if exact else "W209")
         elif not self._is_general(node.name):
             near = _near(node.name, _methods(type_, False))
             what = f"{type_.name} has no method {node.name}{near}"
-            self._add("W-unknown-method", what, node)
+            self._add("W206", what, node)
 
     def _check_arguments(
-        self, found: list[Method], node: ast.MethodCall, code: str = "E-arguments"
+        self, found: list[Method], node: ast.MethodCall, code: str = "E313"
     ) -> None:
         refusals = [_refusal(item, node) for item in found]
         first = refusals[0]
@@ -352,15 +352,13 @@ class _Walker:
                 if found:
                     what = f"{name} of {named.name} is a property of objects, it is not Static"
                 near = _near(name, [key for key, item in _properties(named) if item])
-                self._add("E-unknown-static", f"{what}{near}", node)
+                self._add("E312", f"{what}{near}", node)
             return
         if not this or self.type.package.legacy:
             return
         if not self.type.property_declarations(name) and name not in self.assigned:
             near = _near(name, {*(key for key, _ in _properties(self.type)), *self.assigned})
-            self._add(
-                "W-unknown-property", f"nothing declares or assigns the property {name}{near}", node
-            )
+            self._add("W208", f"nothing declares or assigns the property {name}{near}", node)
 
 
 def _hint(text: str | None) -> str:

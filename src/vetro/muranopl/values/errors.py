@@ -90,6 +90,8 @@ class MuranoError(Exception):
     native: BaseException | None = None
     position: Position | None = None
     hint: str | None = None
+    lint_code: str = "E305"
+    """The code of a check's finding for it (packages-and-forms.md A8)."""
     _extra: dict[str, Any] | None = None
     _frozen_extra: Any = None
     """The program's value until `extra` is first read, which is a copy of it."""
@@ -242,18 +244,21 @@ class NoPackageFound(MuranoError):
     """A package of the wanted name and version is not available."""
 
     own_names = (LEGACY + "NoPackageFound",)
+    lint_code = "E307"
 
 
 class NoPackageForClassFound(MuranoError):
     """No available package declares the class."""
 
     own_names = (LEGACY + "NoPackageForClassFound",)
+    lint_code = "E301"
 
 
 class NoClassFound(MuranoError):
     """The class is not visible from the package that names it (section 3)."""
 
     own_names = (LEGACY + "NoClassFound",)
+    lint_code = "E301"
 
 
 class NoMethodFound(MuranoError):
@@ -347,12 +352,14 @@ class InvalidLhsTargetError(MuranoError):
     """The left side of an assignment cannot be assigned to (section 10)."""
 
     own_names = (LEGACY + "InvalidLhsTargetError",)
+    lint_code = "E204"
 
 
 class InvalidInheritanceError(MuranoError):
     """A class extends itself or a class that it must not extend (section 2)."""
 
     own_names = (LEGACY + "InvalidInheritanceError",)
+    lint_code = "E302"
 
 
 class ObjectDestroyedError(MuranoError):
@@ -375,6 +382,7 @@ class DslInvalidOperationError(MuranoError):
     """A statement occurs at a place where it has no meaning (section 9)."""
 
     own_names = (LEGACY + "DslInvalidOperationError",)
+    lint_code = "E206"
 
 
 class DslSyntaxError(MuranoError):
@@ -386,23 +394,32 @@ class DslSyntaxError(MuranoError):
 class YamlSyntaxError(DslSyntaxError):
     """The text is not YAML."""
 
+    lint_code = "E002"
+
 
 class DuplicateKey(DslSyntaxError):
     """A mapping has the same key twice; the message names both places."""
 
+    lint_code = "E006"
+
 
 class YamlLimitExceeded(DslSyntaxError):
     """The text is larger, deeper or more aliased than allowed."""
+
+    lint_code = "E003"
 
 
 class DslContractSyntaxError(DslSyntaxError):
     """A contract is malformed (section 7)."""
 
     own_names = (LEGACY + "DslContractSyntaxError",)
+    lint_code = "E303"
 
 
 class AmbiguousClassDocument(DslSyntaxError):
     """A file has more than one class without a name (section 1.2)."""
+
+    lint_code = "E051"
 
 
 class PackageFormatError(DslSyntaxError):
