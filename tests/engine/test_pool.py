@@ -154,7 +154,7 @@ class Yard:
     async def reports(self, task: str) -> list[tuple[str, str, str | None]]:
         """Level, text and details of a task's reports."""
         async with self.database.read() as tx:
-            rows = await self.rooms.tasks.reports(tx, task)
+            rows = await self.rooms.tasks.history.reports(tx, task)
         return [(row.level, row.text, row.details) for row in rows]
 
     async def reported(self, task: str, text: str) -> None:
@@ -166,14 +166,14 @@ class Yard:
     async def ended(self, task: str) -> dict[str, Any]:
         """Wait for the end of a task; the stored result."""
         await self.reported(task, "Deployment finished")
-        tasks = environments.tasks.tasks
+        tasks = environments.tables.tasks
         async with self.database.read() as tx:
             row = (await tx.execute(select(tasks).where(tasks.c.id == task))).one()
         return row.result
 
     async def gone(self, task: str) -> None:
         """Wait until the environment of a deletion is gone."""
-        tasks = environments.tasks.tasks
+        tasks = environments.tables.tasks
         async with self.database.listen(task_channel(task)) as subscription:
             while True:
                 async with self.database.read() as tx:
@@ -189,7 +189,7 @@ class Yard:
 
     async def model(self, task: str) -> dict[str, Any]:
         """The objects of the task's environment now."""
-        tasks = environments.tasks.tasks
+        tasks = environments.tables.tasks
         rows = environments.tables.environments
         async with self.database.read() as tx:
             row = (await tx.execute(select(tasks).where(tasks.c.id == task))).one()
@@ -571,12 +571,12 @@ async def test_long_reports_are_cut_in_the_middle(yard: Yard) -> None:
     (text,) = [text for _, text, _ in await yard.reports(task) if text.startswith("beginxxx")]
     assert text.endswith("xxxend")
     assert "characters are cut" in text
-    assert len(text) <= environments.tasks.REPORT_LENGTH
+    assert len(text) <= environments.task_values.REPORT_LENGTH
 
 
 async def cancel(yard: Yard, task: str, reason: str) -> None:
     """Cancel a task as its user does."""
-    tasks = environments.tasks.tasks
+    tasks = environments.tables.tasks
     async with yard.database.read() as tx:
         row = (await tx.execute(select(tasks).where(tasks.c.id == task))).one()
     await yard.rooms.tasks.cancel(ANN, row.environment_id, task, reason)
@@ -638,7 +638,7 @@ async def test_what_is_waited_on_is_stored(yard: Yard) -> None:
 
 async def waiting_on(yard: Yard, task_id: str) -> str | None:
     """What a task waits on, as its user sees it."""
-    rows = await yard.rooms.tasks.deployments(ANN, None)
+    rows = await yard.rooms.tasks.history.deployments(ANN, None)
     return next(row["waiting_on"] for row in rows if row["id"] == task_id)
 
 

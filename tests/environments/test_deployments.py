@@ -43,7 +43,7 @@ async def test_a_deployment_runs_from_submission_to_the_next_version(api: Api) -
     assert task.action == {"object_id": environment, "method": "deploy", "args": {}}
     assert task.model["Objects"]["applications"][0]["password"] == "secret"
     assert task.model["Objects"]["?"]["id"] == environment
-    await api.rooms.tasks.report(task.id, service["?"]["id"], "info", "Installing")
+    await api.rooms.tasks.reports.add(task.id, service["?"]["id"], "info", "Installing")
     listed = (await api.call("GET", f"/environments/{environment}/deployments")).json()
     deployment = listed["deployments"][0]
     assert (deployment["state"], deployment["finished"]) == ("running", None)
@@ -70,18 +70,18 @@ async def test_reports_are_bounded_in_size_and_number(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Long texts are cut in the middle; of too many, only the first of each level are kept."""
-    monkeypatch.setattr("vetro.environments.tasks.MOST_REPORTS", 4)
+    monkeypatch.setattr("vetro.environments.task_reports.MOST_REPORTS", 4)
     environment = await api.environment()
     session = await api.session(environment)
     await api.add(environment, session)
     await api.deploy(environment, session)
     lease, task = await api.take()
     long = "a" + "x" * 200_000 + "z"
-    await api.rooms.tasks.report(task.id, None, "info", long, long)
+    await api.rooms.tasks.reports.add(task.id, None, "info", long, long)
     for number in range(9):
-        await api.rooms.tasks.report(task.id, None, "info", f"n{number}")
-    await api.rooms.tasks.report(task.id, None, "error", "broke")
-    await api.rooms.tasks.report(task.id, None, "error", "again")
+        await api.rooms.tasks.reports.add(task.id, None, "info", f"n{number}")
+    await api.rooms.tasks.reports.add(task.id, None, "error", "broke")
+    await api.rooms.tasks.reports.add(task.id, None, "error", "again")
     await api.rooms.tasks.finish_task(lease, TaskResult(task.model))
     path = f"/environments/{environment}/deployments/{task.id}"
     reports = (await api.call("GET", path)).json()["reports"]
@@ -106,7 +106,7 @@ async def test_an_error_report_fails_the_deployment(api: Api) -> None:
     await api.add(environment, session)
     await api.deploy(environment, session)
     lease, task = await api.take()
-    await api.rooms.tasks.report(task.id, None, "error", "Broke", "trace")
+    await api.rooms.tasks.reports.add(task.id, None, "error", "Broke", "trace")
     await api.rooms.tasks.finish_task(lease, TaskResult(task.model, {"message": "m"}, True))
     assert await api.status(environment) == "deploy failure"
     session = await api.session(environment)
@@ -169,7 +169,7 @@ async def test_a_deployed_environment_is_deleted_by_the_engine(api: Api) -> None
     assert (await api.call("DELETE", f"/environments/{environment}")).status == 403
     lease, task = await api.take()
     assert (task.is_delete, task.action) == (True, None)
-    await api.rooms.tasks.report(task.id, None, "error", "cannot")
+    await api.rooms.tasks.reports.add(task.id, None, "error", "cannot")
     await api.rooms.tasks.finish_task(lease, TaskResult(task.model, {"message": "m"}, True))
     assert await api.status(environment) == "delete failure"
     shown = (await api.call("GET", f"/environments/{environment}")).json()
@@ -263,8 +263,8 @@ async def test_events_stream_reports_and_the_end(api: Api) -> None:
     lease, task = await api.take()
     path = f"/environments/{environment}/deployments/{task.id}/events"
     stream = asyncio.create_task(api.call("GET", path))
-    await api.rooms.tasks.report(task.id, None, "info", "One")
-    await api.rooms.tasks.report(task.id, None, "warning", "Two")
+    await api.rooms.tasks.reports.add(task.id, None, "info", "One")
+    await api.rooms.tasks.reports.add(task.id, None, "warning", "Two")
     await api.rooms.tasks.finish_task(lease, TaskResult(task.model))
     text = (await stream).text
     data = [json.loads(line[6:]) for line in text.splitlines() if line.startswith("data: ")]
@@ -286,7 +286,7 @@ async def test_events_stream_reports_and_the_end(api: Api) -> None:
 async def test_statistics_count_what_is_tracked(api: Api) -> None:
     """Tracked instances are active until they are untracked."""
     environment = await api.environment()
-    await api.rooms.tasks.track_instance(
+    await api.rooms.tasks.instances.track(
         environment,
         {
             "instance_id": "i",
@@ -298,7 +298,7 @@ async def test_statistics_count_what_is_tracked(api: Api) -> None:
     )
     path = f"/environments/{environment}/instance-statistics"
     assert (await api.call("GET", f"{path}/raw")).json()[0]["active"] is True
-    await api.rooms.tasks.untrack_instance(environment, "i")
+    await api.rooms.tasks.instances.untrack(environment, "i")
     assert (await api.call("GET", f"{path}/raw/i")).json()[0]["active"] is False
     assert (await api.call("GET", f"{path}/aggregated")).json()[0]["count"] == 1
 
@@ -311,15 +311,15 @@ async def test_a_running_deployment_says_what_it_waits_on(api: Api) -> None:
     await api.deploy(environment, session)
     lease, task = await api.take()
     path = f"/environments/{environment}/deployments"
-    await api.rooms.tasks.say_waiting(task.id, "the agent of web")
+    await api.rooms.tasks.reports.say_waiting(task.id, "the agent of web")
     (shown,) = (await api.call("GET", path)).json()["deployments"]
     assert shown["waiting_on"] == "the agent of web"
-    await api.rooms.tasks.say_waiting(task.id, "")
+    await api.rooms.tasks.reports.say_waiting(task.id, "")
     (shown,) = (await api.call("GET", path)).json()["deployments"]
     assert shown["waiting_on"] is None
-    await api.rooms.tasks.say_waiting(task.id, "the image debian")
+    await api.rooms.tasks.reports.say_waiting(task.id, "the image debian")
     await api.rooms.tasks.finish_task(lease, TaskResult(task.model))
-    await api.rooms.tasks.say_waiting(task.id, "too late")
+    await api.rooms.tasks.reports.say_waiting(task.id, "too late")
     (shown,) = (await api.call("GET", path)).json()["deployments"]
     assert shown["waiting_on"] is None
 

@@ -27,7 +27,7 @@ async def deployed(api: Api, name: str = "e") -> str:
     service = await api.add(environment, session)
     await api.deploy(environment, session)
     lease, task = await api.take()
-    await api.rooms.tasks.report(task.id, service["?"]["id"], "warning", "it creaks")
+    await api.rooms.tasks.reports.add(task.id, service["?"]["id"], "warning", "it creaks")
     objects = task.model["Objects"]
     objects["applications"][0]["?"]["_actions"] = {
         "act": {"name": "restart", "title": "Restart", "enabled": True}

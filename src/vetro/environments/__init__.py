@@ -14,7 +14,8 @@ from vetro.environments.pruning import HistoryPruning, HistorySettings
 from vetro.environments.static_calls import CallAnswer, CallStore, EngineCall
 from vetro.environments.store import EnvironmentSettings, EnvironmentStore
 from vetro.environments.tables import metadata
-from vetro.environments.tasks import EngineTask, TaskResult, TaskStore, shortened, task_channel
+from vetro.environments.task_values import EngineTask, TaskResult, shortened, task_channel
+from vetro.environments.tasks import TaskStore
 from vetro.environments.upgrades import make_moves
 from vetro.environments.uses import EnvironmentUses, pinned_packages
 from vetro.storage import Database, MigrationSet, Transaction

@@ -25,7 +25,8 @@ from vetro.environments.model import (
 from vetro.environments.modelpatch import patch_model
 from vetro.environments.store import EnvironmentStore, with_status
 from vetro.environments.tables import instances, statuses, tasks
-from vetro.environments.tasks import TaskStore, task_channel
+from vetro.environments.task_values import task_channel
+from vetro.environments.tasks import TaskStore
 from vetro.http import (
     ANY_ACCEPT,
     BadRequest,
@@ -288,14 +289,16 @@ def deployment_handlers(database: Database, store: EnvironmentStore, work: TaskS
     @get("/v1/deployments")
     async def project_deployments(request: AnyRequest) -> dict[str, Any]:
         """Deployments of the project."""
-        return {"deployments": await work.deployments(principal_of(request), None)}
+        return {"deployments": await work.history.deployments(principal_of(request), None)}
 
     base = "/v1/environments/{environment_id:str}"
 
     @get(base + "/deployments")
     async def deployments(request: AnyRequest, environment_id: FromPath[str]) -> dict[str, Any]:
         """Deployments of an environment, newest first."""
-        return {"deployments": await work.deployments(principal_of(request), environment_id)}
+        return {
+            "deployments": await work.history.deployments(principal_of(request), environment_id)
+        }
 
     @get(base + "/deployments/{deployment_id:str}", operation_class=bodies.REPORTS)
     async def reports(
@@ -303,8 +306,8 @@ def deployment_handlers(database: Database, store: EnvironmentStore, work: TaskS
     ) -> dict[str, Any]:
         """The reports of a deployment, oldest first."""
         async with database.read() as tx:
-            row = await work.task(tx, principal_of(request), environment_id, deployment_id)
-            found = await work.reports(tx, deployment_id)
+            row = await work.history.task(tx, principal_of(request), environment_id, deployment_id)
+            found = await work.history.reports(tx, deployment_id)
         wanted = [
             part
             for value in request.query_params.getall("service_id", [])
@@ -317,7 +320,7 @@ def deployment_handlers(database: Database, store: EnvironmentStore, work: TaskS
                 if service.get("?", {}).get("id") in wanted:
                     entities |= below
             found = [one for one in found if one.entity_id in entities]
-        return {"reports": [work.report_view(one) for one in found]}
+        return {"reports": [work.history.report_view(one) for one in found]}
 
     @post(
         base + "/deployments/{deployment_id:str}/cancel",
@@ -361,18 +364,18 @@ def deployment_handlers(database: Database, store: EnvironmentStore, work: TaskS
         last = request.headers.get("last-event-id", "0")
         after = int(last) if last.isdigit() else 0
         # Errors before the stream begins: they must be an error response.
-        await work.progress(principal, environment_id, deployment_id, after)
+        await work.history.progress(principal, environment_id, deployment_id, after)
 
         async def source() -> AsyncIterator[ServerEvent]:
             position, state, waiting = after, "", None
             async with database.listen(task_channel(deployment_id)) as subscription:
                 while True:
-                    found, view = await work.progress(
+                    found, view = await work.history.progress(
                         principal, environment_id, deployment_id, position
                     )
                     for one in found:
                         position = one.sequence
-                        yield ServerEvent("report", work.report_view(one), id=str(position))
+                        yield ServerEvent("report", work.history.report_view(one), id=str(position))
                     if view["state"] != state:
                         state = view["state"]
                         yield ServerEvent("state", {"state": state})
@@ -405,7 +408,9 @@ def deployment_handlers(database: Database, store: EnvironmentStore, work: TaskS
         for service in cast("list[Any]", objects.get("services", [])):
             mine = [newest[id_] for id_ in ids_below(service) if id_ in newest]
             best = max(mine, key=lambda one: (one.created, one.sequence), default=None)
-            result[service["?"]["id"]] = work.report_view(best) if best is not None else None
+            result[service["?"]["id"]] = (
+                work.history.report_view(best) if best is not None else None
+            )
         return {"lastStatuses": result}
 
     @post(base + "/actions/{action_id:str}", status_code=200, operation_class=bodies.ACTION)
@@ -428,7 +433,7 @@ def deployment_handlers(database: Database, store: EnvironmentStore, work: TaskS
         request: AnyRequest, environment_id: FromPath[str], task_id: FromPath[str]
     ) -> dict[str, Any]:
         """The result of an action."""
-        return await work.action_result(principal_of(request), environment_id, task_id)
+        return await work.history.action_result(principal_of(request), environment_id, task_id)
 
     @get(
         [

@@ -57,19 +57,21 @@ class TaskReports:
         """Add a report, with the secrets of the model masked."""
         if details is not None:
             details = self.cover(details)
-        await self.rooms.tasks.report(self.task.id, entity_id, level, self.cover(text), details)
+        await self.rooms.tasks.reports.add(
+            self.task.id, entity_id, level, self.cover(text), details
+        )
 
     async def track(self, values: dict[str, Any]) -> None:
         """Record that an instance exists; failing statistics must never fail a deployment."""
         try:
-            await self.rooms.tasks.track_instance(self.task.environment_id, values)
+            await self.rooms.tasks.instances.track(self.task.environment_id, values)
         except Exception as error:  # noqa: BLE001 - §4.5: failure must never fail a deployment
             log.warning("statistics were not written", error=str(error))
 
     async def untrack(self, instance_id: str) -> None:
         """Record that an instance is gone."""
         try:
-            await self.rooms.tasks.untrack_instance(self.task.environment_id, instance_id)
+            await self.rooms.tasks.instances.untrack(self.task.environment_id, instance_id)
         except Exception as error:  # noqa: BLE001 - as above
             log.warning("statistics were not written", error=str(error))
 
@@ -94,7 +96,7 @@ class WaitingReports:
         while self._text != self._stored:
             text = self._text
             try:
-                await self._reports.rooms.tasks.say_waiting(
+                await self._reports.rooms.tasks.reports.say_waiting(
                     self._reports.task.id, self._reports.cover(text)
                 )
             except StorageError as error:

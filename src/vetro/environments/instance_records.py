@@ -1,0 +1,54 @@
+"""The applications and instances of environments over time, for statistics (catalog-api.md §5.7)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import insert, select, update
+
+from vetro.environments.tables import environments, instances
+from vetro.storage import Database
+
+
+class InstanceRecords:
+    """Records when applications and instances appeared and when they were removed."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    async def track(self, environment_id: str, values: dict[str, Any]) -> None:
+        """Record that an application or instance exists (statistics, §5.7)."""
+        async with self.database.transaction() as tx:
+            found = await tx.execute(
+                select(environments.c.id).where(environments.c.id == environment_id)
+            )
+            if found.first() is None:
+                return
+            mine = (instances.c.environment_id == environment_id) & (
+                instances.c.instance_id == values["instance_id"]
+            )
+            if (await tx.execute(select(instances).where(mine))).first() is not None:
+                await tx.execute(
+                    update(instances).where(mine).values(unit_count=values.get("unit_count"))
+                )
+                return
+            await tx.execute(
+                insert(instances).values(
+                    environment_id=environment_id,
+                    created=self.database.clock.now(),
+                    **values,
+                )
+            )
+
+    async def untrack(self, environment_id: str, instance_id: str) -> None:
+        """Record that an instance is gone."""
+        async with self.database.transaction() as tx:
+            await tx.execute(
+                update(instances)
+                .where(
+                    instances.c.environment_id == environment_id,
+                    instances.c.instance_id == instance_id,
+                    instances.c.destroyed.is_(None),
+                )
+                .values(destroyed=self.database.clock.now())
+            )

@@ -1,0 +1,141 @@
+"""How a task ends: its result, the environment's next model, the session's final state."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, cast
+
+from sqlalchemy import Row, select, update
+
+from vetro.environments import states
+from vetro.environments.history import TaskHistory
+from vetro.environments.lifecycle import Ending, Outcome, TaskIdentity
+from vetro.environments.model import from_engine
+from vetro.environments.opened import OpenSessions
+from vetro.environments.store import MODELS_CHANNEL, EnvironmentStore
+from vetro.environments.tables import environments, sessions, statuses, tasks
+from vetro.environments.task_reports import TaskReports
+from vetro.environments.task_values import MOST_LOGGED, TaskResult, shortened, task_channel
+from vetro.storage import Database, Transaction
+
+
+class TaskEndings:
+    """Stores the ends of tasks, in the caller's transaction."""
+
+    def __init__(
+        self,
+        database: Database,
+        store: EnvironmentStore,
+        sessions: OpenSessions,
+        history: TaskHistory,
+        reports: TaskReports,
+    ) -> None:
+        self.database = database
+        self.store = store
+        self.sessions = sessions
+        self.history = history
+        self.reports = reports
+
+    def ending(self, row: Row[Any], outcome: Outcome, reason: str = "") -> Ending:
+        """The ending of a task, for logs and metrics."""
+        identity = TaskIdentity(
+            row.id,
+            row.environment_id,
+            row.environment_name,
+            row.project_id,
+            row.user_id,
+            row.action,
+        )
+        seconds = (self.database.clock.now() - row.started).total_seconds()
+        return Ending(identity, outcome, seconds, shortened(reason, MOST_LOGGED))
+
+    async def finish(
+        self, tx: Transaction, task: Row[Any], result: TaskResult, outcome: Outcome = "failed"
+    ) -> Ending:
+        """Store the outcome of a task; its ending. ``outcome``: the name of a failure."""
+        tx.notify(task_channel(task.id))
+        now = self.database.clock.now()
+        levels = (await self.history.levels(tx, [task.id])).get(task.id, {})
+        failed = result.is_exception or levels.get("error", 0) > 0
+        if failed and task.cancellation is not None:
+            outcome = "cancelled"
+        elif not failed:
+            outcome = "warnings" if levels.get("warning", 0) else "success"
+        if task.environment_gone is not None:
+            await self.close(tx, task.id, result.action)
+            return self.ending(task, "abandoned", await self._why(tx, task.id))
+        why = await self._why(tx, task.id, result) if failed else ""
+        ending = self.ending(task, outcome, why)
+        session = (
+            await tx.execute(select(sessions).where(sessions.c.id == task.session_id))
+        ).first()
+        deleting = session is not None and session.state == states.DELETING
+        objects = result.model.get("Objects")
+        text = "Deletion finished" if deleting else "Deployment finished"
+        if failed:
+            text += " with errors"
+        elif levels.get("warning", 0):
+            text += " with warnings"
+        await self.reports.store(tx, task.id, task.environment_id, "info", text)
+        await self.close(tx, task.id, result.action)
+        if deleting and not failed and objects is None and result.model.get("ObjectsCopy") is None:
+            await self.store.remove(tx, task.environment_id)
+            return ending
+        await self._store_model(tx, task.environment_id, result.model, now, deleting=deleting)
+        if deleting:
+            state = states.DELETE_FAILURE if failed else states.DEPLOYED
+        else:
+            state = states.DEPLOY_FAILURE if failed else states.DEPLOYED
+        await tx.execute(
+            update(sessions)
+            .where(sessions.c.id == task.session_id)
+            .values(state=state, updated=now)
+        )
+        return ending
+
+    async def close(self, tx: Transaction, task_id: str, result: dict[str, Any]) -> None:
+        """Store the result and the end of a task."""
+        now = self.database.clock.now()
+        await tx.execute(
+            update(tasks)
+            .where(tasks.c.id == task_id)
+            .values(finished=now, updated=now, result=result)
+        )
+        tx.notify(task_channel(task_id))
+
+    async def _why(self, tx: Transaction, task_id: str, result: TaskResult | None = None) -> str:
+        """Why a task failed: the message of its result, else its first error."""
+        said = result.result if result is not None and result.is_exception else None
+        if isinstance(said, dict) and said.get("message"):  # pyright: ignore[reportUnknownMemberType]
+            return str(cast("dict[str, Any]", said)["message"])
+        query = (
+            select(statuses.c.text)
+            .where(statuses.c.task_id == task_id, statuses.c.level == "error")
+            .order_by(statuses.c.sequence)
+            .limit(1)
+        )
+        return str((await tx.execute(query)).scalar_one_or_none() or "")
+
+    async def _store_model(
+        self,
+        tx: Transaction,
+        environment_id: str,
+        model: dict[str, Any],
+        now: datetime,
+        *,
+        deleting: bool,
+    ) -> None:
+        environment = (
+            await tx.execute(select(environments).where(environments.c.id == environment_id))
+        ).one()
+        stored = {**model, "Objects": from_engine(model.get("Objects"))}
+        if stored["Objects"] is None and deleting:
+            # A failed deletion keeps the objects, so that they are shown and can be deleted again.
+            stored["Objects"] = environment.model.get("Objects")
+        await self.sessions.keep_bases(tx, environment_id, environment.version)
+        await tx.execute(
+            update(environments)
+            .where(environments.c.id == environment_id)
+            .values(model=stored, version=environment.version + 1, updated=now)
+        )
+        tx.notify(MODELS_CHANNEL)

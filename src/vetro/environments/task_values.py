@@ -1,0 +1,67 @@
+"""What an engine gets and returns for a task, and the channels that notify about tasks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+MOST_REPORTS = 10_000
+"""Reports of one task that a program may add."""
+REPORT_LENGTH = 64 * 1024
+"""Characters of a report's text, and of its details."""
+MOST_LOGGED = 2000
+"""Characters of a reason that are logged."""
+
+
+def shortened(text: str, most: int = REPORT_LENGTH) -> str:
+    """A text of at most ``most`` characters: a longer one is cut in its middle, with a note."""
+    if len(text) <= most:
+        return text
+    half = (most - 60) // 2
+    return f"{text[:half]}\n… {len(text) - 2 * half} characters are cut …\n{text[-half:]}"
+
+
+def cancel_channel(task_id: str) -> str:
+    """The channel of notifications that a task is to be cancelled."""
+    return f"task/{task_id}/cancel"
+
+
+def task_channel(task_id: str) -> str:
+    """The channel of notifications about the reports and the end of one task."""
+    return f"task/{task_id}"
+
+
+@dataclass(frozen=True)
+class EngineTask:
+    """An engine's task. ``action`` is ``None`` for a deletion (``model.Objects`` is null then)."""
+
+    id: str
+    environment_id: str
+    session_id: str
+    project_id: str
+    user_id: str
+    action: dict[str, Any] | None
+    model: dict[str, Any]
+    environment_name: str = ""
+    request_id: str = ""
+    """The id of the request that asked for it: users quote it, operators find it in the log."""
+
+    @property
+    def is_delete(self) -> bool:
+        """Whether the environment is to be destroyed."""
+        return self.model.get("Objects") is None
+
+
+@dataclass(frozen=True)
+class TaskResult:
+    """What an engine returns: the model after the run and the action's result."""
+
+    model: dict[str, Any]
+    result: Any = None
+    is_exception: bool = False
+    extra: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def action(self) -> dict[str, Any]:
+        """The stored result (§5.6)."""
+        return {"result": self.result, "isException": self.is_exception}
