@@ -13,6 +13,7 @@ from vetro.compute.networks.fabric import ExternalNetwork, Fabric
 from vetro.compute.servers.store import ServerStore
 from vetro.compute.tables import ports
 from vetro.compute.waitlist.tickets import TicketStore
+from vetro.compute.wire import AddressWish, NewNetwork, NewPort, NewSubnet
 from vetro.http import Fault
 from vetro.storage import Database, ManualClock, migrate
 
@@ -84,8 +85,9 @@ async def test_a_ticket_needs_its_fields(
 async def network(fabric: Fabric, cidr: str = "10.9.0.0/29") -> str:
     """A network with one subnet."""
     name = str(uuid.uuid4())
-    await fabric.create_network(name, "p", {"name": "n"})
-    await fabric.create_subnet(str(uuid.uuid4()), "p", {"network_uuid": name, "cidr": cidr})
+    await fabric.create_network(name, "p", NewNetwork(name="n"))
+    subnet = NewSubnet(network_uuid=name, cidr=cidr)
+    await fabric.create_subnet(str(uuid.uuid4()), "p", subnet)
     return name
 
 
@@ -95,13 +97,14 @@ async def test_addresses_are_given_out_once(database: Database) -> None:
     await fabric.prepare()
     name = await network(fabric)
     wanted = [str(uuid.uuid4()) for _ in range(5)]
-    await asyncio.gather(*(fabric.create_port(w, "p", {"network_uuid": name}) for w in wanted))
+    new = NewPort(network_uuid=name)
+    await asyncio.gather(*(fabric.create_port(w, "p", new) for w in wanted))
     rows = await fabric.rows(ports, "p")
     assert {row.ip for row in rows} == {f"10.9.0.{n}" for n in range(2, 7)}
     assert len({row.mac for row in rows}) == 5
-    await fabric.create_port(wanted[0], "p", {"network_uuid": name})
+    await fabric.create_port(wanted[0], "p", new)
     with pytest.raises(Fault, match="no free address"):
-        await fabric.create_port(str(uuid.uuid4()), "p", {"network_uuid": name})
+        await fabric.create_port(str(uuid.uuid4()), "p", new)
 
 
 async def test_overlapping_networks_and_taken_addresses_are_refused(database: Database) -> None:
@@ -111,12 +114,12 @@ async def test_overlapping_networks_and_taken_addresses_are_refused(database: Da
     name = await network(fabric)
     with pytest.raises(Fault, match="overlaps"):
         await network(fabric, "10.9.0.0/24")
-    wish = {"network_uuid": name, "fixed_ips": [{"ip": "10.9.0.3"}]}
+    wish = NewPort(network_uuid=name, fixed_ips=[AddressWish(ip="10.9.0.3")])
     await fabric.create_port(str(uuid.uuid4()), "p", wish)
     with pytest.raises(Fault, match="taken"):
         await fabric.create_port(str(uuid.uuid4()), "p", wish)
     with pytest.raises(Fault, match="outside"):
-        outside = {"network_uuid": name, "fixed_ips": [{"ip": "10.8.0.3"}]}
+        outside = NewPort(network_uuid=name, fixed_ips=[AddressWish(ip="10.8.0.3")])
         await fabric.create_port(str(uuid.uuid4()), "p", outside)
 
 

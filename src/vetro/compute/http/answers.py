@@ -3,9 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin
+
+import msgspec
+from msgspec import UNSET, UnsetType
 
 from vetro.compute.http.endpoint import Access, Endpoint
+from vetro.compute.wire import (
+    FloatingIp,
+    Image,
+    ImageCopies,
+    Keypair,
+    Network,
+    Port,
+    Router,
+    SecurityGroup,
+    Subnet,
+)
 from vetro.http import COMPUTE_FAULTS, Named, Reply, listed, maybe, shape
 
 _TEXT = {"type": "string"}
@@ -17,6 +32,30 @@ _ANYTHING: dict[str, Any] = {}
 _TEXTS = listed(_TEXT)
 _BYTES = {"type": "string", "format": "binary"}
 _FAULT = Named("Fault", COMPUTE_FAULTS.schema or {})
+
+
+def of_struct(type_: type[msgspec.Struct], *, name: str = "") -> Named:
+    """The schema of what a struct is sent as: a field may be absent if it can be ``UNSET``."""
+    fields = msgspec.structs.fields(type_)
+    forms = {field.encode_name: _form(field.type) for field in fields}
+    optional = [field.encode_name for field in fields if field.default is UNSET]
+    return shape(name or type_.__name__, forms, optional)
+
+
+def _form(type_: Any) -> dict[str, Any]:
+    """The schema of a field's type, as far as the structs of the wire need it."""
+    origin, inner = get_origin(type_), get_args(type_)
+    if origin is UnionType or origin is Union:
+        (form,) = (_form(one) for one in inner if one not in (NoneType, UnsetType))
+        return maybe(form) if NoneType in inner else form
+    if origin in (list, tuple):
+        return listed(_form(inner[0]))
+    if isinstance(type_, type) and issubclass(type_, msgspec.Struct):
+        return of_struct(type_)
+    return _SIMPLE.get(type_, _OBJECT)
+
+
+_SIMPLE: dict[Any, dict[str, Any]] = {str: _TEXT, int: _WHOLE, bool: _FLAG}
 
 
 def _open(name: str, properties: dict[str, Any]) -> Named:
@@ -143,67 +182,14 @@ BOOT = _open(
         "serial": maybe(_TEXT),
     },
 )
-IMAGE = shape(
-    "Image",
-    {
-        "uuid": _TEXT,
-        "name": _TEXT,
-        "version": _TEXT,
-        "owner": _TEXT,
-        "public": _FLAG,
-        "type": _TEXT,
-        "os": _TEXT,
-        "state": _TEXT,
-        "size": _WHOLE,
-        "sha256": maybe(_TEXT),
-        "published_at": maybe(_TEXT),
-        "files": listed(shape("ImageFile", {"size": _WHOLE, "sha256": maybe(_TEXT)})),
-        "nodes": shape(
-            "ImageNodes", {"present": _WHOLE, "coming": _WHOLE, "percent": maybe(_WHOLE)}
-        ),
-    },
-    ["nodes"],
-)
-_OWNED = {"uuid": _TEXT, "name": _TEXT, "project_id": _TEXT}
-NETWORK = shape(
-    "Network",
-    {
-        **_OWNED, "external": _FLAG, "mtu": maybe(_WHOLE), "uplink": maybe(_OBJECT),
-        "subnets": _TEXTS,
-    },
-)  # fmt: skip
-SUBNET = shape(
-    "Subnet",
-    {**_OWNED, "network_uuid": _TEXT, "cidr": _TEXT, "gateway": maybe(_TEXT), "dns": _TEXTS},
-)
-ROUTER = shape("Router", {**_OWNED, "external_network": maybe(_TEXT), "subnets": _TEXTS})
-GROUP = shape("SecurityGroup", {**_OWNED, "description": _TEXT, "rules": listed(_OBJECT)})
-PORT = shape(
-    "Port",
-    {
-        **_OWNED,
-        "network_uuid": _TEXT,
-        "mac": _TEXT,
-        "fixed_ips": listed(_TEXTS),
-        "security_groups": _TEXTS,
-        "port_security": _FLAG,
-        "allowed_addresses": _TEXTS,
-        "device_uuid": maybe(_TEXT),
-        "device_owner": maybe(_TEXT),
-    },
-)
-FLOATING = shape(
-    "FloatingAddress",
-    {
-        "uuid": _TEXT,
-        "address": _TEXT,
-        "network_uuid": _TEXT,
-        "project_id": _TEXT,
-        "port_uuid": maybe(_TEXT),
-        "fixed_ip": maybe(_TEXT),
-    },
-)
-KEY = shape("Keypair", {"name": _TEXT, "project_id": _TEXT, "public_key": _TEXT})
+IMAGE = of_struct(Image)
+NETWORK = of_struct(Network)
+SUBNET = of_struct(Subnet)
+ROUTER = of_struct(Router)
+GROUP = of_struct(SecurityGroup)
+PORT = of_struct(Port)
+FLOATING = of_struct(FloatingIp, name="FloatingAddress")
+KEY = of_struct(Keypair)
 SERVICE = shape("ComputeService", {"uuid": _TEXT, "name": _TEXT, "metadata": _OBJECT})
 
 _KINDS = {
@@ -280,25 +266,7 @@ SHAPES: dict[str, Any] = {
     "ImageList": listed(IMAGE),
     "ImageCreate": IMAGE,
     "ImageShow": IMAGE,
-    "ImageCopies": shape(
-        "ImageCopies",
-        {
-            "policy": _TEXT,
-            "version": _TEXT,
-            "copies": listed(
-                shape(
-                    "ImageCopy",
-                    {
-                        "server_uuid": _TEXT,
-                        "hostname": maybe(_TEXT),
-                        "state": _TEXT,
-                        "percent": _WHOLE,
-                        "reason": _TEXT,
-                    },
-                )
-            ),
-        },
-    ),
+    "ImageCopies": of_struct(ImageCopies),
     "ImageUpload": IMAGE,
     "ImageDownload": _BYTES,
     **dict.fromkeys(("VmMove", "ServerDrain", "ServerEvacuate"), JOB_STARTED),

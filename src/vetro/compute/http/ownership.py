@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from sqlalchemy import Table, select
 
-from vetro.compute.networks.fabric import Fabric
+from vetro.compute.networks.fabric import Fabric, Object
 from vetro.compute.tables import networks
 from vetro.compute.values.faults import conflict, not_allowed, not_found
 from vetro.compute.values.records import Json
@@ -50,10 +50,10 @@ class Reference:
     external: bool = False
 
 
-def may_change(view: Body, what: str, project: str | None) -> None:
+def may_change(view: Object, what: str, project: str | None) -> None:
     """Refuse changes of shared objects, except by operators. Errors: 403."""
-    if project is not None and view["project_id"] != project:
-        raise not_allowed(f"The {what} {view['uuid']} is shared: only operators change it")
+    if project is not None and view.project_id != project:
+        raise not_allowed(f"The {what} {view.uuid} is shared: only operators change it")
 
 
 async def check_new(tx: Transaction, table: Table, uuid: str, project: str | None) -> None:

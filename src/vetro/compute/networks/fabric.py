@@ -27,6 +27,21 @@ from vetro.compute.tables import (
     vms,
 )
 from vetro.compute.values.faults import conflict, invalid_parameters, not_found
+from vetro.compute.wire import (
+    AddressWish,
+    FloatingIp,
+    Network,
+    NewFloatingIp,
+    NewNetwork,
+    NewPort,
+    NewRouter,
+    NewSecurityGroup,
+    NewSubnet,
+    Port,
+    Router,
+    SecurityGroup,
+    Subnet,
+)
 from vetro.storage import Database, Transaction
 
 EXTERNAL_SPACE = uuids.UUID("5a0cf8a0-6f0d-4b8e-9a55-0f3d8f3c7a11")
@@ -52,31 +67,22 @@ class ExternalNetwork:
         return str(ipaddress.IPv4Network(self.cidr)[1])
 
 
-def text(body: Body, name: str, default: str | None = None, *, limit: int = 255) -> str:
-    """A text field that fits a column of ``limit`` characters. Errors: 500 InvalidParameters."""
-    value = body.get(name, default)
-    if not isinstance(value, str) or (not value and default is None):
-        raise invalid_parameters({name: "value was not a string"})
-    if "\0" in value:
-        raise invalid_parameters({name: "value has a NUL character"})
-    if len(value) > limit:
-        raise invalid_parameters({name: f"value is longer than {limit} characters"})
-    return value
-
-
-def listing(body: Body, name: str) -> list[Any]:
-    """A list field, empty when absent. Errors: 500 InvalidParameters."""
-    value = body.get(name)
-    if value is None:
-        return []
-    if not isinstance(value, list):
-        raise invalid_parameters({name: "value was not an array"})
-    return cast("list[Any]", value)
-
-
 #: The MTU of an ordinary Ethernet, and of one between nodes: a tunnel's headers take 50 bytes.
 WIRE_MTU = 1500
 FABRIC_MTU = 1450
+
+
+@dataclass(frozen=True)
+class Hanging:
+    """The rows that rows of other tables are shown with."""
+
+    subnets: list[Row[Any]]
+    interfaces: list[Row[Any]]
+    ports: list[Row[Any]]
+
+
+Object = Network | Subnet | Router | SecurityGroup | Port | FloatingIp
+View = Callable[[Row[Any], Hanging], Object]
 
 
 class Fabric:
@@ -128,41 +134,35 @@ class Fabric:
 
     # Networks, subnets, routers
 
-    async def create_network(self, uuid: str, owner: str, body: Body) -> None:
+    async def create_network(self, uuid: str, owner: str, new: NewNetwork) -> None:
         """Create a network; ``uplink``: on the machines' own wire instead of a tunnel."""
-        uplink = body.get("uplink")
         values = {
-            "name": text(body, "name", ""),
+            "name": new.name,
             "owner_uuid": owner,
             "external": False,
-            "mtu": int(body.get("mtu") or (WIRE_MTU if uplink else FABRIC_MTU)),
-            "uplink": uplink,
+            "mtu": new.mtu or (WIRE_MTU if new.uplink else FABRIC_MTU),
+            "uplink": new.uplink,
         }
         await self._create(networks, uuid, values)
 
-    async def create_subnet(self, uuid: str, owner: str, body: Body) -> None:
+    async def create_subnet(self, uuid: str, owner: str, new: NewSubnet) -> None:
         """Create a subnet in a network. Errors: 404, 409 overlapping, 500.
 
         ``replaces``: subnets of the same project that are being removed; their addresses may be
         reused.
         """
-        try:
-            cidr = ipaddress.IPv4Network(text(body, "cidr"))
-        except ValueError as error:
-            raise invalid_parameters({"cidr": f"not an IPv4 network: {error}"}) from error
-        if cidr.num_addresses < 4:
-            raise invalid_parameters({"cidr": "too small: a network needs at least 4 addresses"})
-        gateway = str(body.get("gateway") or cidr[1])
+        cidr = ipaddress.IPv4Network(new.cidr)
+        gateway = new.gateway or str(cidr[1])
         if ipaddress.IPv4Address(gateway) not in cidr:
             raise invalid_parameters({"gateway": f"value is outside of {cidr}"})
-        leaving = set(listing(body, "replaces"))
+        leaving = set(new.replaces or ())
         async with self.database.transaction() as tx:
             # Two concurrent requests for one range: the second finds the first's subnet and is
             # refused.
             await tx.exclude("subnets")
             if await self._get(tx, subnets, uuid) is not None:
                 return
-            await self.need(tx, networks, text(body, "network_uuid"), "network")
+            await self.need(tx, networks, new.network_uuid, "network")
             for other in (await tx.execute(select(subnets))).all():
                 if not ipaddress.IPv4Network(other.cidr).overlaps(cidr):
                     continue
@@ -183,21 +183,21 @@ class Fabric:
             await tx.execute(
                 insert(subnets).values(
                     uuid=uuid,
-                    network_uuid=body["network_uuid"],
-                    name=text(body, "name", ""),
+                    network_uuid=new.network_uuid,
+                    name=new.name,
                     owner_uuid=owner,
                     cidr=str(cidr),
                     gateway=gateway,
-                    dns=listing(body, "dns"),
+                    dns=new.dns or [],
                 )
             )
 
-    async def create_router(self, uuid: str, owner: str, body: Body) -> None:
+    async def create_router(self, uuid: str, owner: str, new: NewRouter) -> None:
         """Create a router; ``external_network`` by uuid."""
         values = {
-            "name": text(body, "name", ""),
+            "name": new.name,
             "owner_uuid": owner,
-            "external_network": body.get("external_network"),
+            "external_network": new.external_network,
         }
         await self._create(routers, uuid, values)
 
@@ -229,13 +229,13 @@ class Fabric:
 
     # Security groups, key pairs
 
-    async def create_security_group(self, uuid: str, owner: str, body: Body) -> None:
+    async def create_security_group(self, uuid: str, owner: str, new: NewSecurityGroup) -> None:
         """Create a security group with its rules."""
         values = {
-            "name": text(body, "name", ""),
+            "name": new.name,
             "owner_uuid": owner,
-            "description": text(body, "description", "", limit=16_384),
-            "rules": listing(body, "rules"),
+            "description": new.description,
+            "rules": new.rules or [],
         }
         await self._create(security_groups, uuid, values)
 
@@ -254,28 +254,27 @@ class Fabric:
 
     # Ports and addresses
 
-    async def create_port(self, uuid: str, owner: str, body: Body) -> None:
+    async def create_port(self, uuid: str, owner: str, new: NewPort) -> None:
         """Create a port with an address. Errors: 404, 409 when the address is taken or all are."""
         async with self.database.transaction() as tx:
             if await self._get(tx, ports, uuid) is not None:
                 return
-            network = await self.need(tx, networks, text(body, "network_uuid"), "network")
-            wishes = [cast("Body", wish) for wish in listing(body, "fixed_ips")] or [{}]
-            wish = wishes[0]
-            subnet = await self._subnet(tx, network, wish.get("subnet_uuid"))
-            ip = await self._free(tx, subnet, wish.get("ip"))
+            network = await self.need(tx, networks, new.network_uuid, "network")
+            wish = new.fixed_ips[0] if new.fixed_ips else AddressWish()
+            subnet = await self._subnet(tx, network, wish.subnet_uuid)
+            ip = await self._free(tx, subnet, wish.ip)
             await tx.execute(
                 insert(ports).values(
                     uuid=uuid,
                     network_uuid=network.uuid,
                     subnet_uuid=subnet.uuid,
                     owner_uuid=owner,
-                    name=text(body, "name", ""),
+                    name=new.name,
                     mac=self._mac(uuid),
                     ip=ip,
-                    security_groups=listing(body, "security_groups"),
-                    port_security=body.get("port_security", True) is not False,
-                    allowed_addresses=listing(body, "allowed_addresses"),
+                    security_groups=new.security_groups or [],
+                    port_security=new.port_security,
+                    allowed_addresses=new.allowed_addresses or [],
                     device_owner="",
                 )
             )
@@ -286,46 +285,42 @@ class Fabric:
             digits = secrets.token_hex(4)
         return ":".join([LOCAL_MAC, *(digits[i : i + 2] for i in range(0, 8, 2))])
 
-    async def _subnet(self, tx: Transaction, network: Row[Any], wanted: object) -> Row[Any]:
+    async def _subnet(self, tx: Transaction, network: Row[Any], wanted: str | None) -> Row[Any]:
         query = select(subnets).where(subnets.c.network_uuid == network.uuid)
         if wanted:
-            query = query.where(subnets.c.uuid == str(wanted))
+            query = query.where(subnets.c.uuid == wanted)
         row = (await tx.execute(query.order_by(subnets.c.uuid).with_for_update())).first()
         if row is None:
             raise not_found(f"network {network.name or network.uuid} has no such subnet")
         return row
 
-    async def _free(self, tx: Transaction, subnet: Row[Any], wanted: object) -> str:
+    async def _free(self, tx: Transaction, subnet: Row[Any], wanted: str | None) -> str:
         network = ipaddress.IPv4Network(subnet.cidr)
         rows = await tx.execute(select(ports.c.ip).where(ports.c.subnet_uuid == subnet.uuid))
         taken = {row.ip for row in rows} | {subnet.gateway, str(network[1])}
         if wanted:
-            try:
-                inside = ipaddress.IPv4Address(str(wanted)) in network
-            except ValueError as error:
-                raise invalid_parameters({"fixed_ips": str(error)}) from error
-            if not inside:
+            if ipaddress.IPv4Address(wanted) not in network:
                 raise conflict(f"address {wanted} is outside of {subnet.cidr}")
             if str(wanted) in (str(network[0]), str(network[-1])):
                 raise conflict(f"address {wanted} is the first or the last of {subnet.cidr}")
             if wanted in taken:
                 raise conflict(f"address {wanted} is taken")
-            return str(wanted)
+            return wanted
         for address in network.hosts():
             if str(address) not in taken:
                 return str(address)
         raise conflict(f"subnet {subnet.cidr} has no free address")
 
-    async def create_floating_ip(self, uuid: str, owner: str, body: Body) -> None:
+    async def create_floating_ip(self, uuid: str, owner: str, new: NewFloatingIp) -> None:
         """Allocate a floating address. Errors: 404, 409 when none is left."""
         async with self.database.transaction() as tx:
             if await self._get(tx, floating_ips, uuid) is not None:
                 return
-            wanted = str(body.get("network_uuid") or self.external.uuid)
+            wanted = new.network_uuid or self.external.uuid
             if wanted not in (self.external.uuid, self.external.name):
                 raise not_found(f"external network {wanted} not found")
-            if body.get("port_uuid"):
-                await self.need(tx, ports, str(body["port_uuid"]), "port")
+            if new.port_uuid:
+                await self.need(tx, ports, new.port_uuid, "port")
             await self.need(tx, networks, self.external.uuid, "network")
             taken = {row.address for row in await tx.execute(select(floating_ips.c.address))}
             pool = ipaddress.IPv4Network(self.external.cidr)
@@ -339,7 +334,7 @@ class Fabric:
                     network_uuid=self.external.uuid,
                     owner_uuid=owner,
                     address=address,
-                    port_uuid=body.get("port_uuid"),
+                    port_uuid=new.port_uuid,
                 )
             )
 
@@ -378,17 +373,15 @@ class Fabric:
         async with self.database.read() as tx:
             return list(await tx.execute(query))
 
-    async def views(
-        self, table: Table, owner: str | None, view: Callable[[Row[Any], Body], Body]
-    ) -> list[Body]:
+    async def views(self, table: Table, owner: str | None, view: View) -> list[Object]:
         """Rows as the API shows them, with their dependent objects."""
         rows = await self.rows(table, owner)
         async with self.database.read() as tx:
-            hanging: Body = {
-                "subnets": list(await tx.execute(select(subnets))),
-                "interfaces": list(await tx.execute(select(router_interfaces))),
-                "ports": list(await tx.execute(select(ports))),
-            }
+            hanging = Hanging(
+                list(await tx.execute(select(subnets))),
+                list(await tx.execute(select(router_interfaces))),
+                list(await tx.execute(select(ports))),
+            )
         return [view(row, hanging) for row in rows]
 
 

@@ -123,9 +123,9 @@ async def _one(run: Run, vm_uuid: str) -> str | None:
         entry = mapping(moved.get(vm_uuid))
         task, was = str(entry.get("task")), str(entry.get("state"))
     ended = await service.work.wait(task, CREATE_SECONDS)
-    if ended["status"] != "complete":
+    if ended.status != "complete":
         await _put_back(service, vm_uuid, source, was)
-        return str(mapping(ended["result"]).get("error") or "the node gave no reason")
+        return ended.error or "the node gave no reason"
     async with service.database.transaction() as tx:
         await _remember(tx, source, vm_uuid, {})
     return None
@@ -211,12 +211,10 @@ async def destroy_moved(run: Run) -> Json:
                 vm_uuid=vm_uuid, job_uuid=run.uuid,
             )  # fmt: skip
             result = await service.work.wait(id_)
-            told = mapping(result["result"])
-            gone = mapping(told.get("details")).get("restCode") == "VmNotFound"
-            if result["status"] != "complete" and not gone:
-                raise JobFailure(
-                    f"VM {vm_uuid} is still on server {server_uuid}: {told.get('error')}"
-                )
+            details = mapping(mapping(result.result).get("details"))
+            gone = details.get("restCode") == "VmNotFound"
+            if result.status != "complete" and not gone:
+                raise JobFailure(f"VM {vm_uuid} is still on server {server_uuid}: {result.error}")
         async with service.database.transaction() as tx:
             await _remember(tx, server_uuid, vm_uuid, None)
     return f"{len(left) - len(own)} destroyed"

@@ -93,11 +93,10 @@ async def _task(run: Run, server_uuid: str, task: str, params: Record) -> Record
         agent = service.servers.agent_of(await service.servers.row(tx, server_uuid))
     id_ = await service.work.start(agent, task, params, vm_uuid=_uuid(run), job_uuid=run.uuid)
     ended = await service.work.wait(id_, COPY_SECONDS)
-    result = mapping(ended["result"])
-    if ended["status"] != "complete":
-        reason = result.get("error") or "the node gave no reason"
+    if ended.status != "complete":
+        reason = ended.error or "the node gave no reason"
         raise JobFailure(f"{task} on server {server_uuid}: {reason}")
-    return result
+    return mapping(ended.result)
 
 
 async def _step_task(run: Run, server_uuid: str, action: str, **more: Json) -> Record:

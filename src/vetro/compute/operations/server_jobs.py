@@ -38,9 +38,9 @@ async def node_task(run: Run, task: str, params: Record) -> Record:
     work = run.service.work
     id_ = await work.start(await agent_of(run), task, params, job_uuid=run.uuid)
     ended = await work.wait(id_)
-    if ended["status"] != "complete":
-        raise JobFailure(str(mapping(ended["result"]).get("error") or "the node gave no reason"))
-    return mapping(ended["result"])
+    if ended.status != "complete":
+        raise JobFailure(ended.error or "the node gave no reason")
+    return mapping(ended.result)
 
 
 async def validate_params(run: Run) -> Json:
@@ -98,9 +98,9 @@ async def poll_tasks(run: Run) -> Json:
     if not task:
         return "no task"
     ended = await run.service.work.wait(str(task))
-    if ended["status"] != "complete":
-        raise JobFailure(str(mapping(ended["result"]).get("error") or "the node gave no reason"))
-    run.state["sysinfo"] = mapping(mapping(ended["result"]).get("sysinfo"))
+    if ended.status != "complete":
+        raise JobFailure(ended.error or "the node gave no reason")
+    run.state["sysinfo"] = mapping(mapping(ended.result).get("sysinfo"))
 
 
 async def refresh_sysinfo(run: Run) -> Json:

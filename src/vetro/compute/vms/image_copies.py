@@ -23,6 +23,8 @@ from sqlalchemy import Row, delete, insert, select, update
 from vetro.compute.servers.store import ServerStore
 from vetro.compute.tables import image_copies, images, servers, tasks
 from vetro.compute.values.records import Record, mapping, text_of, whole
+from vetro.compute.wire import ImageCopies as Shown
+from vetro.compute.wire import ImageCopy, ImageNodes
 from vetro.compute.work.node_tasks import NodeTasks, TaskEnd
 from vetro.http import Fault
 from vetro.storage import Database, Subscription, Transaction
@@ -265,7 +267,7 @@ class ImageCopies:
             # An unreachable node removes it after it was unused for long.
             log.info("a deleted image stays on a node", server=server_uuid, error=error.message)
 
-    async def of(self, uuids: Sequence[str]) -> dict[str, list[Record]]:
+    async def of(self, uuids: Sequence[str]) -> dict[str, list[ImageCopy]]:
         """The copies of images, by image, of the servers that are there."""
         query = (
             select(image_copies, servers.c.hostname)
@@ -273,22 +275,22 @@ class ImageCopies:
             .where(image_copies.c.image_uuid.in_(list(uuids)))
             .order_by(servers.c.hostname, image_copies.c.server_uuid)
         )
-        found: dict[str, list[Record]] = {uuid: [] for uuid in uuids}
+        found: dict[str, list[ImageCopy]] = {uuid: [] for uuid in uuids}
         async with self.database.read() as tx:
             for row in await tx.execute(query):
                 found[row.image_uuid].append(
-                    {
-                        "server_uuid": row.server_uuid,
-                        "hostname": row.hostname,
-                        "state": row.state,
-                        "percent": row.percent,
-                        "reason": row.reason,
-                    }
+                    ImageCopy(
+                        server_uuid=row.server_uuid,
+                        hostname=row.hostname,
+                        state=row.state,
+                        percent=row.percent,
+                        reason=row.reason,
+                    )
                 )
         return found
 
-    async def wait(self, image_uuid: str, known: str, timeout_seconds: float) -> Record:
-        """``{policy, version, copies}`` once its version is not ``known``, or after the time."""
+    async def wait(self, image_uuid: str, known: str, timeout_seconds: float) -> Shown:
+        """The copies once their version is not ``known``, or after the time."""
         async with self.database.listen(NEWS) as subscription:
             deadline = asyncio.get_running_loop().time() + timeout_seconds
             while True:
@@ -296,22 +298,22 @@ class ImageCopies:
                 version = _version(copies)
                 left = deadline - asyncio.get_running_loop().time()
                 if version != known or left <= 0:
-                    return {"policy": self.policy, "version": version, "copies": copies}
+                    return Shown(policy=self.policy, version=version, copies=copies)
                 await subscription.wait(left)
 
 
-def summary(copies: Sequence[Record]) -> Record:
+def summary(copies: Sequence[ImageCopy]) -> ImageNodes:
     """For users: how many nodes have it, and the progress of those that fetch it."""
-    coming = [one["percent"] for one in copies if one["state"] in _COMING]
-    return {
-        "present": sum(one["state"] == "present" for one in copies),
-        "coming": len(coming),
-        "percent": min(coming) if coming else None,
-    }
+    coming = [one.percent for one in copies if one.is_coming]
+    return ImageNodes(
+        present=sum(one.state == "present" for one in copies),
+        coming=len(coming),
+        percent=min(coming) if coming else None,
+    )
 
 
-def _version(copies: Sequence[Record]) -> str:
-    parts = (f"{one['server_uuid']}:{one['state']}:{one['percent']}" for one in copies)
+def _version(copies: Sequence[ImageCopy]) -> str:
+    parts = (f"{one.server_uuid}:{one.state}:{one.percent}" for one in copies)
     return f"{zlib.crc32(' '.join(parts).encode()):08x}"
 
 

@@ -7,13 +7,14 @@ import uuid as uuids
 from pathlib import Path
 from typing import Any, cast
 
+import msgspec
 import structlog
 from sqlalchemy import Row, delete, insert, select, update
 
-from vetro.compute.networks.fabric import text
 from vetro.compute.tables import images, vms
 from vetro.compute.values.faults import conflict, invalid_parameters, not_found
 from vetro.compute.values.records import api_time
+from vetro.compute.wire import Image, ImageFile
 from vetro.http import Fault
 from vetro.storage import Database
 
@@ -42,21 +43,22 @@ class ImageStore:
 
     def view(self, row: Row[Any]) -> Body:
         """An image as the API shows it."""
-        return {
-            **row.manifest,
-            "uuid": row.uuid,
-            "name": row.name,
-            "version": row.version,
-            "owner": row.owner_uuid,
-            "public": row.public,
-            "type": row.type,
-            "os": row.os,
-            "state": row.state,
-            "size": row.size,
-            "sha256": row.sha256,
-            "published_at": api_time(row.created),
-            "files": [{"size": row.size, "sha256": row.sha256}] if row.state == "active" else [],
-        }
+        file = ImageFile(size=row.size, sha256=row.sha256)
+        image = Image(
+            uuid=row.uuid,
+            name=row.name,
+            version=row.version,
+            owner=row.owner_uuid,
+            public=row.public,
+            type=row.type,
+            os=row.os,
+            state=row.state,
+            size=row.size,
+            sha256=row.sha256,
+            published_at=api_time(row.created),
+            files=[file] if row.state == "active" else [],
+        )
+        return {**row.manifest, **msgspec.to_builtins(image)}
 
     async def create(self, owner: str, body: Body) -> Body:
         """A record without a file. Errors: 500 InvalidParameters."""
@@ -66,12 +68,12 @@ class ImageStore:
         except ValueError as error:
             raise invalid_parameters({"uuid": "value was not a uuid"}) from error
         values = {
-            "name": text(body, "name"),
-            "version": text(body, "version", "1", limit=64),
+            "name": _text(body, "name"),
+            "version": _text(body, "version", "1", limit=64),
             "owner_uuid": owner,
             "public": body.get("public", True) is not False,
-            "type": text(body, "type", "lxc-rootfs", limit=32),
-            "os": text(body, "os", "linux", limit=32),
+            "type": _text(body, "type", "lxc-rootfs", limit=32),
+            "os": _text(body, "os", "linux", limit=32),
             "state": "unactivated",
             "size": 0,
             "manifest": {
@@ -175,6 +177,18 @@ class ImageStore:
             await tx.execute(delete(images).where(images.c.uuid == row.uuid))
         self.path(row.uuid).unlink(missing_ok=True)
         return [one.uuid for one in users]
+
+
+def _text(body: Body, name: str, default: str | None = None, *, limit: int = 255) -> str:
+    """A text field that fits a column of ``limit`` characters. Errors: 500 InvalidParameters."""
+    value = body.get(name, default)
+    if not isinstance(value, str) or (not value and default is None):
+        raise invalid_parameters({name: "value was not a string"})
+    if "\0" in value:
+        raise invalid_parameters({name: "value has a NUL character"})
+    if len(value) > limit:
+        raise invalid_parameters({name: f"value is longer than {limit} characters"})
+    return value
 
 
 def images_in(vm: Any) -> set[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from vetro.compute.wire.vms import brand_of
 
@@ -37,7 +38,7 @@ class Image(msgspec.Struct, kw_only=True):
     sha256: str | None = None
     published_at: str | None = None
     files: list[ImageFile] = []
-    nodes: ImageNodes | None = None
+    nodes: ImageNodes | UnsetType = UNSET
 
     @property
     def brand(self) -> str:

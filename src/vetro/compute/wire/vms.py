@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 Json = Any
 Number = int | float
@@ -245,15 +246,15 @@ class Task(msgspec.Struct, kw_only=True):
     """Work of a node: ``active``, ``complete`` or ``failure``."""
 
     id: str = ""
-    status: str
-    task: str = ""
-    server_uuid: str = ""
     req_id: str | None = None
+    server_uuid: str = ""
+    task: str = ""
+    status: str
     progress: Number = 0
     timestamp: str | None = None
     history: list[Json] | None = None
     result: Json = None
-    waiting_on: str | None = None
+    waiting_on: str | UnsetType = UNSET
 
     @property
     def error(self) -> str:

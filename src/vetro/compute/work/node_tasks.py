@@ -23,6 +23,7 @@ from vetro.compute.servers.store import Agent, ServerStore
 from vetro.compute.tables import instances, servers, tasks, vms
 from vetro.compute.values.faults import not_found
 from vetro.compute.values.records import Record, api_time, mapping
+from vetro.compute.wire import Task
 from vetro.compute.work.agents import (
     AGENT_SECONDS,
     AgentClient,
@@ -142,10 +143,10 @@ class NodeTasks:
         if agent.pull:
             id_ = await self.start(agent, task, params, request_id=request_id)
             view = await self.wait(id_, timeout_seconds)
-            if view["status"] == "active":
+            if view.status == "active":
                 raise TimeoutError
-            result = mapping(view["result"])
-            if view["status"] == "failure":
+            result = mapping(view.result)
+            if view.status == "failure":
                 raise NodeTaskError(str(result.get("error")), result.get("details"))
             return result
         return await self.agents.run(
@@ -540,28 +541,28 @@ class NodeTasks:
 
     # Looking at tasks
 
-    def view(self, row: Row[Any]) -> Record:
+    def view(self, row: Row[Any]) -> Task:
         """A task as the API shows it."""
-        view: Record = {
-            "id": row.id,
-            "req_id": row.req_id,
-            "server_uuid": row.server_uuid,
-            "task": row.task,
-            "status": row.status,
-            "progress": 100 if row.status == "complete" else 0,
-            "timestamp": api_time(row.created),
-            "history": row.history,
-            "result": row.result,
-        }
+        view = Task(
+            id=row.id,
+            req_id=row.req_id,
+            server_uuid=row.server_uuid,
+            task=row.task,
+            status=row.status,
+            progress=100 if row.status == "complete" else 0,
+            timestamp=api_time(row.created),
+            history=row.history,
+            result=row.result,
+        )
         if row.status == "active":
-            view["waiting_on"] = (
+            view.waiting_on = (
                 f"the agent of server {row.server_uuid}"
                 if row.instance != PULL
                 else f"server {row.server_uuid} to ask for its tasks"
             )
         return view
 
-    async def get(self, id_: str) -> Record:
+    async def get(self, id_: str) -> Task:
         """A task. Errors: 404."""
         row = None
         if len(id_) <= 36 and id_.isascii() and id_.isprintable():
@@ -584,14 +585,14 @@ class NodeTasks:
                 row = (await tx.execute(query)).first()
         return row.owner_uuid if row is not None else None
 
-    async def wait(self, id_: str, timeout_seconds: float = _PATIENCE_SECONDS) -> Record:
+    async def wait(self, id_: str, timeout_seconds: float = _PATIENCE_SECONDS) -> Task:
         """The task when it ended, or as it is after ``timeout_seconds``. Errors: 404."""
         async with self.database.listen(channel(id_)) as subscription:
             deadline = asyncio.get_running_loop().time() + timeout_seconds
             while True:
                 view = await self.get(id_)
                 left = deadline - asyncio.get_running_loop().time()
-                if view["status"] != "active" or left <= 0:
+                if view.status != "active" or left <= 0:
                     return view
                 await subscription.wait(left)
 

@@ -7,13 +7,23 @@ what is their project's; operators may name a project.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 from sqlalchemy import Row, Table, select
 from sqlalchemy import delete as delete_from
 
+from vetro.compute.client.calls import (
+    FLOATING_IPS,
+    NETWORKS,
+    PORTS,
+    ROUTERS,
+    SECURITY_GROUPS,
+    SUBNETS,
+    AnyKind,
+)
 from vetro.compute.http.endpoint import Access, Call, Endpoint
 from vetro.compute.http.ownership import (
     Reference,
@@ -23,6 +33,7 @@ from vetro.compute.http.ownership import (
     groups_of_rules,
     may_change,
 )
+from vetro.compute.networks.fabric import Fabric, Hanging, Object, View
 from vetro.compute.tables import (
     floating_ips,
     keypairs,
@@ -32,7 +43,7 @@ from vetro.compute.tables import (
     security_groups,
     subnets,
 )
-from vetro.compute.values.faults import invalid_argument, not_allowed, not_found
+from vetro.compute.values.faults import invalid_argument, invalid_parameters, not_allowed, not_found
 from vetro.compute.values.network_parameters import (
     ADDRESS,
     AN_UUID,
@@ -51,91 +62,99 @@ from vetro.compute.values.network_parameters import (
 )
 from vetro.compute.values.parameters import BOOLEAN, BOOLEAN_TEXT, Param, query
 from vetro.compute.values.records import Json
+from vetro.compute.wire import (
+    FloatingIp,
+    Keypair,
+    Network,
+    Port,
+    Router,
+    SecurityGroup,
+    Subnet,
+)
 
 Body = dict[str, Any]
 
 
-def _network(row: Row[Any], hanging: Body) -> Body:
-    return {
-        "uuid": row.uuid,
-        "name": row.name,
-        "project_id": row.owner_uuid,
-        "external": row.external,
-        "mtu": row.mtu,
-        "uplink": row.uplink,
-        "subnets": [one.uuid for one in hanging["subnets"] if one.network_uuid == row.uuid],
-    }
+def _network(row: Row[Any], hanging: Hanging) -> Network:
+    return Network(
+        uuid=row.uuid,
+        name=row.name,
+        project_id=row.owner_uuid,
+        external=row.external,
+        mtu=row.mtu,
+        uplink=row.uplink,
+        subnets=[one.uuid for one in hanging.subnets if one.network_uuid == row.uuid],
+    )
 
 
-def _subnet(row: Row[Any], _hanging: Body) -> Body:
-    return {
-        "uuid": row.uuid,
-        "network_uuid": row.network_uuid,
-        "name": row.name,
-        "project_id": row.owner_uuid,
-        "cidr": row.cidr,
-        "gateway": row.gateway,
-        "dns": row.dns,
-    }
+def _subnet(row: Row[Any], _hanging: Hanging) -> Subnet:
+    return Subnet(
+        uuid=row.uuid,
+        network_uuid=row.network_uuid,
+        name=row.name,
+        project_id=row.owner_uuid,
+        cidr=row.cidr,
+        gateway=row.gateway,
+        dns=row.dns,
+    )
 
 
-def _router(row: Row[Any], hanging: Body) -> Body:
-    return {
-        "uuid": row.uuid,
-        "name": row.name,
-        "project_id": row.owner_uuid,
-        "external_network": row.external_network,
-        "subnets": [
-            one.subnet_uuid for one in hanging["interfaces"] if one.router_uuid == row.uuid
-        ],
-    }
+def _router(row: Row[Any], hanging: Hanging) -> Router:
+    return Router(
+        uuid=row.uuid,
+        name=row.name,
+        project_id=row.owner_uuid,
+        external_network=row.external_network,
+        subnets=[one.subnet_uuid for one in hanging.interfaces if one.router_uuid == row.uuid],
+    )
 
 
-def _group(row: Row[Any], _hanging: Body) -> Body:
-    return {
-        "uuid": row.uuid,
-        "name": row.name,
-        "project_id": row.owner_uuid,
-        "description": row.description,
-        "rules": row.rules,
-    }
+def _group(row: Row[Any], _hanging: Hanging) -> SecurityGroup:
+    return SecurityGroup(
+        uuid=row.uuid,
+        name=row.name,
+        project_id=row.owner_uuid,
+        description=row.description,
+        rules=row.rules,
+    )
 
 
-def _port(row: Row[Any], _hanging: Body) -> Body:
-    return {
-        "uuid": row.uuid,
-        "network_uuid": row.network_uuid,
-        "project_id": row.owner_uuid,
-        "name": row.name,
-        "mac": row.mac,
-        "fixed_ips": [[row.subnet_uuid, row.ip]],
-        "security_groups": row.security_groups,
-        "port_security": row.port_security,
-        "allowed_addresses": row.allowed_addresses,
-        "device_uuid": row.device_uuid,
-        "device_owner": row.device_owner,
-    }
+def _port(row: Row[Any], _hanging: Hanging) -> Port:
+    return Port(
+        uuid=row.uuid,
+        network_uuid=row.network_uuid,
+        project_id=row.owner_uuid,
+        name=row.name,
+        mac=row.mac,
+        fixed_ips=[(row.subnet_uuid, row.ip)],
+        security_groups=row.security_groups,
+        port_security=row.port_security,
+        allowed_addresses=row.allowed_addresses,
+        device_uuid=row.device_uuid,
+        device_owner=row.device_owner,
+    )
 
 
-def _floating(row: Row[Any], hanging: Body) -> Body:
-    port = next((one for one in hanging["ports"] if one.uuid == row.port_uuid), None)
-    return {
-        "uuid": row.uuid,
-        "address": row.address,
-        "network_uuid": row.network_uuid,
-        "project_id": row.owner_uuid,
-        "port_uuid": row.port_uuid,
-        "fixed_ip": port.ip if port is not None else None,
-    }
+def _floating(row: Row[Any], hanging: Hanging) -> FloatingIp:
+    port = next((one for one in hanging.ports if one.uuid == row.port_uuid), None)
+    return FloatingIp(
+        uuid=row.uuid,
+        address=row.address,
+        network_uuid=row.network_uuid,
+        project_id=row.owner_uuid,
+        port_uuid=row.port_uuid,
+        fixed_ip=port.ip if port is not None else None,
+    )
 
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of object: its table, its name in messages, how it is shown, what calls take."""
+    """One kind of object: its calls, its table, how it is shown and created, what calls take."""
 
+    calls: AnyKind
     table: Table
-    what: str
-    view: Callable[[Row[Any], Body], Body]
+    view: View
+    make: Callable[[Fabric, str, str, Any], Awaitable[None]]
     create: tuple[Param, ...]
     change: tuple[Param, ...]
     refers: tuple[Reference, ...] = ()
@@ -144,18 +163,20 @@ class Kind:
 _IN_NETWORK = Reference("network_uuid", networks, "network")
 _GROUPS = Reference("security_groups", security_groups, "security group", each)
 _NAME = Param("name", TEXT)
-KINDS: dict[str, Kind] = {
-    "networks": Kind(
+_KINDS = (
+    Kind(
+        NETWORKS,
         networks,
-        "network",
         _network,
+        Fabric.create_network,
         (_NAME, Param("mtu", MTU), Param("uplink", UPLINK)),
         (_NAME,),
     ),
-    "subnets": Kind(
+    Kind(
+        SUBNETS,
         subnets,
-        "subnet",
         _subnet,
+        Fabric.create_subnet,
         (
             _NAME,
             Param("network_uuid", AN_UUID, required=True),
@@ -167,26 +188,29 @@ KINDS: dict[str, Kind] = {
         (_NAME, Param("dns", RESOLVERS)),
         (_IN_NETWORK, Reference("replaces", subnets, "subnet", each)),
     ),
-    "routers": Kind(
+    Kind(
+        ROUTERS,
         routers,
-        "router",
         _router,
+        Fabric.create_router,
         (_NAME, Param("external_network", OPTIONAL_TEXT)),
         (_NAME, Param("external_network", OPTIONAL_TEXT)),
         (Reference("external_network", networks, "network", external=True),),
     ),
-    "security-groups": Kind(
+    Kind(
+        SECURITY_GROUPS,
         security_groups,
-        "security group",
         _group,
+        Fabric.create_security_group,
         (_NAME, Param("description", LONG), Param("rules", RULES)),
         (_NAME, Param("description", LONG), Param("rules", RULES)),
         (Reference("rules", security_groups, "security group", groups_of_rules),),
     ),
-    "ports": Kind(
+    Kind(
+        PORTS,
         ports,
-        "port",
         _port,
+        Fabric.create_port,
         (
             _NAME,
             Param("network_uuid", AN_UUID, required=True),
@@ -203,10 +227,11 @@ KINDS: dict[str, Kind] = {
         ),
         (_IN_NETWORK, _GROUPS),
     ),
-    "floating-ips": Kind(
+    Kind(
+        FLOATING_IPS,
         floating_ips,
-        "floating address",
         _floating,
+        Fabric.create_floating_ip,
         (Param("network_uuid", OPTIONAL_TEXT), Param("port_uuid", AN_UUID)),
         (Param("port_uuid", AN_UUID),),
         (
@@ -214,7 +239,8 @@ KINDS: dict[str, Kind] = {
             Reference("port_uuid", ports, "port"),
         ),
     ),
-}
+)
+KINDS = {one.calls.path.removeprefix("/"): one for one in _KINDS}
 _LISTS = ("dns", "security_groups", "rules", "allowed_addresses")
 
 
@@ -245,23 +271,37 @@ async def tell(call: Call, kind: str, uuid: str, port: str | None) -> None:
         await told.apply_for_ports([port])
 
 
-async def found(call: Call, kind: str, uuid: str) -> Body:
+async def found(call: Call, kind: str, uuid: str) -> Object:
     """An object the caller may see. Errors: 404."""
     one = KINDS[kind]
     for view in await call.service.fabric.views(one.table, call.project, one.view):
-        if view["uuid"] == uuid:
+        if view.uuid == uuid:
             return view
-    raise not_found(f"{one.what} {uuid[:64]} not found")
+    raise not_found(f"{one.calls.noun} {uuid[:64]} not found")
 
 
-def _check_fixed(call: Call, kind: Kind, before: Body) -> None:
+def _leads_to(view: Object) -> str | None:
+    return view.port_uuid if isinstance(view, FloatingIp) else None
+
+
+def _read(kind: Kind, params: Body) -> Any:
+    """The body that creates an object; its values were checked one by one. Errors: 500."""
+    given = {one.name: params[one.name] for one in kind.create if one.name in params}
+    try:
+        return msgspec.convert(given, kind.calls.new)
+    except msgspec.ValidationError as error:
+        raise invalid_parameters({kind.calls.noun: str(error)}) from error
+
+
+def _check_fixed(call: Call, kind: Kind, view: Object) -> None:
     """Refuse a member that cannot be changed; one that stays as it is may be given. Errors: 409."""
     changeable = {param.name for param in kind.change}
+    before: Body = msgspec.to_builtins(view)
     for name, value in call.body().items():
         if name in changeable or (name in before and before[name] == value):
             continue
         if name in before:
-            raise invalid_argument(f"`{name}` of a {kind.what} cannot be changed")
+            raise invalid_argument(f"`{name}` of a {kind.calls.noun} cannot be changed")
         raise invalid_argument(f"`{name[:64]}` is not an explicitly defined parameter")
 
 
@@ -278,14 +318,6 @@ def _endpoints(kind: str) -> list[Endpoint]:
 
     async def add(call: Call) -> Json:
         fabric = call.service.fabric
-        create = {
-            "networks": fabric.create_network,
-            "subnets": fabric.create_subnet,
-            "routers": fabric.create_router,
-            "security-groups": fabric.create_security_group,
-            "ports": fabric.create_port,
-            "floating-ips": fabric.create_floating_ip,
-        }[kind]
         uuid = str(call.get("uuid") or call.service.new_uuid()).lower()
         if call.get("uplink") and not call.is_operator:
             raise not_allowed("A network on the machines' own wires is for operators to make")
@@ -293,7 +325,7 @@ def _endpoints(kind: str) -> list[Endpoint]:
         async with fabric.database.read() as tx:
             await check_new(tx, one.table, uuid, call.project)
         params = await check_references(fabric, one.refers, call.params, call.project, uuid)
-        await create(uuid, owner, params)
+        await one.make(fabric, uuid, owner, _read(one, params))
         await tell(call, kind, uuid, call.get("port_uuid"))
         return await found(call, kind, uuid)
 
@@ -303,7 +335,7 @@ def _endpoints(kind: str) -> list[Endpoint]:
     async def change(call: Call) -> Json:
         uuid = str(call.request.path_params["uuid"])
         before = await found(call, kind, uuid)
-        may_change(before, one.what, call.project)
+        may_change(before, one.calls.noun, call.project)
         _check_fixed(call, one, before)
         values: Body = {}
         for param in one.change:
@@ -312,28 +344,28 @@ def _endpoints(kind: str) -> list[Endpoint]:
                 values[param.name] = [] if value is None and param.name in _LISTS else value
         fabric = call.service.fabric
         values = await check_references(fabric, one.refers, values, call.project, uuid)
-        await fabric.change(one.table, uuid, one.what, values)
-        await tell(call, kind, uuid, before.get("port_uuid"))
+        await fabric.change(one.table, uuid, one.calls.noun, values)
+        await tell(call, kind, uuid, _leads_to(before))
         await tell(call, kind, uuid, values.get("port_uuid"))
         return await found(call, kind, uuid)
 
     async def remove(call: Call) -> Json:
         uuid = str(call.get("uuid"))
         before = await found(call, kind, uuid)
-        may_change(before, one.what, call.project)
-        await call.service.fabric.remove(one.table, uuid, one.what)
+        may_change(before, one.calls.noun, call.project)
+        await call.service.fabric.remove(one.table, uuid, one.calls.noun)
         if kind == "floating-ips":
-            await tell(call, kind, uuid, before.get("port_uuid"))
+            await tell(call, kind, uuid, _leads_to(before))
 
     for run, doc in (
-        (list_all, f"The {one.what}s of the project."),
-        (add, f"Make a {one.what}; again with the same uuid: the same one."),
-        (show, f"One {one.what}."),
-        (change, f"Change a {one.what}."),
-        (remove, _REMOVALS.get(kind, f"Remove a {one.what} that nothing uses.")),
+        (list_all, f"The {one.calls.noun}s of the project."),
+        (add, f"Make a {one.calls.noun}; again with the same uuid: the same one."),
+        (show, f"One {one.calls.noun}."),
+        (change, f"Change a {one.calls.noun}."),
+        (remove, _REMOVALS.get(kind, f"Remove a {one.calls.noun} that nothing uses.")),
     ):
         run.__doc__ = doc
-    title = "".join(word.title() for word in one.what.split())
+    title = "".join(word.title() for word in one.calls.noun.split())
     project = Param("project_id", text_of(64))
     at = functools.partial(Endpoint, access=Access.USER)
     return [
@@ -387,11 +419,7 @@ async def list_keys(call: Call) -> Json:
     wanted = select(keypairs).where(keypairs.c.owner_uuid == owner).order_by(keypairs.c.name)
     async with call.service.database.read() as tx:
         rows = await tx.execute(wanted)
-        return [_keypair(row.name, owner, row.public_key) for row in rows]
-
-
-def _keypair(name: str, owner: str, public_key: str) -> Body:
-    return {"name": name, "project_id": owner, "public_key": public_key}
+        return [Keypair(name=row.name, project_id=owner, public_key=row.public_key) for row in rows]
 
 
 async def show_key(call: Call) -> Json:
@@ -402,14 +430,15 @@ async def show_key(call: Call) -> Json:
         row = (await tx.execute(wanted)).first()
     if row is None:
         raise not_found(f"key pair {name} not found")
-    return _keypair(row.name, owner, row.public_key)
+    return Keypair(name=row.name, project_id=owner, public_key=row.public_key)
 
 
 async def set_key(call: Call) -> Json:
     """Keep a public key under a name; a name that has another key is taken."""
     owner, name = owner_of(call), _key_name(call)
-    await call.service.fabric.set_keypair(owner, name, call.params["public_key"])
-    return _keypair(name, owner, call.params["public_key"])
+    public_key = str(call.get("public_key"))
+    await call.service.fabric.set_keypair(owner, name, public_key)
+    return Keypair(name=name, project_id=owner, public_key=public_key)
 
 
 async def delete_key(call: Call) -> Json:
