@@ -19,7 +19,7 @@ from contextlib import (
 )
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import structlog
 from sqlalchemy import Connection, CursorResult, Executable, event, text
@@ -32,10 +32,12 @@ from vetro.storage.clock import Clock, SystemClock
 from vetro.storage.errors import DatabaseClosed, DatabaseUnavailable, StorageError, explain
 from vetro.storage.keyring import Keyring
 from vetro.storage.notify import DatagramCarrier, Subscription, Switchboard, encode
-from vetro.storage.postgres_listener import PostgresListener
 from vetro.storage.sealed import ATTRIBUTE, SealedJson
 from vetro.storage.sqlite_driver import WholeStatementConnection
 from vetro.storage.types import Json
+
+if TYPE_CHECKING:
+    from vetro.storage.postgres_listener import PostgresListener
 
 log = structlog.get_logger(__name__)
 BUSY_TIMEOUT_MS = 30_000
@@ -217,6 +219,9 @@ class Database:
         readers = engine.execution_options(
             isolation_level="REPEATABLE READ", postgresql_readonly=True
         )
+        # Not at the top: it loads psycopg, 9 MiB that a service on SQLite does not need.
+        from vetro.storage.postgres_listener import PostgresListener
+
         database = cls(url, clock, writers=engine, readers=readers)
         database._listener = PostgresListener(url, NOTIFY_CHANNEL, database._switchboard)
         return database

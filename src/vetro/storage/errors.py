@@ -25,7 +25,6 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
-import psycopg
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
@@ -105,6 +104,8 @@ class LeaseLost(StorageError):
         self.fence = fence
 
 
+# PostgreSQL's SQLSTATE of a write in a read-only transaction.
+_READ_ONLY_TRANSACTION = "25006"
 _SQLITE_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _SQLITE_UNUSABLE = {
     sqlite3.SQLITE_CANTOPEN: "cannot be opened",
@@ -125,7 +126,7 @@ def explain(error: BaseException, where: str, *, reading: bool = False) -> Stora
         return DatabaseBusy(f"{where}: no connection became free; too many units of work are open")
     original: Any = error.orig if isinstance(error, DBAPIError) else error
     if reading and (
-        isinstance(original, psycopg.errors.ReadOnlySqlTransaction)
+        getattr(original, "sqlstate", None) == _READ_ONLY_TRANSACTION
         or getattr(original, "sqlite_errorcode", None) == sqlite3.SQLITE_READONLY
     ):
         return StorageError("a reading unit of work cannot write: begin it with transaction()")
@@ -139,6 +140,9 @@ def explain(error: BaseException, where: str, *, reading: bool = False) -> Stora
         if code in _SQLITE_UNUSABLE:
             return DatabaseUnavailable(f"{where} {_SQLITE_UNUSABLE[code]}: {original}")
         return None
+    # Not at the top: it takes 9 MiB, which a service on SQLite does not need.
+    import psycopg
+
     if isinstance(original, psycopg.errors.DiskFull):
         return DatabaseFull(f"{where}: the server's disk is full, nothing of this was kept")
     if isinstance(
