@@ -143,6 +143,17 @@ async def test_another_projects_range_is_not_taken_over(world: World) -> None:
     assert (await world.refused("POST", "/subnets", body))[0] == 409
 
 
+@pytest.mark.parametrize("acting", [{}, {"X-Acting-Project": PROJECT}])
+async def test_a_subnet_may_replace_one_that_was_never_created(
+    world: World, acting: dict[str, str]
+) -> None:
+    """A stack whose first choice of a range was refused names that subnet as leaving."""
+    network = (await subnet(world))["network_uuid"]
+    body = {"network_uuid": network, "cidr": "10.9.1.0/24", "replaces": [str(uuid.uuid4())]}
+    answer = await world.call("POST", "/subnets", body, headers=acting)
+    assert answer.status == 200, answer.json()
+
+
 async def test_a_replacement_that_is_given_up(world: World) -> None:
     """The old subnet is itself again when the new one is removed."""
     old = await subnet(world)

@@ -41,13 +41,17 @@ def groups_of_rules(value: Json) -> list[str]:
 
 @dataclass(frozen=True)
 class Reference:
-    """A parameter that names objects. ``external``: it means a shared network, by name or uuid."""
+    """A parameter that names objects. ``external``: it means a shared network, by name or uuid.
+
+    ``or_gone``: it may also name objects that do not exist (any more).
+    """
 
     param: str
     table: Table
     what: str
     named: Callable[[Json], list[str]] = itself
     external: bool = False
+    or_gone: bool = False
 
 
 def may_change(view: Object, what: str, project: str | None) -> None:
@@ -88,6 +92,8 @@ async def check_references(
 async def _check_one(tx: Transaction, reference: Reference, uuid: str, project: str | None) -> None:
     table = reference.table
     row = (await tx.execute(select(table).where(table.c.uuid == uuid[:64]))).first()
+    if row is None and reference.or_gone:
+        return
     if row is not None and project in (None, row.owner_uuid):
         return
     if row is not None and table is networks and row.external:

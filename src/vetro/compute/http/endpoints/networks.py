@@ -186,7 +186,8 @@ _KINDS = (
             Param("replaces", UUIDS),
         ),
         (_NAME, Param("dns", RESOLVERS)),
-        (_IN_NETWORK, Reference("replaces", subnets, "subnet", each)),
+        # A subnet that is replaced because its creation was refused never existed.
+        (_IN_NETWORK, Reference("replaces", subnets, "subnet", each, or_gone=True)),
     ),
     Kind(
         ROUTERS,
