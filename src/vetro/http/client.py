@@ -6,7 +6,8 @@ A response of any status is returned; only a request without a response raises `
 from __future__ import annotations
 
 import ssl
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from functools import cache, cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -42,6 +43,31 @@ class SyncResponse:
 Response = SyncResponse
 
 
+class _SystemTrust(ssl.SSLContext):
+    """The authorities that the machine trusts; they are read at the first TLS connection.
+
+    Reading them takes 25 to 50 ms, which a command or a deployment over plain HTTP need not wait.
+    """
+
+    @cached_property
+    def _loaded(self) -> ssl.SSLContext:
+        return httpx2.create_ssl_context()
+
+    def set_alpn_protocols(self, alpn_protocols: Iterable[str]) -> None:
+        self._loaded.set_alpn_protocols(alpn_protocols)
+
+    def wrap_socket(self, *arguments: Any, **options: Any) -> ssl.SSLSocket:
+        return self._loaded.wrap_socket(*arguments, **options)
+
+    def wrap_bio(self, *arguments: Any, **options: Any) -> ssl.SSLObject:
+        return self._loaded.wrap_bio(*arguments, **options)
+
+
+@cache
+def _system_trust() -> ssl.SSLContext:
+    return _SystemTrust(ssl.PROTOCOL_TLS_CLIENT)
+
+
 def _explain(error: httpx2.HTTPError) -> TransportError:
     text = str(error) or type(error).__name__
     return TransportError(text)
@@ -51,7 +77,7 @@ class SyncClient:
     """Requests from a program without an event loop (the command line)."""
 
     def __init__(self, *, timeout_seconds: float = 60.0) -> None:
-        self._client = httpx2.Client(timeout=timeout_seconds)
+        self._client = httpx2.Client(timeout=timeout_seconds, verify=_system_trust())
 
     def close(self) -> None:
         """Close the connections."""
@@ -155,7 +181,7 @@ class HttpClient:
             timeout=timeout_seconds,
             headers=dict(headers or {}),
             transport=transport,
-            verify=tls if tls is not None else True,
+            verify=tls if tls is not None else _system_trust(),
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=32),
         )
 

@@ -233,7 +233,7 @@ class Runtime(ClassCatalogue):
         """
         with collector_paused():
             for package in self.packages:
-                for name in list(package.class_files):
+                for name in self.class_names(package):
                     _ = package.find_type(name).assembly
                 if methods:
                     for type_ in list(package.types.values()):
