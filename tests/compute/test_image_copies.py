@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import delete
 
+from vetro.compute import MIGRATIONS
+from vetro.compute.tables import instances
 from vetro.compute.work.agents import NodeTaskError
+from vetro.storage import Database, migrate
 
 NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
 OTHER = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a002"
@@ -210,3 +215,34 @@ async def test_two_services_ask_a_node_once(make_world: MakeWorld) -> None:
     await first.call("DELETE", f"/images/{IMAGE}")
     answer = await first.call("GET", f"/images/{SECOND}/file")
     assert answer.content == b"a root file system"
+
+
+async def test_the_removal_of_an_image_survives_the_service(
+    database_url: str, tmp_path: Path, world_on: Any
+) -> None:
+    """A service that stops before the node has answered leaves the task to another, under its key."""
+    database = await Database.open(database_url, data_dir=tmp_path)
+    await migrate(database, [MIGRATIONS])
+    sent = asyncio.Event()
+
+    async def never(_call: Any) -> None:
+        sent.set()
+        await asyncio.Event().wait()
+
+    async with world_on(database, tmp_path, prefetch_images="all") as first:
+        first.nodes.answers["image_delete"] = never
+        await first.server()
+        await activate(first)
+        await until(first, node_1="present")
+        await first.call("DELETE", f"/images/{IMAGE}")
+        await sent.wait()
+        key = first.nodes.last("image_delete").key
+    async with world_on(database, tmp_path, prefetch_images="all") as second:
+        await second.server()
+        async with database.transaction() as tx:
+            await tx.execute(delete(instances).where(instances.c.name == first.service.instance))
+        await second.service.work.take_over()
+        assert (await second.ended(key))["status"] == "complete"
+        (call,) = [one for one in second.nodes.calls if one.task == "image_delete"]
+        assert (call.key, call.params["image_uuid"]) == (key, IMAGE)
+    await database.close()

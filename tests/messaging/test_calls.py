@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from vetro.messaging import Guest, Mailboxes
 from vetro.messaging.tables import calls, plans
 from vetro.storage import Database, ManualClock
@@ -48,6 +50,36 @@ async def test_a_plan_that_nobody_waits_for_is_not_handed_out(
     assert await fetch(mailboxes) is None
     await mailboxes.prune()
     assert await rows(database, plans) == 0
+
+
+@pytest.mark.parametrize("jump", [3 * 86_400, -3 * 86_400], ids=["forward", "back"])
+async def test_setting_the_clock_changes_no_deadline(
+    mailboxes: Mailboxes, elsewhere: Mailboxes, database: Database, clock: ManualClock, jump: float
+) -> None:
+    """Plans, leases and results last as long as they should, however often the clock is set."""
+    await mailboxes.declare(QUEUE)
+    await mailboxes.send(QUEUE, "m", b"{}", lifetime=100)
+    clock.jump(jump)
+    assert await elsewhere.ready_at(GUEST, "s") == 0.0
+    assert await elsewhere.next_plan(GUEST, "s", 0) is not None
+    clock.jump(-2 * jump)
+    clock.advance(50)
+    assert await mailboxes.next_plan(GUEST, "s", 0) is None  # leased for 60 s
+    assert await mailboxes.ready_at(GUEST, "s") == 10.0
+    clock.advance(10)
+    assert await mailboxes.next_plan(GUEST, "s", 0) is not None
+    clock.advance(39)
+    await mailboxes.prune()
+    assert await rows(database, plans) == 1
+    clock.advance(1)
+    assert await elsewhere.ready_at(GUEST, "s") is None
+    await elsewhere.prune()
+    assert await rows(database, plans) == 0
+    await mailboxes.send(QUEUE, "n", b"{}", lifetime=100)
+    await mailboxes.accept_result(GUEST, result("n"))
+    clock.jump(jump)
+    await mailboxes.prune()
+    assert await elsewhere.wait_result("n", 0) == result("n")
 
 
 async def test_discarding_says_whether_a_guest_may_have_the_plan(mailboxes: Mailboxes) -> None:

@@ -241,3 +241,14 @@ async def test_a_cancelled_unit_leaves_no_connection_open(
         and one.info.dbname == database_url.rsplit("/", 1)[-1]
     ]
     assert left == []
+
+
+async def test_reading_units_lock_no_rows(database: Database) -> None:
+    """Locking rows needs a writing unit on every database, also in a part of a statement."""
+    query = select(fences).with_for_update()
+    for statement in (query, select(query.subquery())):
+        with pytest.raises(StorageError, match="cannot write or lock rows"):
+            async with database.read() as tx:
+                await tx.execute(statement)
+    async with database.transaction() as tx:
+        assert (await tx.execute(query)).all() == []

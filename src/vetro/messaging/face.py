@@ -41,8 +41,6 @@ _log = structlog.get_logger(__name__)
 
 AnyRequest = Request[Any, Any, Any]
 RESULT_LIMIT_HEADER = "X-Result-Limit"
-_CONTACT_SECONDS = 5.0
-_PRUNE_SECONDS = 3600.0
 
 
 class _Alive(msgspec.Struct):
@@ -144,7 +142,7 @@ class GuestDoor:
     async def _store_contacts(self) -> None:
         while True:
             await self._contacted.wait()
-            await asyncio.sleep(_CONTACT_SECONDS)
+            await asyncio.sleep(self.mailboxes.settings.store_contacts)
             self._contacted.clear()
             contacts, self._contacts = self._contacts, {}
             try:
@@ -160,7 +158,7 @@ class GuestDoor:
             except SQLAlchemyError:
                 _log.exception("mailboxes_not_pruned")
             self._budget.forget_idle()
-            await asyncio.sleep(_PRUNE_SECONDS)
+            await asyncio.sleep(self.mailboxes.settings.prune_every)
             # After the sleep: a slow first pruning must not forget recent contacts.
             self._known.clear()
 

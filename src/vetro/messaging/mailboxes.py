@@ -4,6 +4,9 @@ Every method may be called in any process that has the database open: the engine
 one process while the guest's long poll is open in another. A waiter first subscribes, then reads
 the database, then sleeps; notifications (`Database.listen`) are hints and carry no message.
 
+Deadlines (`expires_at`, `lease_until`, `result_at`, `discarded_at`) are by `Database.steady_now`, which
+nobody can set; what people are shown (`sent_at`, contacts, dead letters) is by the wall clock.
+
 Channels: `mailbox/plans/<queue>` (a plan was added or may be handed out again), the same for all
 queues on `mailbox/plans` with the queue as payload, and `mailbox/results/<message id>`.
 """
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
 
 PLANS_CHANNEL = "mailbox/plans"
 
+SHORTEST_PAUSE = 0.05
 _PLAN_ADVICE = "send large files as downloadable files instead of inline bodies"
 
 
@@ -51,6 +55,9 @@ class MailboxSettings:
     default_wait: float = 30.0
     keep_results: float = 86_400.0
     keep_dead_letters: float = 7 * 86_400.0
+    store_contacts: float = 5.0
+    """How long contacts of guests are collected before they are stored."""
+    prune_every: float = 3600.0
     requests_per_second: float = 20.0
     request_burst: int = 100
 
@@ -153,7 +160,7 @@ class Mailboxes:
                 f"The plan {message_id}", len(body), self.settings.plan_limit, _PLAN_ADVICE
             )
         digest = hashlib.sha256(body).hexdigest()
-        now = self.db.clock.now()
+        now = self.db.steady_now()
         expires = None if lifetime is None else now + timedelta(seconds=lifetime)
         async with self.db.transaction() as tx:
             await self._require(tx, queue)
@@ -162,7 +169,7 @@ class Mailboxes:
                 "queue": queue,
                 "name": name[:255] or None,
                 "body_hash": digest,
-                "sent_at": now,
+                "sent_at": self.db.clock.now(),
                 "expires_at": expires,
                 # An order is not answered.
                 "result_at": now if order else None,
@@ -226,7 +233,7 @@ class Mailboxes:
             await tx.execute(
                 update(calls)
                 .where(calls.c.message_id == message_id)
-                .values(discarded_at=self.db.clock.now(), result=None)
+                .values(discarded_at=self.db.steady_now(), result=None)
             )
             if row is not None:
                 _announce(tx, row.queue)
@@ -235,12 +242,12 @@ class Mailboxes:
     async def progress(self, message_id: str) -> Progress:
         """How far a sent plan has come, and which plans its guest has to finish before it."""
         async with self.db.read() as tx:
-            return await progress_of(tx, message_id, self.db.clock.now())
+            return await progress_of(tx, message_id, self.db.steady_now())
 
     async def unfinished(self, queue: str) -> list[Unfinished]:
         """The plans that a guest has not answered, oldest first."""
         async with self.db.read() as tx:
-            return await unfinished_of(tx, queue, self.db.clock.now())
+            return await unfinished_of(tx, queue, self.db.steady_now())
 
     async def last_stamp(self, queue: str) -> int:
         """The highest stamp that the guest was sent; 0 if none."""
@@ -289,18 +296,20 @@ class Mailboxes:
                 if left <= 0:
                     return None
                 if leased_until is not None:
-                    expires = (leased_until - self.db.clock.now()).total_seconds()
-                    left = min(left, max(0.05, expires))
+                    expires = (leased_until - self.db.steady_now()).total_seconds()
+                    left = min(left, max(SHORTEST_PAUSE, expires))
                 await subscription.wait(left)
 
     async def ready_at(self, guest: Guest, session: str | None) -> float | None:
         """Seconds until a plan may be handed to the guest (0: now); None when there is no plan."""
-        now = self.db.clock.now()
+        now = self.db.steady_now()
         async with self.db.read() as tx:
             row = (await tx.execute(_oldest(guest.queue, now))).first()
         if row is None:
             return None
-        return (row.lease_until - now).total_seconds() if _is_held(row, session, now) else 0.0
+        if not _is_held(row, session, now):
+            return 0.0
+        return max(SHORTEST_PAUSE, (row.lease_until - now).total_seconds())
 
     async def acknowledge(self, guest: Guest, message_id: str) -> None:
         """The guest has the plan on its disk. Idempotent."""
@@ -382,9 +391,9 @@ class Mailboxes:
 
     async def prune(self) -> None:
         """Drop plans and results that are not waited for any more, and old dead letters."""
-        now = self.db.clock.now()
+        now = self.db.steady_now()
         old_call = now - timedelta(seconds=self.settings.keep_results)
-        old_letter = now - timedelta(seconds=self.settings.keep_dead_letters)
+        old_letter = self.db.clock.now() - timedelta(seconds=self.settings.keep_dead_letters)
         plans, calls, letters = tables.plans, tables.calls, tables.dead_letters
         async with self.db.transaction() as tx:
             await tx.execute(delete(plans).where(plans.c.expires_at <= now))
@@ -427,13 +436,14 @@ class Mailboxes:
     ) -> tuple[PlanMessage | None, datetime | None]:
         """Lease the oldest plan; else the time until which another lease holds it."""
         async with self.db.read() as tx:
-            row = (await tx.execute(_oldest(queue, self.db.clock.now()))).first()
+            now = self.db.steady_now()
+            row = (await tx.execute(_oldest(queue, now))).first()
             if row is None:
                 return None, None  # the usual answer takes no write transaction
-            if _is_held(row, session, self.db.clock.now()):
+            if _is_held(row, session, now):
                 return None, row.lease_until
         async with self.db.transaction() as tx:
-            now = self.db.clock.now()
+            now = self.db.steady_now()
             row = (await tx.execute(_oldest(queue, now).with_for_update())).first()
             if row is None:
                 return None, None

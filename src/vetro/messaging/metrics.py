@@ -28,7 +28,7 @@ OLDEST = stored_gauge(
 
 async def read_stored(database: Database, tx: Transaction) -> None:
     """Set the room's gauges."""
-    now = database.clock.now()
+    now, deadline = database.clock.now(), database.steady_now()
     lately = mailboxes.c.last_contact >= now - timedelta(seconds=LATELY_SECONDS)
     boxes = (
         await tx.execute(
@@ -39,7 +39,7 @@ async def read_stored(database: Database, tx: Transaction) -> None:
     ).one()
     AGENTS.set(boxes.every)
     HEARD.set(boxes.heard)
-    waiting = (plans.c.expires_at.is_(None)) | (plans.c.expires_at > now)
+    waiting = (plans.c.expires_at.is_(None)) | (plans.c.expires_at > deadline)
     mail = (
         await tx.execute(
             select(

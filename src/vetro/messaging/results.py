@@ -99,7 +99,7 @@ class Results:
                     .values(
                         # A late result also shows that the plan has ended.
                         result=body if row.discarded_at is None else None,
-                        result_at=self._db.clock.now(),
+                        result_at=self._db.steady_now(),
                     )
                 )
                 # A result proves that the plan arrived, even if its acknowledgement was lost.

@@ -76,8 +76,7 @@ class WaitingRoom:
                 left = deadline - loop.time()
                 if soon == 0.0 or left <= 0:
                     return not place.ended
-                pause = left if soon is None else min(left, max(0.05, soon))
-                await place.sleep(pause)
+                await place.sleep(left if soon is None else min(left, soon))
             return False
         finally:
             watching.cancel()

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Protocol
+
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 class Clock(Protocol):
-    """A wall clock for stored times, a monotonic clock for waiting."""
+    """A wall clock for stored times, a monotonic clock for waiting, and the machine's own time.
+
+    Every process of a machine reads the same `since_boot`, and nobody can set it: `Database.steady_now`
+    is made from it.
+    """
 
     def now(self) -> datetime:
         """The time as an aware UTC datetime."""
@@ -16,6 +23,14 @@ class Clock(Protocol):
 
     def monotonic(self) -> float:
         """Seconds that never go backwards, from an arbitrary start."""
+        ...
+
+    def since_boot(self) -> float:
+        """Seconds since the machine was started, also those in which it was suspended."""
+        ...
+
+    def boot_id(self) -> str:
+        """A name for this run of the machine."""
         ...
 
 
@@ -29,6 +44,14 @@ class SystemClock:
     def monotonic(self) -> float:
         """Seconds that never go backwards."""
         return time.monotonic()
+
+    def since_boot(self) -> float:
+        """Seconds since the machine was started."""
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+    def boot_id(self) -> str:
+        """The kernel's random number for this run."""
+        return _BOOT.read_text().strip()
 
 
 class ManualClock:
@@ -45,6 +68,14 @@ class ManualClock:
     def monotonic(self) -> float:
         """The seconds by which it was advanced."""
         return self._monotonic
+
+    def since_boot(self) -> float:
+        """The seconds by which it was advanced."""
+        return self._monotonic
+
+    def boot_id(self) -> str:
+        """A name of this clock's own."""
+        return f"manual {id(self)}"
 
     def advance(self, seconds: float) -> None:
         """Advance both clocks."""

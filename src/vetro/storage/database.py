@@ -17,6 +17,7 @@ from contextlib import (
     contextmanager,
     nullcontext,
 )
+from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -33,7 +34,8 @@ from vetro.storage.errors import DatabaseClosed, DatabaseUnavailable, StorageErr
 from vetro.storage.keyring import Keyring
 from vetro.storage.notify import DatagramCarrier, Subscription, Switchboard, encode
 from vetro.storage.sealed import ATTRIBUTE, SealedJson
-from vetro.storage.sqlite_driver import WholeStatementConnection
+from vetro.storage.sqlite_driver import ReadingCompiler, WholeStatementConnection
+from vetro.storage.steady import SteadyTime
 from vetro.storage.types import Json
 
 if TYPE_CHECKING:
@@ -141,6 +143,7 @@ class Database:
         self._datagrams: DatagramCarrier | None = None
         self._listener: PostgresListener | None = None
         self._file: tuple[int, int] | None = None
+        self.steady = SteadyTime(clock)
 
     @classmethod
     async def open(
@@ -203,6 +206,7 @@ class Database:
         readers = create_async_engine(driver_url, pool_size=4, max_overflow=12, **how)
         _prepare_sqlite(writers, query_only=False)
         _prepare_sqlite(readers, query_only=True)
+        readers.dialect.statement_compiler = ReadingCompiler
         return cls(url, clock, writers=writers, readers=readers)
 
     @classmethod
@@ -229,12 +233,17 @@ class Database:
     async def _start(self) -> None:
         async with self.engine.connect() as connection:
             await connection.execute(text("SELECT 1"))
+            await connection.run_sync(self.steady.read)
             await connection.rollback()
         self._file = self._file_id()
         if self._listener is not None:
             await self._listener.start()
         if self._datagrams is not None:
             self._datagrams.open()
+
+    def steady_now(self) -> datetime:
+        """The time to compare stored deadlines with: nobody can set it (`vetro.storage.steady`)."""
+        return self.steady.now()
 
     def _file_id(self) -> tuple[int, int] | None:
         """The file (device, inode) of an SQLite database; ``None`` when it has no file."""

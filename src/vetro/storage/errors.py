@@ -104,6 +104,7 @@ class LeaseLost(StorageError):
         self.fence = fence
 
 
+CANNOT_WRITE = "a reading unit of work cannot write or lock rows: begin it with transaction()"
 # PostgreSQL's SQLSTATE of a write in a read-only transaction.
 _READ_ONLY_TRANSACTION = "25006"
 _SQLITE_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
@@ -129,7 +130,7 @@ def explain(error: BaseException, where: str, *, reading: bool = False) -> Stora
         getattr(original, "sqlstate", None) == _READ_ONLY_TRANSACTION
         or getattr(original, "sqlite_errorcode", None) == sqlite3.SQLITE_READONLY
     ):
-        return StorageError("a reading unit of work cannot write: begin it with transaction()")
+        return StorageError(CANNOT_WRITE)
     if isinstance(original, sqlite3.Error):
         # The low byte of an extended code is the primary code.
         code = (getattr(original, "sqlite_errorcode", None) or 0) & 0xFF

@@ -84,7 +84,7 @@ class LeaseQueue:
         least held work.
         Errors: ``AlreadyQueued`` (the transaction stays usable) while earlier work has this key.
         """
-        now = self.database.clock.now()
+        now = self.database.steady_now()
         added = await tx.execute(
             self._insert(leased_work)
             .values(
@@ -147,13 +147,13 @@ class LeaseQueue:
         share = None if most_per_party is None else (owner, most_per_party)
         async with self.database.read() as tx:
             # Most calls find nothing: do not take the write lock for that.
-            claimable = self._claimable(self.database.clock.now(), key, share)
+            claimable = self._claimable(self.database.steady_now(), key, share)
             found = await tx.execute(select(leased_work.c.id).where(claimable).limit(1))
             if found.first() is None:
                 return None
         async with self.database.transaction() as tx:
             # Read the clock after the wait for the write lock: the lease begins now.
-            now = self.database.clock.now()
+            now = self.database.steady_now()
             row = (
                 await tx.execute(
                     select(leased_work)
@@ -209,7 +209,7 @@ class LeaseQueue:
         """
         ttl = lease.ttl_seconds if ttl_seconds is None else ttl_seconds
         async with self.database.transaction() as tx:
-            expires_at = self.database.clock.now() + timedelta(seconds=ttl)
+            expires_at = self.database.steady_now() + timedelta(seconds=ttl)
             changed = await tx.execute(
                 update(leased_work).where(self._held(lease)).values(expires_at=expires_at)
             )
@@ -335,7 +335,7 @@ class LeaseQueue:
 
     async def load(self, tx: Transaction) -> QueueLoad:
         """The load of the queue."""
-        now = self.database.clock.now()
+        now = self.database.steady_now()
         mine = leased_work.c.queue == self.name
         held = and_(leased_work.c.owner.is_not(None), leased_work.c.expires_at > now)
         numbers = await tx.execute(
@@ -368,7 +368,7 @@ class LeaseQueue:
         async with self.database.listen(self.channel) as subscription:
             deadline = None if timeout is None else time.monotonic() + timeout
             while True:
-                now = self.database.clock.now()
+                now = self.database.steady_now()
                 async with self.database.read() as tx:
                     ready = await tx.execute(
                         select(leased_work.c.id).where(self._claimable(now, share=share)).limit(1)

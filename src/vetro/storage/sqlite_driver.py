@@ -11,11 +11,25 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import aiosqlite
+from sqlalchemy.dialects.sqlite.base import SQLiteCompiler
+
+from vetro.storage.errors import CANNOT_WRITE, StorageError
 
 Rows = list[Any]
+
+
+class ReadingCompiler(SQLiteCompiler):
+    """Statements of reading units: locking rows is refused, as PostgreSQL refuses it.
+
+    SQLite has no such locks, so its ordinary compiler leaves ``FOR UPDATE`` out without a word.
+    """
+
+    def for_update_clause(self, select: Any, **_options: Any) -> NoReturn:
+        """Refuse. Errors: ``StorageError``."""
+        raise StorageError(CANNOT_WRITE)
 
 
 @dataclass(frozen=True)

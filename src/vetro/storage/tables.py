@@ -1,4 +1,4 @@
-"""Tables of the lease queues and of encryption at rest."""
+"""Tables of the lease queues, of the steady clock and of encryption at rest."""
 
 from __future__ import annotations
 
@@ -45,6 +45,14 @@ fences = Table(
     metadata,
     Column("queue", String(64), primary_key=True),
     Column("value", BigInteger, nullable=False),
+)
+
+boots = Table(
+    "storage_boots",
+    metadata,
+    # A run of a machine with processes on this database, and when it was started: see `steady`.
+    Column("boot_id", String(64), primary_key=True),
+    Column("began_at", UtcDateTime, nullable=False),
 )
 
 sealing = Table(

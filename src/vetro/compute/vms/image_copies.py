@@ -254,18 +254,34 @@ class ImageCopies:
             rows = list(await tx.execute(select(image_copies).where(here)))
             await tx.execute(delete(image_copies).where(here))
             tx.notify(NEWS, image_uuid)
-        for row in rows:
-            if row.state == "present":
-                await self._drop(row.server_uuid, image_uuid)
+            # With the end of the records: a service that dies now leaves tasks to be taken up.
+            having = [row.server_uuid for row in rows if row.state == "present"]
+            stored = [await self._store_removal(tx, one, image_uuid) for one in having]
+        await self._launch(stored)
 
     async def _drop(self, server_uuid: str, image_uuid: str) -> None:
+        async with self.database.transaction() as tx:
+            stored = [await self._store_removal(tx, server_uuid, image_uuid)]
+        await self._launch(stored)
+
+    async def _store_removal(
+        self, tx: Transaction, server_uuid: str, image_uuid: str
+    ) -> str | None:
+        """Store a task that removes an image from a node; its id."""
         try:
-            async with self.database.read() as tx:
-                agent = await self.servers.agent(tx, server_uuid)
-            await self.work.start(agent, "image_delete", {"image_uuid": image_uuid})
+            agent = await self.servers.agent(tx, server_uuid)
         except Fault as error:
             # An unreachable node removes it after it was unused for long.
             log.info("a deleted image stays on a node", server=server_uuid, error=error.message)
+            return None
+        id_ = str(uuids.uuid4())
+        await self.work.store(tx, id_, agent, "image_delete", {"image_uuid": image_uuid})
+        return id_
+
+    async def _launch(self, stored: Sequence[str | None]) -> None:
+        for id_ in stored:
+            if id_ is not None:
+                await self.work.launch(id_)
 
     async def of(self, uuids: Sequence[str]) -> dict[str, list[ImageCopy]]:
         """The copies of images, by image, of the servers that are there."""
