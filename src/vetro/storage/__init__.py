@@ -28,6 +28,8 @@ from vetro.storage.notify import Subscription
 from vetro.storage.sealed import SealedBytes, SealedJson, SealedText, sealed_columns
 from vetro.storage.sealing import prepare_sealing, rotate_key
 from vetro.storage.types import Json, UtcDateTime
+from vetro.storage.waiting import LookAgain, await_until
+from vetro.storage.worker import Worker
 
 __all__ = [
     "STORAGE_MIGRATIONS",
@@ -45,6 +47,7 @@ __all__ = [
     "Lease",
     "LeaseLost",
     "LeaseQueue",
+    "LookAgain",
     "ManualClock",
     "MigrationError",
     "MigrationSet",
@@ -57,6 +60,8 @@ __all__ = [
     "SystemClock",
     "Transaction",
     "UtcDateTime",
+    "Worker",
+    "await_until",
     "decode_json",
     "encode_json",
     "migrate",
