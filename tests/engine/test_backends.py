@@ -76,3 +76,14 @@ async def test_an_environment_uses_its_owners_packages(tmp_path: Path) -> None:
     await found(resolver, "find_package", "p", "1", None)
     await found(resolver, "find_class", "p.A", "1", "administrator")
     assert catalog.asked == [("p", "1", "owner"), ("p.A", "1", "owner")]
+
+
+async def test_the_framework_comes_with_the_engine(tmp_path: Path) -> None:
+    """Applications may require it although no catalog has it; a catalog that has it is asked first."""
+    catalog: Any = Catalog()
+    resolver = CatalogResolver(catalog, [])
+    name = "io.murano.applications"
+    assert await found(resolver, "find_package", name, "0", "mine") == "0.0.0"
+    assert await found(resolver, "find_class", f"{name}.Event", "*", "mine") == "0.0.0"
+    assert await found(resolver, "find_package", name, "1", "mine") is None
+    assert len(catalog.asked) == 3

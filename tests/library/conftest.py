@@ -28,6 +28,7 @@ Namespaces:
   sys: io.murano.system
   conf: io.murano.configuration
   py: ''
+  app: io.murano.applications
 """
 
 PROBE = """

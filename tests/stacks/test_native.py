@@ -555,3 +555,17 @@ async def test_placement_failures_keep_their_steps() -> None:
     """The allocator's steps travel with the exception."""
     error = PlacementFailure("No server has room", details=[{"step": "x"}])
     assert error.details == [{"step": "x"}]
+
+
+async def test_lost_servers_are_named(
+    stacks: StackEngine, compute: MemoryCompute, application_template: Any
+) -> None:
+    """Those that somebody stopped or removed; a stack that is not there has none."""
+    await stacks.create(PROJECT, "s", application_template(servers=3))
+    assert await stacks.lost(PROJECT, "s") == []
+    named = {one.spec.name: key for key, one in compute.server_list.items()}
+    first, second, _ = sorted(named)
+    del compute.server_list[named[first]]
+    compute.server_list[named[second]].state = "stopped"
+    assert len(await stacks.lost(PROJECT, "s")) == 2
+    assert await stacks.lost(PROJECT, "absent") == []

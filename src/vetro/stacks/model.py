@@ -145,6 +145,11 @@ class Stacks(Protocol):
         outputs, which a deployment reads once for every machine."""
         ...
 
+    async def lost(self, project_id: str, name: str) -> list[str]:
+        """The stack's servers, by resource name, that no longer run although they were made: stopped,
+        failed, or removed by somebody else."""
+        ...
+
     async def create(
         self,
         project_id: str,

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 Json = Any
 _GIVEN = ("parameters", "files", "environment")
 
+SERVER_TYPES = ("OS::Nova::Server", "AWS::EC2::Instance")
+LOST_STATES = ("stopped", "failed", "destroyed", "incomplete")
+"""States of a server that does not come back by itself."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NativeSettings:
@@ -66,6 +70,18 @@ class StackEngine:
         """State and outputs; see `Stacks.head`."""
         row = await self._store.head(project_id, name)
         return None if row is None else row.snapshot()
+
+    async def lost(self, project_id: str, name: str) -> list[str]:
+        """See `Stacks.lost`."""
+        row = await self._store.find(project_id, name)
+        lost: list[str] = []
+        for one in [] if row is None else row.resources:
+            if one.type not in SERVER_TYPES or not one.physical_id or one.status.in_progress:
+                continue
+            server = await self._compute.server(one.physical_id)
+            if server is None or server.state in LOST_STATES:
+                lost.append(one.name)
+        return lost
 
     async def create(
         self,

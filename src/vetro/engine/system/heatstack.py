@@ -374,6 +374,15 @@ class HeatStack:
 
         return ctx.effect("stack.output", {"stack": self._name}, fetch)
 
+    def lost_resources(self, ctx: CallContext) -> Json:
+        """The names of servers that were made and no longer run."""
+        services = services_of(ctx)
+
+        async def look() -> Json:
+            return await services.stacks.lost(services.project_id, self._name)
+
+        return ctx.effect("stack.lost", {"stack": self._name}, look)
+
     @native(lock=False)
     def delete(self, ctx: CallContext) -> None:
         """Remove the stack and everything in it; nothing to do when there is none."""

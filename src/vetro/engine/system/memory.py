@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vetro.compute.wire import Image
+from vetro.compute.wire import Image, Network, Subnet
 from vetro.engine.services import (
     EngineServices,
     MetadataDefinitions,
@@ -262,7 +262,18 @@ class MemoryCloud:
 
 
 class WillingCompute(MemoryCompute):
-    """A compute service that has every image."""
+    """A compute service that has every image, and a network for servers that name none."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        network, subnet = (f"00000000-0000-4000-8000-00000000000{n}" for n in (3, 4))
+        self.network_list[network] = Network(
+            uuid=network, name="trial", project_id="project", subnets=[subnet]
+        )
+        self.subnet_list[subnet] = Subnet(
+            uuid=subnet, network_uuid=network, name="trial", project_id="project",
+            cidr="198.18.0.0/15", gateway="198.18.0.1",
+        )  # fmt: skip
 
     async def image(self, project_id: str, name: str) -> Image:
         """The image of this name, created on demand."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
@@ -14,7 +15,7 @@ import structlog
 
 from vetro.catalog import Catalog
 from vetro.compute.client import ComputeClient
-from vetro.engine.services import EngineServices, Reports
+from vetro.engine.services import EngineServices, Reports, library_path
 from vetro.engine.settings import EngineSettings
 from vetro.engine.signing import PlanSigner
 from vetro.identity import Identity
@@ -48,8 +49,14 @@ def installed_packages(directories: Iterable[Path]) -> list[Package]:
     return found
 
 
+@functools.cache
+def shipped_packages() -> list[Package]:
+    """The libraries that come with Vetro beside the core library."""
+    return [open_package(library_path() / name) for name in ("io.murano.applications",)]
+
+
 class CatalogResolver:
-    """Finds packages: installed directories first, then the catalog (packages-and-forms.md A7).
+    """Finds packages: installed directories, the catalog (packages-and-forms.md A7), Vetro's own.
 
     ``project_id``: the project whose packages may be used, whoever acts; ``None``: the session's.
     ``pinned``: the packages and versions of the environment's last run; deleted ones are found too.
@@ -69,28 +76,29 @@ class CatalogResolver:
 
     def find_package(self, name: str, spec: str, project_id: str | None) -> PackageSource | None:
         """A package by name."""
-        found = self._best_installed(spec, lambda package: package.full_name == name)
         whose = self.project_id or project_id
-        return found or wait(self.catalog.find_package(name, spec, whose, self.pinned))
+        return (
+            _best(self.installed, spec, lambda package: package.full_name == name)
+            or wait(self.catalog.find_package(name, spec, whose, self.pinned))
+            or _best(shipped_packages(), spec, lambda package: package.full_name == name)
+        )
 
     def find_class(
         self, class_name: str, spec: str, project_id: str | None
     ) -> PackageSource | None:
         """A package by one of its classes."""
-        found = self._best_installed(spec, lambda package: class_name in package.classes)
         whose = self.project_id or project_id
-        return found or wait(
-            self.catalog.find_package_for_class(class_name, spec, whose, self.pinned)
+        return (
+            _best(self.installed, spec, lambda package: class_name in package.classes)
+            or wait(self.catalog.find_package_for_class(class_name, spec, whose, self.pinned))
+            or _best(shipped_packages(), spec, lambda package: class_name in package.classes)
         )
 
-    def _best_installed(self, spec: str, fits: Callable[[Package], bool]) -> Package | None:
-        wanted = VersionSpec(spec)
-        fitting = [
-            package
-            for package in self.installed
-            if fits(package) and Version.parse(package.version) in wanted
-        ]
-        return max(fitting, key=lambda item: Version.parse(item.version), default=None)
+
+def _best(packages: list[Package], spec: str, fits: Callable[[Package], bool]) -> Package | None:
+    wanted = VersionSpec(spec)
+    fitting = [one for one in packages if fits(one) and Version.parse(one.version) in wanted]
+    return max(fitting, key=lambda item: Version.parse(item.version), default=None)
 
 
 @dataclass

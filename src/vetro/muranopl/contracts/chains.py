@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from vetro.muranopl.classes.objects import CastView, MuranoObject
@@ -16,7 +16,16 @@ from vetro.muranopl.values.containers import freeze, preview
 from vetro.muranopl.values.errors import NoObjectFoundError
 from vetro.muranopl.values.records import made, record
 
-from .tree import Contract, ForwardReference, Guard, Mode, Setting, Violation, settled
+from .tree import (
+    Contract,
+    ForwardReference,
+    Guard,
+    Mode,
+    Setting,
+    Violation,
+    object_maps,
+    settled,
+)
 
 if TYPE_CHECKING:
     from vetro.muranopl.classes.types import MuranoPackage, MuranoType
@@ -298,6 +307,11 @@ class Chain(Contract):
             or (isinstance(step, Check) and step.is_closed)
             for step in self.steps
         )
+
+    def object_maps(self, value: Any) -> Iterator[Mapping[str, Any]]:
+        if any(isinstance(step, AsTemplate) for step in self.steps):
+            return iter(())
+        return object_maps(value)
 
     @property
     def plain_class(self) -> type[Any] | None:

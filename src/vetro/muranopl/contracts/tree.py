@@ -14,7 +14,7 @@ Modes: `TRANSFORM` for properties and arguments, `VALIDATE` for the declarations
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, cast
@@ -158,6 +158,10 @@ class Contract(ABC):
         """True when applying it may create or look up objects."""
         return False
 
+    def object_maps(self, value: Any) -> Iterator[Mapping[str, Any]]:
+        """The objects in a value of a saved model. Templates look like them and are none."""
+        return object_maps(value)
+
     @property
     def made_of_null(self) -> Any:
         """The empty map or list that it always makes of null; else null."""
@@ -286,6 +290,14 @@ class MapOf(Contract):
         parts = [*self.fixed.values(), *(self.other or ())]
         return any(part.makes_objects for part in parts)
 
+    def object_maps(self, value: Any) -> Iterator[Mapping[str, Any]]:
+        if self.open or not isinstance(value, Mapping):
+            yield from object_maps(value)
+            return
+        for key, item in cast("Mapping[Any, Any]", value).items():
+            part = self.fixed.get(key, self.other and self.other[1])
+            yield from part.object_maps(item) if part else object_maps(item)
+
 
 @record
 class ListOf(Contract):
@@ -374,6 +386,28 @@ class ListOf(Contract):
     @property
     def makes_objects(self) -> bool:
         return any(part.makes_objects for part in self.items)
+
+    def object_maps(self, value: Any) -> Iterator[Mapping[str, Any]]:
+        if not self.items:
+            yield from object_maps(value)
+            return
+        items = cast("Sequence[Any]", value if isinstance(value, (list, tuple)) else [value])
+        for index, item in enumerate(items):
+            yield from self.items[min(index, len(self.items) - 1)].object_maps(item)
+
+
+def object_maps(value: Any) -> Iterator[Mapping[str, Any]]:
+    """The outermost maps with an object's header in a value of a saved model."""
+    if isinstance(value, Mapping):
+        table = cast("Mapping[str, Any]", value)
+        if isinstance(table.get("?"), Mapping):
+            yield table
+        else:
+            for item in table.values():
+                yield from object_maps(item)
+    elif isinstance(value, (list, tuple)):
+        for item in cast("Sequence[Any]", value):
+            yield from object_maps(item)
 
 
 def settled(value: Any, setting: Setting) -> Any:

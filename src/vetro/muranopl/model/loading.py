@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from vetro.muranopl.classes.objects import DestroyedObject, MuranoObject, unset_property
 from vetro.muranopl.classes.types import MuranoType
-from vetro.muranopl.contracts.tree import ForwardReference
+from vetro.muranopl.contracts.tree import ForwardReference, object_maps
 from vetro.muranopl.values.containers import FINAL_TYPES, Map, freeze
 from vetro.muranopl.values.errors import (
     CircularExpressionDependenciesError,
@@ -365,22 +365,23 @@ def place_in_model(root: Any, wanted: Any) -> str | None:
 
 def load_missing(transaction: Transaction, model: Mapping[str, Any]) -> None:
     """Load the objects of a snapshot that the session lacks; known objects stay as they are."""
-    stack: list[tuple[Any, MuranoObject | None]] = [(model, None)]
+    stack: list[tuple[Mapping[str, Any], MuranoObject | None]]
+    stack = [(item, None) for item in object_maps(model)]
     while stack:
-        item, owner = stack.pop()
-        if isinstance(item, Mapping):
-            table = cast("Mapping[str, Any]", item)
-            header = table.get("?")
-            if isinstance(header, Mapping):
-                object_id = cast("Mapping[str, Any]", header).get("id")
-                known = transaction.find(str(object_id))
-                if known is None:
-                    transaction.make(table, owner, None)
-                    continue
-                owner = known
-            stack.extend((value, owner) for key, value in table.items() if key != "?")
-        elif isinstance(item, (list, tuple)):
-            stack.extend((value, owner) for value in cast("list[Any]", item))
+        table, owner = stack.pop()
+        known = transaction.find(str(table["?"].get("id")))
+        if known is None:
+            transaction.make(table, owner, None)
+            continue
+        initialisers = known.type.assembly.initialisers
+        for name, value in table.items():
+            if name in initialisers:
+                parts = initialisers[name].chain[0][1].object_maps(value)
+            elif name != "?":
+                parts = object_maps(value)
+            else:
+                continue
+            stack.extend((item, known) for item in parts)
 
 
 def construct(

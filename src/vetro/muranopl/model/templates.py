@@ -32,7 +32,10 @@ def template_value(
     `excluded`: dotted paths of properties that are neither checked nor returned. Objects that the
     template does not own stay references: ids, which `new()` resolves again.
     """
-    scope = run.scope_of(setting.this)
+    outer = setting.transaction
+    # A template in a model names its class as any object of that model does: the package that
+    # declares the property need not know it.
+    scope = run.scope_of(setting.this) if outer is None else outer.scope
     if isinstance(value, MuranoObject):
         target = value
     else:
@@ -42,7 +45,7 @@ def template_value(
             keep_ids=True,
             scope=scope,
             dry=True,
-            outer=setting.transaction,
+            outer=outer,
             excluded=frozenset(path for path in excluded if "." not in path),
         )
         target = transaction.make(pruned, setting.owner, default)
