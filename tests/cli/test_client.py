@@ -714,6 +714,9 @@ def test_shells_complete_names(shop: Service, monkeypatch: pytest.MonkeyPatch) -
     assert completions("env", "show", "b") == ["beta"]
     assert completions("env", "add", "alpha", "test") == ["test.Shop"]
     assert completions("package", "import", "-c", "") == []
+    assert completions("project", "show", "ad") == ["admin"]
+    assert completions("project", "delete", "nosuch") == []
+    assert completions("keypair", "list", "--project", "ad") == ["admin"]
     monkeypatch.setenv("VETRO_DATA_DIR", "/nowhere")
     assert completions("env", "show", "") == []
     monkeypatch.setenv("VETRO_DATA_DIR", str(shop.directory / "data"))

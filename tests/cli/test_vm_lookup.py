@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from typing import Any
 
 import pytest
@@ -29,6 +30,7 @@ def test_a_vm_is_where_an_instance_has_its_uuid(
             "/v1/environments": {"environments": [{"id": n, "name": f"env-{n}"} for n in "abc"]},
             "/v1/environments/a": {"services": []},
             "/v1/environments/b": {"services": [{"?": {"id": "x"}, "nodes": [instance]}]},
+            "/v1/environments/c": {"services": None},
         }
         return SyncResponse(200, {}, json.dumps(table[path]).encode())
 
@@ -39,3 +41,23 @@ def test_a_vm_is_where_an_instance_has_its_uuid(
         asked.clear()
         assert environments_of(connection, []) == {}
     assert asked == []
+
+
+def test_environments_are_read_side_by_side(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    """None is answered before all have been asked for; every VM is found."""
+    monkeypatch.setenv("VETRO_DATA_DIR", str(tmp_path))
+    together = threading.Barrier(3)
+
+    def answer(_: Connection, method: str, path: str, **options: Any) -> SyncResponse:
+        name = path.rpartition("/")[2]
+        if name == "environments":
+            found: Any = {"environments": [{"id": n, "name": f"env-{n}"} for n in "abc"]}
+        else:
+            together.wait(60)
+            found = {"services": [{"?": {"id": name}, "openstackId": f"vm-{name}"}]}
+        return SyncResponse(200, {}, json.dumps(found).encode())
+
+    monkeypatch.setattr(Connection, "answer", answer)
+    with Connection() as connection:
+        found = environments_of(connection, ["vm-a", "vm-b", "vm-c", "vm-of-none"])
+    assert found == {"vm-a": "env-a", "vm-b": "env-b", "vm-c": "env-c"}

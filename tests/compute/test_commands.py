@@ -22,6 +22,7 @@ from vetro.compute.work.agents import NodeTaskError
 
 NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
 OTHER = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a002"
+PROJECT = "9f7c1b3a4a0e4c0d8a3cf4f4b7c1f111"
 MAC = "02:00:00:00:00:01"
 Vetro = Callable[..., Awaitable[Any]]
 
@@ -273,3 +274,32 @@ async def test_one_request_as_the_seed_writes_it(served: Any, vetro: Vetro) -> N
     answer = await vetro("cnapi", f"/servers/{OTHER}", "-X", "DELETE")
     assert (answer.code, answer.out.splitlines()[0]) == (1, "HTTP/1.1 404 Not Found")
     assert json.loads(answer.out.partition("\n\n")[2])["code"] == "ResourceNotFound"
+
+
+@pytest.mark.parametrize("published", [True, False])
+async def test_an_image_is_made_of_a_stopped_vm(served: Any, vetro: Vetro, published: bool) -> None:
+    """Named, for the VM's project, and shown when it is there; a node's refusal is told in its words."""
+    vm = await served.vm(alias="golden", state="running")
+    refused = await vetro("image", "create", "web", "--from-vm", "golden")
+    assert refused.code == 1
+    assert "The VM golden is running" in refused.err
+    assert "vetro vm stop golden" in refused.err
+
+    async def publish(call: Any) -> dict[str, Any]:
+        if not published:
+            raise NodeTaskError("no room for the image", {})
+        manifest = call.params["manifest"]
+        node = {"headers": served.key_of(NODE), "token": ""}
+        await served.ok("POST", "/images", {**manifest, "type": "lxc-rootfs"}, **node)
+        await served.ok("PUT", f"/images/{manifest['uuid']}/file", content=b"data", **node)
+        return {}
+
+    served.nodes.answers["machine_create_image"] = publish
+    assert (await vetro("vm", "stop", "golden")).code == 0
+    made = await vetro("image", "create", "web", "--from-vm", vm, "--version", "2", "--json")
+    if not published:
+        assert (made.code, "no room for the image" in made.err) == (1, True)
+        return
+    (row,) = made.json
+    assert (row["name"], row["version"], row["state"]) == ("web", "2", "active")
+    assert (row["owner"], row["public"]) == (PROJECT, False)

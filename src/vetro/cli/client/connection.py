@@ -12,7 +12,7 @@ import os
 import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import quote
 
 import click
@@ -21,6 +21,10 @@ from vetro.cli.client.hints import error_text, hint_for
 from vetro.cli.terminal.output import fail
 from vetro.http.client import SyncClient, SyncResponse, TransportError
 
+if TYPE_CHECKING:
+    from vetro.compute.client import Call
+
+Answer = TypeVar("Answer")
 DEFAULT_URL = "http://127.0.0.1:8082"
 
 
@@ -116,6 +120,12 @@ class Connection:
     def identity(self, path: str, *, headers: Mapping[str, str] | None = None) -> Any:
         """The JSON body of a GET of the identity service."""
         return self.ask_identity("GET", path, headers=headers).json()
+
+    def try_identity(self, path: str) -> Any:
+        """The JSON body of a GET of the identity service; ``None`` when it refuses."""
+        headers = {"X-Auth-Token": self.token}
+        response = self._send("GET", self.identity_url + path, headers=headers)
+        return response.json() if response.status < 400 else None
 
     def ask_identity(
         self,
@@ -263,6 +273,32 @@ class Connection:
             params=params,
         )
 
+    def send(self, call: Call[Answer], *, hint: str | None = None) -> Answer:
+        """The answer to a call of the compute service; a refusal ends the command, as of `request`."""
+        response = self.answer_to(call)
+        if response.status >= 400:
+            fail(error_text(response), hint or hint_for(response))
+        return read(call, response)
+
+    def look_up(self, call: Call[Answer]) -> Answer | None:
+        """The answer to a call of the compute service; ``None`` for 404."""
+        response = self.answer_to(call)
+        if response.status == 404:
+            return None
+        if response.status >= 400:
+            fail(error_text(response), hint_for(response))
+        return read(call, response)
+
+    def answer_to(self, call: Call[Any]) -> SyncResponse:
+        """Send a call of the compute service; whatever is answered."""
+        return self.answer(
+            call.method,
+            f"/compute{call.path}",
+            content=call.content,
+            params=call.params or None,
+            headers={"Content-Type": "application/json"} if call.body is not None else None,
+        )
+
     def get(self, path: str, **options: Any) -> Any:
         """The JSON body of a GET."""
         return self.request("GET", path, **options).json()
@@ -296,6 +332,17 @@ def _project_in(body: dict[str, Any]) -> str:
     """The project of a token's body; '' for a token that has none."""
     project: dict[str, Any] = body["token"].get("project") or {}
     return str(project.get("id") or "")
+
+
+def read(call: Call[Answer], response: SyncResponse) -> Answer:
+    """The answer in a response; the command ends when it is of another form."""
+    try:
+        return call.read(response.content)
+    except ValueError as error:
+        fail(
+            f"The service answered {call.method} {call.path} otherwise than expected: {error}",
+            "Is it of another version than this command?",
+        )
 
 
 def segment(text: str) -> str:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
+
+if TYPE_CHECKING:
+    from vetro.cli.client.connection import Connection
 
 
 def remember_address(ctx: click.Context) -> None:
@@ -35,11 +38,15 @@ class NameOf(click.ParamType[str]):
         remember_address(ctx)
         try:
             with Connection() as connection:
-                answer: Any = connection.get(self.path, params=self.query)
+                answer = self.ask(connection)
         except click.ClickException:
             return []
         names = sorted({str(row.get(self.label) or "") for row in self.rows(answer)})
         return [CompletionItem(name) for name in names if name and name.startswith(incomplete)]
+
+    def ask(self, connection: Connection) -> Any:
+        """The service's answer that holds the names."""
+        return connection.get(self.path, params=self.query)
 
     def rows(self, answer: Any) -> list[dict[str, Any]]:
         """The things in an answer."""
@@ -59,6 +66,15 @@ class NameOfVm(NameOf):
         return found
 
 
+class NameOfProject(NameOf):
+    """The name or id of a project: those of all users for who may list them, else one's own."""
+
+    def ask(self, connection: Connection) -> Any:
+        """The answer of the identity service."""
+        found = connection.try_identity("/projects")
+        return found if found is not None else connection.identity("/auth/projects")
+
+
 ENVIRONMENT = NameOf("/v1/environments", "environments")
 PACKAGE = NameOf(
     "/v1/catalog/packages", "packages", label="fully_qualified_name", catalog="true", limit="100"
@@ -66,6 +82,7 @@ PACKAGE = NameOf(
 CATEGORY = NameOf("/v1/catalog/categories", "categories")
 IMAGE = NameOf("/compute/images")
 KEYPAIR = NameOf("/compute/keypairs")
+PROJECT = NameOfProject("", "projects")
 FLAVOR = NameOf("/v1/flavors", "flavors")
 SERVER = NameOf("/compute/servers", label="hostname")
 VM = NameOfVm("/compute/servers", label="alias", extras="vms")

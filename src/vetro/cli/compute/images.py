@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import hashlib
 import signal
+import uuid
 from collections.abc import Coroutine
 from datetime import datetime
 from pathlib import Path
@@ -20,7 +21,9 @@ from vetro.cli.client.connection import (
     hint_for,
     segment,
 )
-from vetro.cli.client.name_completion import IMAGE
+from vetro.cli.client.name_completion import IMAGE, VM
+from vetro.cli.compute.servers import wait_task
+from vetro.cli.compute.vm_lookup import find_vm
 from vetro.cli.terminal.choices import choose
 from vetro.cli.terminal.confirmation import agree, some_of, yes_option
 from vetro.cli.terminal.output import (
@@ -32,6 +35,8 @@ from vetro.cli.terminal.output import (
     say,
     wants_json,
 )
+from vetro.compute.client import machines
+from vetro.compute.wire import ImageManifest, VmImage
 from vetro.http import Fault
 from vetro.http.client import TransportError
 
@@ -247,6 +252,42 @@ def build(
         row = upload_image(connection, built.manifest(), built.path)
         keep_once(built.path, data_directory() / "images" / f"{row['uuid']}.image")
         row = follow_copies(connection, row)
+    emit_rows(_rows([row]), COLUMNS)
+
+
+@image.command("create", short_help="Make an image of a stopped VM.")
+@click.argument("name")
+@click.option("--from-vm", "vm_name", required=True, type=VM, help="The VM, by alias or uuid.")
+@click.option("--version", default="1", show_default=True, help="What tells it from older ones.")
+@click.option("--public", is_flag=True, help="For every project [the VM's only].")
+@json_option
+def create(name: str, vm_name: str, version: str, public: bool) -> None:
+    """Make an image NAME of the disks of a stopped VM; the VM stays as it is.
+
+    'vetro vm create --image NAME' starts others from it. What tells the VM from others (host keys,
+    addresses, user data that has run) is in the image as well.
+    """
+    with Connection() as connection:
+        vm = find_vm(connection, vm_name)
+        called = str(vm.get("alias") or vm["uuid"])
+        if vm.get("state") != "stopped":
+            fail(
+                f"The VM {called} is {vm.get('state')}: an image is made of a VM that is stopped",
+                f"Stop it first: 'vetro vm stop {called}'.",
+            )
+        manifest = ImageManifest(
+            uuid=str(uuid.uuid4()),
+            owner=str(vm["owner_uuid"]),
+            name=name,
+            version=version,
+            public=public,
+        )
+        say(f"Making {name} of VM {called} …")
+        new = VmImage(manifest=manifest)
+        started = connection.send(machines.image_of_vm(vm["uuid"], new, str(vm["server_uuid"])))
+        if started.id:
+            wait_task(connection, started.id)
+        row = follow_copies(connection, connection.get(f"/compute/images/{manifest.uuid}"))
     emit_rows(_rows([row]), COLUMNS)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from vetro.cli.client.connection import Connection, error_text, hint_for, segment
-from vetro.cli.client.name_completion import NameOf
+from vetro.cli.client.name_completion import PROJECT, NameOf
 from vetro.cli.terminal.choices import choose
 from vetro.cli.terminal.confirmation import agree, some_of, yes_option
 from vetro.cli.terminal.output import counted, done, emit_object, emit_rows, fail, json_option
@@ -175,7 +175,9 @@ def delete(connection: Connection, kind: Kind, rows: Sequence[Row]) -> list[Row]
     return gone
 
 
-project_option = click.option("--project", help="The project it is for, by name or id [yours].")
+project_option = click.option(
+    "--project", type=PROJECT, help="The project it is for, by name or id [yours]."
+)
 
 
 def common_verbs(
@@ -192,7 +194,7 @@ def common_verbs(
     """
 
     @group.command("list", help=f"List {kind.noun}{'es' if kind is ADDRESS else 's'}.")
-    @click.option("--project", help="Those of this project, by name or id [yours].")
+    @click.option("--project", type=PROJECT, help="Those of this project, by name or id [yours].")
     @click.option("--all-projects", is_flag=True, help="Of every project (operators).")
     @json_option
     def _list(project: str | None, all_projects: bool) -> None:  # pyright: ignore[reportUnusedFunction]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any, cast
 
 from vetro.cli.client.connection import Connection, segment
@@ -10,6 +11,9 @@ from vetro.cli.compute.servers import list_servers
 from vetro.cli.environments.objects import objects_of
 from vetro.cli.terminal.choices import choose
 from vetro.cli.terminal.output import fail
+
+#: Environments that are read at the same time.
+_AT_ONCE = 8
 
 
 def all_vms(connection: Connection) -> list[dict[str, Any]]:
@@ -64,21 +68,27 @@ def environments_of(connection: Connection, uuids: Iterable[str]) -> dict[str, s
     """The names of the environments of VMs, by uuid. Those that no environment made are absent.
 
     A VM belongs to the environment whose model has an instance with its uuid.
-    Environments are read one after the other, until every VM is found. A compute service alone has none.
+    Environments are read side by side, until every VM is found. A compute service alone has none.
     """
     wanted = set(uuids)
+    rows = _environments(connection) if wanted else []
     found: dict[str, str] = {}
-    for row in _environments(connection) if wanted else []:
-        answer = connection.answer("GET", f"/v1/environments/{segment(str(row['id']))}")
-        services: Any = answer.json().get("services") if answer.status < 400 else None
-        for _, node in objects_of(services):
-            uuid = str(node.get("openstackId"))
-            if uuid in wanted:
-                wanted.remove(uuid)
-                found[uuid] = str(row["name"])
-        if not wanted:
-            break
+    with ThreadPoolExecutor(_AT_ONCE) as readers:
+        reading = {readers.submit(_instances, connection, str(row["id"])): row for row in rows}
+        for read in as_completed(reading):
+            for uuid in read.result() & wanted:
+                found[uuid] = str(reading[read]["name"])
+            if len(found) == len(wanted):
+                readers.shutdown(wait=False, cancel_futures=True)
+                break
     return found
+
+
+def _instances(connection: Connection, environment: str) -> set[str]:
+    """The uuids of the VMs in an environment's model; none of one that is gone meanwhile."""
+    answer = connection.answer("GET", f"/v1/environments/{segment(environment)}")
+    services: Any = answer.json().get("services") if answer.status < 400 else None
+    return {str(node.get("openstackId")) for _, node in objects_of(services)}
 
 
 def _environments(connection: Connection) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ from typing import Any, cast
 import click
 
 from vetro.cli.client.connection import Connection, segment
+from vetro.cli.client.name_completion import PROJECT
 from vetro.cli.terminal.confirmation import agree, some_of, yes_option
 from vetro.cli.terminal.output import counted, done, emit_object, emit_rows, fail, json_option
 
@@ -56,7 +57,7 @@ def list_() -> None:
 
 
 @project.command("show")
-@click.argument("name_or_id")
+@click.argument("name_or_id", type=PROJECT)
 @json_option
 def show(name_or_id: str) -> None:
     """Show a project, and the names of all that it has."""
@@ -68,7 +69,7 @@ def show(name_or_id: str) -> None:
 
 
 @project.command("delete")
-@click.argument("names_or_ids", nargs=-1, required=True)
+@click.argument("names_or_ids", nargs=-1, required=True, type=PROJECT)
 @click.option(
     "--force",
     is_flag=True,
