@@ -2,25 +2,69 @@
 
 A text from outside is measured before anything is built from it: PyYAML and libyaml recurse in C, so
 deep nesting would end the process, and a few aliases can stand for billions of nodes. ``read_yaml`` and
-``read_json`` return plain values; ``measure_yaml`` is the first half alone, for readers that build a
-tree of their own. Every error is a ``DocumentError``, a ``ValueError`` with a position; nothing else
-leaves these functions, whatever the text is.
+``read_json`` return plain values, ``compose_yaml`` nodes with places; ``measure_yaml`` is the first half
+alone. Every error is a ``DocumentError``, a ``ValueError`` with a position; nothing else leaves the
+functions, whatever the text is. Nobody else imports ``yaml``: class files, which are measured while they
+are read, take events (``open_events``), whose errors are those of PyYAML.
 """
+
+from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from vetro.documents.errors import DocumentError, DocumentTooLarge
 from vetro.documents.jsonvalues import read_json
 from vetro.documents.limits import DocumentLimits
 from vetro.documents.texts import text_of
-from vetro.documents.yamlvalues import measure_yaml, read_yaml, safe_loader, write_yaml
+from vetro.documents.yamlevents import (
+    RESOLVERS,
+    TAG,
+    YAML_ERRORS,
+    AliasEvent,
+    DocumentEndEvent,
+    MappingEndEvent,
+    MappingStartEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    SequenceStartEvent,
+    not_yaml,
+    open_events,
+    scalar_value,
+)
+from vetro.documents.yamlvalues import (
+    compose_yaml,
+    measure_yaml,
+    read_yaml,
+    read_yaml_and_node,
+    safe_loader,
+    write_yaml,
+)
 
 __all__ = [
+    "RESOLVERS",
+    "TAG",
+    "YAML_ERRORS",
+    "AliasEvent",
+    "DocumentEndEvent",
     "DocumentError",
     "DocumentLimits",
     "DocumentTooLarge",
+    "MappingEndEvent",
+    "MappingNode",
+    "MappingStartEvent",
+    "Node",
+    "ScalarEvent",
+    "ScalarNode",
+    "SequenceEndEvent",
+    "SequenceNode",
+    "SequenceStartEvent",
+    "compose_yaml",
     "measure_yaml",
+    "not_yaml",
+    "open_events",
     "read_json",
     "read_yaml",
+    "read_yaml_and_node",
     "safe_loader",
+    "scalar_value",
     "text_of",
     "write_yaml",
 ]

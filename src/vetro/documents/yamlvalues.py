@@ -1,8 +1,8 @@
-"""YAML as plain values: safe tags only, dates stay text."""
+"""YAML as plain values and as nodes with places: safe tags only, dates stay text."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
 import yaml
@@ -10,25 +10,30 @@ import yaml
 from vetro.documents.errors import DocumentError, DocumentTooLarge
 from vetro.documents.limits import DocumentLimits
 from vetro.documents.texts import text_of
+from vetro.documents.yamlevents import TAG, not_yaml
 
-_TAG = "tag:yaml.org,2002:"
+Constructor = Callable[[Any, Any], Any]
+"""Makes a value: from the loader and the node."""
 
 
-def safe_loader(base: Any) -> Any:
-    """A loader class with safe tags, made from one of PyYAML's safe loaders.
+def safe_loader(constructors: Mapping[str, Constructor] | None = None) -> Any:
+    """A loader class with safe tags, for `read_yaml`; `constructors` by tag replace its own.
 
     Unquoted timestamps stay text. A text that does not fit its tag (``!!int x``, a number with
     thousands of digits) raises ``ConstructorError`` with its place, whatever PyYAML's own
     constructor raises.
     """
-    found = type("SafeValues", (base,), {})
+    base: Any = yaml.CSafeLoader
+    found: Any = type("SafeValues", (base,), {})
     found.yaml_implicit_resolvers = {
-        first: [pair for pair in resolvers if pair[0] != _TAG + "timestamp"]
+        first: [pair for pair in resolvers if pair[0] != TAG + "timestamp"]
         for first, resolvers in base.yaml_implicit_resolvers.items()
     }
     for name in ("int", "float", "bool", "timestamp", "binary"):
-        tag = _TAG + name
+        tag = TAG + name
         found.add_constructor(tag, _guarded(name, base.yaml_constructors[tag]))
+    for tag, construct in (constructors or {}).items():
+        found.add_constructor(tag, construct)
     return found
 
 
@@ -46,23 +51,51 @@ def _guarded(name: str, construct: Callable[[Any, Any], Any]) -> Callable[[Any, 
     return guarded
 
 
-_Loader = safe_loader(yaml.CSafeLoader)
+_Loader = safe_loader()
 
 
-def read_yaml(content: bytes | str, limits: DocumentLimits | None = None) -> Any:
+def read_yaml(
+    content: bytes | str, limits: DocumentLimits | None = None, loader: Any = _Loader
+) -> Any:
     """The value of a text's only document; ``None`` for an empty text.
 
-    Errors: ``DocumentError``, ``DocumentTooLarge``.
+    ``loader``: from ``safe_loader``. Errors: ``DocumentError``, ``DocumentTooLarge``.
     """
+    return read_yaml_and_node(content, limits, loader)[0]
+
+
+def read_yaml_and_node(
+    content: bytes | str, limits: DocumentLimits | None = None, loader: Any = _Loader
+) -> tuple[Any, yaml.Node | None]:
+    """The value of a text's only document, and its root node, which knows places."""
     limits = limits or DocumentLimits()
     text = text_of(content, limits)
     measure_yaml(text, limits)
     try:
-        return cast("Any", yaml).load(text, Loader=_Loader)
+        reader: Any = loader(text)
+        try:
+            node: yaml.Node | None = reader.get_single_node()
+            return None if node is None else reader.construct_document(node), node
+        finally:
+            reader.dispose()
     except yaml.YAMLError as error:
-        raise _not_yaml(error) from error
-    except (TypeError, ValueError) as error:  # an unhashable key or set member
+        raise not_yaml(error) from error
+    except (ArithmeticError, TypeError, ValueError) as error:  # an unhashable key or set member
         raise DocumentError(f"not YAML: {error}") from error
+
+
+def compose_yaml(content: bytes | str, limits: DocumentLimits | None = None) -> list[yaml.Node]:
+    """The root nodes of all documents that are not empty. Errors: as `read_yaml`."""
+    limits = limits or DocumentLimits()
+    text = text_of(content, limits)
+    measure_yaml(text, limits)
+    try:
+        nodes = cast(
+            "Iterable[yaml.Node | None]", cast("Any", yaml).compose_all(text, yaml.CSafeLoader)
+        )
+        return [node for node in nodes if node is not None]
+    except yaml.YAMLError as error:
+        raise not_yaml(error) from error
 
 
 def write_yaml(value: object) -> str:
@@ -81,11 +114,11 @@ def measure_yaml(text: str, limits: DocumentLimits | None = None) -> int:
     try:
         loader: Any = cast("Any", yaml).CSafeLoader(text)
     except (yaml.YAMLError, ValueError) as error:
-        raise _not_yaml(error) from error
+        raise not_yaml(error) from error
     try:
         return _measure(loader, limits)
     except yaml.YAMLError as error:
-        raise _not_yaml(error) from error
+        raise not_yaml(error) from error
     finally:
         loader.dispose()
 
@@ -133,11 +166,3 @@ def _beyond(message: str, event: Any) -> DocumentError:
 def _at(kind: type[DocumentError], message: str, event: Any) -> DocumentError:
     mark = event.start_mark
     return kind(message, mark.line + 1, mark.column + 1)
-
-
-def _not_yaml(error: Exception) -> DocumentError:
-    problem = getattr(error, "problem", None) or getattr(error, "context", None) or str(error)
-    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-    if mark is None:
-        return DocumentError(f"not YAML: {problem}")
-    return DocumentError(f"not YAML: {problem}", mark.line + 1, mark.column + 1)

@@ -8,14 +8,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
-import yaml
-
-from vetro import documents
 from vetro.documents import (
     DocumentError,
     DocumentLimits,
     DocumentTooLarge,
-    measure_yaml,
+    MappingNode,
+    ScalarNode,
+    SequenceNode,
+    compose_yaml,
 )
 from vetro.muranopl import yaml_hint
 from vetro.packages.check_codes import CODES
@@ -76,29 +76,18 @@ class Findings:
 
 def read_documents(content: bytes, findings: Findings) -> list[Any] | None:
     """The nodes of every document; None (with a finding) when the file is not YAML."""
-    text = ""
     try:
-        text = documents.text_of(content, LIMITS)
-        measure_yaml(text, LIMITS)
+        nodes = compose_yaml(content, LIMITS)
     except DocumentError as error:
         code = "E003" if isinstance(error, DocumentTooLarge) else "E002"
         place = None if error.line is None else _At(_Place(error.line - 1, (error.column or 1) - 1))
         problem = error.message.removeprefix("not YAML: ")
-        hint = None if error.line is None or code == "E003" else yaml_hint(text, error.line - 1)
+        hint = None
+        if error.line is not None and code == "E002":
+            hint = yaml_hint(content.decode("utf-8-sig", errors="replace"), error.line - 1)
         findings.add(code, f"{problem}; {hint}" if hint else problem, place)
         return None
-    try:
-        nodes = list(cast("Iterable[Any]", cast("Any", yaml).compose_all(text, yaml.CSafeLoader)))
-    except yaml.MarkedYAMLError as error:
-        problem = error.problem or error.context or "not YAML"
-        mark = error.problem_mark or error.context_mark
-        hint = None if mark is None else yaml_hint(text, mark.line)
-        findings.add("E002", f"{problem}; {hint}" if hint else problem, _At(mark))
-        return None
-    except yaml.YAMLError as error:
-        findings.add("E002", str(error))
-        return None
-    found = [node for node in nodes if node is not None and not is_null(node)]
+    found = [node for node in nodes if not is_null(node)]
     for node in found:
         _duplicates(node, findings)
     return found
@@ -117,11 +106,11 @@ class _At:
 
 def _duplicates(root: Any, findings: Findings) -> None:
     for node in walk(root):
-        if not isinstance(node, yaml.MappingNode):
+        if not isinstance(node, MappingNode):
             continue
         seen: dict[tuple[str, str], Any] = {}
         for key, _ in pairs(node):
-            if not isinstance(key, yaml.ScalarNode) or key.value == "<<":
+            if not isinstance(key, ScalarNode) or key.value == "<<":
                 continue
             first = seen.setdefault((key.tag, str(key.value)), key)
             if first is not key:
@@ -143,10 +132,10 @@ def walk(root: Any) -> Iterator[Any]:
             continue
         seen.add(id(node))
         yield node
-        if isinstance(node, yaml.MappingNode):
+        if isinstance(node, MappingNode):
             for key, value in reversed(pairs(node)):
                 stack.extend((value, key))
-        elif isinstance(node, yaml.SequenceNode):
+        elif isinstance(node, SequenceNode):
             stack.extend(reversed(items(node)))
 
 
@@ -163,9 +152,7 @@ def items(node: Any) -> list[Any]:
 def entries(node: Any) -> list[tuple[str, Any, Any]]:
     """Key text, key node and value node of a map."""
     return [
-        (str(key.value), key, value)
-        for key, value in pairs(node)
-        if isinstance(key, yaml.ScalarNode)
+        (str(key.value), key, value) for key, value in pairs(node) if isinstance(key, ScalarNode)
     ]
 
 
@@ -179,42 +166,42 @@ def get(node: Any, name: str) -> Any:
 
 def is_map(node: Any) -> bool:
     """Whether the node is a map."""
-    return isinstance(node, yaml.MappingNode)
+    return isinstance(node, MappingNode)
 
 
 def is_list(node: Any) -> bool:
     """Whether the node is a list."""
-    return isinstance(node, yaml.SequenceNode)
+    return isinstance(node, SequenceNode)
 
 
 def is_scalar(node: Any) -> bool:
     """Whether the node is a scalar."""
-    return isinstance(node, yaml.ScalarNode)
+    return isinstance(node, ScalarNode)
 
 
 def is_null(node: Any) -> bool:
     """Whether the node is empty or null."""
-    return node is None or (isinstance(node, yaml.ScalarNode) and node.tag == _NULL)
+    return node is None or (isinstance(node, ScalarNode) and node.tag == _NULL)
 
 
 def is_text(node: Any) -> bool:
     """Whether the node is text (an expression is text, too)."""
-    return isinstance(node, yaml.ScalarNode) and node.tag in (_STR, "!yaql", "!")
+    return isinstance(node, ScalarNode) and node.tag in (_STR, "!yaql", "!")
 
 
 def is_boolean(node: Any) -> bool:
     """Whether the node is true or false."""
-    return isinstance(node, yaml.ScalarNode) and node.tag.endswith(":bool")
+    return isinstance(node, ScalarNode) and node.tag.endswith(":bool")
 
 
 def is_integer(node: Any) -> bool:
     """Whether the node is a whole number."""
-    return isinstance(node, yaml.ScalarNode) and node.tag.endswith(":int")
+    return isinstance(node, ScalarNode) and node.tag.endswith(":int")
 
 
 def text_of(node: Any) -> str | None:
     """The text of a scalar, as written; None for other nodes."""
-    if isinstance(node, yaml.ScalarNode):
+    if isinstance(node, ScalarNode):
         return str(cast("Any", node).value)
     return None
 

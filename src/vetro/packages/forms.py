@@ -16,15 +16,12 @@ from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from typing import Any, cast
 
-import yaml
-
 from vetro.documents import (
     DocumentError,
     DocumentLimits,
     DocumentTooLarge,
-    measure_yaml,
+    read_yaml,
     safe_loader,
-    text_of,
 )
 from vetro.yaql import Expression, YaqlException, YaqlParsingException, standard_library
 from vetro.yaql import compile as compile_expression
@@ -63,16 +60,12 @@ class Marked:
 LIMITS = DocumentLimits(bytes=2**20, nodes=200_000)
 
 
-#: Its plain scalars may be expressions (B1).
-_Loader = safe_loader(yaml.SafeLoader)
-
-
 def _scalar(loader: Any, node: Any) -> Any:
     text = cast("str", node.value)
     place = (node.start_mark.line + 1, node.start_mark.column + 1)
     if node.tag == "!yaql":
         return Marked(text, *place)
-    if node.style is not None or _TEXT.match(text):
+    if node.style or _TEXT.match(text):
         return text
     try:
         compile_expression(text)
@@ -81,8 +74,8 @@ def _scalar(loader: Any, node: Any) -> Any:
     return Marked(text, *place)
 
 
-_Loader.add_constructor("tag:yaml.org,2002:str", _scalar)
-_Loader.add_constructor("!yaql", _scalar)
+#: Its plain scalars may be expressions (B1).
+_Loader = safe_loader({"tag:yaml.org,2002:str": _scalar, "!yaql": _scalar})
 
 
 Evaluate = Callable[[Marked, Any], Any]
@@ -445,23 +438,12 @@ def _form_field(page: str, body: dict[str, Any]) -> FormField:
 def load_form(text: str, *, package_name: str, title: str) -> Form:
     """Read a UI definition. Errors: ``FormError`` with line and column."""
     try:
-        measure_yaml(text_of(text, LIMITS), LIMITS)
+        document: Any = read_yaml(text, LIMITS, _Loader)
     except DocumentTooLarge as error:
         said = f"The UI definition is too large: {error.message}"
         raise FormError(said, error.line, error.column) from error
     except DocumentError as error:
         raise FormError(error.message, error.line, error.column) from error
-    try:
-        document: Any = cast("Any", yaml).load(text, Loader=_Loader)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        raise FormError(
-            f"not YAML: {error.problem or error.context}",
-            mark.line + 1 if mark else None,
-            mark.column + 1 if mark else None,
-        ) from error
-    except (yaml.YAMLError, ValueError, OverflowError, TypeError) as error:
-        raise FormError(f"not YAML: {error}") from error
     if not isinstance(document, dict):
         raise FormError("A UI definition is a map", 1, 1)
     return Form(cast("dict[str, Any]", document), package_name, title)

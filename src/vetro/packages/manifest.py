@@ -7,15 +7,12 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-import yaml
-
 from vetro.documents import (
     DocumentError,
     DocumentLimits,
     DocumentTooLarge,
-    measure_yaml,
-    safe_loader,
-    text_of,
+    MappingNode,
+    read_yaml_and_node,
 )
 from vetro.muranopl import Version, version_spec
 from vetro.packages.errors import PackageFormatError, PackageLimitError, PackageLoadError
@@ -70,46 +67,20 @@ class Manifest:
     unknown_keys: list[str] = field(default_factory=list[str])
 
 
-_Loader = safe_loader(yaml.CSafeLoader)
-
-
 def parse_yaml(content: bytes, file: str) -> tuple[Any, Any]:
     """A small YAML document and its node tree. Errors: ``PackageLoadError`` with the position."""
     try:
-        text = text_of(content, LIMITS)
-    except DocumentTooLarge as error:
-        raise PackageLimitError(error.message, file=file) from error
-    except DocumentError as error:
-        raise PackageLoadError(f"Unable to load due to: {error}", file=file) from error
-    try:
-        measure_yaml(text, LIMITS)
+        return read_yaml_and_node(content, LIMITS)
     except DocumentTooLarge as error:
         raise PackageLimitError(
             error.message, file=file, line=error.line, column=error.column
         ) from error
     except DocumentError as error:
-        raise _not_yaml(error.message.removeprefix("not YAML: "), error, file) from error
-    try:
-        node = cast("Any", yaml).compose(text, Loader=_Loader)
-        loader = _Loader("")
-        try:
-            built: Any = loader.construct_document(node) if node is not None else None
-            return built, node
-        finally:
-            loader.dispose()
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        raise PackageLoadError(
-            f"Unable to load due to: {error.problem or error.context}",
-            file=file,
-            line=mark.line + 1 if mark else None,
-            column=mark.column + 1 if mark else None,
-        ) from error
-    except (yaml.YAMLError, ValueError, TypeError) as error:
-        raise PackageLoadError(f"Unable to load due to: {error}", file=file) from error
+        raise _not_yaml(error, file) from error
 
 
-def _not_yaml(problem: str, error: DocumentError, file: str) -> PackageLoadError:
+def _not_yaml(error: DocumentError, file: str) -> PackageLoadError:
+    problem = error.message.removeprefix("not YAML: ")
     starts = ("cannot start any token", "expected alphabetic", "comment or line break")
     hint = (
         "; quote values that start with >, !, *, % or @"
@@ -127,7 +98,7 @@ class _Reader:
     def __init__(self, values: dict[str, Any], node: Any) -> None:
         self.values = values
         self.places: dict[str, Any] = {}
-        if isinstance(node, yaml.MappingNode):
+        if isinstance(node, MappingNode):
             pairs = cast("list[tuple[Any, Any]]", node.value)
             for key, value in pairs:
                 name = str(key.value)

@@ -8,14 +8,14 @@ nodes are shared, not copied. Nothing here recurses.
 
 from __future__ import annotations
 
-import datetime
 import re
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
-import yaml
-from yaml.constructor import SafeConstructor
-from yaml.events import (
+from vetro.documents import (
+    RESOLVERS,
+    TAG,
+    YAML_ERRORS,
     AliasEvent,
     DocumentEndEvent,
     MappingEndEvent,
@@ -23,9 +23,10 @@ from yaml.events import (
     ScalarEvent,
     SequenceEndEvent,
     SequenceStartEvent,
+    not_yaml,
+    open_events,
+    scalar_value,
 )
-from yaml.resolver import Resolver
-
 from vetro.muranopl.values.errors import (
     DslSyntaxError,
     DuplicateKey,
@@ -34,11 +35,9 @@ from vetro.muranopl.values.errors import (
     YamlSyntaxError,
 )
 from vetro.muranopl.values.limits import YamlLimits
-from vetro.muranopl.values.records import made, record
+from vetro.muranopl.values.records import record
 
-_TAG = "tag:yaml.org,2002:"
 _CERTAINLY_TEXT = re.compile(r"[\s\w\d.]*\Z")
-_RESOLVERS: dict[str, list[tuple[str, re.Pattern[str]]]] = Resolver.yaml_implicit_resolvers
 _PLAIN_WORD = re.compile(r"[A-Za-z_$][\w.$()]*\Z")
 _WORDS_WITH_MEANING = frozenset(
     [
@@ -246,7 +245,6 @@ class _Builder:
     parse_expression: ParseExpression | None
     limits: YamlLimits
     mistakes: Mistakes | None = None
-    constructor: SafeConstructor = made(factory=SafeConstructor)
 
     def documents(self) -> list[Node]:
         text, limits = self.source.text, self.limits
@@ -258,34 +256,20 @@ class _Builder:
             )
         try:
             return self._build()
-        except yaml.MarkedYAMLError as error:
-            mark: Any = error.problem_mark or error.context_mark
-            where = (
-                Position(self.source.file, mark.line + 1, mark.column + 1)
-                if mark is not None
-                else Position(self.source.file, 1, 1)
-            )
-            problem = error.problem or error.context or "not YAML"
+        except YAML_ERRORS as error:
+            found = not_yaml(error)
+            where = Position(self.source.file, found.line or 1, found.column or 1)
+            hint = None if found.line is None else yaml_hint(self.source.text, found.line - 1)
             raise YamlSyntaxError(
-                f"{self.source.file} is not YAML: {problem}",
-                position=where,
-                hint=self._hint(where),
+                f"{self.source.file} is {found.message}", position=where, hint=hint
             ) from error
-        except (yaml.YAMLError, UnicodeEncodeError) as error:
-            raise YamlSyntaxError(
-                f"{self.source.file} is not YAML: {error}",
-                position=Position(self.source.file, 1, 1),
-            ) from error
-
-    def _hint(self, where: Position) -> str | None:
-        return yaml_hint(self.source.text, where.line - 1)
 
     def _build(self) -> list[Node]:
-        loader: Any = yaml.CSafeLoader(self.source.text)
+        next_event, close = open_events(self.source.text)
         try:
-            return self._documents(loader.get_event)
+            return self._documents(next_event)
         finally:
-            loader.dispose()
+            close()
 
     def _documents(self, next_event: Callable[[], Any]) -> list[Node]:
         documents: list[Node] = []
@@ -419,7 +403,7 @@ class _Builder:
         return []
 
     def _check_collection_tag(self, event: Any) -> None:
-        if event.tag not in (None, "!", _TAG + "map", _TAG + "seq"):
+        if event.tag not in (None, "!", TAG + "map", TAG + "seq"):
             raise self._error(f"the tag {event.tag} is not allowed", event.start_mark)
 
     def _scalar(self, event: Any) -> Scalar:
@@ -446,7 +430,7 @@ class _Builder:
                 return self._forced(node)
             if plain:
                 return self._plain(node, text, start)
-            if tag not in ("!", _TAG + "str"):
+            if tag not in ("!", TAG + "str"):
                 node.value = self._construct(tag, text, start)
         except DslSyntaxError as error:
             self._mistaken(node, error)
@@ -466,9 +450,9 @@ class _Builder:
     def _plain(self, node: Scalar, text: str, mark: Any) -> Scalar:
         if text.isidentifier() and text not in _WORDS_WITH_MEANING:
             return node
-        for tag, pattern in _RESOLVERS.get(text[:1], ()):
+        for tag, pattern in RESOLVERS.get(text[:1], ()):
             if pattern.match(text):
-                if tag == _TAG + "merge" or tag == _TAG + "value":
+                if tag == TAG + "merge" or tag == TAG + "value":
                     return node
                 node.value = self._construct(tag, text, mark)
                 return node
@@ -482,22 +466,14 @@ class _Builder:
         return node
 
     def _construct(self, tag: str, text: str, mark: Any) -> Any:
-        short = tag.removeprefix(_TAG)
-        scalar = yaml.ScalarNode(tag, text)
+        short = tag.removeprefix(TAG)
+        if short == "null":
+            return None
+        if short == "str":
+            return text
         try:
-            if short == "null":
-                return None
-            if short == "str":
-                return text
-            if short == "bool":
-                return self.constructor.bool_values[text.lower()]
-            if short == "int":
-                return self.constructor.construct_yaml_int(scalar)
-            if short == "float":
-                return self.constructor.construct_yaml_float(scalar)
-            if short == "timestamp":
-                made: datetime.date = self.constructor.construct_yaml_timestamp(scalar)
-                return made
+            if short in ("bool", "int", "float", "timestamp"):
+                return scalar_value(short, text)
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise self._error(f"{text[:60]!r} is not of type {short}: {error}", mark) from error
         if short == "binary":
