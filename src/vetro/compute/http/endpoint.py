@@ -1,47 +1,29 @@
-"""Calls of the compute API: each is declared once; route and description are derived from that.
+"""What the calls of the compute API have beside those of other faces (`vetro.http.endpoint`).
 
-An `Endpoint` declares its verbs and path, its parameters, who may call it and its preconditions.
-`handler_of` creates its route. Order of checks (compute-node-api.md §2): the caller; the body's
-syntax; the server's uuid (409) and record (404); the VM's uuid (409); the server runs (409);
-undeclared parameters of strict calls (409); declared ones (500).
+An `Endpoint` declares who may call it and its preconditions; `around` checks them, in this order
+(compute-node-api.md §2): the caller; the body's syntax; the server's uuid (409) and record (404); the
+VM's uuid (409); the server runs (409); undeclared parameters of strict calls (409); declared ones (500).
 """
 
 from __future__ import annotations
 
 import enum
-import re
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-import msgspec
 from litestar import Request, Response
-from litestar.handlers import HTTPRouteHandler
-from litestar.openapi.spec import (
-    OpenAPIMediaType,
-    OpenAPIResponse,
-    Operation,
-    Parameter,
-    RequestBody,
-    Schema,
-)
 from sqlalchemy import Row, select
 
 from vetro.compute.http.request_metrics import completed
 from vetro.compute.tables import vms
 from vetro.compute.values.faults import invalid_argument, not_allowed, not_found, not_running
-from vetro.compute.values.parameters import (
-    UUID,
-    Param,
-    Params,
-    boolean_of,
-    check_declared,
-    read_parameters,
-    validate,
-)
+from vetro.compute.values.parameters import UUID, Params, check_declared, read_parameters, validate
 from vetro.compute.wire import ACTING_HEADER
-from vetro.http import ANY_ACCEPT, Fault, Principal, context_of
+from vetro.http import Fault, Principal, context_of
+from vetro.http import endpoint as http
+from vetro.http.parameters import boolean_of
 
 if TYPE_CHECKING:
     from vetro.compute.service import ComputeService
@@ -60,32 +42,22 @@ class Access(enum.Enum):
     OPERATOR = "operators"
 
 
-@dataclass(frozen=True)
-class Answer:
-    """An answer with its own status; ``value`` ``...`` is an empty body."""
-
-    status: int
-    value: Json = ...
-    headers: dict[str, str] = field(default_factory=dict[str, str])
-
-
-#: 200 with an empty body.
-EMPTY = Answer(200)
-
-
 @dataclass
-class Call:
+class Call(http.Call["ComputeService"]):
     """One validated request for an endpoint, with its server's record."""
 
-    service: ComputeService
-    request: AnyRequest
     params: Params
-    principal: Principal
+    caller: Principal
     server_uuid: str = ""
     vm_uuid: str = ""
     server: Row[Any] | None = None
     #: The project whose objects (and shared ones) the call may use; ``None``: every project's.
     project: str | None = None
+
+    @property
+    def principal(self) -> Principal:
+        """The caller, which on a trusted network needs no token."""
+        return self.caller
 
     @property
     def request_id(self) -> str:
@@ -122,35 +94,26 @@ Run = Callable[[Call], Awaitable[Json]]
 
 
 @dataclass(frozen=True)
-class Endpoint:
-    """A call. ``name`` is the operation's name in the seed; ``run``'s docstring its description.
+class Endpoint(http.Endpoint[Call]):
+    """A call of the seed, or of ours beside it.
 
     ``strict``: undeclared parameters are refused. ``running``: the server must run. ``known``: the
-    server must have a record. ``status``: of a plain success (204: whatever ``run`` returns is dropped).
-    ``nodes``: nodes may call too, and ``run`` checks what for. ``upload``: the body is a file, which
-    ``run`` reads.
+    server must have a record. ``nodes``: nodes may call too, and ``run`` checks what for. ``upload``:
+    the body is a file, which ``run`` reads.
     """
 
-    name: str
-    verbs: str
-    path: str
-    run: Run
-    params: tuple[Param, ...] = ()
     access: Access = Access.OPERATOR
     strict: bool = False
     running: bool = False
     known: bool = True
-    status: int = 200
-    deprecated: bool = False
-    any_accept: bool = False
     errors: tuple[int, ...] = ()
     nodes: bool = False
     upload: bool = False
 
     @property
-    def path_names(self) -> list[str]:
-        """The parameters in the path."""
-        return re.findall(r"{(\w+)}", self.path)
+    def closed(self) -> bool:
+        """Whether its JSON body has no other members than ``params``."""
+        return self.strict
 
 
 def trusted_principal() -> Principal:
@@ -243,38 +206,17 @@ async def _find_server(call: Call, endpoint: Endpoint, path: dict[str, str]) -> 
         raise not_running()
 
 
-def respond(call_request: AnyRequest, endpoint: Endpoint, result: Json) -> Response[Any]:
-    """The response for an endpoint's result."""
-    status, headers = endpoint.status, {}
-    if isinstance(result, Answer):
-        status, headers, result = result.status, result.headers, result.value
-    elif isinstance(result, Response):
-        return cast("Response[Any]", result)
-    elif status == 204:
-        result = ...
-    media_type = "application/json"
-    if result is ...:
-        content = b""
-    elif isinstance(result, str) and _wants_text(call_request):
-        content, media_type = result.encode(), "text/plain"
-    else:
-        content = msgspec.json.encode(result)
-    return Response(content, status_code=status, headers=headers, media_type=media_type)
+Around = Callable[[Endpoint, AnyRequest], Awaitable[Response[Any]]]
 
 
-def _wants_text(request: AnyRequest) -> bool:
-    accept = request.headers.get("accept", "").split(";", 1)[0]
-    return accept.split(",", 1)[0].strip().lower() == "text/plain"
+def around(service: ComputeService) -> Around:
+    """What is done for every call: the checks, the metrics, the status of wrong parameters."""
 
-
-def handler_of(service: ComputeService, endpoint: Endpoint) -> HTTPRouteHandler:
-    """The route of an endpoint."""
-
-    async def handle(request: Request[Any, Any, Any]) -> Response[Any]:
+    async def serve(endpoint: Endpoint, request: AnyRequest) -> Response[Any]:
         began, status = time.perf_counter(), 500
         try:
             call = await prepare(service, endpoint, request)
-            response = respond(request, endpoint, await endpoint.run(call))
+            response = http.respond(request, endpoint, await endpoint.run(call))
             status = response.status_code or 200
             return response
         except Fault as fault:
@@ -285,111 +227,4 @@ def handler_of(service: ComputeService, endpoint: Endpoint) -> HTTPRouteHandler:
         finally:
             completed(request.method, endpoint.name, status, time.perf_counter() - began)
 
-    handle.__doc__ = endpoint.run.__doc__
-    path = re.sub(r"{(\w+)}", r"{\1:str}", endpoint.path)
-    verbs = cast("list[Any]", endpoint.verbs.split())
-    return HTTPRouteHandler(
-        path,
-        http_method=verbs,
-        name=endpoint.name,
-        status_code=200,
-        opt=ANY_ACCEPT if endpoint.any_accept else None,
-        operation_class=_described(endpoint),
-        operation_id=_operation_id(endpoint),
-        summary=endpoint.name,
-        deprecated=endpoint.deprecated,
-    )(handle)
-
-
-def _operation_id(endpoint: Endpoint) -> Callable[[Any, Any, Any], str]:
-    first = endpoint.verbs.split()[0]
-
-    def name(_handler: Any, method: Any, _path: Any) -> str:
-        verb = str(getattr(method, "value", method))
-        return endpoint.name if verb == first else f"{endpoint.name}By{verb.title()}"
-
-    return name
-
-
-def _schema(param: Param) -> Schema:
-    given = dict(param.rule.schema)
-    types: Any = given.pop("type", None)
-    items: Any = given.pop("items", None)
-    # The rules use JSON Schema's spelling of keywords, the framework's class uses Python's.
-    extra: dict[str, Any] = {
-        re.sub(r"[A-Z]", lambda one: f"_{one[0].lower()}", name): value
-        for name, value in given.items()
-    }
-    if items is not None:
-        extra["items"] = Schema()
-    return Schema(type=types, description=param.description or None, **extra)
-
-
-def _described(endpoint: Endpoint) -> type[Operation]:
-    """The operation's class: our parameters, bodies and answers instead of derived ones."""
-
-    def describe(operation: Operation) -> None:
-        operation.parameters = [
-            Parameter(
-                name=name,
-                param_in="path",
-                required=True,
-                schema=Schema(type=cast("Any", "string")),
-            )
-            for name in endpoint.path_names
-        ]
-        bodied = [param for param in endpoint.params if param.where == "body"]
-        for param in endpoint.params:
-            if param.where == "query":
-                operation.parameters.append(
-                    Parameter(
-                        name=param.name,
-                        param_in="query",
-                        required=param.required,
-                        schema=_schema(param),
-                    )
-                )
-        operation.request_body = None
-        if bodied:
-            schema = Schema(
-                type=cast("Any", "object"),
-                properties={param.name: _schema(param) for param in bodied},
-                required=[param.name for param in bodied if param.required] or None,
-                additional_properties=not endpoint.strict,
-            )
-            operation.request_body = RequestBody(
-                content={"application/json": OpenAPIMediaType(schema=schema)},
-                required=any(param.required for param in bodied),
-            )
-        error = {"application/json": OpenAPIMediaType(schema=_ERROR)}
-        codes = {200, endpoint.status, *endpoint.errors}
-        operation.responses = {
-            str(code): OpenAPIResponse(
-                description="success" if code < 300 else "an error body",
-                content=None if code < 300 else error,
-            )
-            for code in sorted({*codes, 400, 404, 409, 413, 415, 500, 503})
-        }
-        if endpoint.access is not Access.PUBLIC:
-            operation.responses["401"] = OpenAPIResponse(description="no token", content=error)
-            operation.responses["403"] = OpenAPIResponse(
-                description=f"for {endpoint.access.value} only", content=error
-            )
-
-    class Described(Operation):
-        def __init__(self, *args: Any, **given: Any) -> None:
-            super().__init__(*args, **given)
-            describe(self)
-
-    return Described
-
-
-_ERROR = Schema(
-    type=cast("Any", "object"),
-    properties={
-        "code": Schema(type=cast("Any", "string")),
-        "message": Schema(type=cast("Any", "string")),
-        "errors": Schema(type=cast("Any", "array"), items=Schema()),
-    },
-    required=["code", "message"],
-)
+    return serve

@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from typing import Any, Protocol, cast
+from collections.abc import AsyncIterator, Iterable, Sequence
+from typing import Any, cast
 
 import msgspec
-from litestar import Request, Response, get, post
+from litestar import Request, Response
 from litestar.response import Stream
 
 from vetro.compute.allocation import check_types
 from vetro.compute.allocation.wording import UUID_ANY
-from vetro.compute.networks.fabric import Fabric
-from vetro.compute.placement.placement import Placed, Placement, checked, no_place
-from vetro.compute.values.faults import invalid_parameters
+from vetro.compute.http.endpoint import Call, Endpoint
+from vetro.compute.placement.placement import Placed, checked, no_place
+from vetro.compute.values.faults import invalid_argument, invalid_parameters
+from vetro.http import read_json
 
 AnyRequest = Request[Any, Any, Any]
 Body = dict[str, Any]
 JSON = "application/json"
 #: Smaller pieces are not worth a write of their own.
 PIECE = 65536
-ReadBody = Callable[[AnyRequest], Awaitable[Body]]
-
-
-class HasPlacement(Protocol):
-    """What these handlers need from the service."""
-
-    placement: Placement
-    fabric: Fabric
 
 
 def _answer(placed: Placed, steps: Sequence[bytes]) -> list[bytes]:
@@ -59,66 +52,69 @@ def _in_pieces(parts: Iterable[bytes]) -> Response[Any]:
     return Stream(flow(), media_type=JSON, headers={"content-length": length})
 
 
-def placement_handlers(
-    service: HasPlacement, body_of: ReadBody, only_operator: Callable[[AnyRequest], None]
-) -> list[Any]:
-    """The route handlers; ``body_of`` merges a request's parameters."""
+async def _body_of(request: AnyRequest) -> Body:
+    """Query parameters overridden by the JSON body, as one map (§2)."""
+    value = await read_json(request)
+    if value is not None and not isinstance(value, dict):
+        raise invalid_argument("the request body must be an object")
+    return {**dict(request.query_params.items()), **cast("Body", value or {})}
 
-    @post("/allocate", status_code=200)
-    async def allocate(request: AnyRequest) -> Response[Any]:
-        """SelectServer: choose a server for a VM.
 
-        Ours: ``reserve`` (or ``reserve_seconds``) holds the room under the VM's uuid; ``ports``: the
-        VM's ports, whose networks' NIC tags the server must have; ``explain``
-        false leaves the steps out of a good answer (with thousands of servers they are megabytes).
-        """
-        only_operator(request)
-        body = await body_of(request)
-        errors = check_types(body)
-        if errors:
-            raise invalid_parameters(errors)
-        ports = body.get("ports")
-        if ports is not None:
-            known = cast("list[Any]", ports) if isinstance(ports, list) else [None]
-            if not all(isinstance(one, str) and UUID_ANY.match(one) for one in known):
-                raise invalid_parameters({"ports": "value was not an array of uuids"})
-            needed = await service.fabric.nic_tags([str(one) for one in known])
-            body["nic_tags"] = sorted({*(body.get("nic_tags") or []), *needed})
-        checked(body, reserve=False)
-        placed = await service.placement.allocate(body)
-        if placed.outcome.chosen is None:
-            raise no_place(placed)
-        if body.get("explain") in (False, "false"):
-            return Response(b"".join(_answer(placed, [b"[]"])), media_type=JSON)
-        return _in_pieces(_answer(placed, placed.outcome.steps_as_bytes()))
+async def allocate(call: Call) -> Response[Any]:
+    """SelectServer: choose a server for a VM.
 
-    async def capacities(request: AnyRequest) -> Body:
-        only_operator(request)
-        body = await body_of(request)
-        given: Any = body.get("servers")
-        if request.method == "GET" and isinstance(given, str):
-            given = [one for one in given.split(",") if one]
-        if given is not None and not isinstance(given, list):
-            raise invalid_parameters({"servers": "value was not an array"})
-        wanted = cast("list[Any] | None", given)
-        if wanted is not None and not all(
-            isinstance(one, str) and UUID_ANY.match(one) for one in wanted
-        ):
-            raise invalid_parameters({"servers": "invalid server UUID"})
-        found = await service.placement.capacity(wanted)
-        answer: Body = {"capacities": found.capacities, "errors": found.errors}
-        if found.warnings:
-            answer["warnings"] = found.warnings
-        return answer
+    Ours: ``reserve`` (or ``reserve_seconds``) holds the room under the VM's uuid; ``ports``: the
+    VM's ports, whose networks' NIC tags the server must have; ``explain``
+    false leaves the steps out of a good answer (with thousands of servers they are megabytes).
+    """
+    body = await _body_of(call.request)
+    errors = check_types(body)
+    if errors:
+        raise invalid_parameters(errors)
+    ports = body.get("ports")
+    if ports is not None:
+        known = cast("list[Any]", ports) if isinstance(ports, list) else [None]
+        if not all(isinstance(one, str) and UUID_ANY.match(one) for one in known):
+            raise invalid_parameters({"ports": "value was not an array of uuids"})
+        needed = await call.service.fabric.nic_tags([str(one) for one in known])
+        body["nic_tags"] = sorted({*(body.get("nic_tags") or []), *needed})
+    checked(body, reserve=False)
+    placed = await call.service.placement.allocate(body)
+    if placed.outcome.chosen is None:
+        raise no_place(placed)
+    if body.get("explain") in (False, "false"):
+        return Response(b"".join(_answer(placed, [b"[]"])), media_type=JSON)
+    return _in_pieces(_answer(placed, placed.outcome.steps_as_bytes()))
 
-    @post("/capacity", status_code=200)
-    async def capacity(request: AnyRequest) -> Body:
-        """ServerCapacity: what is left on each server."""
-        return await capacities(request)
 
-    @get("/capacity")
-    async def show_capacity(request: AnyRequest) -> Body:
-        """The same; ``servers`` is a list with commas."""
-        return await capacities(request)
+async def capacity(call: Call) -> Body:
+    """ServerCapacity: what is left on each server."""
+    body = await _body_of(call.request)
+    given: Any = body.get("servers")
+    if call.request.method == "GET" and isinstance(given, str):
+        given = [one for one in given.split(",") if one]
+    if given is not None and not isinstance(given, list):
+        raise invalid_parameters({"servers": "value was not an array"})
+    wanted = cast("list[Any] | None", given)
+    if wanted is not None and not all(
+        isinstance(one, str) and UUID_ANY.match(one) for one in wanted
+    ):
+        raise invalid_parameters({"servers": "invalid server UUID"})
+    found = await call.service.placement.capacity(wanted)
+    answer: Body = {"capacities": found.capacities, "errors": found.errors}
+    if found.warnings:
+        answer["warnings"] = found.warnings
+    return answer
 
-    return [allocate, capacity, show_capacity]
+
+async def show_capacity(call: Call) -> Body:
+    """The same; ``servers`` is a list with commas."""
+    return await capacity(call)
+
+
+#: Their bodies are read as allocation.md says, not as those of other calls.
+ENDPOINTS = [
+    Endpoint("SelectServer", "POST", "/allocate", allocate, upload=True),
+    Endpoint("ServerCapacity", "POST", "/capacity", capacity, upload=True),
+    Endpoint("ServerCapacityByGet", "GET", "/capacity", show_capacity, upload=True),
+]

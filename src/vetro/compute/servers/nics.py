@@ -10,13 +10,9 @@ import structlog
 from sqlalchemy import Row, delete, insert, select, update
 
 from vetro.compute.tables import nic_tags, nics, vms
-from vetro.compute.values.faults import (
-    FieldError,
-    internal_error,
-    invalid_parameters,
-    precondition_failed,
-)
+from vetro.compute.values.faults import internal_error, invalid_parameters, precondition_failed
 from vetro.compute.values.records import Json, Record, mapping
+from vetro.http.parameters import FieldError
 from vetro.storage import Database, Transaction
 
 log = structlog.get_logger(__name__)

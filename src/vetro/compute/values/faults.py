@@ -18,21 +18,13 @@ All are `vetro.http.Fault`; the face writes them as ``{code, message, errors?}``
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from vetro.http import Fault
+from vetro.http.parameters import FieldError
 
 #: What validation failures are answered with unless the settings' ``validation_status`` says otherwise.
 VALIDATION_STATUS = 500
-
-
-@dataclass(frozen=True)
-class FieldError:
-    """What is wrong with one parameter."""
-
-    field: str
-    message: str
 
 
 def not_found(message: str) -> Fault:

@@ -13,9 +13,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, cast
 
-from vetro.compute.values.faults import FieldError
-from vetro.compute.values.parameters import ARRAY, OBJECT, STRING, UUID, Problem, Rule
+from vetro.compute.values.parameters import UUID
 from vetro.compute.values.records import Json
+from vetro.http.parameters import ARRAY, OBJECT, STRING, FieldError, Problem, Rule
 
 Body = dict[str, Any]
 #: The longest list that a parameter takes: each element becomes a line in the rules of every node.

@@ -23,7 +23,6 @@ from sqlalchemy import Row, and_, delete, func, insert, select, update
 from vetro.compute.tables import tickets
 from vetro.compute.values.counters import next_number
 from vetro.compute.values.faults import (
-    FieldError,
     internal_error,
     invalid_argument,
     invalid_parameters,
@@ -32,6 +31,7 @@ from vetro.compute.values.faults import (
 from vetro.compute.values.parameters import UUID
 from vetro.compute.values.records import Json, Record, api_time
 from vetro.http import Fault
+from vetro.http.parameters import FieldError
 from vetro.storage import Database, Subscription, Transaction
 
 log = structlog.get_logger(__name__)

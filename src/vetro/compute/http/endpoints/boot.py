@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from vetro.compute.http.endpoint import Answer, Call, Endpoint
-from vetro.compute.values.parameters import (
+from vetro.compute.http.endpoint import Call, Endpoint
+from vetro.compute.values.records import Json, Record
+from vetro.http.endpoint import Answer
+from vetro.http.parameters import (
     FILTER,
     OBJECT,
     TRIM,
@@ -14,7 +16,6 @@ from vetro.compute.values.parameters import (
     boolean_of,
     query,
 )
-from vetro.compute.values.records import Json, Record
 
 NAMES = ("platform", "kernel_args", "kernel_flags", "boot_modules", "serial", "default_console")
 

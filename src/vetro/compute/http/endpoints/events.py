@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from vetro.compute.http.endpoint import Access, Answer, Call, Endpoint
+from vetro.compute.http.endpoint import Access, Call, Endpoint
 from vetro.compute.values.faults import invalid_argument, not_found
-from vetro.compute.values.parameters import BOOLEAN_TEXT as FLAG
-from vetro.compute.values.parameters import INTEGER, NATURAL, OBJECT, Param, as_number, body, query
 from vetro.compute.values.records import Json, mapping
+from vetro.http.endpoint import Answer
+from vetro.http.parameters import BOOLEAN_TEXT as FLAG
+from vetro.http.parameters import INTEGER, NATURAL, OBJECT, Param, as_number, body, query
 
 LONGEST_POLL_SECONDS = 60.0
 

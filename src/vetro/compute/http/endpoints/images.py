@@ -5,22 +5,15 @@ from __future__ import annotations
 import structlog
 from sqlalchemy import select
 
-from vetro.compute.http.endpoint import Access, Answer, Call, Endpoint
+from vetro.compute.http.endpoint import Access, Call, Endpoint
 from vetro.compute.http.endpoints.events import LONGEST_POLL_SECONDS
 from vetro.compute.tables import tasks
 from vetro.compute.values.faults import conflict, not_allowed, not_found
-from vetro.compute.values.parameters import (
-    ANYTHING,
-    BOOLEAN_TEXT,
-    NATURAL,
-    STRING,
-    Param,
-    as_number,
-    query,
-)
 from vetro.compute.values.records import Json, Record, mapping
 from vetro.compute.vms.image_copies import CHANNEL, summary
 from vetro.http import download, receive_upload
+from vetro.http.endpoint import Answer
+from vetro.http.parameters import ANYTHING, BOOLEAN_TEXT, NATURAL, STRING, Param, as_number, query
 
 IMAGE_LIMIT = 32 * 2**30
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from vetro.compute.http.endpoint import Call, Endpoint
-from vetro.compute.values.parameters import INTEGER, NATURAL, as_number, query
 from vetro.compute.values.records import Json
+from vetro.http.parameters import INTEGER, NATURAL, as_number, query
 
 LONGEST_SECONDS = 3600.0
 

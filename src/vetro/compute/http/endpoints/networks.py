@@ -60,7 +60,6 @@ from vetro.compute.values.network_parameters import (
     WISHES,
     text_of,
 )
-from vetro.compute.values.parameters import BOOLEAN, BOOLEAN_TEXT, Param, query
 from vetro.compute.values.records import Json
 from vetro.compute.wire import (
     FloatingIp,
@@ -71,6 +70,7 @@ from vetro.compute.wire import (
     SecurityGroup,
     Subnet,
 )
+from vetro.http.parameters import BOOLEAN, BOOLEAN_TEXT, Param, query
 
 Body = dict[str, Any]
 

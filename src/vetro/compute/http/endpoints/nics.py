@@ -6,8 +6,8 @@ from vetro.compute.http.endpoint import Call, Endpoint
 from vetro.compute.http.endpoints.servers import start_task
 from vetro.compute.servers.nics import check_request
 from vetro.compute.values.faults import internal_error
-from vetro.compute.values.parameters import ANYTHING, ARRAY, BOOLEAN_TEXT, STRING, Param, body
 from vetro.compute.values.records import Json
+from vetro.http.parameters import ANYTHING, ARRAY, BOOLEAN_TEXT, STRING, Param, body
 
 
 async def update_nics(call: Call) -> Json:

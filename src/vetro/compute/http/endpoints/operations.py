@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from vetro.compute.http.endpoint import Answer, Call, Endpoint
+from vetro.compute.http.endpoint import Call, Endpoint
 from vetro.compute.operations.evacuation import start_evacuation
 from vetro.compute.operations.migration import start_drain, start_move
 from vetro.compute.values.faults import precondition_failed
-from vetro.compute.values.parameters import BOOLEAN, BOOLEAN_TEXT, STRING, body, boolean_of
 from vetro.compute.values.records import Json
+from vetro.http.endpoint import Answer
+from vetro.http.parameters import BOOLEAN, BOOLEAN_TEXT, STRING, body, boolean_of
 
 
 async def move_vm(call: Call) -> Json:

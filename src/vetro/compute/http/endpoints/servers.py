@@ -10,13 +10,12 @@ import msgspec
 import structlog
 from sqlalchemy import select
 
-from vetro.compute.http.endpoint import Access, Answer, Call, Endpoint
+from vetro.compute.http.endpoint import Access, Call, Endpoint
 from vetro.compute.operations.server_jobs import LAYOUTS
 from vetro.compute.servers.recovery import check_recovery
 from vetro.compute.servers.store import Agent, check_changes
 from vetro.compute.tables import vms
 from vetro.compute.values.faults import (
-    FieldError,
     internal_error,
     invalid_argument,
     invalid_parameters,
@@ -25,7 +24,11 @@ from vetro.compute.values.faults import (
     task_failed,
     unavailable,
 )
-from vetro.compute.values.parameters import (
+from vetro.compute.values.parameters import UUID
+from vetro.compute.values.records import Json, Record, mapping, shown, wants_capacity
+from vetro.compute.work.node_tasks import NodeTaskError
+from vetro.http.endpoint import Answer
+from vetro.http.parameters import (
     ARRAY,
     BOOLEAN,
     BOOLEAN_TEXT,
@@ -36,8 +39,8 @@ from vetro.compute.values.parameters import (
     OBJECT,
     STRING,
     TRIM,
-    UUID,
     WORDS,
+    FieldError,
     Param,
     as_number,
     body,
@@ -46,8 +49,6 @@ from vetro.compute.values.parameters import (
     query,
     words_of,
 )
-from vetro.compute.values.records import Json, Record, mapping, shown, wants_capacity
-from vetro.compute.work.node_tasks import NodeTaskError
 
 log = structlog.get_logger(__name__)
 
@@ -393,7 +394,7 @@ def _at(name: str, verbs: str, path: str, run: Any, params: Any = (), **more: An
 
 
 ENDPOINTS = [
-    Endpoint("ServerList", "GET", "/servers", list_servers, _LIST, Access.USER, strict=True),
+    Endpoint("ServerList", "GET", "/servers", list_servers, _LIST, access=Access.USER, strict=True),
     _at("ServerGet", "GET", "", get_server, strict=True),
     _at("ServerUpdate", "POST", "", update_server, _UPDATE, strict=True, status=204,
         access=Access.NODE),

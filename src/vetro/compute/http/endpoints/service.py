@@ -8,10 +8,11 @@ import resource
 import structlog
 
 from vetro import __version__
-from vetro.compute.http.endpoint import EMPTY, Access, Call, Endpoint
-from vetro.compute.values.faults import FieldError, invalid_argument, invalid_parameters, not_found
-from vetro.compute.values.parameters import OBJECT, STRING, Param, query
+from vetro.compute.http.endpoint import Access, Call, Endpoint
+from vetro.compute.values.faults import invalid_argument, invalid_parameters, not_found
 from vetro.compute.values.records import Json, Record, api_time, mapping
+from vetro.http.endpoint import EMPTY
+from vetro.http.parameters import OBJECT, STRING, FieldError, Param, query
 from vetro.storage import StorageError
 
 log = structlog.get_logger(__name__)

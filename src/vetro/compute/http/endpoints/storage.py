@@ -10,9 +10,9 @@ import structlog
 from vetro.compute.http.endpoint import Call, Endpoint
 from vetro.compute.http.endpoints.servers import agent_of
 from vetro.compute.values.faults import internal_error
-from vetro.compute.values.parameters import OBJECT, STRING, Param
 from vetro.compute.values.records import Json, Record, mapping
 from vetro.compute.work.node_tasks import NodeTaskError
+from vetro.http.parameters import OBJECT, STRING, Param
 
 log = structlog.get_logger(__name__)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from vetro.compute.http.endpoint import Access, Call, Endpoint
 from vetro.compute.values.faults import not_found
-from vetro.compute.values.parameters import Param, as_number
 from vetro.compute.values.records import Json
+from vetro.http.parameters import Param, as_number
 
 DEFAULT_SECONDS = 3600.0
 

@@ -15,20 +15,18 @@ from vetro.compute.http.endpoint import Access, Call, Endpoint, Run
 from vetro.compute.http.endpoints.servers import agent_of
 from vetro.compute.http.ownership import Reference, check_references, each
 from vetro.compute.tables import ports
-from vetro.compute.values.faults import (
-    FieldError,
-    internal_error,
-    invalid_parameters,
-    not_allowed,
-    not_found,
-)
-from vetro.compute.values.parameters import (
+from vetro.compute.values.faults import internal_error, invalid_parameters, not_allowed, not_found
+from vetro.compute.values.parameters import UUID
+from vetro.compute.values.records import Json, Record, mapping
+from vetro.compute.vms.lifecycle import HVM_BRANDS
+from vetro.http import Fault, base_url
+from vetro.http.parameters import (
     BOOLEAN_TEXT,
     NUMBER_OR_STRING,
     OBJECT,
     STRING,
     TRIM,
-    UUID,
+    FieldError,
     Param,
     Problem,
     Rule,
@@ -36,9 +34,6 @@ from vetro.compute.values.parameters import (
     query,
     words_of,
 )
-from vetro.compute.values.records import Json, Record, mapping
-from vetro.compute.vms.lifecycle import HVM_BRANDS
-from vetro.http import Fault, base_url
 
 DOCKER_CODES = (
     "VmNotFound",
@@ -331,7 +326,7 @@ ENDPOINTS = [
          *body(OBJECT, "image"))),
     _vm("VmNicsUpdate", "POST", f"{_SERVER}/vms/nics/update", update_nics,
         (Param("networks"), Param("original_network"))),
-    _vm("VmLoad", "GET", _VM, load_vm, query(STRING, "include_dni"), Access.USER),
+    _vm("VmLoad", "GET", _VM, load_vm, query(STRING, "include_dni"), access=Access.USER),
     _vm("VmProc", "GET", f"{_VM}/proc", processes),
     _vm("VmInfo", "GET", f"{_VM}/info", info, query(STRING, "info")),
     _vm("VmVnc", "GET", f"{_VM}/vnc", vnc),

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import uuid as uuids
 
-from vetro.compute.http.endpoint import Answer, Call, Endpoint
+from vetro.compute.http.endpoint import Call, Endpoint
 from vetro.compute.values.faults import (
-    FieldError,
     invalid_argument,
     invalid_parameters,
     precondition_failed,
     unavailable,
 )
-from vetro.compute.values.parameters import OBJECT, STRING, UUID, Param, body, pattern, query
+from vetro.compute.values.parameters import UUID
 from vetro.compute.values.records import Json
 from vetro.compute.waitlist.tickets import LIST_LIMIT, sort_of
+from vetro.http.endpoint import Answer
+from vetro.http.parameters import OBJECT, STRING, FieldError, Param, body, pattern, query
 
 
 async def create_ticket(call: Call) -> Json:

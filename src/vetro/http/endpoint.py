@@ -1,0 +1,258 @@
+"""The one way to write a call of a face: it is declared once; route and description follow from that.
+
+A room has a table of `Endpoint`s. ``run`` is a function of one argument, the room's `Call`: the
+service, the request and what the room has checked before (parameters, the caller, records).
+`routes(endpoints, around)` makes the face's routes; ``around(endpoint, request)`` is the room's hook
+for every call: it makes the `Call`, runs the endpoint and returns `respond(…)`::
+
+    ENDPOINTS = [Endpoint("show_thing", "GET", "/things/{id}", show)]
+
+    routes(ENDPOINTS, serving(partial(Call, service)))
+
+What a call answers is declared in the room's table of replies (`vetro.http.document`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar, cast
+
+import msgspec
+from litestar import Request, Response
+from litestar.handlers import HTTPRouteHandler
+from litestar.openapi.spec import OpenAPIMediaType, Operation, Parameter, RequestBody, Schema
+
+from vetro.http.accept import ANY_ACCEPT
+from vetro.http.bodies import read_json
+from vetro.http.context import principal_of
+from vetro.http.description import schema as schema_of
+from vetro.http.parameters import Param
+from vetro.http.principal import Principal
+
+AnyRequest = Request[Any, Any, Any]
+S = TypeVar("S")
+C = TypeVar("C")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer with its own status; ``value`` ``...`` is an empty body."""
+
+    status: int
+    value: Any = ...
+    headers: dict[str, str] = field(default_factory=dict[str, str])
+
+
+#: 200 with an empty body.
+EMPTY = Answer(200)
+
+
+@dataclass
+class Call(Generic[S]):
+    """One request for an endpoint of a service."""
+
+    service: S
+    request: AnyRequest
+
+    @property
+    def principal(self) -> Principal:
+        """The caller. Errors: 401."""
+        return principal_of(self.request)
+
+    @property
+    def path(self) -> Mapping[str, str]:
+        """The parameters in the path."""
+        return self.request.path_params
+
+    def query(self, name: str, default: str = "") -> str:
+        """A parameter of the query."""
+        return str(self.request.query_params.get(name, default))
+
+    def flag(self, name: str) -> bool:
+        """Whether a parameter of the query is ``true``."""
+        return self.query(name).lower() == "true"
+
+    def header(self, name: str) -> str:
+        """A header of the request; '' when it is absent."""
+        return self.request.headers.get(name, "")
+
+    async def json(self, *content_types: str, limit_bytes: int | None = None) -> Any:
+        """The body, which is JSON of one of these types (``application/json``). Errors: 400, 413, 415."""
+        if content_types:
+            return await read_json(self.request, content_types, limit_bytes=limit_bytes)
+        return await read_json(self.request, limit_bytes=limit_bytes)
+
+
+@dataclass(frozen=True)
+class Body:
+    """The body of a call, for its description. Handlers read the raw request: errors are ours."""
+
+    schema: Mapping[str, Any]
+    content_type: str = "application/json"
+    required: bool = True
+
+
+@dataclass(frozen=True)
+class Endpoint(Generic[C]):
+    """A call. ``name`` is the operation's name; ``run``'s docstring its description.
+
+    ``verbs``: one or several with spaces. ``path``: ``{name}`` takes a segment, ``{name:path}`` the
+    rest. ``params``: of the query, of headers and of a JSON body. ``takes``: a body that ``params``
+    do not describe. ``status``: of a plain success (204: whatever ``run`` returns is dropped).
+    ``any_accept``: its media type is chosen by the call, not by the ``Accept`` header.
+    ``closed``: its body has no other members than ``params``. ``listed``: whether the document has it.
+    """
+
+    name: str
+    verbs: str
+    path: str
+    run: Callable[[C], Awaitable[Any]]
+    params: tuple[Param, ...] = ()
+    takes: Body | None = None
+    status: int = 200
+    deprecated: bool = False
+    any_accept: bool = False
+    listed: bool = True
+
+    @property
+    def closed(self) -> bool:
+        """Whether its JSON body has no other members than ``params``."""
+        return False
+
+    @property
+    def path_names(self) -> list[str]:
+        """The parameters in the path."""
+        return re.findall(r"{(\w+)", self.path)
+
+
+E = TypeVar("E", bound=Endpoint[Any])
+
+
+def routes(
+    endpoints: Iterable[E], around: Callable[[E, AnyRequest], Awaitable[Response[Any]]]
+) -> list[HTTPRouteHandler]:
+    """The routes of endpoints; ``around`` is run for every request."""
+    return [_route(one, around) for one in endpoints]
+
+
+def serving(
+    call: Callable[[AnyRequest], C],
+) -> Callable[[Endpoint[C], AnyRequest], Awaitable[Response[Any]]]:
+    """The plain hook: the endpoint is run with ``call(request)``, and nothing before or after it."""
+
+    async def around(endpoint: Endpoint[C], request: AnyRequest) -> Response[Any]:
+        return respond(request, endpoint, await endpoint.run(call(request)))
+
+    return around
+
+
+def respond(request: AnyRequest, endpoint: Endpoint[Any], result: Any) -> Response[Any]:
+    """The response for an endpoint's result: an `Answer`, a response, or any JSON value."""
+    status, headers = endpoint.status, {}
+    if isinstance(result, Answer):
+        status, headers, result = result.status, result.headers, result.value
+    elif isinstance(result, Response):
+        return cast("Response[Any]", result)
+    elif status == 204:
+        result = ...
+    media_type = "application/json"
+    if result is ...:
+        content = b""
+    elif isinstance(result, str) and _wants_text(request):
+        content, media_type = result.encode(), "text/plain"
+    else:
+        content = msgspec.json.encode(result)
+    return Response(content, status_code=status, headers=headers, media_type=media_type)
+
+
+def _wants_text(request: AnyRequest) -> bool:
+    accept = request.headers.get("accept", "").split(";", 1)[0]
+    return accept.split(",", 1)[0].strip().lower() == "text/plain"
+
+
+def _route(
+    endpoint: E, around: Callable[[E, AnyRequest], Awaitable[Response[Any]]]
+) -> HTTPRouteHandler:
+    async def handle(request: Request[Any, Any, Any]) -> Response[Any]:
+        return await around(endpoint, request)
+
+    handle.__doc__ = endpoint.run.__doc__
+    return HTTPRouteHandler(
+        re.sub(r"{(\w+)}", r"{\1:str}", endpoint.path),
+        http_method=cast("list[Any]", endpoint.verbs.split()),
+        name=f"{endpoint.name} {endpoint.verbs} {endpoint.path}",
+        status_code=200,
+        opt=ANY_ACCEPT if endpoint.any_accept else None,
+        operation_class=_described(endpoint),
+        operation_id=_operation_id(endpoint),
+        summary=endpoint.name,
+        deprecated=endpoint.deprecated,
+        include_in_schema=endpoint.listed,
+    )(handle)
+
+
+def _operation_id(endpoint: Endpoint[Any]) -> Callable[[Any, Any, Any], str]:
+    first = endpoint.verbs.split()[0]
+
+    def name(_handler: Any, method: Any, _path: Any) -> str:
+        verb = str(getattr(method, "value", method))
+        return endpoint.name if verb == first else f"{endpoint.name}By{verb.title()}"
+
+    return name
+
+
+def _described(endpoint: Endpoint[Any]) -> type[Operation]:
+    """The operation's class: our parameters and bodies instead of derived ones."""
+
+    def describe(operation: Operation) -> None:
+        text = Schema(type=cast("Any", "string"))
+        operation.parameters = [
+            Parameter(name=name, param_in="path", required=True, schema=text)
+            for name in endpoint.path_names
+        ]
+        for param in endpoint.params:
+            if param.where != "body":
+                operation.parameters.append(
+                    Parameter(
+                        name=param.name,
+                        param_in=param.where,
+                        required=param.required,
+                        schema=_schema(param),
+                    )
+                )
+        operation.parameters = operation.parameters or None
+        operation.request_body = _request_body(endpoint)
+
+    class Described(Operation):
+        def __init__(self, *args: Any, **given: Any) -> None:
+            super().__init__(*args, **given)
+            describe(self)
+
+    return Described
+
+
+def _request_body(endpoint: Endpoint[Any]) -> RequestBody | None:
+    if endpoint.takes is not None:
+        media = OpenAPIMediaType(schema=schema_of(endpoint.takes.schema))
+        return RequestBody({endpoint.takes.content_type: media}, required=endpoint.takes.required)
+    bodied = [param for param in endpoint.params if param.where == "body"]
+    if not bodied:
+        return None
+    schema = Schema(
+        type=cast("Any", "object"),
+        properties={param.name: _schema(param) for param in bodied},
+        required=[param.name for param in bodied if param.required] or None,
+        additional_properties=not endpoint.closed,
+    )
+    return RequestBody(
+        content={"application/json": OpenAPIMediaType(schema=schema)},
+        required=any(param.required for param in bodied),
+    )
+
+
+def _schema(param: Param) -> Schema:
+    schema = schema_of(param.rule.schema)
+    schema.description = param.description or None
+    return schema
