@@ -7,10 +7,9 @@ by the ``/v1`` face.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from vetro.catalog.answers import REPLIES
-from vetro.catalog.handlers import category_handlers, empty, package_handlers
+from vetro.catalog.endpoints import PACKAGE_SIZE_LIMIT, catalog_handlers
 from vetro.catalog.ids import new_id
 from vetro.catalog.leaving import delete_of_project, packages_of_project
 from vetro.catalog.search import PackageQuery
@@ -20,17 +19,6 @@ from vetro.catalog.uses import PackageUser, PackageUses, StoredPackage
 from vetro.storage import MigrationSet
 
 MIGRATIONS = MigrationSet("catalog", Path(__file__).parent / "migrations")
-PACKAGE_SIZE_LIMIT = 5 * 2**20
-
-
-def catalog_handlers(
-    catalog: Catalog, uses: PackageUses, *, package_size_limit: int = PACKAGE_SIZE_LIMIT
-) -> list[Any]:
-    """All handlers of the catalog; ``uses`` says who uses a package, ``package_size_limit`` is in bytes."""
-    return [
-        *package_handlers(catalog, uses, package_size_limit=package_size_limit),
-        *category_handlers(catalog),
-    ]
 
 
 __all__ = [
@@ -47,7 +35,6 @@ __all__ = [
     "api_time_or_none",
     "catalog_handlers",
     "delete_of_project",
-    "empty",
     "new_id",
     "packages_of_project",
 ]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from vetro.http import an_object, describes
+from vetro.http import an_object
+from vetro.http.endpoint import Body
+from vetro.http.parameters import STRING, pattern, query
 
 _TEXT = {"type": "string"}
 _SEARCH = (
@@ -10,18 +12,14 @@ _SEARCH = (
     *("class_name", "type", "version", "search", "order_by", "sort_dir", "limit", "marker"),
 )
 
-SEARCH = describes(query=dict.fromkeys(_SEARCH, _TEXT))
-UPLOAD = describes(
-    body=an_object(
-        {"file": {"type": "string", "format": "binary"}, "__metadata__": _TEXT}, ["file"]
-    ),
+SEARCH = query(STRING, *_SEARCH)
+UPLOAD = Body(
+    an_object({"file": {"type": "string", "format": "binary"}, "__metadata__": _TEXT}, ["file"]),
     content_type="multipart/form-data",
 )
-_FORCE = {"force": {"type": "string", "enum": ["true", "false"]}}
-DELETE = describes(query=_FORCE)
-PATCH = describes(
-    query=_FORCE,
-    body={
+FORCE = query(pattern("true|false", schema={"type": "string", "enum": ["true", "false"]}), "force")
+PATCH = Body(
+    {
         "type": "array",
         "items": an_object(
             {
@@ -40,7 +38,7 @@ PATCH = describes(
     },
     content_type="application/murano-packages-json-patch",
 )
-CATEGORIES = describes(query=dict.fromkeys(("sort_keys", "sort_dir", "limit", "marker"), _TEXT))
-ADD_CATEGORY = describes(
-    body=an_object({"name": {"type": "string", "minLength": 1, "maxLength": 80}}, ["name"])
+PAGE = query(STRING, "sort_keys", "sort_dir", "limit", "marker")
+ADD_CATEGORY = Body(
+    an_object({"name": {"type": "string", "minLength": 1, "maxLength": 80}}, ["name"])
 )

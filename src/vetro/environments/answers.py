@@ -216,6 +216,11 @@ def _in(key: str, shown: object) -> dict[str, object]:
 REPLIES = {
     "GET /": Reply(_in("versions", listed(VERSION)), status=300, name="list_versions"),
     "GET /v1": Reply(_in("version", VERSION), name="show_version"),
+    "GET /v1/flavors": Reply(
+        _in("flavors", listed(shape("Flavor", {"name": _TEXT}))),
+        errors=(404,),
+        name="list_flavors",
+    ),
     "GET /v1/environments": Reply(_in("environments", listed(LISTED)), name="list_environments"),
     "POST /v1/environments": Reply(CHANGED, name="create_environment", errors=(409,)),
     f"GET {_E}": Reply(ENVIRONMENT, name="show_environment"),

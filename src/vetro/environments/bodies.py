@@ -1,20 +1,22 @@
-"""The request bodies of the environment calls, for the OpenAPI document (catalog-api.md §5)."""
+"""What the calls of environments take, for the OpenAPI document (catalog-api.md §5)."""
 
 from __future__ import annotations
 
-from vetro.http import an_object, describes
+from vetro.http import an_object
+from vetro.http.endpoint import Body
+from vetro.http.parameters import STRING, Param, pattern, query
 
 _TEXT = {"type": "string"}
 _NAME = {"type": "string", "minLength": 1, "maxLength": 255}
-_SESSION = {"X-Configuration-Session": _TEXT}
+SESSION = (Param("X-Configuration-Session", STRING, where="header"),)
 _MAYBE_TEXT = {"type": ["string", "null"]}
 # Client generators derive names from titles; "?" does not make a name.
 _HEADER = {**an_object({"type": _TEXT, "id": _TEXT}, ["type"]), "title": "ObjectHeader"}
 _SERVICE = an_object({"?": _HEADER}, ["?"])
 
-LIST = describes(query={"all_tenants": _TEXT, "tenant": _TEXT})
-CREATE = describes(
-    body=an_object(
+OF_PROJECTS = query(STRING, "all_tenants", "tenant")
+CREATE = Body(
+    an_object(
         {
             "name": _NAME,
             "description_text": _TEXT,
@@ -24,15 +26,12 @@ CREATE = describes(
         ["name"],
     )
 )
-RENAME = describes(body=an_object({"name": _NAME}, ["name"]))
-REMOVE = describes(query={"abandon": _TEXT})
-READ = describes(headers=_SESSION)
-ADD_SERVICES = describes(
-    body={"oneOf": [_SERVICE, {"type": "array", "items": _SERVICE}]}, headers=_SESSION
-)
-PUT_SERVICES = describes(body={}, headers=_SESSION)
-PATCH_MODEL = describes(
-    body={
+RENAME = Body(an_object({"name": _NAME}, ["name"]))
+REMOVE = query(STRING, "abandon")
+ADD_SERVICES = Body({"oneOf": [_SERVICE, {"type": "array", "items": _SERVICE}]})
+PUT_SERVICES = Body({})
+PATCH_MODEL = Body(
+    {
         "type": "array",
         "items": an_object(
             {
@@ -44,10 +43,9 @@ PATCH_MODEL = describes(
         ),
     },
     content_type="application/env-model-json-patch",
-    headers=_SESSION,
 )
-UPGRADE = describes(
-    body={
+UPGRADE = Body(
+    {
         "type": ["object", "null"],
         "properties": {
             "applications": {
@@ -64,22 +62,22 @@ UPGRADE = describes(
         },
     },
     required=False,
-    headers=_SESSION,
 )
-REPORTS = describes(query={"service_id": _TEXT})
-CANCELLATION = describes(
-    body={
+REPORTS = query(STRING, "service_id")
+CANCELLATION = Body(
+    {
         "type": ["object", "null"],
         "properties": {"reason": {"type": "string", "maxLength": 500}},
     },
     required=False,
 )
-EVENTS = describes(headers={"Last-Event-ID": _TEXT})
-_PENDING = {"type": "string", "enum": ["overtake", "refuse"]}
-DEPLOY = describes(query={"pending": _PENDING})
-ACTION = describes(body={"type": ["object", "null"]}, required=False, query={"pending": _PENDING})
-STATIC_ACTION = describes(
-    body=an_object(
+EVENTS = (Param("Last-Event-ID", STRING, where="header"),)
+PENDING = query(
+    pattern("overtake|refuse", schema={"type": "string", "enum": ["overtake", "refuse"]}), "pending"
+)
+ACTION = Body({"type": ["object", "null"]}, required=False)
+STATIC_ACTION = Body(
+    an_object(
         {
             "className": {"type": "string", "minLength": 1},
             "methodName": {"type": "string", "minLength": 1},
@@ -90,4 +88,4 @@ STATIC_ACTION = describes(
         ["className", "methodName"],
     )
 )
-SCHEMAS = describes(query={"classVersion": _TEXT, "packageName": _TEXT})
+SCHEMAS = query(STRING, "classVersion", "packageName")

@@ -3,37 +3,36 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
 import structlog
-from litestar import Litestar, Request, Response, get
-from litestar.handlers import HTTPRouteHandler
-from litestar.params import FromPath
-from litestar.types import Method
+from litestar import Litestar, Request
 
 from vetro.catalog import PACKAGE_SIZE_LIMIT, Catalog, catalog_handlers
 from vetro.catalog import REPLIES as CATALOG_REPLIES
-from vetro.environments import answers
-from vetro.environments.handlers import (
-    deployment_handlers,
-    environment_handlers,
-    service_handlers,
+from vetro.environments import (
+    answers,
+    deployment_endpoints,
+    environment_endpoints,
+    model_endpoints,
+    static_call_endpoints,
+    upgrade_endpoints,
 )
-from vetro.environments.static_call_handlers import call_handlers
+from vetro.environments.endpoint import Call, Endpoint, Json, Services
 from vetro.environments.static_calls import TIMEOUT_SECONDS, CallStore
 from vetro.environments.store import MODELS_CHANNEL
 from vetro.environments.tasks import TaskStore
-from vetro.environments.upgrade_handlers import upgrade_handlers
 from vetro.environments.upgrading import Upgrades
 from vetro.environments.uses import EnvironmentUses
 from vetro.http import Authenticator, Face, NoSuchPath, NotFound, make_face
+from vetro.http.endpoint import routes, serving
 from vetro.storage import StorageError, Subscription
 
 log = structlog.get_logger("vetro.environments")
 AnyRequest = Request[Any, Any, Any]
-METHODS: list[Method] = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 
 def _version(request: AnyRequest) -> dict[str, Any]:
@@ -43,6 +42,52 @@ def _version(request: AnyRequest) -> dict[str, Any]:
         "status": "CURRENT",
         "links": [{"rel": "self", "href": f"{base}/v1/"}],
     }
+
+
+async def versions(call: Call) -> Json:
+    """The versions of the API."""
+    return {"versions": [_version(call.request)]}
+
+
+async def version(call: Call) -> Json:
+    """Version 1."""
+    return {"version": _version(call.request)}
+
+
+async def sizes(call: Call) -> Json:
+    """The sizes that instances can have."""
+    flavors = call.service.flavors
+    if flavors is None:
+        raise NotFound("The back end of this service does not say what flavors it has")
+    return {"flavors": [{"name": name, **size} for name, size in flavors.items()]}
+
+
+async def discovery(call: Call) -> Json:
+    """The versions again, for whatever begins with none of them (§1)."""
+    path = call.request.url.path
+    if _is_versioned(path):
+        raise NoSuchPath(f"{path} does not exist")
+    return await versions(call)
+
+
+ENDPOINTS = [
+    Endpoint("list_versions", "GET", "/", versions, status=300),
+    Endpoint("show_version", "GET", "/v1", version),
+    Endpoint("list_flavors", "GET", "/v1/flavors", sizes),
+    Endpoint(
+        "discovery",
+        "GET POST PUT PATCH DELETE",
+        "/{anything:path}",
+        discovery,
+        status=300,
+        listed=False,
+    ),
+    *environment_endpoints.ENDPOINTS,
+    *model_endpoints.ENDPOINTS,
+    *deployment_endpoints.ENDPOINTS,
+    *static_call_endpoints.ENDPOINTS,
+    *upgrade_endpoints.ENDPOINTS,
+]
 
 
 def _is_versioned(path: str) -> bool:
@@ -91,45 +136,14 @@ def face(
                 # They stay until the next model is stored.
                 log.warning("unused packages were not removed", error=str(error))
 
-    @get("/")
-    async def versions(request: AnyRequest) -> Response[Any]:
-        """The versions of the API."""
-        return Response({"versions": [_version(request)]}, status_code=300)
-
-    @get("/v1")
-    async def version(request: AnyRequest) -> dict[str, Any]:
-        """Version 1."""
-        return {"version": _version(request)}
-
-    @get("/v1/flavors")
-    async def sizes(request: AnyRequest) -> dict[str, Any]:
-        """The sizes that instances can have."""
-        if flavors is None:
-            raise NotFound("The back end of this service does not say what flavors it has")
-        return {"flavors": [{"name": name, **size} for name, size in flavors.items()]}
-
-    @HTTPRouteHandler("/{anything:path}", http_method=METHODS, include_in_schema=False)
-    async def discovery(request: AnyRequest, anything: FromPath[str]) -> Response[Any]:
-        """The versions again, for whatever begins with none of them (§1)."""
-        if _is_versioned(request.url.path):
-            raise NoSuchPath(f"{request.url.path} does not exist")
-        return Response({"versions": [_version(request)]}, status_code=300)
-
+    services = Services(work, calls, Upgrades(work.store, catalog, calls), flavors)
     return make_face(
         name="catalog",
         prefix="",
         title="Vetro catalog API",
         handlers=[
-            versions,
-            version,
-            discovery,
-            sizes,
+            *routes(ENDPOINTS, serving(functools.partial(Call, services))),
             *catalog_handlers(catalog, uses, package_size_limit=package_size_limit),
-            *environment_handlers(work.store, work),
-            *service_handlers(work.database, work.store),
-            *deployment_handlers(work.database, work.store, work),
-            *call_handlers(calls),
-            *upgrade_handlers(Upgrades(work.store, catalog, calls)),
         ],
         authenticator=authenticator,
         public=lambda method, path: (

@@ -1,0 +1,245 @@
+"""The calls of packages and categories, part of the ``/v1`` face (catalog-api.md §6.2, §6.3)."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from litestar import Request
+from litestar.handlers import HTTPRouteHandler
+
+from vetro.catalog import bodies
+from vetro.catalog.search import parse_query
+from vetro.catalog.store import Catalog, UploadMetadata
+from vetro.catalog.uses import PackageUses
+from vetro.http import (
+    BadRequest,
+    NotFound,
+    Part,
+    PartTooLarge,
+    UnsupportedMediaType,
+    content_type,
+    download,
+    known_content,
+    receive_multipart,
+)
+from vetro.http import endpoint as http
+from vetro.http.endpoint import EMPTY, routes, serving
+from vetro.packages import MAX_TAGS
+
+AnyRequest = Request[Any, Any, Any]
+Json = Any
+MEBIBYTE = 2**20
+PACKAGE_SIZE_LIMIT = 5 * MEBIBYTE
+PATCH_TYPE = "application/murano-packages-json-patch"
+
+
+@dataclass(frozen=True)
+class Services:
+    """What the calls work on. ``package_size_limit``: of an uploaded archive, in bytes."""
+
+    catalog: Catalog
+    uses: PackageUses
+    package_size_limit: int
+
+
+Call = http.Call[Services]
+Endpoint = http.Endpoint[Call]
+
+
+async def receive_package(
+    request: AnyRequest, directory: Path, limit_bytes: int
+) -> tuple[Path, UploadMetadata]:
+    """The file and the metadata of an upload. Errors: 400, 413, 507."""
+    if content_type(request) != "multipart/form-data":
+        raise BadRequest("A package is uploaded as multipart/form-data")
+    try:
+        parts = await receive_multipart(
+            request, directory, limit_bytes, max_parts=8, total_bytes=limit_bytes + MEBIBYTE
+        )
+    except UnsupportedMediaType as error:
+        raise BadRequest(error.message) from error
+    except PartTooLarge as error:
+        # A body within its own limit (§11) with a file beyond the package's (§6.2).
+        raise BadRequest(
+            f"Uploaded file is too large. The limit is {limit_bytes / MEBIBYTE:g} MiB"
+        ) from error
+    try:
+        return _package_parts(parts)
+    except BaseException:
+        for part in parts:
+            if part.path is not None:
+                part.path.unlink(missing_ok=True)
+        raise
+
+
+def _package_parts(parts: list[Part]) -> tuple[Path, UploadMetadata]:
+    if len(parts) > 2:
+        raise BadRequest("An upload has at most two parts: the file and its metadata")
+    files = [part for part in parts if part.path is not None]
+    texts = [part for part in parts if part.path is None]
+    if len(files) != 1 or files[0].path is None:
+        raise BadRequest("An upload needs one file part, with a file name")
+    if files[0].size == 0:
+        raise BadRequest("The uploaded file is empty")
+    metadata = UploadMetadata()
+    if texts and texts[0].value.strip():
+        try:
+            metadata = msgspec.json.decode(texts[0].value, type=UploadMetadata)
+        except msgspec.DecodeError as error:
+            raise BadRequest(f"The metadata of the upload is wrong: {error}") from error
+    for name in ("tags", "categories"):
+        values: list[str] = getattr(metadata, name)
+        if len(values) > MAX_TAGS:
+            raise BadRequest(f"The metadata has {len(values)} {name}; at most {MAX_TAGS}")
+        if len(set(values)) != len(values):
+            raise BadRequest(f"The metadata has an element of {name} twice")
+        if any(not 0 < len(value) <= 80 for value in values):
+            raise BadRequest(f"The metadata's {name} are texts of 1 to 80 characters")
+    return files[0].path, metadata
+
+
+async def search(call: Call) -> Json:
+    """Packages that match, a page at a time."""
+    query = parse_query([(k, str(v)) for k, v in call.request.query_params.multi_items()])
+    views, marker = await call.service.catalog.search(call.principal, query)
+    return {"packages": views, **({"next_marker": marker} if marker else {})}
+
+
+async def upload(call: Call) -> Json:
+    """Check and add a package archive."""
+    path, metadata = await receive_package(
+        call.request, call.service.catalog.blobs.directory, call.service.package_size_limit
+    )
+    return await call.service.catalog.upload(call.principal, path, metadata)
+
+
+async def show(call: Call) -> Json:
+    """One package."""
+    return await call.service.catalog.show(call.principal, call.path["package_id"])
+
+
+async def change(call: Call) -> Json:
+    """Change what may be changed of a package.
+
+    409 when other projects use a public one that is to be private or disabled; ``force=true``: not.
+    """
+    body = await call.json(PATCH_TYPE)
+    force = call.flag("force")
+    return await call.service.catalog.patch(
+        call.principal, call.path["package_id"], body, call.service.uses, force=force
+    )
+
+
+async def remove(call: Call) -> Json:
+    """Remove a package; with ``force=true`` one that environments use, which still find it."""
+    force = call.flag("force")
+    await call.service.catalog.delete(
+        call.principal, call.path["package_id"], call.service.uses, force=force
+    )
+    return EMPTY
+
+
+async def archive(call: Call) -> Json:
+    """The archive as it was uploaded; 304 for who has it, and parts of it."""
+    name, path = await call.service.catalog.archive_for(call.principal, call.path["package_id"])
+    return await download(call.request, path, digest=path.stem, filename=f"{name}.zip")
+
+
+async def part_of(call: Call) -> Json:
+    """``ui``, ``logo`` or ``supplier_logo``; empty when the package has none."""
+    if call.path["part"] not in ("ui", "logo", "supplier_logo"):
+        raise NotFound("There is nothing at this path")
+    package = await call.service.catalog.open_for(call.principal, call.path["package_id"])
+    if call.path["part"] == "ui":
+        return known_content(call.request, (package.ui or "").encode(), "text/plain")
+    content = package.logo if call.path["part"] == "logo" else package.supplier_logo
+    return known_content(call.request, content or b"")
+
+
+async def list_categories(call: Call) -> Json:
+    """Categories, sorted and paged."""
+    return _page(
+        await call.service.catalog.categories.listing(), dict(call.request.query_params.items())
+    )
+
+
+async def add_category(call: Call) -> Json:
+    """Create a category."""
+    body = await call.json()
+    if not isinstance(body, dict):
+        raise BadRequest("A category is an object with a name")
+    name: object = msgspec.convert(body, dict[str, Any]).get("name")
+    return await call.service.catalog.categories.add(call.principal, name)
+
+
+async def show_category(call: Call) -> Json:
+    """A category and its packages."""
+    return await call.service.catalog.show_category(call.principal, call.path["category_id"])
+
+
+async def remove_category(call: Call) -> Json:
+    """Remove an empty category."""
+    await call.service.catalog.categories.delete(call.principal, call.path["category_id"])
+    return EMPTY
+
+
+SORT_KEYS = ("name", "created", "updated", "package_count", "id")
+
+
+def _page(rows: list[dict[str, Any]], given: dict[str, str]) -> dict[str, Any]:
+    unknown = set(given) - {"sort_keys", "sort_dir", "limit", "marker"}
+    if unknown:
+        raise BadRequest(f"Unknown parameter: {min(unknown)}")
+    keys = [key.strip() for key in given.get("sort_keys", "name").split(",") if key.strip()]
+    for key in keys:
+        if key not in SORT_KEYS:
+            raise BadRequest(f"Unknown sort key: {key}")
+    direction = given.get("sort_dir", "asc")
+    if direction not in ("asc", "desc"):
+        raise BadRequest("sort_dir must be asc or desc")
+    for key in reversed([*keys, "id"]):
+        rows.sort(key=lambda row, key=key: row[key], reverse=direction == "desc")
+    start = 0
+    if "marker" in given:
+        ids = [row["id"] for row in rows]
+        if given["marker"] not in ids:
+            raise NotFound(f"Marker {given['marker']} is not the id of a category")
+        start = ids.index(given["marker"]) + 1
+    if "limit" not in given:
+        return {"categories": rows[start:]}
+    if not given["limit"].isdigit() or int(given["limit"]) <= 0:
+        raise BadRequest("limit must be a whole number above 0")
+    limit = int(given["limit"])
+    page = rows[start : start + limit]
+    marker = {"next_marker": page[-1]["id"]} if len(page) == limit else {}
+    return {"categories": page, **marker}
+
+
+_ALL, _ONE = "/v1/catalog/packages", "/v1/catalog/packages/{package_id}"
+_CATEGORIES, _CATEGORY = "/v1/catalog/categories", "/v1/catalog/categories/{category_id}"
+
+ENDPOINTS = [
+    Endpoint("list_packages", "GET", _ALL, search, bodies.SEARCH),
+    Endpoint("upload_package", "POST", _ALL, upload, takes=bodies.UPLOAD),
+    Endpoint("show_package", "GET", _ONE, show),
+    Endpoint("change_package", "PATCH", _ONE, change, bodies.FORCE, bodies.PATCH),
+    Endpoint("delete_package", "DELETE", _ONE, remove, bodies.FORCE),
+    Endpoint("download_package", "GET", _ONE + "/download", archive, any_accept=True),
+    Endpoint("show_package_part", "GET", _ONE + "/{part}", part_of, any_accept=True),
+    Endpoint("list_categories", "GET", _CATEGORIES, list_categories, bodies.PAGE),
+    Endpoint("create_category", "POST", _CATEGORIES, add_category, takes=bodies.ADD_CATEGORY),
+    Endpoint("show_category", "GET", _CATEGORY, show_category),
+    Endpoint("delete_category", "DELETE", _CATEGORY, remove_category),
+]
+
+
+def catalog_handlers(
+    catalog: Catalog, uses: PackageUses, *, package_size_limit: int = PACKAGE_SIZE_LIMIT
+) -> list[HTTPRouteHandler]:
+    """The routes of the catalog; ``uses`` says who uses a package, ``package_size_limit`` is in bytes."""
+    call = functools.partial(Call, Services(catalog, uses, package_size_limit))
+    return routes(ENDPOINTS, serving(call))

@@ -1,0 +1,209 @@
+"""The calls of deployments, reports, actions and statistics (catalog-api.md §5.5-5.7)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any, cast
+
+from vetro.environments import bodies
+from vetro.environments.endpoint import MODEL_LIMIT, Call, E, Endpoint, Json
+from vetro.environments.model import ids_below
+from vetro.environments.statistics import instance_statistics, newest_reports
+from vetro.environments.task_values import task_channel
+from vetro.http import BadRequest, ServerEvent, event_stream
+
+
+async def project_deployments(call: Call) -> Json:
+    """Deployments of the project."""
+    return {"deployments": await call.service.work.history.deployments(call.principal, None)}
+
+
+base = "/v1/environments/{call.environment:str}"
+
+
+async def deployments(call: Call) -> Json:
+    """Deployments of an environment, newest first."""
+    return {
+        "deployments": await call.service.work.history.deployments(call.principal, call.environment)
+    }
+
+
+async def reports(call: Call) -> Json:
+    """The reports of a deployment, oldest first."""
+    async with call.service.database.read() as tx:
+        row = await call.service.work.history.task(
+            tx, call.principal, call.environment, call.path["deployment_id"]
+        )
+        found = await call.service.work.history.reports(tx, call.path["deployment_id"])
+    wanted = [
+        part
+        for value in call.request.query_params.getall("service_id", [])
+        for part in str(value).split("?service_id=")
+    ]
+    if wanted:
+        entities: set[str] = set()
+        for service in cast("list[Any]", row.description.get("services", [])):
+            below = ids_below(service)
+            if service.get("?", {}).get("id") in wanted:
+                entities |= below
+        found = [one for one in found if one.entity_id in entities]
+    return {"reports": [call.service.work.history.report_view(one) for one in found]}
+
+
+async def cancel(call: Call) -> Json:
+    """End a deployment that runs or waits; the body may say why.
+
+    The answer is the deployment. It has ended when it was only waiting; else its engine ends it
+    soon, and the event stream says when. 409: it has ended already.
+    """
+    body: Any = await call.json(limit_bytes=MODEL_LIMIT)
+    given = cast("dict[str, Any]", body if isinstance(body, dict) else {})
+    reason = given.get("reason", "")
+    if (body is not None and body is not given) or not isinstance(reason, str) or len(reason) > 500:
+        raise BadRequest("The reason of a cancellation is a text of at most 500 characters")
+    return await call.service.work.cancel(
+        call.principal, call.environment, call.path["deployment_id"], reason
+    )
+
+
+async def events(call: Call) -> Any:
+    """A deployment's reports and states as they come, as server-sent events.
+
+    Events: ``report``, ``state``, ``waiting`` and, last, ``end``. ``Last-Event-ID`` goes on with
+    a broken stream.
+    """
+    principal = call.principal
+    last = call.header("last-event-id") or "0"
+    after = int(last) if last.isdigit() else 0
+    # Errors before the stream begins: they must be an error response.
+    await call.service.work.history.progress(
+        principal, call.environment, call.path["deployment_id"], after
+    )
+
+    async def source() -> AsyncIterator[ServerEvent]:
+        position, state, waiting = after, "", None
+        async with call.service.database.listen(
+            task_channel(call.path["deployment_id"])
+        ) as subscription:
+            while True:
+                found, view = await call.service.work.history.progress(
+                    principal, call.environment, call.path["deployment_id"], position
+                )
+                for one in found:
+                    position = one.sequence
+                    yield ServerEvent(
+                        "report", call.service.work.history.report_view(one), id=str(position)
+                    )
+                if view["state"] != state:
+                    state = view["state"]
+                    yield ServerEvent("state", {"state": state})
+                if view["waiting_on"] != waiting:
+                    waiting = view["waiting_on"]
+                    yield ServerEvent("waiting", {"waiting_on": waiting})
+                if view["finished"] is not None:
+                    result = view["result"]
+                    yield ServerEvent("end", {"state": final_state(state, result)})
+                    return
+                await subscription.wait()
+
+    return event_stream(call.request, source())
+
+
+async def last_status(call: Call) -> Json:
+    """The newest report of each application."""
+    async with call.service.database.read() as tx:
+        row = await call.service.store.environment(tx, call.principal, call.environment)
+        model = await call.service.store.model_to_read(tx, row, call.session)
+        newest = await newest_reports(tx, call.environment)
+    result: dict[str, Any] = {}
+    objects: dict[str, Any] = model.get("Objects") or {}
+    for service in cast("list[Any]", objects.get("services", [])):
+        mine = [newest[id_] for id_ in ids_below(service) if id_ in newest]
+        best = max(mine, key=lambda one: (one.created, one.sequence), default=None)
+        result[service["?"]["id"]] = (
+            call.service.work.history.report_view(best) if best is not None else None
+        )
+    return {"lastStatuses": result}
+
+
+async def call_action(call: Call) -> Json:
+    """Call an action; ``pending=refuse``: 409 when sessions hold changes."""
+    body = await call.json(limit_bytes=MODEL_LIMIT)
+    task = await call.service.work.call_action(
+        call.principal,
+        call.environment,
+        call.path["action_id"],
+        body,
+        overtake=call.may_overtake(),
+    )
+    return {"task_id": task}
+
+
+async def action_result(call: Call) -> Json:
+    """The result of an action."""
+    return await call.service.work.history.action_result(
+        call.principal, call.environment, call.path["task_id"]
+    )
+
+
+async def raw_statistics(call: Call) -> Json:
+    """How long instances and applications have existed."""
+    async with call.service.database.read() as tx:
+        await call.service.store.environment(tx, call.principal, call.environment)
+        return await instance_statistics(
+            tx,
+            call.environment,
+            call.path.get("instance_id", ""),
+            call.service.database.clock.now(),
+        )
+
+
+async def aggregated_statistics(call: Call) -> Json:
+    """The same, added up for each type of instance."""
+    groups: dict[int, dict[str, int]] = {}
+    for one in await raw_statistics(call):
+        group = groups.setdefault(one["type"], {"type": one["type"], "duration": 0, "count": 0})
+        group["duration"] += one["duration"]
+        group["count"] += 1
+    return list(groups.values())
+
+
+def final_state(state: str, result: dict[str, Any]) -> str:
+    """The state at the end; an action that raised failed even without an error report."""
+    if result.get("isException") and state != "completed_w_errors":
+        return "completed_w_errors"
+    return state
+
+
+_ONE = E + "/deployments/{deployment_id}"
+_STATISTICS = E + "/instance-statistics"
+
+ENDPOINTS = [
+    Endpoint("list_project_deployments", "GET", "/v1/deployments", project_deployments),
+    Endpoint("list_deployments", "GET", E + "/deployments", deployments),
+    Endpoint("list_reports", "GET", _ONE, reports, bodies.REPORTS),
+    Endpoint(
+        "cancel_deployment",
+        "POST",
+        _ONE + "/cancel",
+        cancel,
+        takes=bodies.CANCELLATION,
+        status=202,
+    ),
+    Endpoint("follow_deployment", "GET", _ONE + "/events", events, bodies.EVENTS, any_accept=True),
+    Endpoint("last_statuses", "GET", E + "/lastStatus", last_status, bodies.SESSION),
+    Endpoint(
+        "call_action",
+        "POST",
+        E + "/actions/{action_id}",
+        call_action,
+        bodies.PENDING,
+        bodies.ACTION,
+    ),
+    Endpoint("show_action_result", "GET", E + "/actions/{task_id}", action_result),
+    Endpoint("aggregated_statistics", "GET", _STATISTICS + "/aggregated", aggregated_statistics),
+    Endpoint("raw_statistics", "GET", _STATISTICS + "/raw", raw_statistics),
+    Endpoint(
+        "raw_statistics_of_instance", "GET", _STATISTICS + "/raw/{instance_id}", raw_statistics
+    ),
+]

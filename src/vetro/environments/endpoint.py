@@ -1,0 +1,73 @@
+"""The call of an environment: what the endpoints of the ``/v1`` face have at hand."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from litestar import Response
+
+from vetro.environments.static_calls import CallStore
+from vetro.environments.store import EnvironmentStore
+from vetro.environments.tasks import TaskStore
+from vetro.environments.upgrading import Upgrades
+from vetro.http import BadRequest
+from vetro.http import endpoint as http
+from vetro.storage import Database
+
+Json = Any
+MODEL_LIMIT = 8 * 2**20
+E = "/v1/environments/{environment_id}"
+
+
+@dataclass(frozen=True)
+class Services:
+    """What the calls work on. ``flavors``: the sizes that instances can have, if they are known."""
+
+    work: TaskStore
+    calls: CallStore
+    upgrades: Upgrades
+    flavors: Mapping[str, Mapping[str, int]] | None = None
+
+    @property
+    def store(self) -> EnvironmentStore:
+        """Environments and sessions."""
+        return self.work.store
+
+    @property
+    def database(self) -> Database:
+        """The database of all of them."""
+        return self.work.database
+
+
+class Call(http.Call[Services]):
+    """A request about environments."""
+
+    @property
+    def environment(self) -> str:
+        """The environment in the path."""
+        return self.path["environment_id"]
+
+    @property
+    def session(self) -> str | None:
+        """The configuration session; an empty header is none."""
+        return self.header("x-configuration-session") or None
+
+    def may_overtake(self) -> bool:
+        """Whether sessions with changes may be overtaken, as clients know it. Errors: 400."""
+        given = self.query("pending", "overtake")
+        if given not in ("overtake", "refuse"):
+            raise BadRequest(f"pending is 'overtake' (the default) or 'refuse', not {given!r:.80}")
+        return given == "overtake"
+
+
+Endpoint = http.Endpoint[Call]
+
+
+async def model_response(value: Any) -> Response[Any]:
+    """What may be large, written beside the loop: others are served meanwhile."""
+    body = await asyncio.to_thread(msgspec.json.encode, value)
+    return Response(body, media_type="application/json", status_code=200)

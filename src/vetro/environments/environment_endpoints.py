@@ -1,0 +1,99 @@
+"""The calls of environments and sessions (catalog-api.md §5.1, §5.2)."""
+
+from __future__ import annotations
+
+from vetro.environments import bodies
+from vetro.environments.endpoint import MODEL_LIMIT, Call, E, Endpoint, Json, model_response
+from vetro.http.endpoint import EMPTY
+
+
+async def listing(call: Call) -> Json:
+    """Environments of the project."""
+    rows = await call.service.store.listing(
+        call.principal,
+        all_tenants=call.flag("all_tenants"),
+        tenant=call.request.query_params.get("tenant"),
+    )
+    return {"environments": rows}
+
+
+async def create(call: Call) -> Json:
+    """Create an environment."""
+    body = await call.json(limit_bytes=MODEL_LIMIT)
+    return await call.service.store.create(call.principal, body)
+
+
+async def show(call: Call) -> Json:
+    """An environment with its applications."""
+    found = await call.service.store.show(call.principal, call.environment, call.session)
+    return await model_response(found)
+
+
+async def rename(call: Call) -> Json:
+    """Rename an environment."""
+    body = await call.json()
+    return await call.service.store.rename(call.principal, call.environment, body)
+
+
+async def remove(call: Call) -> Json:
+    """Destroy an environment, or with ``abandon=true`` only forget it."""
+    abandon = call.flag("abandon")
+    await call.service.work.delete_environment(call.principal, call.environment, abandon=abandon)
+    return EMPTY
+
+
+async def configure(call: Call) -> Json:
+    """Open a session."""
+    return await call.service.store.configure(call.principal, call.environment)
+
+
+async def opened_sessions(call: Call) -> Json:
+    """The opened sessions and the changes they hold."""
+    return {"sessions": await call.service.work.sessions.listing(call.principal, call.environment)}
+
+
+async def show_session(call: Call) -> Json:
+    """A session."""
+    return await call.service.store.show_session(
+        call.principal, call.environment, call.path["session_id"]
+    )
+
+
+async def drop_session(call: Call) -> Json:
+    """Drop a session and its changes."""
+    await call.service.store.delete_session(
+        call.principal, call.environment, call.path["session_id"]
+    )
+    return EMPTY
+
+
+async def rebase(call: Call) -> Json:
+    """Open a session of now with the changes of an overtaken one."""
+    return await call.service.work.sessions.rebase(
+        call.principal, call.environment, call.path["session_id"]
+    )
+
+
+async def deploy(call: Call) -> Json:
+    """Deploy a session's changes; ``pending=refuse``: 409 when others hold changes."""
+    await call.service.work.deploy(
+        call.principal, call.environment, call.path["session_id"], overtake=call.may_overtake()
+    )
+    return EMPTY
+
+
+_SESSION = E + "/sessions/{session_id}"
+
+ENDPOINTS = [
+    Endpoint("list_environments", "GET", "/v1/environments", listing, bodies.OF_PROJECTS),
+    Endpoint("create_environment", "POST", "/v1/environments", create, takes=bodies.CREATE),
+    Endpoint("show_environment", "GET", E, show, bodies.SESSION),
+    Endpoint("rename_environment", "PUT", E, rename, takes=bodies.RENAME),
+    Endpoint("delete_environment", "DELETE", E, remove, bodies.REMOVE),
+    Endpoint("open_session", "POST", E + "/configure", configure),
+    Endpoint("list_sessions", "GET", E + "/sessions", opened_sessions),
+    Endpoint("show_session", "GET", _SESSION, show_session),
+    Endpoint("drop_session", "DELETE", _SESSION, drop_session),
+    Endpoint("rebase_session", "POST", _SESSION + "/rebase", rebase),
+    Endpoint("deploy_session", "POST", _SESSION + "/deploy", deploy, bodies.PENDING),
+]

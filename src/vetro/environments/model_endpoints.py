@@ -1,0 +1,135 @@
+"""The calls of an environment's applications and of its object model (catalog-api.md §5.3, §5.4)."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any, cast
+
+from vetro.catalog import api_time
+from vetro.environments import bodies
+from vetro.environments.endpoint import MODEL_LIMIT, Call, E, Endpoint, Json, model_response
+from vetro.environments.model import check_services, delete_path, get_path, put_path, segments
+from vetro.environments.modelpatch import patch_model
+from vetro.environments.store import with_status
+from vetro.http import BadRequest, NotFound
+from vetro.http.endpoint import EMPTY
+
+MODEL_PATCH = "application/env-model-json-patch"
+
+
+async def _objects(call: Call) -> tuple[Any, str]:
+    async with call.service.database.read() as tx:
+        row = await call.service.store.environment(tx, call.principal, call.environment)
+        model = await call.service.store.model_to_read(tx, row, call.session)
+        return model.get("Objects") or {}, await call.service.store.status(tx, call.environment)
+
+
+async def _change(call: Call, work: Callable[[dict[str, Any]], Any]) -> Any:
+    return await call.service.store.change_objects(
+        call.principal, call.environment, call.session, work
+    )
+
+
+async def read(call: Call) -> Json:
+    """The applications, or a part of them."""
+    objects, status = await _objects(call)
+    parts = segments(call.path.get("path", ""))
+    if not parts:
+        return await model_response(with_status(objects.get("services", []), status))
+    return await model_response(get_path(objects.get("services", []), parts))
+
+
+async def append(call: Call) -> Json:
+    """Add applications (or elements of a list inside one)."""
+    body = await call.json(limit_bytes=MODEL_LIMIT)
+    parts = segments(call.path.get("path", ""))
+
+    def add(objects: dict[str, Any]) -> Any:
+        if not body or not isinstance(body, (dict, list)):
+            raise BadRequest("The body must be an application object, or a list of them")
+        added = cast("list[Any]", body if isinstance(body, list) else [body])
+        check_services(added)
+        target = objects.setdefault("services", [])
+        if parts:
+            target = get_path(target, parts)
+        if not isinstance(target, list):
+            raise NotFound("There is no list at this path to add to")
+        cast("list[Any]", target).extend(added)
+        return cast("Any", body)
+
+    return await model_response(await _change(call, add))
+
+
+async def replace(call: Call) -> Json:
+    """Replace all applications, or the value at a path."""
+    body = await call.json(limit_bytes=MODEL_LIMIT)
+    parts = segments(call.path.get("path", ""))
+
+    def set_value(objects: dict[str, Any]) -> Any:
+        value: Any = body
+        check_services(value)
+        if not parts:
+            value = value or []
+            objects["services"] = value
+        else:
+            put_path(objects.setdefault("services", []), parts, value)
+        root = objects.get("?")
+        if isinstance(root, dict):
+            cast("dict[str, Any]", root)["updated"] = api_time(call.service.database.clock.now())
+        return value
+
+    return await model_response(await _change(call, set_value))
+
+
+async def remove(call: Call) -> Json:
+    """Remove all applications, or what is at a path."""
+    parts = segments(call.path.get("path", ""))
+
+    def drop(objects: dict[str, Any]) -> None:
+        if parts:
+            delete_path(objects.get("services", []), parts)
+        else:
+            objects["services"] = []
+
+    await _change(call, drop)
+    return EMPTY
+
+
+async def read_model(call: Call) -> Json:
+    """The object model, or a part of it."""
+    objects, _ = await _objects(call)
+    return await model_response(get_path(objects, segments(call.path.get("path", ""))))
+
+
+async def change_model(call: Call) -> Json:
+    """Patch the object model."""
+    body = await call.json(MODEL_PATCH, limit_bytes=MODEL_LIMIT)
+
+    def apply(objects: dict[str, Any]) -> Any:
+        changed = copy.deepcopy(objects)
+        patch_model(changed, body)
+        check_services(changed)
+        objects.clear()
+        objects.update(changed)
+        return objects
+
+    return await model_response(await _change(call, apply))
+
+
+_ALL, _AT = E + "/services", E + "/services/{path:path}"
+_MODEL = E + "/model"
+
+ENDPOINTS = [
+    Endpoint("list_services", "GET", _ALL, read, bodies.SESSION),
+    Endpoint("show_service", "GET", _AT, read, bodies.SESSION),
+    Endpoint("add_services", "POST", _ALL, append, bodies.SESSION, bodies.ADD_SERVICES),
+    Endpoint("add_services_at", "POST", _AT, append, bodies.SESSION, bodies.ADD_SERVICES),
+    Endpoint("replace_services", "PUT", _ALL, replace, bodies.SESSION, bodies.PUT_SERVICES),
+    Endpoint("replace_service", "PUT", _AT, replace, bodies.SESSION, bodies.PUT_SERVICES),
+    Endpoint("delete_services", "DELETE", _ALL, remove, bodies.SESSION),
+    Endpoint("delete_service", "DELETE", _AT, remove, bodies.SESSION),
+    Endpoint("show_model", "GET", _MODEL, read_model, bodies.SESSION),
+    Endpoint("show_model_at", "GET", _MODEL + "/{path:path}", read_model, bodies.SESSION),
+    Endpoint("change_model", "PATCH", _MODEL, change_model, bodies.SESSION, bodies.PATCH_MODEL),
+]

@@ -1,0 +1,46 @@
+"""The calls of upgrades: newer versions of packages, previews, moves (docs/api.md)."""
+
+from __future__ import annotations
+
+from vetro.environments import bodies
+from vetro.environments.endpoint import MODEL_LIMIT, Call, E, Endpoint, Json, model_response
+
+
+async def of_project(call: Call) -> Json:
+    """The applications of the project that have newer versions, by environment."""
+    found = await call.service.upgrades.of_project(call.principal)
+    return await model_response({"environments": found})
+
+
+async def listing(call: Call) -> Json:
+    """The applications of an environment, their versions and the newer ones."""
+    found = await call.service.upgrades.listing(call.principal, call.environment, call.session)
+    return await model_response({"applications": found})
+
+
+async def preview(call: Call) -> Json:
+    """What an upgrade would change, and what would not work then; nothing is changed."""
+    body = await call.json(limit_bytes=MODEL_LIMIT)
+    found = await call.service.upgrades.preview(
+        call.principal, call.environment, call.session, body
+    )
+    return await model_response(found)
+
+
+async def upgrade(call: Call) -> Json:
+    """Move applications to other versions of their packages, with the session's next deploy."""
+    body = await call.json(limit_bytes=MODEL_LIMIT)
+    found = await call.service.upgrades.upgrade(
+        call.principal, call.environment, call.session, body
+    )
+    return await model_response(found)
+
+
+_ALL = E + "/upgrades"
+
+ENDPOINTS = [
+    Endpoint("list_project_upgrades", "GET", "/v1/upgrades", of_project),
+    Endpoint("list_upgrades", "GET", _ALL, listing, bodies.SESSION),
+    Endpoint("preview_upgrade", "POST", _ALL + "/preview", preview, bodies.SESSION, bodies.UPGRADE),
+    Endpoint("upgrade_applications", "POST", _ALL, upgrade, bodies.SESSION, bodies.UPGRADE),
+]
