@@ -12,7 +12,8 @@
 
 The phases are packages, and none imports a later one while a program runs:
 
-    values → syntax → threads → classes → contracts → model → runtime → compiler → host → tools
+    values → syntax → threads → classes → contracts → inplace → model → runtime →
+    compiler → host → tools
 
 Each package opens with what it establishes for the next; a contract in `pyproject.toml` holds the
 order. What most programs do not need (`tools`, `replay`, `stepping`, `text_package`) is loaded when it

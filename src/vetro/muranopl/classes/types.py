@@ -35,7 +35,7 @@ from . import inheritance
 if TYPE_CHECKING:
     from vetro.muranopl.compiler.classcode import Assembly, ClassCode
     from vetro.muranopl.host.runtime import Runtime
-    from vetro.muranopl.model.inplace_updates import GrowingProperty
+    from vetro.muranopl.inplace.properties import GrowingProperty
     from vetro.muranopl.runtime.inline_caches import ScopedSite
     from vetro.muranopl.syntax.yamltree import Node
 

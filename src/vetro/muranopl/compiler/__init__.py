@@ -1,4 +1,4 @@
-"""Phase 8: classes to Python code.
+"""Phase 9: classes to Python code.
 
 `classcode` compiles one class and assembles its Python class, `classscope` is the generated module,
 `methodcode` writes statements, `functionwriter` and `expressions` their expressions, `structures`

@@ -19,13 +19,13 @@ from vetro.muranopl.contracts.arguments import ArgumentFallback, KeywordFallback
 from vetro.muranopl.contracts.chains import Chain as ContractChain
 from vetro.muranopl.contracts.plan import build_contract
 from vetro.muranopl.contracts.tree import MISSING, Contract, Guard
+from vetro.muranopl.inplace.properties import settle_properties
 from vetro.muranopl.model.initialising import (
     Chain,
     PropertyInitialiser,
     PropertyWriter,
     retry_blocked,
 )
-from vetro.muranopl.model.inplace_updates import settle_properties
 from vetro.muranopl.runtime import metadata
 from vetro.muranopl.runtime.nativecalls import (
     NativeCall,

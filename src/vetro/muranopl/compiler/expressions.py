@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from vetro.muranopl.contracts.plan import CONTRACT_FUNCTIONS, make_step
 from vetro.muranopl.contracts.tree import MISSING
-from vetro.muranopl.model.inplace_updates import Grown
+from vetro.muranopl.inplace.growing import Grown
 from vetro.muranopl.runtime import inline_caches
 from vetro.muranopl.syntax.names import argument_slot
 from vetro.yaql import ast

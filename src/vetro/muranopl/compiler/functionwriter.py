@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from vetro.muranopl.model.inplace_updates import grower
-from vetro.muranopl.runtime.assigning import assign_into, assign_member
+from vetro.muranopl.inplace.assigning import assign_into, assign_member
+from vetro.muranopl.inplace.properties import grower
 from vetro.muranopl.runtime.control_flow import paid_elements
 from vetro.muranopl.syntax.names import argument_slot
 from vetro.muranopl.syntax.targets import Key, Target, parse_target
@@ -38,7 +38,7 @@ class FunctionWriter:
         self.static = static
         self.assigned: set[str] = set(arguments)
         self.grown: set[str] = set()
-        """Variables that may hold a value which grows in place (`model.inplace_updates`)."""
+        """Variables that may hold a value which grows in place (`inplace`)."""
         self.kinds: dict[str, Kind] = {}
         """Variables whose kinds are known (`inference`)."""
         self._names: dict[str, str] = {}

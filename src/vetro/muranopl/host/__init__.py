@@ -1,4 +1,4 @@
-"""Phase 9: the interface of an embedding program: the `Runtime` with its packages, and `Session`s.
+"""Phase 10: the interface of an embedding program: the `Runtime` with its packages, and `Session`s.
 
 `shelf` holds packages and their versions, `catalogue` the classes in them; `worlds` decides which
 sessions share compiled classes; `runtime` combines these and calls the compiler. `session` is one

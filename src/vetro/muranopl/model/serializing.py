@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any, cast
 from vetro.muranopl.classes.objects import CastView, MuranoObject
 from vetro.muranopl.classes.types import MuranoType
 from vetro.muranopl.contracts.tree import ForwardReference
+from vetro.muranopl.inplace.properties import settle_properties
 from vetro.muranopl.values.containers import Map, is_iterator, thaw
 from vetro.muranopl.values.errors import LimitExceeded, MuranoError
 from vetro.yaql.values import Weights, weight
-
-from .inplace_updates import settle_properties
 
 if TYPE_CHECKING:
     from vetro.muranopl.classes.types import Property

@@ -9,7 +9,8 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, cast
 
 from vetro.muranopl.classes.objects import CastView, MuranoObject
-from vetro.muranopl.model.inplace_updates import Grown, settle_properties
+from vetro.muranopl.inplace.growing import Grown
+from vetro.muranopl.inplace.properties import settle_properties
 from vetro.muranopl.values.containers import Map
 from vetro.muranopl.values.errors import MuranoError, RunAborted
 

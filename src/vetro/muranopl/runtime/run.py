@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from vetro.muranopl.classes.objects import CastView, MuranoObject
 from vetro.muranopl.classes.types import MuranoType, Property
 from vetro.muranopl.contracts.tree import Setting
+from vetro.muranopl.inplace.assigning import UNSET
+from vetro.muranopl.inplace.properties import GrowingProperty
 from vetro.muranopl.model.attributes import AttributeStore
 from vetro.muranopl.model.initialising import apply_chain
-from vetro.muranopl.model.inplace_updates import GrowingProperty
 from vetro.muranopl.model.loading import Transaction
 from vetro.muranopl.syntax.names import argument_slot
 from vetro.muranopl.values.containers import preview
@@ -36,7 +37,6 @@ from vetro.yaql.errors import (
 from vetro.yaql.evaluation import Evaluation
 
 from . import inline_caches
-from .assigning import UNSET
 from .budgets import CHUNK, BoundedEvaluation
 from .metadata import constant_values
 from .reflection import Info

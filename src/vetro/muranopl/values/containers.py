@@ -7,14 +7,12 @@ Inside a program a list is a tuple, a map is a `Map` and a set a frozenset, all 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
+from vetro.yaql.evaluation import Evaluation
 from vetro.yaql.values import FINAL_TYPES, LAZY, SCALAR_TYPES, finalize, kind_of
 from vetro.yaql.values import FrozenDict as Map
 from vetro.yaql.values import preview as preview
-
-if TYPE_CHECKING:
-    from vetro.muranopl.runtime.run import Run
 
 _EMPTY = Map()
 _MAX_DEPTH = 200
@@ -71,6 +69,6 @@ def is_iterator(value: Any) -> bool:
     return kind_of[type(value)] == LAZY
 
 
-def materialise(value: Any, run: Run) -> Any:
+def materialise(value: Any, run: Evaluation) -> Any:
     """A lazy sequence as a list; other values frozen. Obeys the run's limits."""
     return finalize(value, run)

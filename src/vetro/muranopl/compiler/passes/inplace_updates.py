@@ -2,7 +2,7 @@
 
 `$l: $l.append($x)`, `$.t.r: $.t.r + {…}`, `$m: $m.set($k, $v)`, `$t: $t.mergeWith($u)` and
 `$x.append(): $v` are such assignments. `$.p: $.p.delete($x)` removes elements: those that stay in
-the property need not be checked again. `model.inplace_updates` implements the operations at run
+the property need not be checked again. `inplace` implements the operations at run
 time; when an operation does not apply there, the plain assignment is executed.
 """
 
@@ -12,13 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vetro.muranopl.model.inplace_updates import (
-    UNCHANGED,
-    grow_variable,
-    grower,
-    growth_token,
-    value_before,
-)
+from vetro.muranopl.inplace.growing import UNCHANGED, grow_variable
+from vetro.muranopl.inplace.properties import grower, growth_token, value_before
 from vetro.muranopl.runtime import inline_caches
 from vetro.muranopl.syntax import statements as st
 from vetro.muranopl.syntax.targets import Key, Target

@@ -1,280 +1,26 @@
-"""Values that grow in place although they are immutable to programs (muranopl.md section 10).
+"""Properties of `$this` that are enlarged in place, within what their contracts allow.
 
-`$l: $l.append($x)` makes a new list from an old one that is not read again. A variable or property
-that is assigned an enlargement of itself (`passes.inplace_updates` finds these assignments) holds a
-`Grown`: the value so far, with no other references, and the lists in it that are being filled, as
-Python lists. A reader gets `settled()`, an ordinary final value; from then on containers that the
-reader may have kept are copied before they are changed. So filling a list or a template of n
-entries takes time linear in n.
-
-The reference count of a container shows whether there are other references.
+Generated code calls the function that `grower` chooses; when it returns False, nothing was done and
+the plain assignment runs. While a list is being filled its slot in the object is empty, and reads come
+to a descriptor in the Python class.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any
 
 from vetro.muranopl.contracts.tree import Anything, Contract, Setting, Violation
 from vetro.muranopl.values.containers import Map, materialise
 
+from .growing import NOTHING, Grown, Path, forget_hash, perform
+from .references import ALONE
+
 if TYPE_CHECKING:
     from vetro.muranopl.classes.objects import MuranoObject
     from vetro.muranopl.classes.types import Property
     from vetro.muranopl.runtime.run import Run
-
-Path = tuple[Any, ...]
-UNCHANGED: Any = object()
-"""Returned by a growing operation that does not apply; then the plain code runs."""
-_NOTHING: Any = object()
-
-
-class Grown:
-    """A value under construction. `root` is current except at the paths in `stale`."""
-
-    __slots__ = ("filled", "lists", "root", "stale", "stamp")
-
-    def __init__(self, root: Any) -> None:
-        self.root: Any = root
-        self.lists: dict[Path, list[Any]] = {}
-        """Lists being filled, by their path from the root."""
-        self.filled: dict[Path, tuple[Any, ...]] = {}
-        """The tuple that each list last settled to."""
-        self.stale: set[Path] = set()
-        self.stamp = 0
-        """Changes with every operation."""
-
-    def settled(self) -> Any:
-        """The value, which the reader may keep."""
-        if self.stale:
-            for path in self.stale:
-                self._settle(path)
-            self.stale.clear()
-        return self.root
-
-    def settled_for(self, name: str) -> Any:
-        """The value for a reader of its key `name` only: lists under other keys are not settled."""
-        for path in [*self.stale] if self.stale else ():
-            if not path or path[0] == name:
-                self._settle(path)
-                self.stale.discard(path)
-        return self.root
-
-    def _settle(self, path: Path) -> None:
-        made = self.filled[path] = tuple(self.lists[path])
-        if not path:
-            self.root = made
-            return
-        node = self.root
-        for key in path[:-1]:
-            node = node[key]
-        dict.__setitem__(node, path[-1], made)
-
-    def _settle_near(self, path: Path) -> None:
-        """Settle the lists above and below a place that is about to change."""
-        for other in [*self.stale]:
-            if other[: len(path)] == path or path[: len(other)] == other:
-                self._settle(other)
-                self.stale.discard(other)
-
-    def own(self, path: Path) -> Any:
-        """The map at a path, which the caller may change; None when there is no map.
-
-        Maps along the path with other references are replaced by copies.
-        """
-        root: Any = self.root
-        if root.__class__ is not Map:
-            return None
-        node: Any = root
-        for key in path:
-            node = node.get(key)
-            if node.__class__ is not Map:
-                return None
-        del root, node
-        if _root_references(self) > _ALONE_ROOT:
-            self.root = Map(self.root)
-        node = self.root
-        _forget_hash(node)
-        for key in path:
-            if _child_references(node, key) > _ALONE_CHILD:
-                dict.__setitem__(node, key, Map(node[key]))
-            node = node[key]
-            _forget_hash(node)
-        return node
-
-    # -- operations: each returns False and changes nothing when it does not apply --------------
-
-    def extend(self, path: Path, items: Sequence[Any], limit: int) -> bool:
-        """Add elements to the list at a path."""
-        if path in self.stale:
-            known = self.lists[path]
-            if len(known) + len(items) > limit:
-                return False
-            known.extend(items)
-            self.stamp += 1
-            return True
-        current = self._at(path)
-        if current.__class__ is not tuple or len(current) + len(items) > limit:
-            return False
-        if path:
-            parent = self.own(path[:-1])
-            if parent is None:
-                return False
-            dict.__setitem__(parent, path[-1], ())
-        known = self.lists.get(path)
-        if known is None or self.filled.get(path) is not current:
-            known = self.lists[path] = list(current)
-        self.filled.pop(path, None)
-        known.extend(items)
-        self.stale.add(path)
-        if not path:
-            self.root = ()
-        self.stamp += 1
-        return True
-
-    def set(self, path: Path, value: Any) -> bool:
-        """Assign at a path through maps; a map that is missing on the way is made."""
-        if self.stale:
-            self._settle_near(path)
-        at = self._maps_along(path[:-1])
-        if at is None:
-            return False
-        owned = self.own(path[:at])
-        for key in path[at:-1]:
-            child = Map()
-            dict.__setitem__(owned, key, child)
-            owned = child
-        dict.__setitem__(owned, path[-1], value)
-        self.stamp += 1
-        return True
-
-    def update(self, path: Path, other: Any) -> bool:
-        """`+ {…}`, `set({…})`: set the keys of another map."""
-        if other.__class__ is not Map:
-            return False
-        if self.stale:
-            self._settle_near(path)
-        owned = self.own(path)
-        if owned is None:
-            return False
-        dict.update(owned, other)
-        self.stamp += 1
-        return True
-
-    def put(self, path: Path, key: Any, value: Any) -> bool:
-        """`set(key, value)`"""
-        if self.stale:
-            self._settle_near(path)
-        owned = self.own(path)
-        if owned is None:
-            return False
-        dict.__setitem__(owned, key, value)
-        self.stamp += 1
-        return True
-
-    def merge(self, path: Path, other: Any, slow: Any, run: Run) -> bool:
-        """`mergeWith(other)`; `slow` is the method itself, for values that are not maps."""
-        if other.__class__ is not Map:
-            return False
-        current = self._at(path)
-        if current.__class__ is not Map:
-            return False
-        # Operations that may fail come before any change.
-        merged = _merged_items(current, other, slow, run, set())
-        del current
-        if merged is None:
-            return False
-        if self.stale:
-            self._settle_near(path)
-        owned = self.own(path)
-        if owned is None:
-            return False
-        self.stamp += 1
-        _merge(owned, other, merged, run)
-        return True
-
-    def _maps_along(self, path: Path) -> int | None:
-        """The number of steps of a path along existing maps; None when a step leads to no map."""
-        node: Any = self.root
-        if node.__class__ is not Map:
-            return None
-        for at, key in enumerate(path):
-            child = node.get(key)
-            if child is None:
-                return at
-            if child.__class__ is not Map:
-                return None
-            node = child
-        return len(path)
-
-    def _at(self, path: Path) -> Any:
-        node: Any = self.root
-        for key in path:
-            if node.__class__ is not Map:
-                return _NOTHING
-            node = node.get(key, _NOTHING)
-        return node
-
-
-def _merged_items(
-    known: Map, other: Map, slow: Any, run: Run, met: set[tuple[int, int]]
-) -> dict[Any, Any] | None:
-    """The merged values of keys that both maps have; nested maps become dicts in the same way.
-
-    None when the same two maps are merged more than once, because one part occurs several times:
-    `mergeWith` itself merges them once and shares the result. `met`: pairs merged before.
-    """
-    run.charge(len(other) + 1)
-    found: dict[Any, Any] = {}
-    for key, value in other.items():
-        mine = known.get(key, _NOTHING)
-        if mine is _NOTHING:
-            continue
-        if mine.__class__ is Map and value.__class__ is Map:
-            pair = (id(mine), id(value))
-            if pair in met and mine and value:
-                return None
-            met.add(pair)
-            inner = _merged_items(mine, value, slow, run, met)
-            if inner is None:
-                return None
-            found[key] = inner
-        else:
-            made = materialise(slow(run, Map({key: mine}), None, Map({key: value})), run)
-            found[key] = made[key]
-    return found
-
-
-def _merge(owned: Map, other: Map, merged: dict[Any, Any], run: Run) -> None:
-    for key, value in other.items():
-        made = merged.get(key, _NOTHING)
-        if made is _NOTHING:
-            dict.__setitem__(owned, key, value)
-        elif made.__class__ is dict:
-            if _child_references(owned, key) > _ALONE_CHILD:
-                dict.__setitem__(owned, key, Map(owned[key]))
-            inner = owned[key]
-            _forget_hash(inner)
-            _merge(inner, value, made, run)
-        else:
-            dict.__setitem__(owned, key, made)
-
-
-def _forget_hash(node: Map) -> None:
-    node._hash = None  # pyright: ignore[reportPrivateUsage]
-
-
-# -- what generated code calls -------------------------------------------------------------------
-
-
-def grow_variable(
-    run: Run, held: Any, path: Path, operation: str, arguments: tuple[Any, ...], slow: Any
-) -> Any:
-    """The new content of a variable, or UNCHANGED."""
-    grown = held if held.__class__ is Grown else Grown(held)
-    done = _perform(run, grown, path, operation, arguments, slow)
-    return grown if done else UNCHANGED
 
 
 def add_elements(
@@ -343,10 +89,10 @@ def set_entry(
             slot = known.slot
             held: Any = values.get(slot)
             if held.__class__ is Map:
-                if getrefcount(held) > _ALONE_HELD:
+                if getrefcount(held) > ALONE.held:
                     held = values[slot] = Map(held)
                 dict.__setitem__(held, key, value)
-                _forget_hash(held)
+                forget_hash(held)
                 return True
     return grow_property(run, this, path, operation, arguments, slow, token)
 
@@ -381,7 +127,7 @@ def grow_property(
     growing: dict[str, Grown] | None = values.get("growing")
     grown = None if growing is None else growing.get(name)
     if token is not None:
-        if not _is_unchanged(token, values.get(slot, _NOTHING), grown):
+        if not _is_unchanged(token, values.get(slot, NOTHING), grown):
             return False
         token.held = None
     if not growing_property.tolerates_all:
@@ -408,7 +154,7 @@ def grow_property(
     elif grown is None:
         return False
     try:
-        return _perform(run, grown, inside, operation, arguments, slow)
+        return perform(run, grown, inside, operation, arguments, slow)
     finally:
         if not grown.stale:
             values[slot] = grown.root
@@ -491,7 +237,7 @@ class _Token:
         """A map: while the token refers to it, it is not changed in place."""
         if value.__class__ is tuple:
             self.items, self.length = value, len(value)
-        elif value is _NOTHING and grown is not None:
+        elif value is NOTHING and grown is not None:
             self.items = grown.lists.get(())
             self.length = len(self.items or ())
 
@@ -507,7 +253,7 @@ def growth_token(this: MuranoObject, name: str, is_map: bool) -> Any:
         getattr(this, slot)
     growing: dict[str, Grown] | None = values.get("growing")
     grown = None if growing is None else growing.get(name)
-    return _Token(values.get(slot, _NOTHING), grown)
+    return _Token(values.get(slot, NOTHING), grown)
 
 
 def value_before(this: MuranoObject, name: str, token: _Token) -> Any:
@@ -531,25 +277,6 @@ def grower(operation: str, steps: int) -> Callable[..., bool]:
     if steps == 1 and operation in ("append", "extend"):
         return add_elements
     return set_entry if steps == 2 and operation == "assign" else grow_property
-
-
-def _perform(
-    run: Run, grown: Grown, path: Path, operation: str, arguments: tuple[Any, ...], slow: Any
-) -> bool:
-    if operation == "append":
-        return grown.extend(path, arguments, run.max_items)
-    value = arguments[-1]
-    if operation == "extend":
-        if value.__class__ is tuple:
-            return grown.extend(path, value, run.max_items)
-        return grown.update(path, value)
-    if operation == "update":
-        return grown.update(path, value)
-    if operation == "put":
-        return grown.put(path, arguments[0], value)
-    if operation == "merge":
-        return grown.merge(path, value, slow, run)
-    return grown.set(path, value)
 
 
 def _checked(
@@ -661,30 +388,3 @@ def settle_properties(this: MuranoObject) -> dict[str, Any]:
                 values["p_" + name] = grown.settled()
         del values["growing"]
     return values
-
-
-# The reference count of a container that only its Grown (or its enclosing map) refers to, measured
-# by the functions that count later: it differs between versions of CPython.
-
-
-def _root_references(grown: Grown) -> int:
-    root = grown.root
-    grown.root = None
-    count = getrefcount(root)
-    grown.root = root
-    return count
-
-
-def _child_references(node: Any, key: Any) -> int:
-    child = node[key]
-    return getrefcount(child)
-
-
-def _held_references(values: dict[str, Any], slot: str) -> int:
-    held = values.get(slot)
-    return getrefcount(held)
-
-
-_ALONE_HELD = _held_references({"p_": Map()}, "p_")
-_ALONE_ROOT = _root_references(Grown(Map()))
-_ALONE_CHILD = _child_references(Map(k=Map()), "k")

@@ -9,21 +9,46 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from sys import getrefcount
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, Protocol, cast
 
 from vetro.muranopl.classes.objects import CastView, MuranoObject
 from vetro.muranopl.classes.types import MuranoType
-from vetro.muranopl.model.inplace_updates import Grown
 from vetro.muranopl.values.containers import Map, preview
 
-if TYPE_CHECKING:
-    from .run import Run
+from .growing import Grown, forget_hash
+from .references import ALONE
 
 UNSET: Any = object()
+"""Stands for the value of a property that was never assigned."""
+
+
+class AssigningRun(Protocol):
+    """What assignments need of a run: how it reads and writes members of objects."""
+
+    @property
+    def max_items(self) -> int:
+        """The largest number of elements of a list."""
+        ...
+
+    def read_property_or_unset(self, target: Any, name: str, scope: MuranoType) -> Any:
+        """A property's value; UNSET when it was never assigned."""
+        ...
+
+    def is_unassigned_static(self, target: Any, name: str, scope: MuranoType | None) -> bool:
+        """True for a static property that has neither a value nor a default."""
+        ...
+
+    def may_grow_in_place(self, target: Any, name: str) -> bool:
+        """True when the property's contract accepts a map after any key was set in it."""
+        ...
+
+    def write_property(self, target: Any, name: str, value: Any, scope: MuranoType | None) -> None:
+        """Assign a property."""
+        ...
 
 
 def assign_into(
-    run: Run,
+    run: AssigningRun,
     scope: MuranoType,
     name: str,
     root: Any,
@@ -37,9 +62,9 @@ def assign_into(
     The caller must hold no reference to the value besides its variable: see `_alone`.
     """
     if root.__class__ is Map and operation == "set" and len(path) == 1:
-        made = root if getrefcount(root) <= _ROOT else Map(root)
+        made = root if getrefcount(root) <= ALONE.variable else Map(root)
         dict.__setitem__(made, path[0], value)
-        made._hash = None  # pyright: ignore[reportPrivateUsage]
+        forget_hash(made)
         return made
     if root.__class__ is Grown:
         if operation == "set" and root.set(path, value):
@@ -59,12 +84,12 @@ def assign_into(
                 return grown
         operation = "append"
     return _rebuilt(
-        run, scope, root, path, 0, value, operation, position, getrefcount(root) <= _ROOT
+        run, scope, root, path, 0, value, operation, position, getrefcount(root) <= ALONE.variable
     )
 
 
 def assign_member(
-    run: Run,
+    run: AssigningRun,
     scope: MuranoType,
     holder: Any,
     path: Sequence[Any],
@@ -85,13 +110,13 @@ def assign_member(
     if isinstance(current, (MuranoObject, CastView, MuranoType)) and len(path) > 1:
         assign_member(run, scope, current, path[1:], value, operation, position)
         return
-    alone = run.may_grow_in_place(holder, name) and getrefcount(current) <= _PROPERTY
+    alone = run.may_grow_in_place(holder, name) and getrefcount(current) <= ALONE.read
     made = _rebuilt(run, scope, current, path, 1, value, operation, position, alone)
     run.write_property(holder, name, made, scope)
 
 
 def _rebuilt(
-    run: Run,
+    run: AssigningRun,
     scope: MuranoType,
     container: Any,
     path: Sequence[Any],
@@ -120,7 +145,7 @@ def _rebuilt(
             child = Map() if at + 1 < len(path) else ()
         inner = _rebuilt(
             run, scope, child, path, at + 1, value, operation, position,
-            alone and getrefcount(child) <= _CHILD,
+            alone and getrefcount(child) <= ALONE.entry,
         )  # fmt: skip
         if inner is child and alone and not is_new:
             return container
@@ -154,7 +179,7 @@ def _rebuilt(
 def _put(container: Map, key: Any, value: Any) -> None:
     """Set a key of a map whose present state has no other readers."""
     dict.__setitem__(container, key, value)
-    container._hash = None  # pyright: ignore[reportPrivateUsage]
+    forget_hash(container)
 
 
 def _extended(container: Any, value: Any, operation: str, position: Any) -> tuple[Any, ...]:
@@ -169,39 +194,3 @@ def _extended(container: Any, value: Any, operation: str, position: Any) -> tupl
         raise TypeError(f"insert() takes an index, not {preview(position)}")
     place = position if position >= 0 else max(len(items) + position, 0)
     return (*items[:place], value, *items[place:])
-
-
-# The reference count of a value that only its variable (property, container) refers to, as seen
-# inside the functions above. Measured once, because it differs between versions of CPython.
-
-
-class _Probe:
-    held: Any
-
-    def may_grow_in_place(self, holder: Any, name: str) -> bool:
-        return True
-
-
-def _measure() -> tuple[int, int, int]:
-    def root(a: Any, b: Any, c: Any, value: Any, *rest: Any) -> int:
-        return getrefcount(value)
-
-    variable = Map()
-    of_root = root(None, None, None, variable, None, None)
-    variable = Map(k=Map())
-
-    def child(container: Any) -> int:
-        inner = container.get("k")
-        return getrefcount(inner)
-
-    probe = _Probe()
-    probe.held = Map()
-
-    def held() -> int:
-        current = getattr(probe, "held")  # noqa: B009 - the shape of the real call
-        return getrefcount(current)
-
-    return of_root, held(), child(variable)
-
-
-_ROOT, _PROPERTY, _CHILD = _measure()
