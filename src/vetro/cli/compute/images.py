@@ -55,7 +55,6 @@ COLUMNS = [
 _NEWS_SECONDS = 20
 #: Until nodes are asked to fetch a new image, at most (there may be none).
 _ASKED_SECONDS = 2
-_COMING = ("fetching", "unpacking")
 
 
 @click.group()
@@ -149,25 +148,21 @@ def follow_copies(connection: Connection, row: dict[str, Any]) -> dict[str, Any]
     told: dict[str, str] = {}
     try:
         while True:
-            found = connection.get(
-                f"{path}/copies",
-                params={"version": version, "timeout": seconds},
-            )
-            copies: list[dict[str, Any]] = found["copies"]
-            for copy in copies:
-                node, state = copy["hostname"] or copy["server_uuid"], copy["state"]
-                how = f"{state} {copy['percent']} %" if state in _COMING else state
-                reason = f": {copy['reason']}" if copy["reason"] else ""
+            found = connection.send(machines.image_copies(row["uuid"], version, seconds))
+            for copy in found.copies:
+                node = copy.hostname or copy.server_uuid
+                how = f"{copy.state} {copy.percent} %" if copy.is_coming else copy.state
+                reason = f": {copy.reason}" if copy.reason else ""
                 # In steps: an image that is unpacked moves several times a second.
-                step = f"{state} {copy['percent'] // 20}"
+                step = f"{copy.state} {copy.percent // 20}"
                 if told.get(node) != step:
                     told[node] = step
                     say(f"{node}: {how}{reason}")
-            coming = any(copy["state"] in _COMING for copy in copies)
+            coming = any(copy.is_coming for copy in found.copies)
             # The first look may come before the nodes are asked.
-            if found["policy"] == "none" or (not coming and (copies or version)):
+            if found.policy == "none" or (not coming and (found.copies or version)):
                 break
-            version, seconds = found["version"], _NEWS_SECONDS if coming else _ASKED_SECONDS
+            version, seconds = found.version, _NEWS_SECONDS if coming else _ASKED_SECONDS
     except KeyboardInterrupt:
         say(f"The nodes go on; 'vetro image show {row['name']}' says how far they are.")
     return connection.get(path)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 import click
+import msgspec
 
-from vetro.cli.client.connection import Connection, error_text, hint_for, segment
+from vetro.cli.client.connection import Connection
 from vetro.cli.client.name_completion import KEYPAIR
 from vetro.cli.compute.lookup import project_of, project_option
 from vetro.cli.terminal.confirmation import agree, some_of, yes_option
 from vetro.cli.terminal.output import done, emit_object, emit_rows, fail, json_option
+from vetro.compute.client import calls
+from vetro.compute.wire import NewKeypair
 
 _KEY = re.compile(r"(ssh-|ecdsa-|sk-)\S+ [A-Za-z0-9+/]+={0,3}( .*)?\Z")
 
@@ -37,16 +39,13 @@ def read_public_key(path: Path) -> str:
 
 def public_key(connection: Connection, wanted: str, project: str) -> str:
     """The public key of a key pair, or of a file."""
-    params = {"project_id": project}
-    answer = connection.answer("GET", f"/compute/keypairs/{segment(wanted)}", params=params)
-    if answer.status == 200:
-        return str(answer.json()["public_key"])
-    if answer.status != 404:
-        fail(error_text(answer), hint_for(answer))
+    known = connection.look_up(calls.keypair(wanted, project))
+    if known is not None:
+        return known.public_key
     if Path(wanted).is_file():
         return read_public_key(Path(wanted))
-    rows: list[dict[str, Any]] = connection.get("/compute/keypairs", params=params)
-    names = ", ".join(row["name"] for row in rows) or "none yet"
+    found = connection.send(calls.keypairs(project))
+    names = ", ".join(one.name for one in found) or "none yet"
     fail(
         f"There is no key pair '{wanted}', nor a file of that name",
         f"Key pairs: {names}. 'vetro keypair create NAME FILE' makes one.",
@@ -59,9 +58,11 @@ def public_key(connection: Connection, wanted: str, project: str) -> str:
 def keypair_list(project: str | None) -> None:
     """List key pairs."""
     with Connection() as connection:
-        params = {"project_id": project_of(connection, project)}
-        rows = connection.get("/compute/keypairs", params=params)
-    emit_rows(rows, [("NAME", "name"), ("PUBLIC KEY", "public_key")])
+        found = connection.send(calls.keypairs(project_of(connection, project)))
+    emit_rows(
+        [msgspec.to_builtins(one) for one in found],
+        [("NAME", "name"), ("PUBLIC KEY", "public_key")],
+    )
 
 
 @keypair.command("show")
@@ -71,8 +72,8 @@ def keypair_list(project: str | None) -> None:
 def keypair_show(name: str, project: str | None) -> None:
     """Show one key pair."""
     with Connection() as connection:
-        params = {"project_id": project_of(connection, project)}
-        emit_object(connection.get(f"/compute/keypairs/{segment(name)}", params=params))
+        found = connection.send(calls.keypair(name, project_of(connection, project)))
+    emit_object(msgspec.to_builtins(found))
 
 
 @keypair.command("create", short_help="Keep a public key under a name.")
@@ -82,14 +83,12 @@ def keypair_show(name: str, project: str | None) -> None:
 @json_option
 def keypair_create(name: str, file: Path, project: str | None) -> None:
     """Keep the public key in FILE (~/.ssh/id_ed25519.pub) under NAME."""
-    body = {"public_key": read_public_key(file)}
+    public = read_public_key(file)
     with Connection() as connection:
-        body["project_id"] = project_of(connection, project)
+        new = NewKeypair(public_key=public, project_id=project_of(connection, project))
         hint = "Delete it first ('vetro keypair delete'), or choose another name."
-        made = connection.request(
-            "PUT", f"/compute/keypairs/{segment(name)}", json=body, hint=hint
-        ).json()
-    done(f"Key pair {name} is there", **made)
+        made = connection.send(calls.set_keypair(name, new), hint=hint)
+    done(f"Key pair {name} is there", **msgspec.to_builtins(made))
 
 
 @keypair.command("delete", short_help="Forget public keys.")
@@ -100,8 +99,8 @@ def keypair_create(name: str, file: Path, project: str | None) -> None:
 def keypair_delete(names: tuple[str, ...], project: str | None) -> None:
     """Forget public keys; machines made with one still let it in."""
     with Connection() as connection:
-        params = {"project_id": project_of(connection, project)}
+        owner = project_of(connection, project)
         agree(f"The key pair {some_of(list(names))} is deleted", "Go on")
         for name in names:
-            connection.request("DELETE", f"/compute/keypairs/{segment(name)}", params=params)
+            connection.send(calls.remove_keypair(name, owner))
     done(f"Deleted key pair {', '.join(names)}", deleted=list(names))

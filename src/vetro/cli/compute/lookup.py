@@ -9,15 +9,29 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic
 
 import click
+import msgspec
 
-from vetro.cli.client.connection import Connection, error_text, hint_for, segment
+from vetro.cli.client.connection import Connection, error_text, hint_for
 from vetro.cli.client.name_completion import PROJECT, NameOf
 from vetro.cli.terminal.choices import choose
 from vetro.cli.terminal.confirmation import agree, some_of, yes_option
 from vetro.cli.terminal.output import counted, done, emit_object, emit_rows, fail, json_option
+from vetro.compute.client.calls import (
+    FLOATING_IPS,
+    NETWORKS,
+    PORTS,
+    ROUTERS,
+    SECURITY_GROUPS,
+    SUBNETS,
+    Change,
+    Known,
+    New,
+    Shown,
+)
+from vetro.compute.client.calls import Kind as Calls
 
 Row = dict[str, Any]
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z", re.I)
@@ -25,14 +39,13 @@ _SHOWN_NAMES = 20
 
 
 @dataclass(frozen=True)
-class Kind:
-    """One kind of object: its path, what it is called, and the command that lists it.
+class Kind(Generic[Shown, New, Change]):
+    """One kind of object: its calls, and the command that lists it.
 
     ``names``: the properties that a user may name it by, beside its uuid. ``columns``: of the list.
     """
 
-    path: str
-    noun: str
+    calls: Calls[Shown, New, Change]
     command: str
     names: tuple[str, ...]
     columns: tuple[tuple[str, str], ...]
@@ -40,25 +53,35 @@ class Kind:
     """The hint when the service refuses to delete one that is used."""
 
     @property
+    def noun(self) -> str:
+        """What it is called."""
+        return self.calls.noun
+
+    @property
     def argument(self) -> NameOf:
         """The type of an argument that names one: it completes names."""
-        return NameOf(self.path, label=self.names[0])
+        return NameOf(f"/compute{self.calls.path}", label=self.names[0])
 
-    def label(self, row: Row) -> str:
+    def label(self, one: Shown) -> str:
         """What tells an object from others of its name."""
-        more = [str(row[one]) for one in ("cidr", "address", "mac") if row.get(one)]
+        row = row_of(one)
+        more = [str(row[name]) for name in ("cidr", "address", "mac") if row.get(name)]
         more += [counted(len(row["subnets"]), "subnet")] if "subnets" in row else []
-        more.append(f"project {row['project_id']}" if row["project_id"] else "shared")
-        return f"{row['uuid']} ({', '.join(more)})"
+        more.append(f"project {one.project_id}" if one.project_id else "shared")
+        return f"{one.uuid} ({', '.join(more)})"
 
-    def called(self, row: Row) -> str:
+    def called(self, one: Shown) -> str:
         """What a user calls an object: its name, or its uuid when it has none."""
-        return str(row.get(self.names[0]) or row["uuid"])
+        return str(getattr(one, self.names[0], "") or one.uuid)
+
+
+def row_of(one: Known, **more: object) -> Row:
+    """An object as it is printed, with more that a command tells of it."""
+    return {**msgspec.to_builtins(one), **more}
 
 
 NETWORK = Kind(
-    "/compute/networks",
-    "network",
+    NETWORKS,
     "network",
     ("name",),
     (("UUID", "uuid"), ("NAME", "name"), ("RANGES", "ranges"), ("SHARED", "external"),
@@ -66,8 +89,7 @@ NETWORK = Kind(
     "Destroy its VMs first ('vetro vm destroy'), or delete ports that no VM uses ('vetro port delete').",
 )  # fmt: skip
 SUBNET = Kind(
-    "/compute/subnets",
-    "subnet",
+    SUBNETS,
     "subnet",
     ("name", "cidr"),
     (("UUID", "uuid"), ("NAME", "name"), ("RANGE", "cidr"), ("GATEWAY", "gateway"),
@@ -76,16 +98,14 @@ SUBNET = Kind(
     " first.",
 )  # fmt: skip
 ROUTER = Kind(
-    "/compute/routers",
-    "router",
+    ROUTERS,
     "router",
     ("name",),
     (("UUID", "uuid"), ("NAME", "name"), ("SUBNETS", "ranges"), ("OUTSIDE", "outside")),
     "Detach its subnets first ('vetro router detach').",
 )
 PORT = Kind(
-    "/compute/ports",
-    "port",
+    PORTS,
     "port",
     ("name", "mac"),
     (("UUID", "uuid"), ("NAME", "name"), ("NETWORK", "network"), ("ADDRESS", "ip"),
@@ -93,8 +113,7 @@ PORT = Kind(
     "Destroy the VM first ('vetro vm destroy'): its ports are free then.",
 )  # fmt: skip
 ADDRESS = Kind(
-    "/compute/floating-ips",
-    "floating address",
+    FLOATING_IPS,
     "address",
     ("address",),
     (("UUID", "uuid"), ("ADDRESS", "address"), ("LEADS TO", "fixed_ip"), ("PORT", "port_uuid"),
@@ -102,8 +121,7 @@ ADDRESS = Kind(
     "Disassociate it first ('vetro address disassociate').",
 )  # fmt: skip
 GROUP = Kind(
-    "/compute/security-groups",
-    "security group",
+    SECURITY_GROUPS,
     "group",
     ("name",),
     (("UUID", "uuid"), ("NAME", "name"), ("RULES", "count"), ("DESCRIPTION", "description")),
@@ -127,27 +145,31 @@ def project_of(connection: Connection, wanted: str | None) -> str:
     return found[0] if found else wanted
 
 
-def listing(connection: Connection, kind: Kind, project: str | None) -> list[Row]:
+def listing(
+    connection: Connection, kind: Kind[Shown, New, Change], project: str | None
+) -> list[Shown]:
     """The objects of a project, with shared networks; of all that the user may see for ``None``."""
-    params = {"all_projects": "true"} if project is None else {"project_id": project}
-    rows: list[Row] = connection.get(kind.path, params=params)
-    return sorted(rows, key=lambda row: (str(row.get(kind.names[0]) or ""), row["uuid"]))
+    found = connection.send(kind.calls.all(project))
+    return sorted(found, key=lambda one: (str(getattr(one, kind.names[0]) or ""), one.uuid))
 
 
-def find(connection: Connection, kind: Kind, wanted: str, project: str | None = None) -> Row:
+def find(
+    connection: Connection,
+    kind: Kind[Shown, New, Change],
+    wanted: str,
+    project: str | None = None,
+) -> Shown:
     """The object that a user means; the command ends when there is none, and asks when there are more."""
     if _UUID.match(wanted):
-        answer = connection.answer("GET", f"{kind.path}/{wanted.lower()}")
-        if answer.status < 400:
-            return answer.json()
-        if answer.status != 404:
-            fail(error_text(answer), hint_for(answer))
+        known = connection.look_up(kind.calls.one(wanted.lower()))
+        if known is not None:
+            return known
     rows = listing(connection, kind, project or connection.project_id)
-    found: list[Row] = []
+    found: list[Shown] = []
     for name in kind.names:
-        found = found or [row for row in rows if wanted and row.get(name) == wanted]
+        found = found or [one for one in rows if wanted and getattr(one, name) == wanted]
     if not found:
-        names = [kind.called(row) for row in rows]
+        names = [kind.called(one) for one in rows]
         more = f" and {len(names) - _SHOWN_NAMES} more" if len(names) > _SHOWN_NAMES else ""
         there = ", ".join(names[:_SHOWN_NAMES]) + more
         fail(
@@ -157,21 +179,18 @@ def find(connection: Connection, kind: Kind, wanted: str, project: str | None = 
     return choose(found, wanted, kind.label, "Name it by its uuid.")
 
 
-def path_of(kind: Kind, row: Row) -> str:
-    """An object's path."""
-    return f"{kind.path}/{segment(row['uuid'])}"
-
-
-def delete(connection: Connection, kind: Kind, rows: Sequence[Row]) -> list[Row]:
+def delete(
+    connection: Connection, kind: Kind[Shown, New, Change], rows: Sequence[Shown]
+) -> list[Shown]:
     """Delete objects; one that is in use ends the command with who uses it. The deleted ones."""
-    gone: list[Row] = []
-    for row in rows:
-        answer = connection.answer("DELETE", path_of(kind, row))
+    gone: list[Shown] = []
+    for one in rows:
+        answer = connection.answer_to(kind.calls.remove(one.uuid))
         if answer.status >= 400:
             hint = kind.in_use if answer.status == 409 else hint_for(answer)
             before = f" (deleted before: {', '.join(kind.called(one) for one in gone)})"
             fail(error_text(answer) + (before if gone else ""), hint)
-        gone.append(row)
+        gone.append(one)
     return gone
 
 
@@ -182,18 +201,18 @@ project_option = click.option(
 
 def common_verbs(
     group: click.Group,
-    kind: Kind,
-    look: Callable[[Connection, list[Row]], list[Row]] | None = None,
+    kind: Kind[Shown, New, Change],
+    look: Callable[[Connection, list[Shown]], list[Row]],
     *,
     renamed: bool = True,
     deleted: bool = True,
 ) -> None:
     """Give a group of commands ``list``, ``show``, ``rename`` and ``delete``.
 
-    ``look`` adds what the list and ``show`` tell beside what the service says.
+    ``look`` makes of objects what the list and ``show`` tell of them.
     """
 
-    @group.command("list", help=f"List {kind.noun}{'es' if kind is ADDRESS else 's'}.")
+    @group.command("list", help=f"List {kind.noun}{'es' if kind.calls is FLOATING_IPS else 's'}.")
     @click.option("--project", type=PROJECT, help="Those of this project, by name or id [yours].")
     @click.option("--all-projects", is_flag=True, help="Of every project (operators).")
     @json_option
@@ -201,7 +220,7 @@ def common_verbs(
         with Connection() as connection:
             wanted = None if all_projects else project_of(connection, project)
             rows = listing(connection, kind, wanted)
-            emit_rows(look(connection, rows) if look else rows, kind.columns)
+            emit_rows(look(connection, rows), kind.columns)
 
     @group.command("show", help=f"Show one {kind.noun}, by {' or '.join(kind.names)} or uuid.")
     @click.argument("name_or_uuid", type=kind.argument)
@@ -209,7 +228,7 @@ def common_verbs(
     def _show(name_or_uuid: str) -> None:  # pyright: ignore[reportUnusedFunction]
         with Connection() as connection:
             row = find(connection, kind, name_or_uuid)
-            emit_object((look(connection, [row]) if look else [row])[0])
+            emit_object(look(connection, [row])[0])
 
     if renamed:
 
@@ -220,9 +239,9 @@ def common_verbs(
         def _rename(name_or_uuid: str, new_name: str) -> None:  # pyright: ignore[reportUnusedFunction]
             with Connection() as connection:
                 row = find(connection, kind, name_or_uuid)
-                body = {"name": new_name}
-                changed = connection.request("PUT", path_of(kind, row), json=body).json()
-            done(f"The {kind.noun} {kind.called(row)} is called {new_name}", **changed)
+                change = msgspec.convert({"name": new_name}, kind.calls.changed)
+                changed = connection.send(kind.calls.change(row.uuid, change))
+            done(f"The {kind.noun} {kind.called(row)} is called {new_name}", **row_of(changed))
 
     if deleted:
 
@@ -238,13 +257,13 @@ def common_verbs(
                 report_deleted(kind, delete(connection, kind, rows))
 
 
-def agree_to_delete(kind: Kind, rows: Sequence[Row]) -> None:
+def agree_to_delete(kind: Kind[Shown, New, Change], rows: Sequence[Shown]) -> None:
     """Go on only when the user agrees to lose these."""
     called = some_of([kind.called(row) for row in rows])
     agree(f"The {kind.noun} {called} is deleted", "Go on")
 
 
-def report_deleted(kind: Kind, rows: Sequence[Row]) -> None:
+def report_deleted(kind: Kind[Shown, New, Change], rows: Sequence[Shown]) -> None:
     """Say what is gone."""
     called = ", ".join(kind.called(row) for row in rows)
-    done(f"Deleted {kind.noun} {called}", deleted=[row["uuid"] for row in rows])
+    done(f"Deleted {kind.noun} {called}", deleted=[row.uuid for row in rows])

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ipaddress
 import re
 import uuid
+from collections.abc import Sequence
 from typing import TypeVar
 
 import click
+import msgspec
 
-from vetro.cli.client.connection import Connection, error_text, hint_for, segment
+from vetro.cli.client.connection import Connection, error_text, hint_for
 from vetro.cli.compute.lookup import (
     NETWORK,
     ROUTER,
@@ -20,13 +22,32 @@ from vetro.cli.compute.lookup import (
     delete,
     find,
     listing,
-    path_of,
     project_of,
     project_option,
     report_deleted,
+    row_of,
 )
 from vetro.cli.terminal.confirmation import yes_option
 from vetro.cli.terminal.output import CommandError, done, emit_object, fail, json_option, wants_json
+from vetro.compute.client.calls import (
+    NETWORKS,
+    PORTS,
+    ROUTERS,
+    SUBNETS,
+    add_interface,
+    remove_interface,
+)
+from vetro.compute.wire import (
+    Network,
+    NewNetwork,
+    NewRouter,
+    NewSubnet,
+    Router,
+    RouterChange,
+    Subnet,
+    SubnetChange,
+    Uplink,
+)
 
 OVERLAP = "Networks of one installation do not overlap: choose another range, such as 10.77.5.0/24."
 _ROUTER_OF = "router-of-network-create"
@@ -47,30 +68,26 @@ def router() -> None:
     """Routers: they lead networks out of their own."""
 
 
-def _with_ranges(connection: Connection, rows: list[Row]) -> list[Row]:
-    known = {one["uuid"]: one["cidr"] for one in connection.get(SUBNET.path, params=_ALL)}
+def _with_ranges(connection: Connection, found: Sequence[Network | Router]) -> list[Row]:
+    known = {one.uuid: one.cidr for one in connection.send(SUBNETS.all())}
+    return [
+        row_of(one, ranges=", ".join(known.get(subnet, subnet) for subnet in one.subnets))
+        for one in found
+    ]
+
+
+def _with_network(connection: Connection, found: list[Subnet]) -> list[Row]:
+    known = {one.uuid: one.name for one in connection.send(NETWORKS.all())}
+    return [row_of(one, network=known.get(one.network_uuid) or one.network_uuid) for one in found]
+
+
+def _routers(connection: Connection, found: list[Router]) -> list[Row]:
+    known = {one.uuid: one.name for one in connection.send(NETWORKS.all())}
+    rows = _with_ranges(connection, found)
     for row in rows:
-        row["ranges"] = ", ".join(known.get(one, one) for one in row["subnets"])
+        row["outside"] = known.get(row["external_network"]) or row["external_network"]
     return rows
 
-
-def _with_network(connection: Connection, rows: list[Row]) -> list[Row]:
-    known = {one["uuid"]: one["name"] for one in connection.get(NETWORK.path, params=_ALL)}
-    for row in rows:
-        row["network"] = known.get(row["network_uuid"]) or row["network_uuid"]
-    return rows
-
-
-def _routers(connection: Connection, rows: list[Row]) -> list[Row]:
-    known = {one["uuid"]: one["name"] for one in connection.get(NETWORK.path, params=_ALL)}
-    for row in rows:
-        outside = row["external_network"]
-        row["outside"] = known.get(outside) or outside
-    return _with_ranges(connection, rows)
-
-
-#: Who is limited to a project sees that project's all the same.
-_ALL = {"all_projects": "true"}
 
 common_verbs(network, NETWORK, _with_ranges, deleted=False)
 common_verbs(subnet, SUBNET, _with_network)
@@ -110,7 +127,7 @@ def ipv4_address(_context: click.Context, _param: click.Parameter, value: Addres
     return value
 
 
-def _uplink(_context: click.Context, _param: click.Parameter, value: str | None) -> Row | None:
+def _uplink(_context: click.Context, _param: click.Parameter, value: str | None) -> Uplink | None:
     if value is None:
         return None
     tag, colon, vlan = value.partition(":")
@@ -149,7 +166,7 @@ def network_create(
     dns: tuple[str, ...],
     isolated: bool,
     mtu: int | None,
-    uplink: Row | None,
+    uplink: Uplink | None,
     project: str | None,
 ) -> None:
     """Make a network NAME; with --cidr also its subnet, and a router that leads out of it.
@@ -160,17 +177,21 @@ def network_create(
     if cidr is None and (gateway or dns):
         fail("--gateway and --dns belong to a subnet", "Give its range with --cidr.", 2)
     with Connection() as connection:
-        owner = {"project_id": project_of(connection, project)}
-        body: Row = {**owner, "name": name, "mtu": mtu, "uplink": uplink}
-        body = {key: value for key, value in body.items() if value is not None}
-        made = connection.request("POST", NETWORK.path, json=body).json()
+        owner = project_of(connection, project)
+        new = NewNetwork(project_id=owner, name=name, mtu=mtu, uplink=uplink)
+        made = connection.send(NETWORKS.create(new))
         if cidr is not None:
             try:
                 joined = _make_subnet(
                     connection,
-                    {**owner, "network_uuid": made["uuid"], "name": name, "cidr": cidr},
-                    gateway,
-                    dns,
+                    NewSubnet(
+                        project_id=owner,
+                        network_uuid=made.uuid,
+                        name=name,
+                        cidr=cidr,
+                        gateway=gateway,
+                        dns=list(dns),
+                    ),
                 )
                 if not isolated and uplink is None:
                     _make_router(connection, made, joined, owner)
@@ -178,55 +199,49 @@ def network_create(
                 # All or nothing: half of it would be in the way of the next attempt.
                 _remove_whole(connection, [made])
                 raise
-        made = _with_ranges(connection, [connection.get(path_of(NETWORK, made))])[0]
+        row = _with_ranges(connection, [connection.send(NETWORKS.one(made.uuid))])[0]
     if wants_json():
-        emit_object(made)
+        emit_object(row)
         return
-    ranges = f" with the range {made['ranges']}" if made["ranges"] else " without a subnet"
-    done(f"Network {name} ({made['uuid']}) is there,{ranges}")
+    ranges = f" with the range {row['ranges']}" if row["ranges"] else " without a subnet"
+    done(f"Network {name} ({made.uuid}) is there,{ranges}")
 
 
-def _make_subnet(
-    connection: Connection, body: Row, gateway: str | None, dns: tuple[str, ...]
-) -> Row:
-    if gateway is not None:
-        body["gateway"] = gateway
-        if ipaddress.IPv4Address(gateway) not in ipaddress.IPv4Network(body["cidr"]):
-            fail(f"The gateway {gateway} is outside of {body['cidr']}", exit_code=2)
-    answer = connection.answer("POST", SUBNET.path, json={**body, "dns": list(dns)})
+def _make_subnet(connection: Connection, new: NewSubnet) -> Subnet:
+    gateway = new.gateway
+    if gateway and ipaddress.IPv4Address(gateway) not in ipaddress.IPv4Network(new.cidr):
+        fail(f"The gateway {gateway} is outside of {new.cidr}", exit_code=2)
+    call = SUBNETS.create(new)
+    answer = connection.answer_to(call)
     if answer.status >= 400:
         fail(error_text(answer), OVERLAP if answer.status == 409 else hint_for(answer))
-    return answer.json()
+    return call.read(answer.content)
 
 
-def _outside(connection: Connection, wanted: str | None) -> Row:
+def _outside(connection: Connection, wanted: str | None) -> Network:
     """The shared network that floating addresses are of."""
-    rows = [row for row in connection.get(NETWORK.path, params=_ALL) if row["external"]]
-    found = [row for row in rows if wanted in (None, row["name"], row["uuid"])]
+    rows = [one for one in connection.send(NETWORKS.all()) if one.external]
+    found = [one for one in rows if wanted in (None, one.name, one.uuid)]
     if not found:
-        names = ", ".join(row["name"] for row in rows) or "none"
+        names = ", ".join(one.name for one in rows) or "none"
         fail(f"There is no shared network '{wanted or ''}'", f"There are: {names}.")
     return found[0]
 
 
-def _make_router(connection: Connection, made: Row, joined: Row, owner: Row) -> None:
-    body = {
-        **owner,
-        "uuid": _router_uuid(made),
-        "name": made["name"],
-        "external_network": _outside(connection, None)["uuid"],
-    }
-    row = connection.request("POST", ROUTER.path, json=body).json()
-    connection.request("PUT", _interface(row, joined))
+def _make_router(connection: Connection, made: Network, joined: Subnet, owner: str) -> None:
+    new = NewRouter(
+        uuid=_router_uuid(made),
+        project_id=owner,
+        name=made.name,
+        external_network=_outside(connection, None).uuid,
+    )
+    row = connection.send(ROUTERS.create(new))
+    connection.send(add_interface(row.uuid, joined.uuid))
 
 
-def _router_uuid(row: Row) -> str:
+def _router_uuid(made: Network) -> str:
     """The uuid of the router that ``network create`` makes for a network: it goes with it."""
-    return str(uuid.uuid5(uuid.UUID(row["uuid"]), _ROUTER_OF))
-
-
-def _interface(row: Row, joined: Row) -> str:
-    return f"{path_of(ROUTER, row)}/interfaces/{segment(joined['uuid'])}"
+    return str(uuid.uuid5(uuid.UUID(made.uuid), _ROUTER_OF))
 
 
 @network.command("delete", short_help="Delete networks that nothing is connected to.")
@@ -237,11 +252,11 @@ def network_delete(names_or_uuids: tuple[str, ...]) -> None:
     """Delete networks without ports, with their subnets and the router that 'create' made."""
     with Connection() as connection:
         rows = [find(connection, NETWORK, one) for one in dict.fromkeys(names_or_uuids)]
-        ports = connection.get("/compute/ports", params=_ALL)
+        ports = connection.send(PORTS.all())
         for row in rows:
-            used = [one for one in ports if one["network_uuid"] == row["uuid"]]
+            used = [one for one in ports if one.network_uuid == row.uuid]
             if used:
-                shown = ", ".join(one["name"] or one["uuid"] for one in used[:5])
+                shown = ", ".join(one.name or one.uuid for one in used[:5])
                 more = f" and {len(used) - 5} more" if len(used) > 5 else ""
                 fail(f"The network {NETWORK.called(row)} has ports: {shown}{more}", NETWORK.in_use)
         agree_to_delete(NETWORK, rows)
@@ -249,16 +264,16 @@ def network_delete(names_or_uuids: tuple[str, ...]) -> None:
     report_deleted(NETWORK, rows)
 
 
-def _remove_whole(connection: Connection, rows: list[Row]) -> None:
-    for row in rows:
-        now = connection.get(path_of(NETWORK, row))
-        for joined in now["subnets"]:
-            for one in connection.get(ROUTER.path, params=_ALL):
-                if joined in one["subnets"]:
-                    connection.request("DELETE", _interface(one, {"uuid": joined}))
-            delete(connection, SUBNET, [{"uuid": joined}])
-        routers = connection.get(ROUTER.path, params=_ALL)
-        own = [one for one in routers if one["uuid"] == _router_uuid(row) and not one["subnets"]]
+def _remove_whole(connection: Connection, found: list[Network]) -> None:
+    for one in found:
+        now = connection.send(NETWORKS.one(one.uuid))
+        for joined in now.subnets:
+            for row in connection.send(ROUTERS.all()):
+                if joined in row.subnets:
+                    connection.send(remove_interface(row.uuid, joined))
+            delete(connection, SUBNET, [connection.send(SUBNETS.one(joined))])
+        routers = connection.send(ROUTERS.all())
+        own = [row for row in routers if row.uuid == _router_uuid(one) and not row.subnets]
         delete(connection, ROUTER, own)
         delete(connection, NETWORK, [now])
 
@@ -276,11 +291,16 @@ def subnet_create(
     """Make a subnet of NETWORK with the range CIDR, such as 10.77.5.0/24."""
     with Connection() as connection:
         row = find(connection, NETWORK, network_name)
-        body = {"network_uuid": row["uuid"], "name": name, "cidr": cidr}
-        if row["project_id"]:
-            body["project_id"] = row["project_id"]
-        made = _make_subnet(connection, body, gateway, dns)
-    done(f"Subnet {made['cidr']} of network {NETWORK.called(row)} is there", **made)
+        new = NewSubnet(
+            project_id=row.project_id,
+            network_uuid=row.uuid,
+            name=name,
+            cidr=str(cidr),
+            gateway=gateway,
+            dns=list(dns),
+        )
+        made = _make_subnet(connection, new)
+    done(f"Subnet {made.cidr} of network {NETWORK.called(row)} is there", **row_of(made))
 
 
 @subnet.command("update", short_help="Change a subnet's name servers or name.")
@@ -291,21 +311,21 @@ def subnet_create(
 @json_option
 def subnet_update(name_or_uuid: str, name: str | None, dns: tuple[str, ...], no_dns: bool) -> None:
     """Change a subnet; machines made from then on have its name servers."""
-    body: Row = {}
+    change = SubnetChange()
     if name is not None:
-        body["name"] = name
+        change.name = name
     if dns or no_dns:
-        body["dns"] = list(dns)
-    refuse_nothing(body, "--name, --dns or --no-dns")
+        change.dns = list(dns)
+    refuse_nothing(change, "--name, --dns or --no-dns")
     with Connection() as connection:
         row = find(connection, SUBNET, name_or_uuid)
-        changed = connection.request("PUT", path_of(SUBNET, row), json=body).json()
-    done(f"Subnet {changed['cidr']} is changed", **changed)
+        changed = connection.send(SUBNETS.change(row.uuid, change))
+    done(f"Subnet {changed.cidr} is changed", **row_of(changed))
 
 
-def refuse_nothing(body: Row, options: str) -> None:
+def refuse_nothing(change: msgspec.Struct, options: str) -> None:
     """End a command that was told to change nothing."""
-    if not body:
+    if not msgspec.to_builtins(change):
         fail("There is nothing to change", f"Give {options}.", 2)
 
 
@@ -320,11 +340,11 @@ def router_create(name: str, shared: str | None, isolated: bool, project: str | 
     if shared is not None and isolated:
         fail("--outside and --isolated exclude each other", exit_code=2)
     with Connection() as connection:
-        body: Row = {"project_id": project_of(connection, project), "name": name}
-        if not isolated:
-            body["external_network"] = _outside(connection, shared)["uuid"]
-        made = connection.request("POST", ROUTER.path, json=body).json()
-    done(f"Router {name} ({made['uuid']}) is there", **made)
+        owner = project_of(connection, project)
+        to = None if isolated else _outside(connection, shared).uuid
+        new = NewRouter(project_id=owner, name=name, external_network=to)
+        made = connection.send(ROUTERS.create(new))
+    done(f"Router {name} ({made.uuid}) is there", **row_of(made))
 
 
 @router.command("update", short_help="Change where a router leads.")
@@ -338,10 +358,9 @@ def router_update(name_or_uuid: str, shared: str | None, isolated: bool) -> None
         fail("Where is it to lead?", "Give either --outside NETWORK or --isolated.", 2)
     with Connection() as connection:
         row = find(connection, ROUTER, name_or_uuid)
-        to = None if isolated else _outside(connection, shared)["uuid"]
-        body = {"external_network": to}
-        changed = connection.request("PUT", path_of(ROUTER, row), json=body).json()
-    done(f"Router {ROUTER.called(row)} is changed", **changed)
+        to = None if isolated else _outside(connection, shared).uuid
+        changed = connection.send(ROUTERS.change(row.uuid, RouterChange(external_network=to)))
+    done(f"Router {ROUTER.called(row)} is changed", **row_of(changed))
 
 
 @router.command("delete", short_help="Delete routers that join no subnets.")
@@ -356,17 +375,17 @@ def router_delete(names_or_uuids: tuple[str, ...]) -> None:
         report_deleted(ROUTER, delete(connection, ROUTER, rows))
 
 
-def _joined(connection: Connection, router_name: str, subnet_name: str) -> tuple[Row, Row]:
+def _joined(connection: Connection, router_name: str, subnet_name: str) -> tuple[Router, Subnet]:
     """A router and a subnet; a network of one subnet stands for it."""
     row = find(connection, ROUTER, router_name)
     networks = [
         one
-        for one in listing(connection, NETWORK, row["project_id"] or None)
-        if one["name"] == subnet_name and len(one["subnets"]) == 1
+        for one in listing(connection, NETWORK, row.project_id or None)
+        if one.name == subnet_name and len(one.subnets) == 1
     ]
     if len(networks) == 1:
-        return row, connection.get(f"{SUBNET.path}/{networks[0]['subnets'][0]}")
-    return row, find(connection, SUBNET, subnet_name, row["project_id"])
+        return row, connection.send(SUBNETS.one(networks[0].subnets[0]))
+    return row, find(connection, SUBNET, subnet_name, row.project_id)
 
 
 @router.command("attach", short_help="Join a subnet to a router.")
@@ -377,9 +396,9 @@ def router_attach(router_name: str, subnet_name: str) -> None:
     """Join SUBNET (name, range or uuid; or the name of a network that has one) to ROUTER."""
     with Connection() as connection:
         row, joined = _joined(connection, router_name, subnet_name)
-        connection.request("PUT", _interface(row, joined))
-        now = connection.get(path_of(ROUTER, row))
-    done(f"Subnet {joined['cidr']} is joined to router {ROUTER.called(row)}", **now)
+        connection.send(add_interface(row.uuid, joined.uuid))
+        now = connection.send(ROUTERS.one(row.uuid))
+    done(f"Subnet {joined.cidr} is joined to router {ROUTER.called(row)}", **row_of(now))
 
 
 @router.command("detach", short_help="Part a subnet from a router.")
@@ -390,11 +409,11 @@ def router_detach(router_name: str, subnet_name: str) -> None:
     """Part SUBNET from ROUTER: its machines reach the outside no more."""
     with Connection() as connection:
         row, joined = _joined(connection, router_name, subnet_name)
-        if joined["uuid"] not in row["subnets"]:
+        if joined.uuid not in row.subnets:
             raise CommandError(
-                f"Subnet {joined['cidr']} is not joined to router {ROUTER.called(row)}",
+                f"Subnet {joined.cidr} is not joined to router {ROUTER.called(row)}",
                 "'vetro router show' says which are.",
             )
-        connection.request("DELETE", _interface(row, joined))
-        now = connection.get(path_of(ROUTER, row))
-    done(f"Subnet {joined['cidr']} is parted from router {ROUTER.called(row)}", **now)
+        connection.send(remove_interface(row.uuid, joined.uuid))
+        now = connection.send(ROUTERS.one(row.uuid))
+    done(f"Subnet {joined.cidr} is parted from router {ROUTER.called(row)}", **row_of(now))

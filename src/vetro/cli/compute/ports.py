@@ -19,18 +19,26 @@ from vetro.cli.compute.lookup import (
     common_verbs,
     delete,
     find,
-    path_of,
     project_of,
     project_option,
     report_deleted,
+    row_of,
 )
 from vetro.cli.compute.networks import ipv4_address, refuse_nothing
 from vetro.cli.compute.vm_lookup import find_vm
 from vetro.cli.terminal.choices import choose
 from vetro.cli.terminal.confirmation import yes_option
 from vetro.cli.terminal.output import done, fail, json_option
-
-_ALL = {"all_projects": "true"}
+from vetro.compute.client.calls import FLOATING_IPS, NETWORKS, PORTS
+from vetro.compute.wire import (
+    AddressWish,
+    FloatingIp,
+    FloatingIpChange,
+    NewFloatingIp,
+    NewPort,
+    Port,
+    PortChange,
+)
 
 
 @click.group()
@@ -43,23 +51,23 @@ def address() -> None:
     """Floating addresses: they lead from outside to a VM."""
 
 
-def _ports(connection: Connection, rows: list[Row]) -> list[Row]:
-    networks = {one["uuid"]: one["name"] for one in connection.get(NETWORK.path, params=_ALL)}
-    floating = {
-        one["port_uuid"]: one["address"] for one in connection.get(ADDRESS.path, params=_ALL)
-    }
-    for row in rows:
-        row["network"] = networks.get(row["network_uuid"]) or row["network_uuid"]
-        row["ip"] = row["fixed_ips"][0][1]
-        row["floating"] = floating.get(row["uuid"])
-    return rows
+def _ports(connection: Connection, found: list[Port]) -> list[Row]:
+    networks = {one.uuid: one.name for one in connection.send(NETWORKS.all())}
+    floating = {one.port_uuid: one.address for one in connection.send(FLOATING_IPS.all())}
+    return [
+        row_of(
+            one,
+            network=networks.get(one.network_uuid) or one.network_uuid,
+            ip=one.fixed_ips[0][1],
+            floating=floating.get(one.uuid),
+        )
+        for one in found
+    ]
 
 
-def _addresses(connection: Connection, rows: list[Row]) -> list[Row]:
-    ports = {one["uuid"]: one for one in connection.get(PORT.path, params=_ALL)}
-    for row in rows:
-        row["device_uuid"] = ports.get(row["port_uuid"], {}).get("device_uuid")
-    return rows
+def _addresses(connection: Connection, found: list[FloatingIp]) -> list[Row]:
+    users = {one.uuid: one.device_uuid for one in connection.send(PORTS.all())}
+    return [row_of(one, device_uuid=users.get(one.port_uuid or "")) for one in found]
 
 
 common_verbs(port, PORT, _ports)
@@ -96,7 +104,7 @@ _allowed = click.option(
 
 def group_uuids(connection: Connection, names: tuple[str, ...], project: str) -> list[str]:
     """Security groups by their names."""
-    return [find(connection, GROUP, one, project)["uuid"] for one in dict.fromkeys(names)]
+    return [find(connection, GROUP, one, project).uuid for one in dict.fromkeys(names)]
 
 
 @port.command("create", short_help="Make a port in a network.")
@@ -123,30 +131,25 @@ def port_create(
     with Connection() as connection:
         owner = project_of(connection, project)
         row = find(connection, NETWORK, network_name, owner)
-        wish: Row = {} if ip is None else {"ip": ip}
+        wish = AddressWish(ip=ip)
         if subnet_name is not None:
-            wish["subnet_uuid"] = find(connection, SUBNET, subnet_name, owner)["uuid"]
-        body = {
-            "project_id": owner,
-            "name": name,
-            "network_uuid": row["uuid"],
-            "fixed_ips": [wish],
-            "security_groups": group_uuids(connection, groups, owner),
-            "port_security": not no_port_security,
-            "allowed_addresses": allowed_addresses,
-        }
-        made = make_port(connection, body)
-    done(f"Port {made['uuid']} has {made['fixed_ips'][0][1]} in network {NETWORK.called(row)}",
-         **made)  # fmt: skip
-
-
-def make_port(connection: Connection, body: Row) -> Row:
-    """A port, or the reason why there is none with a hint."""
-    hint = (
-        f"'vetro subnet create {body['network_uuid']} RANGE' gives the network addresses;"
-        " 'vetro port list' says which are taken."
-    )
-    return connection.request("POST", PORT.path, json=body, hint=hint).json()
+            wish.subnet_uuid = find(connection, SUBNET, subnet_name, owner).uuid
+        new = NewPort(
+            project_id=owner,
+            name=name,
+            network_uuid=row.uuid,
+            fixed_ips=[wish],
+            security_groups=group_uuids(connection, groups, owner),
+            port_security=not no_port_security,
+            allowed_addresses=allowed_addresses,
+        )
+        hint = (
+            f"'vetro subnet create {row.uuid} RANGE' gives the network addresses;"
+            " 'vetro port list' says which are taken."
+        )
+        made = connection.send(PORTS.create(new), hint=hint)
+    done(f"Port {made.uuid} has {made.fixed_ips[0][1]} in network {NETWORK.called(row)}",
+         **row_of(made))  # fmt: skip
 
 
 @port.command("update", short_help="Change a port's security groups or addresses.")
@@ -172,21 +175,23 @@ def port_update(
         fail("An option and its opposite exclude each other", exit_code=2)
     with Connection() as connection:
         row = find(connection, PORT, name_or_uuid)
-        body: Row = {}
+        change = PortChange()
         if name is not None:
-            body["name"] = name
+            change.name = name
         if groups or no_groups:
-            body["security_groups"] = group_uuids(connection, groups, row["project_id"])
+            change.security_groups = group_uuids(connection, groups, row.project_id)
         if port_security is not None:
-            body["port_security"] = port_security
+            change.port_security = port_security
         if allowed_addresses or no_allow:
-            body["allowed_addresses"] = allowed_addresses
-        refuse_nothing(body, "--group, --no-groups, --allow, --no-allow, --port-security or --name")
-        changed = connection.request("PUT", path_of(PORT, row), json=body).json()
-    done(f"Port {PORT.called(row)} is changed", **changed)
+            change.allowed_addresses = allowed_addresses
+        refuse_nothing(
+            change, "--group, --no-groups, --allow, --no-allow, --port-security or --name"
+        )
+        changed = connection.send(PORTS.change(row.uuid, change))
+    done(f"Port {PORT.called(row)} is changed", **row_of(changed))
 
 
-def _port_meant(connection: Connection, vm_name: str | None, port_name: str | None) -> Row | None:
+def _port_meant(connection: Connection, vm_name: str | None, port_name: str | None) -> Port | None:
     """The port that ``--vm`` or ``--port`` mean; ``None`` when neither was given."""
     if vm_name is not None and port_name is not None:
         fail("--vm and --port exclude each other", exit_code=2)
@@ -195,22 +200,20 @@ def _port_meant(connection: Connection, vm_name: str | None, port_name: str | No
     if vm_name is None:
         return None
     machine = find_vm(connection, vm_name)
-    rows = [
-        row
-        for row in connection.get(PORT.path, params=_ALL)
-        if row["device_uuid"] == machine["uuid"]
-    ]
-    if not rows:
+    ports = connection.send(PORTS.all())
+    found = {one.uuid: one for one in ports if one.device_uuid == machine["uuid"]}
+    if not found:
         fail(
             f"The VM {vm_name} is in no network",
             "An address leads to an interface: 'vetro vm create --network' makes a VM with one.",
         )
-    return choose(
-        _ports(connection, rows),
+    row = choose(
+        _ports(connection, list(found.values())),
         f"the interfaces of VM {vm_name}",
         lambda row: f"{row['uuid']} ({row['ip']} in {row['network']})",
         "Name one with --port.",
     )
+    return found[row["uuid"]]
 
 
 _vm_option = click.option("--vm", "vm_name", type=VM, help="The VM that it leads to.")
@@ -227,15 +230,15 @@ def address_create(vm_name: str | None, port_name: str | None, project: str | No
     with Connection() as connection:
         target = _port_meant(connection, vm_name, port_name)
         owner = project_of(connection, project)
-        body: Row = {"project_id": owner}
+        new = NewFloatingIp(project_id=owner)
         if target is not None:
-            body["port_uuid"] = target["uuid"]
+            new.port_uuid = target.uuid
             if project is None:
-                body["project_id"] = target["project_id"]
+                new.project_id = target.project_id
         hint = "'vetro address list --all-projects' says who has them; 'delete' gives one back."
-        made = connection.request("POST", ADDRESS.path, json=body, hint=hint).json()
-    leads = f" leads to {made['fixed_ip']}" if made["fixed_ip"] else " is yours"
-    done(f"{made['address']}{leads}", **made)
+        made = connection.send(FLOATING_IPS.create(new), hint=hint)
+    leads = f" leads to {made.fixed_ip}" if made.fixed_ip else " is yours"
+    done(f"{made.address}{leads}", **row_of(made))
 
 
 @address.command("associate", short_help="Lead a floating address to a VM.")
@@ -250,9 +253,9 @@ def associate(address_or_uuid: str, vm_name: str | None, port_name: str | None) 
         target = _port_meant(connection, vm_name, port_name)
         if target is None:
             fail("Where is it to lead?", "Give --vm or --port.", 2)
-        body = {"port_uuid": target["uuid"]}
-        changed = connection.request("PUT", path_of(ADDRESS, row), json=body).json()
-    done(f"{changed['address']} leads to {changed['fixed_ip']}", **changed)
+        change = FloatingIpChange(port_uuid=target.uuid)
+        changed = connection.send(FLOATING_IPS.change(row.uuid, change))
+    done(f"{changed.address} leads to {changed.fixed_ip}", **row_of(changed))
 
 
 @address.command("disassociate", short_help="Lead a floating address nowhere; it stays yours.")
@@ -262,9 +265,9 @@ def disassociate(address_or_uuid: str) -> None:
     """Lead a floating address nowhere; it stays yours."""
     with Connection() as connection:
         row = find(connection, ADDRESS, address_or_uuid)
-        body = {"port_uuid": None}
-        changed = connection.request("PUT", path_of(ADDRESS, row), json=body).json()
-    done(f"{changed['address']} leads nowhere", **changed)
+        change = FloatingIpChange(port_uuid=None)
+        changed = connection.send(FLOATING_IPS.change(row.uuid, change))
+    done(f"{changed.address} leads nowhere", **row_of(changed))
 
 
 @address.command("delete", short_help="Give floating addresses back.")

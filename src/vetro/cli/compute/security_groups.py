@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from typing import Any
 
 import click
 
@@ -14,12 +13,20 @@ from vetro.cli.compute.lookup import (
     Row,
     common_verbs,
     find,
-    path_of,
     project_of,
     project_option,
+    row_of,
 )
 from vetro.cli.compute.networks import refuse_nothing
 from vetro.cli.terminal.output import done, emit_rows, fail, json_option
+from vetro.compute.client.calls import SECURITY_GROUPS
+from vetro.compute.wire import (
+    NewSecurityGroup,
+    Rule,
+    SecurityGroup,
+    SecurityGroupChange,
+    SecurityRule,
+)
 
 RULE_COLUMNS = [
     ("NUMBER", "number"),
@@ -45,10 +52,8 @@ def rule() -> None:
     """Rules of a security group."""
 
 
-def _counted(_connection: Connection, rows: list[Row]) -> list[Row]:
-    for row in rows:
-        row["count"] = len(row["rules"])
-    return rows
+def _counted(_connection: Connection, found: list[SecurityGroup]) -> list[Row]:
+    return [row_of(one, count=len(one.rules)) for one in found]
 
 
 common_verbs(group, GROUP, _counted)
@@ -92,9 +97,9 @@ def group_create(name: str, description: str, project: str | None) -> None:
     """Make a security group NAME without rules: nothing gets in until 'rule add'."""
     with Connection() as connection:
         owner = project_of(connection, project)
-        body: Row = {"project_id": owner, "name": name, "description": description, "rules": []}
-        made = connection.request("POST", GROUP.path, json=body).json()
-    done(f"Security group {name} ({made['uuid']}) is there; nothing gets in yet", **made)
+        new = NewSecurityGroup(project_id=owner, name=name, description=description)
+        made = connection.send(SECURITY_GROUPS.create(new))
+    done(f"Security group {name} ({made.uuid}) is there; nothing gets in yet", **row_of(made))
 
 
 @group.command("update", short_help="Change a group's description or name.")
@@ -104,13 +109,16 @@ def group_create(name: str, description: str, project: str | None) -> None:
 @json_option
 def group_update(name_or_uuid: str, name: str | None, description: str | None) -> None:
     """Change a group's name or description."""
-    given = {"name": name, "description": description}
-    body = {key: value for key, value in given.items() if value is not None}
-    refuse_nothing(body, "--name or --description")
+    change = SecurityGroupChange()
+    if name is not None:
+        change.name = name
+    if description is not None:
+        change.description = description
+    refuse_nothing(change, "--name or --description")
     with Connection() as connection:
         row = find(connection, GROUP, name_or_uuid)
-        changed = connection.request("PUT", path_of(GROUP, row), json=body).json()
-    done(f"Security group {GROUP.called(row)} is changed", **changed)
+        changed = connection.send(SECURITY_GROUPS.change(row.uuid, change))
+    done(f"Security group {GROUP.called(row)} is changed", **row_of(changed))
 
 
 def _as_row(number: int, given: Row, names: dict[str, str]) -> Row:
@@ -130,14 +138,14 @@ def _as_row(number: int, given: Row, names: dict[str, str]) -> Row:
     }
 
 
-def _rules(connection: Connection, row: Row) -> list[Row]:
-    found = connection.get(GROUP.path, params={"all_projects": "true"})
-    names = {one["uuid"]: str(one["name"]) for one in found}
-    return [_as_row(number, one, names) for number, one in enumerate(row["rules"], 1)]
+def _rules(connection: Connection, group: SecurityGroup) -> list[Row]:
+    names = {one.uuid: one.name for one in connection.send(SECURITY_GROUPS.all())}
+    return [_as_row(number, one, names) for number, one in enumerate(group.rules, 1)]
 
 
-def _store(connection: Connection, row: Row, rules: list[Any]) -> Row:
-    return connection.request("PUT", path_of(GROUP, row), json={"rules": rules}).json()
+def _store(connection: Connection, group: SecurityGroup, rules: list[Rule]) -> SecurityGroup:
+    change = SecurityGroupChange(rules=rules)
+    return connection.send(SECURITY_GROUPS.change(group.uuid, change))
 
 
 @rule.command("list")
@@ -174,21 +182,20 @@ def rule_add(
         fail("--remote and --remote-group exclude each other", exit_code=2)
     with Connection() as connection:
         row = find(connection, GROUP, name_or_uuid)
-        other = find(connection, GROUP, remote_group, row["project_id"]) if remote_group else None
-        made = {
-            "direction": "egress" if outwards else "ingress",
-            "ethertype": "IPv4",
-            "protocol": None if protocol == "any" else protocol,
-            "port_range_min": ports[0] if ports else None,
-            "port_range_max": ports[1] if ports else None,
-            "remote_ip_prefix": None if other else remote or "0.0.0.0/0",
-            "remote_group_id": other["uuid"] if other else None,
-        }
-        if made in row["rules"]:
-            done(f"Security group {GROUP.called(row)} has this rule already", **row)
+        other = find(connection, GROUP, remote_group, row.project_id) if remote_group else None
+        made = SecurityRule(
+            direction="egress" if outwards else "ingress",
+            protocol=None if protocol == "any" else protocol,
+            port_range_min=ports[0] if ports else None,
+            port_range_max=ports[1] if ports else None,
+            remote_ip_prefix=None if other else remote or "0.0.0.0/0",
+            remote_group_id=other.uuid if other else None,
+        ).body()
+        if made in row.rules:
+            done(f"Security group {GROUP.called(row)} has this rule already", **row_of(row))
             return
-        changed = _store(connection, row, [*row["rules"], made])
-    done(f"Security group {GROUP.called(row)} has rule {len(changed['rules'])}", **changed)
+        changed = _store(connection, row, [*row.rules, made])
+    done(f"Security group {GROUP.called(row)} has rule {len(changed.rules)}", **row_of(changed))
 
 
 @rule.command("remove", short_help="Remove a rule by its number.")
@@ -199,11 +206,11 @@ def rule_remove(name_or_uuid: str, number: int) -> None:
     """Remove the rule of this NUMBER ('vetro group rule list'); later ones move up."""
     with Connection() as connection:
         row = find(connection, GROUP, name_or_uuid)
-        rules: list[Any] = row["rules"]
+        rules = row.rules
         if number > len(rules):
             fail(
                 f"Security group {GROUP.called(row)} has no rule {number}, only {len(rules)}",
                 "'vetro group rule list' shows their numbers.",
             )
         changed = _store(connection, row, rules[: number - 1] + rules[number:])
-    done(f"Rule {number} of security group {GROUP.called(row)} is removed", **changed)
+    done(f"Rule {number} of security group {GROUP.called(row)} is removed", **row_of(changed))

@@ -6,13 +6,15 @@ import difflib
 import json
 import re
 import uuid
+from dataclasses import dataclass
 from email.mime.multipart import MIMEMultipart
 from email.mime.text import MIMEText
 from pathlib import Path
 
 import click
+import msgspec
 
-from vetro.cli.client.connection import Connection, error_text, hint_for, segment
+from vetro.cli.client.connection import Connection, error_text, hint_for
 from vetro.cli.client.deployment_progress import goes_on
 from vetro.cli.client.name_completion import FLAVOR, IMAGE, KEYPAIR
 from vetro.cli.compute.images import find_image
@@ -21,7 +23,6 @@ from vetro.cli.compute.lookup import (
     GROUP,
     NETWORK,
     PORT,
-    Row,
     find,
     listing,
     project_of,
@@ -29,10 +30,25 @@ from vetro.cli.compute.lookup import (
 )
 from vetro.cli.compute.servers import wait_task
 from vetro.cli.terminal.output import CommandError, emit_object, fail, json_option, say, wants_json
+from vetro.compute.client import machines
+from vetro.compute.client.calls import PORTS, SUBNETS
+from vetro.compute.wire import (
+    HVM_BRANDS,
+    Allocation,
+    ChosenServer,
+    Image,
+    Network,
+    NewPort,
+    NewVm,
+    NoAllocation,
+    PlacedImage,
+    PlacedVm,
+    Port,
+    TaskStarted,
+)
 
 #: How long the room found for a machine is kept while its image is fetched.
 _ROOM_SECONDS = 3600
-_BRANDS = {"lxc-rootfs": "lx", "vm": "kvm", "zvol": "kvm", "qcow2": "kvm"}
 _SIZE = "m1.small"
 _REASONS = 5
 _PORTS = 32
@@ -40,11 +56,10 @@ _USER_DATA_LIMIT = 2**20
 _HOST = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z")
 
 
-def own_ports(connection: Connection, vm: str) -> list[Row]:
+def own_ports(connection: Connection, vm: str) -> list[Port]:
     """The ports that ``create`` made for a machine: nobody else asked for them, and they go with it."""
     made = {_port_uuid(vm, number) for number in range(_PORTS)}
-    rows: list[Row] = connection.get(PORT.path, params={"all_projects": "true"})
-    return [row for row in rows if row["uuid"] in made]
+    return [one for one in connection.send(PORTS.all()) if one.uuid in made]
 
 
 def _port_uuid(vm: str, number: int) -> str:
@@ -115,129 +130,129 @@ def create(
     given_tags = dict(_tag(one) for one in tags)
     with Connection() as connection:
         owner = project_of(connection, project)
-        image = find_image(connection, image_name)
-        if image.get("state") != "active":
-            fail(f"The image {image['name']} has no file yet", "Import or build it first.")
+        image = msgspec.convert(find_image(connection, image_name), Image)
+        if image.state != "active":
+            fail(f"The image {image.name} has no file yet", "Import or build it first.")
         uid = str(uuid.uuid4())
-        payload: Row = {
-            "uuid": uid,
-            "alias": name,
-            "hostname": host,
-            "owner_uuid": owner,
-            "image_uuid": image["uuid"],
-            "brand": _BRANDS.get(str(image.get("type")), "lx"),
-            **_measures(connection, size, memory, vcpus, disk),
-            "tags": given_tags,
-            "customer_metadata": _metadata(connection, owner, key, user_data, uid),
-            "autoboot": True,
-        }
-        if payload["brand"] == "lx":
-            del payload["vcpus"]  # it shares the machine's processors, up to `cpu_cap`
+        size_ = _measures(connection, size, memory, vcpus, disk)
+        new = NewVm(
+            uuid=uid,
+            alias=name,
+            hostname=host,
+            owner_uuid=owner,
+            image_uuid=image.uuid,
+            brand=image.brand,
+            max_physical_memory=size_.memory,
+            quota=size_.disk,
+            cpu_cap=size_.vcpus * 100,
+            # A container shares the machine's processors, up to `cpu_cap`.
+            vcpus=size_.vcpus if image.brand in HVM_BRANDS else None,
+            tags=given_tags,
+            customer_metadata=_metadata(connection, owner, key, user_data, uid),
+            autoboot=True,
+        )
         networks = [find(connection, NETWORK, one, owner) for one in network_names]
         ready = [find(connection, PORT, one, owner) for one in port_names]
         for one in ready:
-            if one["device_uuid"]:
-                fail(f"The port {PORT.called(one)} is used by VM {one['device_uuid']}",
+            if one.device_uuid:
+                fail(f"The port {PORT.called(one)} is used by VM {one.device_uuid}",
                      "'vetro port create' makes another.")  # fmt: skip
-        groups = [find(connection, GROUP, one, owner)["uuid"] for one in group_names]
+        groups = [find(connection, GROUP, one, owner).uuid for one in group_names]
         if not (networks or ready or no_network):
             networks = [_only_network(connection, owner)]
         if groups and not networks:
             fail("--group is for ports that are made for the machine",
                  "'vetro port update --group' changes those that are there.", 2)  # fmt: skip
-        _make(connection, payload, image, networks, ready, groups, server, wait)
+        _make(connection, new, image, networks, ready, groups, server, wait)
 
 
 def _make(
-    connection: Connection, payload: Row, image: Row, networks: list[Row], ready: list[Row],
+    connection: Connection, new: NewVm, image: Image, networks: list[Network], ready: list[Port],
     groups: list[str], server: str | None, wait: bool,
 ) -> None:  # fmt: skip
     """From the ports to the running machine; what cannot be placed leaves nothing behind."""
-    uid, name = payload["uuid"], payload["alias"]
-    ports: list[Row] = []
-    started: Row = {}
+    name = new.alias
+    ports: list[Port] = []
+    started: TaskStarted | None = None
     placed = False
     try:
         for number, one in enumerate(networks):
-            ports.append(_make_port(connection, payload, number, one, groups))
-        uuids = [row["uuid"] for row in [*ports, *ready]]
+            ports.append(_make_port(connection, new, number, one, groups))
+        new.ports = [one.uuid for one in [*ports, *ready]]
         say("  a server with room for it …")
         placed = True
-        where = _place(connection, payload, image, uuids, server)
-        path = f"/compute/servers/{segment(where['uuid'])}"
+        where = _place(connection, new, image, server)
         if wait:
-            say(f"  the image {image['name']} on {where.get('hostname')} …")
-            body = {"image_uuid": image["uuid"]}
-            task = connection.request("POST", f"{path}/ensure-image", json=body).json()
-            if task.get("id"):
-                wait_task(connection, task["id"])
-        body = {**payload, "ports": uuids, "resolvers": _resolvers(connection, [*ports, *ready])}
-        started = connection.request("POST", f"{path}/vms", json=body).json()
+            say(f"  the image {image.name} on {where.hostname} …")
+            task = connection.send(machines.ensure_image(where.uuid, image.uuid))
+            if task.id:
+                wait_task(connection, task.id)
+        new.resolvers = _resolvers(connection, [*ports, *ready])
+        started = connection.send(machines.create_vm(where.uuid, new))
     except BaseException:
-        if not started:
-            _undo(connection, uid, ports, placed)
+        if started is None:
+            _undo(connection, new.uuid, ports, placed)
         raise
     if not wait:
-        _told(connection, path, payload, False)
+        _told(connection, where.uuid, new, False)
         return
-    say(f"  the machine on {where.get('hostname')} …")
+    say(f"  the machine on {where.hostname} …")
     try:
         with goes_on(f"It goes on: 'vetro vm show {name}' says how far it is."):
-            wait_task(connection, started["id"])
+            wait_task(connection, started.id)
     except CommandError as error:
         raise CommandError(
             error.message,
             f"'vetro vm show {name}' keeps the reason; 'vetro vm destroy {name}' removes what is"
             " left of it.",
         ) from error
-    _told(connection, path, payload, True)
+    _told(connection, where.uuid, new, True)
 
 
-def _told(connection: Connection, path: str, payload: Row, made: bool) -> None:
-    found = connection.get(f"{path}/vms/{segment(payload['uuid'])}")
+def _told(connection: Connection, server: str, new: NewVm, made: bool) -> None:
     if wants_json():
         from vetro.cli.terminal.output import shown
 
-        emit_object(shown(found))
+        emit_object(shown(connection.send(machines.vm_as_told(new.uuid, server))))
         return
-    nics: list[Row] = found.get("nics") or []
-    addresses = ", ".join(str(one["ip"]).split("/")[0] for one in nics if one.get("ip"))
-    name = payload["alias"]
+    found = connection.send(machines.vm(new.uuid, server))
+    addresses = ", ".join(address.split("/")[0] for address in found.addresses)
     if made:
-        say(f"VM {name} ({payload['uuid']}) is {found.get('state')}: {addresses or 'no address'}")
+        say(f"VM {new.alias} ({new.uuid}) is {found.state}: {addresses or 'no address'}")
     else:
-        say(f"VM {name} ({payload['uuid']}) is being made; 'vetro vm show {name}' says how far.")
+        say(f"VM {new.alias} ({new.uuid}) is being made; 'vetro vm show {new.alias}' says how far.")
 
 
-def _undo(connection: Connection, uid: str, ports: list[Row], placed: bool) -> None:
+def _undo(connection: Connection, uid: str, ports: list[Port], placed: bool) -> None:
     """Give room and ports back after a failure, which is what the user is told."""
     if placed:
         # 404: it had no room yet.
-        connection.answer("DELETE", f"/compute/servers/default/vms/{uid}")
-    for row in ports:
-        connection.answer("DELETE", f"{PORT.path}/{segment(row['uuid'])}")
+        connection.answer_to(machines.destroy_vm(uid))
+    for one in ports:
+        connection.answer_to(PORTS.remove(one.uuid))
 
 
 def _make_port(
-    connection: Connection, payload: Row, number: int, network: Row, groups: list[str]
-) -> Row:
-    body = {
-        "uuid": _port_uuid(payload["uuid"], number),
-        "project_id": payload["owner_uuid"],
-        "name": f"{payload['alias']}-net{number}",
-        "network_uuid": network["uuid"],
-        "security_groups": groups,
-    }
-    answer = connection.answer("POST", PORT.path, json=body)
+    connection: Connection, vm: NewVm, number: int, network: Network, groups: list[str]
+) -> Port:
+    call = PORTS.create(
+        NewPort(
+            uuid=_port_uuid(vm.uuid, number),
+            project_id=vm.owner_uuid,
+            name=f"{vm.alias}-net{number}",
+            network_uuid=network.uuid,
+            security_groups=groups,
+        )
+    )
+    answer = connection.answer_to(call)
     if answer.status >= 400:
-        lacks = not network["subnets"]
         hint = f"'vetro subnet create {NETWORK.called(network)} RANGE' gives it addresses."
-        fail(error_text(answer), hint if lacks else hint_for(answer))
-    return answer.json()
+        fail(error_text(answer), hint_for(answer) if network.subnets else hint)
+    return call.read(answer.content)
 
 
-def _only_network(connection: Connection, owner: str) -> Row:
-    rows = [row for row in listing(connection, NETWORK, owner) if not row["external"]]
+def _only_network(connection: Connection, owner: str) -> Network:
+    rows = [one for one in listing(connection, NETWORK, owner) if not one.external]
     if len(rows) == 1:
         return rows[0]
     if rows:
@@ -249,31 +264,23 @@ def _only_network(connection: Connection, owner: str) -> Row:
     )
 
 
-def _place(
-    connection: Connection, payload: Row, image: Row, ports: list[str], server: str | None
-) -> Row:
+def _place(connection: Connection, vm: NewVm, image: Image, server: str | None) -> ChosenServer:
     """The compute node that has room, which is kept for the machine."""
     from vetro.cli.compute.servers import find_server
 
-    vm = {key: value for key, value in payload.items() if key != "customer_metadata"}
-    body: Row = {
-        "vm": {**vm, "vm_uuid": payload["uuid"], "ram": payload["max_physical_memory"]},
-        "image": {"uuid": image["uuid"], "type": image.get("type")},
-        "nic_tags": [],
-        "ports": ports,
-        "reserve_seconds": _ROOM_SECONDS,
-        "explain": False,
-    }
+    wanted = Allocation(
+        vm=PlacedVm.of(vm),
+        image=PlacedImage(uuid=image.uuid, type=image.type),
+        ports=vm.ports,
+        reserve_seconds=_ROOM_SECONDS,
+        explain=False,
+    )
     if server is not None:
-        body["servers"] = [find_server(connection, server)["uuid"]]
-    answer = connection.answer("POST", "/compute/allocate", json=body)
+        wanted.servers = [find_server(connection, server)["uuid"]]
+    call = machines.allocate(wanted)
+    answer = connection.answer_to(call)
     if answer.status == 409:
-        given: Row = answer.json()
-        reasons: dict[str, str] = dict(given.get("not_considered") or {})
-        steps: list[Row] = given.get("steps") or []
-        for step in steps:
-            found: dict[str, str] = step.get("reasons") or {}
-            reasons |= {one: text for one, text in found.items() if one not in ("*", "skip")}
+        reasons = msgspec.json.decode(answer.content, type=NoAllocation).reasons()
         told = "; ".join(f"{one}: {text}" for one, text in list(reasons.items())[:_REASONS])
         fail(
             f"{error_text(answer)}{f' ({told})' if told else ''}",
@@ -281,16 +288,28 @@ def _place(
         )
     if answer.status >= 400:
         fail(error_text(answer), hint_for(answer))
-    return answer.json()["server"]
+    chosen = call.read(answer.content).server
+    if chosen is None:
+        fail("The compute node that was chosen is gone", "Try again.")
+    return chosen
 
 
-def _resolvers(connection: Connection, ports: list[Row]) -> list[str]:
+def _resolvers(connection: Connection, ports: list[Port]) -> list[str]:
     """The name servers of the ports' subnets, in their order."""
     found: dict[str, None] = {}
-    for row in ports:
-        subnet = connection.get(f"/compute/subnets/{segment(row['fixed_ips'][0][0])}")
-        found.update(dict.fromkeys(subnet["dns"]))
+    for one in ports:
+        subnet = connection.send(SUBNETS.one(one.fixed_ips[0][0]))
+        found.update(dict.fromkeys(subnet.dns))
     return list(found)
+
+
+@dataclass(frozen=True)
+class _Size:
+    """Memory in MiB, disk in GiB."""
+
+    memory: int
+    vcpus: int
+    disk: int
 
 
 def _measures(
@@ -299,10 +318,11 @@ def _measures(
     memory: int | None,
     vcpus: int | None,
     disk: int | None,
-) -> Row:
+) -> _Size:
     """What it gets: the flavor's numbers, and those that were given in their place."""
-    flavor: Row = {"memory": memory, "vcpus": vcpus, "disk": disk}
-    if size is not None or None in flavor.values():
+    given = {"memory": memory, "vcpus": vcpus, "disk": disk}
+    flavor: dict[str, int] = {key: one for key, one in given.items() if one is not None}
+    if size is not None or len(flavor) < len(given):
         wanted = size or _SIZE
         known = {one["name"]: one for one in connection.get("/v1/flavors")["flavors"]}
         if wanted not in known:
@@ -312,13 +332,8 @@ def _measures(
                 f"There is no size '{wanted}'",
                 f"Did you mean {near[0]}?" if near else f"There are: {there}.",
             )
-        flavor = {**known[wanted], **{key: one for key, one in flavor.items() if one is not None}}
-    return {
-        "max_physical_memory": flavor["memory"],
-        "quota": flavor["disk"],
-        "vcpus": flavor["vcpus"],
-        "cpu_cap": flavor["vcpus"] * 100,
-    }
+        flavor = {**known[wanted], **flavor}
+    return _Size(flavor["memory"], flavor["vcpus"], flavor["disk"])
 
 
 def _tag(pair: str) -> tuple[str, str]:

@@ -11,6 +11,7 @@ from vetro.cli.compute.servers import list_servers
 from vetro.cli.environments.objects import objects_of
 from vetro.cli.terminal.choices import choose
 from vetro.cli.terminal.output import fail
+from vetro.compute.client.calls import FLOATING_IPS, PORTS
 
 #: Environments that are read at the same time.
 _AT_ONCE = 8
@@ -48,17 +49,13 @@ def with_floating_addresses(
     connection: Connection, rows: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """VMs with the floating addresses that lead to them."""
-    everybodys = {"all_projects": "true"}
     leads: dict[str, list[str]] = {}
-    for one in connection.get("/compute/floating-ips", params=everybodys):
-        if one["port_uuid"]:
-            leads.setdefault(one["port_uuid"], []).append(one["address"])
-    found: dict[str, list[str]] = {}
-    ports: list[dict[str, Any]] = []
-    if leads:
-        ports = connection.get("/compute/ports", params=everybodys)
-    for port in ports:
-        found.setdefault(port["device_uuid"], []).extend(leads.get(port["uuid"], []))
+    for one in connection.send(FLOATING_IPS.all()):
+        if one.port_uuid:
+            leads.setdefault(one.port_uuid, []).append(one.address)
+    found: dict[str | None, list[str]] = {}
+    for port in connection.send(PORTS.all()) if leads else []:
+        found.setdefault(port.device_uuid, []).extend(leads.get(port.uuid, []))
     for row in rows:
         row["floating"] = ", ".join(found.get(row["uuid"], []))
     return rows

@@ -24,6 +24,7 @@ from vetro.cli.terminal.output import (
     shown,
     wants_json,
 )
+from vetro.compute.client.calls import PORTS
 
 VM_COLUMNS = [
     ("UUID", "uuid"),
@@ -146,7 +147,7 @@ def vm_destroy(names_or_uuids: tuple[str, ...]) -> None:
             task = connection.request("DELETE", path, json={}).json()
             ended.append(wait_task(connection, task["id"]) if task.get("id") else task)
             for port in ports:
-                connection.request("DELETE", f"/compute/ports/{segment(port['uuid'])}")
+                connection.send(PORTS.remove(port.uuid))
             say(f"VM {row.get('alias') or row['uuid']} destroyed")
     if wants_json():
         emit_json(ended[0] if len(ended) == 1 else ended)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TypeVar
 
 import click
 
 from vetro.cli.terminal.output import fail, wants_json
 
-Row = dict[str, Any]
+One = TypeVar("One")
 
 
 def is_watched() -> bool:
@@ -18,7 +18,7 @@ def is_watched() -> bool:
     return sys.stdin.isatty()
 
 
-def choose(rows: Sequence[Row], called: str, label: Callable[[Row], str], hint: str) -> Row:
+def choose(rows: Sequence[One], called: str, label: Callable[[One], str], hint: str) -> One:
     """The only row, or the one that the user names when there are several.
 
     ``label`` says what tells one from the others. A command that nobody watches ends with the list and

@@ -69,7 +69,14 @@ class Created(Protocol):
         ...
 
 
-Shown = TypeVar("Shown")
+class Known(Protocol):
+    """An object of a project; '' shares it."""
+
+    uuid: str
+    project_id: str
+
+
+Shown = TypeVar("Shown", bound=Known)
 New = TypeVar("New", bound=Created)
 Change = TypeVar("Change")
 
