@@ -254,7 +254,7 @@ async def test_a_pool_that_stops_answers_what_runs(desk: Desk) -> None:
     asking = asyncio.create_task(desk.act("asleep"))
     await desk.handed.wait()
     desk.running.cancel()
-    with pytest.raises(ServiceUnavailable, match="The engine was ended while this ran"):
+    with pytest.raises(ServiceUnavailable, match="The engine was stopped during this call"):
         await asking
 
 
@@ -271,7 +271,7 @@ async def test_calls_are_never_repeated(desk: Desk) -> None:
     await desk.rooms.calls.queue.release(claimed[0])
     again = asyncio.create_task(desk.pool.run(desk.rooms.tasks.database))
     try:
-        with pytest.raises(ServiceUnavailable, match="look what it has done"):
+        with pytest.raises(ServiceUnavailable, match="check what it has done"):
             await asking
     finally:
         again.cancel()

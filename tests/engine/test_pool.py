@@ -364,7 +364,7 @@ async def test_a_zygote_that_cannot_be_started_fails_tasks(
         patch.setattr(sys, "executable", "/bin/false")
         os.kill(zygote_of(yard.pool), signal.SIGKILL)
         (error,) = await yard.errors(await yard.submit("Greeter"))
-        assert "died before they began" in error
+        assert "ended before they started" in error
     assert await yard.ended(await yard.submit("Greeter")) == {"result": None, "isException": False}
 
 
@@ -559,7 +559,7 @@ async def test_a_worker_has_memory_of_its_own(yard: Yard, yard_settings: EngineS
     """A program above the limit fails with the reason; service and other tasks are unaffected."""
     yard.start()
     (error,) = await yard.errors(await yard.submit("Hoarder", times=20000))
-    assert error.startswith("The program needed more than 256 MiB of memory")
+    assert error.startswith("The program used more than 256 MiB of memory")
     assert await yard.ended(await yard.submit("Hoarder")) == {"result": None, "isException": False}
 
 
@@ -570,7 +570,7 @@ async def test_long_reports_are_cut_in_the_middle(yard: Yard) -> None:
     assert await yard.ended(task) == {"result": None, "isException": False}
     (text,) = [text for _, text, _ in await yard.reports(task) if text.startswith("beginxxx")]
     assert text.endswith("xxxend")
-    assert "characters are cut" in text
+    assert "characters are left out" in text
     assert len(text) <= environments.task_values.REPORT_LENGTH
 
 

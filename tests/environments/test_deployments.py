@@ -91,7 +91,7 @@ async def test_reports_are_bounded_in_size_and_number(
     assert [one["text"] for one in reports[2:]] == [
         "n0",
         "n1",
-        "There are more than 4 reports; the others are not kept",
+        "There are more than 4 reports; the rest is not kept",
         "n2",
         "broke",
         "Deployment finished with errors",
@@ -367,7 +367,7 @@ async def test_a_running_deployment_is_told_to_end(api: Api) -> None:
         assert (answer.status, answer.json()["finished"]) == (202, None)
     assert await watching == "Cancelled by ann: first"
     texts = [one["text"] for one in (await api.call("GET", path)).json()["reports"]]
-    assert texts.count("Is to end: Cancelled by ann: first") == 1
+    assert texts.count("Cancellation requested: Cancelled by ann: first") == 1
     assert not any("second" in text for text in texts)
     assert await api.status(environment) == "deploying"
     await api.rooms.tasks.finish_task(lease, TaskResult(task.model, {"message": "m"}, True))

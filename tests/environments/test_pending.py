@@ -165,7 +165,7 @@ async def test_a_change_of_what_is_gone_is_refused_and_kept(api: Api) -> None:
     await api.finish()
     answer = await api.call("POST", f"{path}/sessions/{session}/rebase")
     assert answer.status == 409
-    assert "web was changed, but is not there any more" in answer.json()["error"]["message"]
+    assert "web was changed, but no longer exists" in answer.json()["error"]["message"]
     (row,) = (await api.call("GET", f"{path}/sessions")).json()["sessions"]
     assert described(row["changes"]) == f"changed web: port; {SAID}"
 

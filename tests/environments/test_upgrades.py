@@ -291,7 +291,7 @@ async def test_an_object_of_a_required_package_moves_with_the_application(bench:
     await bench.upload("1.1.0", app, "org.Depot", require="{org.lib: 2}")
     (one,) = (await bench.preview(environment))["applications"]
     assert one["problems"] == [
-        "org.Depot 1.1.0 requires org.lib 2, and the catalog has no such version with the class org.Rack"
+        "org.Depot 1.1.0 requires org.lib 2, but the catalog has no such version with the class org.Rack"
     ]
     await bench.upload("2.3.0", lib, "org.lib")
     (one,) = (await bench.preview(environment))["applications"]
@@ -369,21 +369,23 @@ async def test_code_that_wants_effects_while_it_is_constructed_is_not_run_to_its
     await bench.upload("1.1.0", with_init)
     (one,) = (await bench.preview(environment))["applications"]
     assert one["problems"] == []
-    assert one["notes"] == ["construction was not looked at to its end: it asks for report"]
+    assert one["notes"] == [
+        "the construction of objects could not be previewed completely: it needs report"
+    ]
 
 
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ([], "an object with a list"),
-        ({"applications": 5}, "an object with a list"),
+        ([], "with or without a list"),
+        ({"applications": 5}, "with or without a list"),
         ({"applications": []}, "is empty"),
-        ({"applications": [5]}, "has its id"),
-        ({"applications": [{"id": "a"}, {"id": "a"}]}, "there twice"),
-        ({"applications": [{"id": "a", "version": 1}]}, "is text"),
+        ({"applications": [5]}, "must have its id"),
+        ({"applications": [{"id": "a"}, {"id": "a"}]}, "listed twice"),
+        ({"applications": [{"id": "a", "version": 1}]}, "must be text"),
         ({"applications": [{"id": "a", "version": "x"}]}, "not a version spec"),
-        ({"applications": [{"id": "a", "properties": []}]}, "properties is an object"),
-        ({"applications": [{"id": "a", "properties": {"?": {}}}]}, "'?' is no property"),
+        ({"applications": [{"id": "a", "properties": []}]}, "properties must be an object"),
+        ({"applications": [{"id": "a", "properties": {"?": {}}}]}, "'?' is not a property"),
     ],
 )
 async def test_bad_requests_are_refused_before_anything_is_looked_at(

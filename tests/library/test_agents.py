@@ -79,7 +79,14 @@ async def test_a_guest_that_never_answers_is_named(lab: Any) -> None:
         "instance": "web", "queue": "eenv-hvm", "plan": "n", "lastContact": None, "blockedBy": [],
     }  # fmt: skip
     (report,) = lab.texts("warning")
-    for part in ("web", "eenv-hvm", "plan n", "7 seconds", "never called", "itself takes longer"):
+    for part in (
+        "web",
+        "eenv-hvm",
+        "plan n",
+        "7 seconds",
+        "has never contacted the service",
+        "it has not finished",
+    ):
         assert part in report
     assert lab.cloud.transport.discarded
 
@@ -96,9 +103,9 @@ async def test_the_report_says_which_plan_is_in_the_way(lab: Any) -> None:
     lab.cloud.transport.before = BLOCKERS
     await ask(lab, f"- $agent.callRaw({PLAN}, 7)", fails=True)
     (report,) = lab.texts("warning")
-    assert "Install (sent 2026-01-01 09:00:00 UTC, nobody waits for it)" in report
+    assert "Install (sent 2026-01-01 09:00:00 UTC, no deployment waits for it)" in report
     assert "1 more: Tune" in report
-    assert "told to end it" in report
+    assert "told to stop it" in report
 
 
 async def test_a_call_that_timed_out_is_cancelled(lab: Any, tmp_path: Path) -> None:

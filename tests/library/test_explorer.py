@@ -240,7 +240,7 @@ async def test_without_a_workflow_service(lab: Any) -> None:
     Do:
       - Return: $e.message
 """
-    assert "There is no workflow service here" in await lab.probe(text)
+    assert "Workflows cannot be run" in await lab.probe(text)
 
 
 class Definitions:

@@ -218,7 +218,7 @@ async def test_a_failure_of_every_call_of_a_destruction(lab: Any, tmp_path: Any)
         reply = await lab.run({**model, "Objects": None, "ObjectsCopy": model["Objects"]}, None)
         lab.cloud.compute.before = lambda call: None
         assert reply.is_exception
-        assert reply.message.startswith("The stack murano--env could not be removed: ")
+        assert reply.message.startswith("The stack murano--env could not be deleted: ")
         assert f"{calls[number - 1]} failed" in reply.message
         assert reply.model["ObjectsCopy"]["applications"]
         await emptied(lab, {"Objects": None, "ObjectsCopy": reply.model["ObjectsCopy"]})

@@ -89,7 +89,9 @@ async def test_a_stack_that_stays_busy_is_an_error(
         raise StackBusy("s", "UPDATE_IN_PROGRESS")
 
     monkeypatch.setattr(lab.cloud.stacks, "create", busy)
-    assert "another operation works on it" in await lab.probe(GROUP + "- $stack.push()", fails=True)
+    assert "another operation is in progress" in await lab.probe(
+        GROUP + "- $stack.push()", fails=True
+    )
 
 
 @pytest.mark.parametrize(("failures", "fails"), [(3, False), (4, True)])
@@ -334,9 +336,9 @@ async def test_an_allocation_that_fails_is_explained(lab: Any) -> None:
     - $stack.push()
     """
     said = await lab.probe(text, fails=True)
-    assert "Resource 'vm' failed: No server has room" in said
+    assert "Resource 'vm' failed: No server has enough free resources" in said
     (report,) = [one for one in lab.cloud.reports.full if one[1] == "warning"]
-    assert report[2] == "No server has room for vm"
+    assert report[2] == "No server has enough free resources for vm"
     assert "Servers with enough room: 0 left" in report[3]
 
 

@@ -287,7 +287,7 @@ async def test_an_affinity_group_places_its_machines(
         "group": {"get_resource": "NovaServerGroup-g"}
     }
     if fails:
-        assert any("No server has room" in text for text in lab.texts("warning"))
+        assert any("No server has enough free resources" in text for text in lab.texts("warning"))
     else:
         placed = set(lab.cloud.compute.placed.values())
         assert len(placed) == (1 if affinity else 2)

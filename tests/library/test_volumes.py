@@ -172,7 +172,7 @@ async def test_without_block_storage_a_volume_is_refused(lab: Any) -> None:
     """Nothing is touched; the message names type and reason."""
     lab.cloud.compute.offers = frozenset()
     said = await lab.probe("- $.v.deploy()", v=volume(lab), fails=True)
-    assert "OS::Cinder::Volume is not served: this back end has no block storage" in said
+    assert "OS::Cinder::Volume is not supported: this back end has no block storage" in said
     assert lab.calls() == []
 
 

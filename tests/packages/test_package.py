@@ -151,7 +151,7 @@ def test_bombs_are_refused_by_what_they_say_and_by_what_they_hold() -> None:
     [
         ("FullName: a.b\n", "Invalid package Type None", None),
         ("Type: Application\n", "FullName is not specified", None),
-        ("Type: Library\nFullname: a\n", "did you mean it by Fullname", None),
+        ("Type: Library\nFullname: a\n", "is Fullname a misspelling of it", None),
         ("Type: Library\nFullName: a..b\n", "Invalid FullName", 2),
         ("Type: Lib\nFullName: a\n", "Invalid package Type", 1),
         ("Type: Library\nFullName: a\nFormat: 9.9\n", "Unsupported format", 3),
@@ -161,7 +161,7 @@ def test_bombs_are_refused_by_what_they_say_and_by_what_they_hold() -> None:
         ("Type: Library\nFullName: a\nTags: x\n", "Tags must be a list", 3),
         ("Type: Library\nFullName: a\nClasses: [x]\n", "Classes must be a map", 3),
         ("Type: Library\nFullName: a\nRequire:\n  b: >=1\n", "quote values", 4),
-        ("Type: Library\nFullName: a\nType: Library\n", "stands twice", 3),
+        ("Type: Library\nFullName: a\nType: Library\n", "appears twice", 3),
         ("- a\n", "must be a map", 1),
         ("a: [\n", "Unable to load due to", 2),
         ("a: &x [1]\nb: " + "[" * 60 + "]" * 60, "nested deeper", None),

@@ -112,7 +112,7 @@ def test_a_killed_service_recovers(vetro: Installation) -> None:
     vetro.process.wait(30)
     vetro.start()
     vetro.until(lambda: vetro.status("crash") == "deploy failure", "the deployment failed")
-    assert "was killed while this ran" in vetro.reports("crash")
+    assert "was killed during this deployment" in vetro.reports("crash")
     vetro.run("env", "destroy", "--yes", "crash")
     vetro.until(
         lambda: not vetro.leftovers(), f"everything is gone: {vetro.leftovers()}", seconds=240

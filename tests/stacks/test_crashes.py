@@ -171,7 +171,7 @@ async def test_a_cancelled_operation_says_so(
     assert stack is not None
     assert (stack.status, stack.reason) == (
         StackStatus.CREATE_FAILED,
-        "The operation was cancelled before it was done",
+        "The operation was cancelled before it finished",
     )
     assert await stacks.delete(PROJECT, "env") is None
     assert compute.is_empty()

@@ -153,7 +153,7 @@ async def test_no_room_names_resource_and_reasons(
     compute.room = 0
     stack = await stacks.create(PROJECT, "env", application_template())
     assert stack.status is StackStatus.CREATE_FAILED
-    assert stack.reason == f"Resource '{WEB}' failed: No server has room"
+    assert stack.reason == f"Resource '{WEB}' failed: No server has enough free resources"
     assert stack.resources[WEB].status is StackStatus.CREATE_FAILED
     compute.room = 5
     stack = await stacks.update(PROJECT, "env", application_template())
@@ -195,7 +195,7 @@ async def test_rollback_of_an_update_goes_back(
     compute.room = 1
     stack = await stacks.update(PROJECT, "env", application_template(3), rollback=True)
     assert stack.status is StackStatus.ROLLBACK_COMPLETE
-    assert "No server has room" in stack.reason
+    assert "No server has enough free resources" in stack.reason
     assert set(compute.server_list) == before
     assert len(compute.port_list) == 1
     assert (await stacks.plan(PROJECT, "env", application_template(1))).empty
@@ -240,7 +240,7 @@ async def test_a_timeout_says_what_was_waited_on(
     compute.create = hang  # type: ignore[method-assign]
     stack = await stacks.create(PROJECT, "env", application_template(), timeout=0.3)
     assert stack.status is StackStatus.CREATE_FAILED
-    assert "did not end within 0.3 s" in stack.reason
+    assert "did not finish within 0.3 s" in stack.reason
     assert "network-1: being created" in stack.reason
     await stacks.delete(PROJECT, "env")
     assert compute.is_empty()
@@ -273,7 +273,7 @@ async def test_progress_and_waiting_on_are_told(
     gate.set()
     stack = await creating
     assert stack.waiting_on is None
-    assert any("a server with room" in text for text in said)
+    assert any("a server with enough free resources" in text for text in said)
     assert said[-1] == ""
 
 
@@ -515,7 +515,7 @@ BAD = [
             "a": {"type": "OS::Neutron::Net", "depends_on": "b"},
             "b": {"type": "OS::Neutron::Net", "properties": {"name": {"get_resource": "a"}}},
         },
-        "circle: a → b → a",
+        "dependencies: a → b → a",
     ),
     ({"a": {"type": "OS::Neutron::Net", "depends_on": ["c"]}}, "'a'.*depends on 'c'"),
     ({"a": {"type": "OS::Neutron::Net", "properties": []}}, "'a'.*not a map"),
@@ -553,7 +553,7 @@ async def test_bad_templates_change_nothing(
 
 async def test_placement_failures_keep_their_steps() -> None:
     """The allocator's steps travel with the exception."""
-    error = PlacementFailure("No server has room", details=[{"step": "x"}])
+    error = PlacementFailure("No server has enough free resources", details=[{"step": "x"}])
     assert error.details == [{"step": "x"}]
 
 

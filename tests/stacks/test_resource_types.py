@@ -124,7 +124,7 @@ REFUSED = [
     ("OS::Neutron::Pool", "no load balancers"),
     ("AWS::ElasticLoadBalancing::LoadBalancer", "no load balancers"),
     ("OS::Heat::WaitCondition", "guests cannot signal"),
-    ("OS::Heat::ResourceGroup", "not nested"),
+    ("OS::Heat::ResourceGroup", "nested templates are not supported"),
     ("OS::Nova::Servers", "did you mean OS::Nova::Server?"),
     ("X::Y", "this back end has no such resources"),
 ]

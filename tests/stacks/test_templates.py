@@ -220,8 +220,8 @@ def test_both_spellings_make_one_template() -> None:
     [
         ({}, {"x": 1}, "no parameter 'x'"),
         ({"x": {"type": "string"}}, {}, "'x' is not given"),
-        ({"x": {"type": "number"}}, {"x": "many"}, "'x' is 'many', which is no number"),
-        ({"x": {"type": "boolean"}}, {"x": "maybe"}, "no boolean"),
+        ({"x": {"type": "number"}}, {"x": "many"}, "'x' is 'many', which is not a number"),
+        ({"x": {"type": "boolean"}}, {"x": "maybe"}, "not a boolean"),
         ({"x": {"type": "json"}}, {"x": "{"}, "not JSON"),
         ({"x": {"type": "string"}}, {"x": {}}, "is a text"),
         (

@@ -57,7 +57,7 @@ async def test_concurrent_writers_lose_no_update(database: Database) -> None:
 async def test_a_reading_unit_cannot_notify(database: Database) -> None:
     """Only a writing unit may send notifications."""
     async with database.read() as tx:
-        with pytest.raises(StorageError, match="nothing to notify"):
+        with pytest.raises(StorageError, match="cannot notify"):
             tx.notify("c")
 
 
@@ -122,7 +122,7 @@ async def test_a_transaction_within_a_transaction_is_refused(database: Database)
     """One task cannot wait for itself; another task may write afterwards."""
     async with database.transaction() as tx:
         await tx.execute(insert(fences).values(queue="a", value=1))
-        with pytest.raises(StorageError, match="pass its tx along"):
+        with pytest.raises(StorageError, match="pass on its tx"):
             async with database.transaction():
                 pass
     assert await values(database) == [1]

@@ -211,10 +211,10 @@ async def test_a_database_without_its_keys_is_refused(opened: Open, tmp_path: Pa
     await add(database)
     (key,) = Keyring(tmp_path / "keys").ids
     Keyring(tmp_path / "other").create()
-    with pytest.raises(KeyMissing, match=f"the key {key}, which .*other does not have"):
+    with pytest.raises(KeyMissing, match=f"the key {key}, which is not in .*other"):
         await prepare_sealing(await opened("other"), SETS)
     with pytest.raises(
-        KeyMissing, match="missing is not|missing, which has its keys, is not there"
+        KeyMissing, match="missing is not|missing, which must have its keys, is missing"
     ):
         await prepare_sealing(await opened("missing"), SETS)
     assert not (tmp_path / "missing").exists()

@@ -55,7 +55,7 @@ async def receive_package(
 ) -> tuple[Path, UploadMetadata]:
     """The file and the metadata of an upload. Errors: 400, 413, 507."""
     if content_type(request) != "multipart/form-data":
-        raise BadRequest("A package is uploaded as multipart/form-data")
+        raise BadRequest("Upload a package as multipart/form-data")
     try:
         parts = await receive_multipart(
             request, directory, limit_bytes, max_parts=8, total_bytes=limit_bytes + MEBIBYTE
@@ -96,9 +96,9 @@ def _package_parts(parts: list[Part]) -> tuple[Path, UploadMetadata]:
         if len(values) > MAX_TAGS:
             raise BadRequest(f"The metadata has {len(values)} {name}; at most {MAX_TAGS}")
         if len(set(values)) != len(values):
-            raise BadRequest(f"The metadata has an element of {name} twice")
+            raise BadRequest(f"The metadata lists an element of {name} twice")
         if any(not 0 < len(value) <= 80 for value in values):
-            raise BadRequest(f"The metadata's {name} are texts of 1 to 80 characters")
+            raise BadRequest(f"The metadata's {name} must be texts of 1 to 80 characters")
     return files[0].path, metadata
 
 
@@ -171,7 +171,7 @@ async def add_category(call: Call) -> Json:
     """Create a category."""
     body = await call.json()
     if not isinstance(body, dict):
-        raise BadRequest("A category is an object with a name")
+        raise BadRequest("A category must be an object with a name")
     name: object = msgspec.convert(body, dict[str, Any]).get("name")
     return await call.service.catalog.categories.add(call.principal, name)
 

@@ -42,13 +42,13 @@ class Change:
 def parse_operations(body: object) -> list[Change]:
     """Check a patch. Errors: 400 for its form, 403 for an operation that is not allowed."""
     if not isinstance(body, list):
-        raise BadRequest("A package patch is a list of operations")
+        raise BadRequest("A package patch must be a list of operations")
     return [_operation(item) for item in cast("list[object]", body)]
 
 
 def _operation(item: object) -> Change:
     if not isinstance(item, dict):
-        raise BadRequest("Each operation of a package patch is an object")
+        raise BadRequest("Each operation of a package patch must be an object")
     given = cast("dict[str, Any]", item)
     op, path = given.get("op"), given.get("path")
     if not isinstance(op, str) or not isinstance(path, str):
@@ -70,11 +70,11 @@ def _operation(item: object) -> Change:
         if len(items) > MAX_TAGS:
             raise BadRequest(f"The value of {path} has {len(items)} elements; at most {MAX_TAGS}")
         if len(set(cast("list[str]", items))) != len(items):
-            raise BadRequest(f"The value of {path} has an element twice")
+            raise BadRequest(f"The value of {path} contains an element twice")
     elif name in FLAGS and not isinstance(value, bool):
         raise BadRequest(f"The value of {path} must be true or false")
     elif name in TEXTS and not isinstance(value, str):
         raise BadRequest(f"The value of {path} must be text")
     if name == "name" and not 0 < len(str(cast("object", value)).strip()) <= 80:
-        raise BadRequest("A package's name has 1 to 80 characters")
+        raise BadRequest("A package's name must have 1 to 80 characters")
     return Change(op, name, value)

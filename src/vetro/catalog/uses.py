@@ -99,8 +99,8 @@ def in_use(package: StoredPackage, users: Sequence[PackageUser], principal: Prin
         package,
         users,
         principal,
-        "Destroy them or deploy them without it first; with force=true it leaves the catalog, and its"
-        " archive stays for them",
+        "Destroy them or deploy them without it first; with force=true it is removed from the "
+        "catalog, and its archive is kept for them",
     )
 
 
@@ -112,11 +112,11 @@ def withdrawn(
         package,
         users,
         principal,
-        "With force=true it is made private all the same, and they can be neither deployed nor"
-        " destroyed until it is public again"
+        "With force=true it is made private anyway; they can then be neither deployed nor "
+        "destroyed until it is public again"
         if private
-        else "With force=true it is disabled all the same: what was deployed with it goes on with it,"
-        " nothing new can be",
+        else "With force=true it is disabled anyway: deployed applications keep using it, but "
+        "it cannot be used for new ones",
     )
 
 

@@ -73,8 +73,7 @@ class NoWorkflowService(MistralError, ImportError):
 
     def __init__(self) -> None:
         super().__init__(
-            "There is no workflow service here: workflows run only where the engine uses an OpenStack"
-            " that has Mistral"
+            "Workflows cannot be run: they need an engine that uses an OpenStack with Mistral"
         )
 
 

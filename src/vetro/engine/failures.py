@@ -33,4 +33,4 @@ def is_full(error: BaseException) -> bool:
 
 def disk_is_full(error: BaseException) -> str:
     """The message about such an error for the user."""
-    return f"The service's disk is full ({error}): have room made there, then deploy again"
+    return f"The service's disk is full ({error}): free space there, then deploy again"

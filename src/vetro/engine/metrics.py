@@ -7,16 +7,14 @@ from vetro.http import counter, gauge
 _KINDS = "`deployments`, or `calls` for static actions and schemas."
 WORKERS = gauge(
     "vetro_engine_workers",
-    "Workers of this service, by what they do now.",
+    "Workers of this service by state.",
     kind=_KINDS,
-    state="`busy` or `idle` (another one can begin).",
+    state="`busy` or `idle` (ready for a task).",
 )
 LIMIT = gauge(
-    "vetro_engine_workers_limit", "How many there may be (`engine.workers`).", kind=_KINDS
+    "vetro_engine_workers_limit", "The greatest number of workers (`engine.workers`).", kind=_KINDS
 )
-DEATHS = counter(
-    "vetro_engine_worker_deaths", "Workers that died while they had something in hand."
-)
+DEATHS = counter("vetro_engine_worker_deaths", "Workers that ended unexpectedly during a task.")
 
 
 def show_workers(kind: str, busy: int, limit: int) -> None:

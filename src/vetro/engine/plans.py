@@ -101,7 +101,9 @@ class PlanBuilder:
         if isinstance(item, dict):
             pairs = list(cast("dict[str, str]", item).items())
             if len(pairs) != 1:
-                raise ValueError(f"A file of a script is a name or one 'name: path' pair: {item}")
+                raise ValueError(
+                    f"A file of a script must be a name or one 'name: path' pair: {item}"
+                )
             alias, source = pairs[0]
         text = str(source)
         binary = text.startswith("<") and text.endswith(">")

@@ -44,10 +44,12 @@ SMALL = 2**16
 """Bytes of JSON that may be decoded in the event loop; larger messages are decoded in a thread."""
 FINISH_PAUSES = (0.2, 1.0, 3.0)
 CUT_OFF = (
-    "The service was killed while this ran: deploy again to finish it, or delete the environment"
+    "The service was killed during this deployment: "
+    "deploy again to finish it, or delete the environment"
 )
 STOPPED = (
-    "The service was stopped while this ran: deploy again to finish it, or delete the environment"
+    "The service was stopped during this deployment: "
+    "deploy again to finish it, or delete the environment"
 )
 
 #: Between two checks whether a full disk has room.
@@ -321,7 +323,7 @@ class EnginePool:
                 if "crash" in answer:
                     raise EngineFailure(answer["crash"], answer["details"])
                 return answer
-        raise WorkerDied("Three engine workers in a row died before they began; deploy again")
+        raise WorkerDied("Three engine workers in a row ended before they started; deploy again")
 
     def end(self, key: str) -> None:
         """Kill the worker that has the order of this key, if there is one, and forget it."""
@@ -440,8 +442,8 @@ def _blame(task: EngineTask, error: Exception) -> tuple[str, str]:
         reason = f"{type(error).__name__}: {error}"
     request = task.request_id or f"task {task.id}"
     return (
-        f"The engine failed inside: {reason} (request {request})",
-        f"This is no fault of the application. The service's log has more under {request}.",
+        f"Internal error of the engine: {reason} (request {request})",
+        f"The application did not cause this. The service's log has details under {request}.",
     )
 
 

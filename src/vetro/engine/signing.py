@@ -39,9 +39,11 @@ class PlanSigner:
         try:
             loaded = serialization.load_pem_private_key(content, password=None)
         except (ValueError, TypeError) as error:
-            raise SigningKeyError(f"{path}: this is no PEM private key: {error}") from error
+            raise SigningKeyError(f"{path}: this is not a PEM private key: {error}") from error
         if not isinstance(loaded, rsa.RSAPrivateKey):
-            raise SigningKeyError(f"{path}: plans are signed with RSA, this is another kind of key")
+            raise SigningKeyError(
+                f"{path}: this is not an RSA key; plans can only be signed with RSA"
+            )
         return cls(loaded)
 
     def sign(self, queue: str, body: bytes) -> bytes:

@@ -27,7 +27,7 @@ log = structlog.get_logger(__name__)
 LEASE_SECONDS = 30.0
 GRACE_SECONDS = 5.0
 """After the caller's time-out, until a worker that does not end by itself is killed."""
-CUT_OFF = "The engine was ended while this ran: look what it has done, then call again"
+CUT_OFF = "The engine was stopped during this call: check what it has done, then call again"
 
 
 async def take_calls(pool: EnginePool, rooms: Environments) -> None:
@@ -103,7 +103,7 @@ async def _answer(pool: EnginePool, call: EngineCall) -> CallAnswer:
                 call.id, {"call": asdict(call)}, f"answering {call.subject}; call again", has_begun
             )
     except TimeoutError:
-        message = f"{call.subject} took longer than {call.seconds:g} seconds and was ended"
+        message = f"{call.subject} took longer than {call.seconds:g} seconds and was stopped"
         return CallAnswer(failure="timeout", type="CallTimeout", message=message)
     except WorkerDied as error:
         log.error("engine_worker_died", error=str(error))
@@ -112,6 +112,6 @@ async def _answer(pool: EnginePool, call: EngineCall) -> CallAnswer:
         return CallAnswer(failure="failed", type="LimitExceeded", message=str(error))
     except EngineFailure as error:
         log.error("engine_failed", error=str(error), trace=error.details)
-        message = f"The engine failed inside: {error} (request {call.request_id or call.id})"
+        message = f"Internal error of the engine: {error} (request {call.request_id or call.id})"
         return CallAnswer(failure="failed", type="EngineFailure", message=message)
     return CallAnswer(**answer)

@@ -60,7 +60,7 @@ async def cancel(call: Call) -> Json:
     given = cast("dict[str, Any]", body if isinstance(body, dict) else {})
     reason = given.get("reason", "")
     if (body is not None and body is not given) or not isinstance(reason, str) or len(reason) > 500:
-        raise BadRequest("The reason of a cancellation is a text of at most 500 characters")
+        raise BadRequest("The reason of a cancellation must be text of at most 500 characters")
     return await call.service.work.cancel(
         call.principal, call.environment, call.path["deployment_id"], reason
     )

@@ -60,7 +60,9 @@ class Call(http.Call[Services]):
         """Whether sessions with changes may be overtaken, as clients know it. Errors: 400."""
         given = self.query("pending", "overtake")
         if given not in ("overtake", "refuse"):
-            raise BadRequest(f"pending is 'overtake' (the default) or 'refuse', not {given!r:.80}")
+            raise BadRequest(
+                f"pending must be 'overtake' (the default) or 'refuse', not {given!r:.80}"
+            )
         return given == "overtake"
 
 

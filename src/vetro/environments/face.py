@@ -58,7 +58,7 @@ async def sizes(call: Call) -> Json:
     """The sizes that instances can have."""
     flavors = call.service.flavors
     if flavors is None:
-        raise NotFound("The back end of this service does not say what flavors it has")
+        raise NotFound("The back end of this service does not list its flavors")
     return {"flavors": [{"name": name, **size} for name, size in flavors.items()]}
 
 

@@ -28,7 +28,7 @@ KINDS = "`deployment`, `deletion` (of the environment) or `action`."
 SECONDS = (1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 14400)
 
 STARTED = counter(
-    "vetro_deployments_started", "Deployments that an engine of this service began.", kind=KINDS
+    "vetro_deployments_started", "Deployments that an engine of this service started.", kind=KINDS
 )
 ENDED = counter(
     "vetro_deployments_ended",
@@ -45,7 +45,7 @@ DURATION = histogram(
 )
 WAITED = histogram(
     "vetro_deployment_wait_seconds",
-    "Time from the request of a deployment until an engine began it.",
+    "Time from the request of a deployment until an engine started it.",
     (0.01, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 1800),
     kind=KINDS,
 )
@@ -62,10 +62,10 @@ WAITING = stored_gauge(
 )
 OLDEST = stored_gauge(
     "vetro_engine_queue_age_seconds",
-    "How long the oldest of it has waited; 0: nothing waits.",
+    "How long the oldest of this work has waited; 0: nothing waits.",
     queue="As above.",
 )
-RUNNING = stored_gauge("vetro_deployments_running", "Deployments that engines have in hand.")
+RUNNING = stored_gauge("vetro_deployments_running", "Deployments that engines are running.")
 ENVIRONMENTS = stored_gauge(
     "vetro_environments",
     "Environments, by the state of the newest session that was deployed.",

@@ -195,7 +195,7 @@ def check_model(objects: dict[str, Json]) -> None:
 def require_service(value: Json) -> None:
     """A service must be an object with a header. Errors: 400."""
     if header(value) is None:
-        raise BadRequest("A service is an object with a '?' block that names its type")
+        raise BadRequest("A service must be an object with a '?' block that names its type")
 
 
 def sanitise(value: Json) -> Json:

@@ -129,7 +129,7 @@ def _check_path(path: str) -> None:
     if "//" in path:
         raise BadRequest(f"Operation path {path!r} must not have adjacent '/'")
     if _TILDE.search(path):
-        raise BadRequest(f"In operation path {path!r}, '~' stands only before 0 or 1")
+        raise BadRequest(f"In operation path {path!r}, '~' must be followed by 0 or 1")
 
 
 def _check_value(path: str, value: Any) -> None:
@@ -140,7 +140,7 @@ def _check_value(path: str, value: Any) -> None:
         msgspec.convert(value, form)
     except msgspec.ValidationError as error:
         raise BadRequest(
-            f"The value of {path} does not have the form this part of the model needs: {error}"
+            f"The value of {path} does not have the shape that this part of the model requires: {error}"
         ) from error
 
 
@@ -167,7 +167,7 @@ def _change(root: dict[str, Any], parts: list[str], op: str, value: Any) -> None
         elif last.isdigit() and int(last) <= len(items):
             items.insert(int(last), value)
         else:
-            raise NotFound(f"There is no place '{last}' in the list")
+            raise NotFound(f"The list has no position '{last}'")
     elif op == "remove":
         del items[list_index(items, last)]
     else:

@@ -133,8 +133,8 @@ class OpenSessions:
             view = await self.store.open_session(tx, environment, session.user_id)
             if session.base is None:
                 raise Conflict(
-                    f"What session {session_id} changed is not known: it was overtaken before that"
-                    " was kept, or holds no change",
+                    f"The changes of session {session_id} are not known: it has none, or it was "
+                    f"overtaken before changes were stored",
                     type_="NothingToRebase",
                 )
             objects, lost = pending.carry_over(
@@ -144,7 +144,7 @@ class OpenSessions:
             )
             if lost:
                 raise Conflict(
-                    f"Not all changes of session {session_id} can be made now: {'; '.join(lost)}",
+                    f"Not all changes of session {session_id} can be applied now: {'; '.join(lost)}",
                     type_="ChangesLost",
                 )
             check_model(objects)

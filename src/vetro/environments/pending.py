@@ -153,7 +153,7 @@ def _merge_objects(
             result.append(item)
         elif list(_differences(before[id_], item)):
             name = _subject(item)["application"] or id_
-            lost.append(f"{name} was changed, but is not there any more")
+            lost.append(f"{name} was changed, but no longer exists")
     return result
 
 

@@ -19,7 +19,7 @@ async def static_action(call: Call) -> Json:
     """Call a static action of a class; the response is its result."""
     body = await call.json(limit_bytes=MODEL_LIMIT)
     if not isinstance(body, dict):
-        raise BadRequest("A static action is an object with className and methodName")
+        raise BadRequest("A static action must be an object with className and methodName")
     given = cast("dict[str, Any]", body)
     parameters = given.get("parameters")
     if parameters is not None and not isinstance(parameters, dict):
@@ -53,7 +53,7 @@ def checked_name(value: object, what: str) -> str:
     if not isinstance(value, str):
         raise BadRequest(f"{what} must be text")
     if not _NAME.match(value):
-        raise BadRequest(f"{what} must be a name, such as org.acme.App: {value[:80]!r} is none")
+        raise BadRequest(f"{what} must be a name, such as org.acme.App, not {value[:80]!r}")
     return value
 
 

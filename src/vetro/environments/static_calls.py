@@ -215,8 +215,8 @@ class CallStore:
 
     def _too_late(self, call: EngineCall) -> NoReturn:
         raise GatewayTimeout(
-            f"{call.subject} gave no answer within {call.seconds:g} seconds: see whether an engine runs;"
-            " engine.static_call_timeout is the limit"
+            f"{call.subject} was not answered within {call.seconds:g} seconds: check that an "
+            "engine runs; engine.static_call_timeout is the limit"
         )
 
     async def _withdraw(self, call_id: str) -> None:

@@ -179,8 +179,8 @@ class EnvironmentStore:
             path = f"/v1/environments/{environment.id}/sessions/{session.id}/rebase"
             after = "" if task is None or task.finished is not None else ", once that has ended"
             text += (
-                f". It holds changes that are not deployed: {pending.described(held)}."
-                f" POST {path} opens a session of now that has them{after}"
+                f". It has changes that are not deployed: {pending.described(held)}."
+                f" POST {path} opens a new session that has them{after}"
             )
         return Forbidden(text, type_="SessionOvertaken", extra={"changes": held} if held else None)
 
@@ -201,7 +201,7 @@ class EnvironmentStore:
     async def create(self, principal: Principal, body: object) -> dict[str, Any]:
         """Create an environment. Errors: 400, 409."""
         if not isinstance(body, dict):
-            raise BadRequest("An environment is an object with a name")
+            raise BadRequest("An environment must be an object with a name")
         given = cast("dict[str, Any]", body)
         if "name" not in given:
             raise BadRequest("Environment name is required")
@@ -368,7 +368,7 @@ class EnvironmentStore:
         """Open a session on an environment that no task is changing. Errors: 403."""
         status = await self.status(tx, environment.id)
         if status in states.ACTIVE:
-            raise Forbidden(f"Environment {environment.id} is {status}; wait until it is done")
+            raise Forbidden(f"Environment {environment.id} is {status}; wait until it has finished")
         now = self.database.clock.now()
         values = {
             "id": new_id(),

@@ -40,7 +40,7 @@ class TaskReports:
             if count > MOST_REPORTS and levels.get(level):
                 return
             if count == MOST_REPORTS:
-                said = f"There are more than {MOST_REPORTS} reports; the others are not kept"
+                said = f"There are more than {MOST_REPORTS} reports; the rest is not kept"
                 await self.store(tx, task_id, None, "warning", said)
             await self.store(tx, task_id, entity_id, level, text, details, entity)
             tx.notify(task_channel(task_id))

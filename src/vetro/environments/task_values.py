@@ -18,7 +18,7 @@ def shortened(text: str, most: int = REPORT_LENGTH) -> str:
     if len(text) <= most:
         return text
     half = (most - 60) // 2
-    return f"{text[:half]}\n… {len(text) - 2 * half} characters are cut …\n{text[-half:]}"
+    return f"{text[:half]}\n… {len(text) - 2 * half} characters are left out …\n{text[-half:]}"
 
 
 def cancel_channel(task_id: str) -> str:

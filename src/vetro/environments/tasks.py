@@ -225,10 +225,12 @@ class TaskStore:
             await self.store.lock(tx, environment_id)
             environment = await self.store.environment(tx, principal, environment_id)
             if arguments is not None and not isinstance(arguments, dict):
-                raise BadRequest("The arguments of an action are an object")
+                raise BadRequest("The arguments of an action must be an object")
             status = await self.store.status(tx, environment_id)
             if status in states.ACTIVE:
-                raise Forbidden(f"Environment {environment_id} is {status}; wait until it is done")
+                raise Forbidden(
+                    f"Environment {environment_id} is {status}; wait until it has finished"
+                )
             object_id, action = find_action(environment.model.get("Objects"), action_id)
             check_arguments(action, cast("dict[str, Any]", arguments or {}))
             if not overtake:
@@ -276,7 +278,9 @@ class TaskStore:
                 await tx.execute(
                     update(tasks).where(tasks.c.id == task_id).values(cancellation=text)
                 )
-                await self.reports.store(tx, task_id, environment_id, "info", f"Is to end: {text}")
+                await self.reports.store(
+                    tx, task_id, environment_id, "info", f"Cancellation requested: {text}"
+                )
                 tx.notify(task_channel(task_id))
                 tx.notify(cancel_channel(task_id))
             now = (await tx.execute(select(tasks).where(tasks.c.id == task_id))).one()

@@ -247,8 +247,8 @@ def plan_objects(
                 new = shelf.best(found.package, spec, found.name)
                 if new is None:
                     plan.problems.append(
-                        f"{plan.package} {plan.new} requires {found.package} {spec or '0'}, and the"
-                        f" catalog has no such version with the class {found.name}"
+                        f"{plan.package} {plan.new} requires {found.package} {spec or '0'}, but "
+                        f"the catalog has no such version with the class {found.name}"
                     )
         if new is not None and new != found.version:
             plan.moves.append(

@@ -138,7 +138,9 @@ class Upgrades:
                 refuse_changed(service, before, shelf)
             gone = make_moves(objects, moves, properties)
             if gone:
-                raise Conflict(f"Not there any more: {', '.join(gone)}; preview it once more")
+                raise Conflict(
+                    f"These no longer exist: {', '.join(gone)}; preview the upgrade again"
+                )
             packages = {move["package"] for move in moves}
             model["SystemData"] = repinned(model.get("SystemData"), objects, packages)
 
@@ -226,30 +228,34 @@ def checked_body(body: object) -> dict[str, dict[str, Any]]:
     if given is None:
         return {}
     if not isinstance(given, list):
-        raise BadRequest("An upgrade is an object with a list of applications, or without any")
+        raise BadRequest("An upgrade must be an object, with or without a list of applications")
     found: dict[str, dict[str, Any]] = {}
     for item in cast("list[Any]", given):
         one = cast("dict[str, Any]", item) if isinstance(item, dict) else {}
         id_, version, values = one.get("id"), one.get("version"), one.get("properties")
         if not isinstance(id_, str) or not id_:
-            raise BadRequest("Each application of an upgrade has its id")
+            raise BadRequest("Each application of an upgrade must have its id")
         if id_ in found:
-            raise BadRequest(f"The application {id_} is there twice")
+            raise BadRequest(f"The application {id_} is listed twice")
         if version is not None:
             if not isinstance(version, str):
-                raise BadRequest("The version of an application is text, such as 1.2.0")
+                raise BadRequest("The version of an application must be text, such as 1.2.0")
             try:
                 version = str(VersionSpec(version))
             except ValueError as error:
                 raise BadRequest(f"version: {error}") from None
         if values is not None and not isinstance(values, dict):
-            raise BadRequest("properties is an object: names of properties and their values")
+            raise BadRequest(
+                "properties must be an object from names of properties to their values"
+            )
         if values is not None and "?" in values:
-            raise BadRequest("'?' is no property: 'version' says what the application moves to")
+            raise BadRequest("'?' is not a property: give the version to move to in 'version'")
         check_services(values, where="properties")
         found[id_] = {"version": version, "properties": values}
     if not found:
-        raise BadRequest("The list of applications is empty; without the list all that can move do")
+        raise BadRequest(
+            "The list of applications is empty; leave it out to upgrade all that can be upgraded"
+        )
     return found
 
 
@@ -262,7 +268,7 @@ def refuse(found: dict[str, Any]) -> None:
     ] + found["problems"]
     if said:
         raise Conflict(
-            f"This upgrade would not work: {'; '.join(said)}",
+            f"This upgrade would fail: {'; '.join(said)}",
             type_="UpgradeRefused",
             extra={"preview": found},
         )
@@ -277,8 +283,8 @@ def refuse_changed(
         found = shelf.class_of(node["?"])
         if id_ in before and found is not None and found.version not in (None, before[id_]):
             raise Conflict(
-                f"{id_} is at {found.version}, no longer at {before[id_]}: somebody else changed this"
-                " session; preview it once more"
+                f"{id_} is at {found.version}, no longer at {before[id_]}: another request "
+                "changed this session; preview the upgrade again"
             )
 
 

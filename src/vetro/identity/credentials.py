@@ -63,7 +63,9 @@ async def create(callers: Callers, request: AnyRequest, user_id: str) -> dict[st
     """Create an application credential; its secret is shown only now. Errors: 400, 403, 409."""
     caller = await callers.own(request, user_id)
     if caller.project_id is None or caller.application_credential_id:
-        raise Forbidden("An application credential is made with a token scoped to a project")
+        raise Forbidden(
+            "An application credential can only be created with a token scoped to a project"
+        )
     where = "/application_credential"
     given = mapping(mapping(await read_json(request), "/").get("application_credential"), where)
     name = text(given.get("name"), f"{where}/name")
@@ -104,7 +106,7 @@ def _roles(given: object, held: list[dict[str, str]], where: str) -> list[dict[s
         wanted.add(text(one.get("id") or one.get("name"), f"{where}/roles"))
     roles = [role for role in held if wanted & {role["id"], role["name"]}]
     if len(roles) != len(wanted):
-        raise BadRequest("An application credential has only roles that its maker has")
+        raise BadRequest("An application credential can only have roles that its creator has")
     return roles
 
 

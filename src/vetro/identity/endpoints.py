@@ -64,7 +64,7 @@ def endpoint_handlers(callers: Callers) -> list[Any]:
 
     @get("/v3/groups")
     async def groups(request: AnyRequest) -> dict[str, Any]:
-        """Groups of users: none, roles are given to users."""
+        """Groups of users: always empty, because roles are assigned to users."""
         await callers.admin(request)
         return {"groups": [], "links": links(request)}
 

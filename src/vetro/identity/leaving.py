@@ -112,8 +112,8 @@ class ProjectRemoval:
             found = await self.holdings.names(tx, project_id)
             if found and not force:
                 raise Conflict(
-                    f"Project {row.name} still has {in_words(found)}. Remove them first; with"
-                    " force=true its environments are destroyed, and all that it has is removed",
+                    f"Project {row.name} still has {in_words(found)}. Delete them first; with "
+                    "force=true its environments are destroyed, and everything else that it has is deleted",
                     type_="ProjectInUse",
                     extra={"holdings": {kind: list(names) for kind, names in found.items()}},
                 )

@@ -23,7 +23,7 @@ log = structlog.get_logger("vetro.identity")
 FAILURES = counter(
     "vetro_login_failures",
     "Logins that were refused.",
-    reason="`refused`, or `throttled`: too many before it.",
+    reason="`refused`, or `throttled` after too many failed logins.",
 )
 _LONGEST_NAME = 255
 

@@ -139,7 +139,9 @@ def _template(members: Members) -> list[Finding]:
         if documents is not None:
             root = documents[0] if documents else None
             if not is_map(root) or not is_map(get(root, "resources")):
-                findings.add("E004", "not a Heat template: it has no map of resources", root)
+                findings.add(
+                    "E004", "not a Heat template: it has no section resources that is a map", root
+                )
     return findings.found
 
 

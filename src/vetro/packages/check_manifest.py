@@ -85,7 +85,7 @@ def _meant(key: str, names: list[str]) -> str:
 def _full_name(node: Any, declared: Declared, findings: Findings) -> None:
     text = text_of(node)
     if not is_text(node) or text is None or not FULL_NAME.match(text):
-        findings.add("E073", f"FullName {text!r} is not words with dots between them", node)
+        findings.add("E073", f"FullName {text!r} is not write words joined by dots", node)
     else:
         declared.full_name = text
 

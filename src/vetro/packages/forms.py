@@ -202,7 +202,7 @@ class Form:
         version = str(document.get("Version") or document.get("Format") or "2.4")
         if not re.match(r"2(\.[0-4])?\Z", version):
             raise FormError(
-                f"UI definitions of version {version} are not known here; 2.0 to 2.4 are"
+                f"UI definitions of version {version} are not supported; use 2.0 to 2.4"
             )
         self.version = float(version)
         application = document.get("Application")
@@ -236,7 +236,7 @@ class Form:
             return found[0]
         if found:
             pages = ", ".join(f"{one.page}.{name}" for one in found)
-            raise FormError(f"Several pages have a field {name}: say which ({pages})")
+            raise FormError(f"Several pages have a field {name}: give the page as well ({pages})")
         known = [one.name for one in self.fields]
         near = difflib.get_close_matches(name, known, 1)
         hint = f"; did you mean {near[0]}?" if near else f"; fields: {', '.join(known)}"
@@ -251,7 +251,7 @@ class Form:
         pages = self._answers(given)
         title = name or self.package_name.rsplit(".", 1)[-1]
         if not re.match(r"[-\w]+\Z", title):
-            raise FormError(f"The name {title!r} may have letters, digits, - and _ only")
+            raise FormError(f"The name {title!r} may contain only letters, digits, - and _")
         builder = _Builder(self, pages, title)
         result = builder.value(self.application, {}, 0)
         header = cast("dict[str, Any]", result["?"])
@@ -320,7 +320,9 @@ class _Builder:
     def value(self, node: Any, extra: dict[str, Any], depth: int) -> Any:
         """The value of a part of the definition."""
         if depth > MAX_DEPTH:
-            raise FormError(f"The templates nest deeper than {MAX_DEPTH}: does one contain itself?")
+            raise FormError(
+                f"The templates are nested deeper than {MAX_DEPTH} levels: check whether one contains itself"
+            )
         if isinstance(node, Marked):
             expression = node.compile(self.library)
             try:
@@ -380,7 +382,7 @@ def _generate_hostname(pattern: Any, number: int) -> str:
 
 def _page(given: Any) -> _Page:
     if not isinstance(given, dict) or len(cast("dict[str, Any]", given)) != 1:
-        raise FormError("Each entry of Forms is a map of one page name to its description")
+        raise FormError("Each entry of Forms must be a map from one page name to its description")
     name, body = next(iter(cast("dict[str, Any]", given).items()))
     described = cast("dict[str, Any]", body or {})
     fields = cast("list[Any]", described.get("fields") or [])
@@ -445,5 +447,5 @@ def load_form(text: str, *, package_name: str, title: str) -> Form:
     except DocumentError as error:
         raise FormError(error.message, error.line, error.column) from error
     if not isinstance(document, dict):
-        raise FormError("A UI definition is a map", 1, 1)
+        raise FormError("A UI definition must be a map", 1, 1)
     return Form(cast("dict[str, Any]", document), package_name, title)

@@ -104,7 +104,7 @@ class _Reader:
                 name = str(key.value)
                 if name in self.places:
                     raise PackageFormatError(
-                        f"the key {name} stands twice (first in line {self.places[name].line + 1})",
+                        f"the key {name} appears twice (first in line {self.places[name].line + 1})",
                         file=FILE,
                         line=key.start_mark.line + 1,
                         column=key.start_mark.column + 1,
@@ -153,15 +153,17 @@ def parse_manifest(content: bytes) -> Manifest:
     full_name = read.text("FullName")
     if not full_name:
         near = difflib.get_close_matches("FullName", list(values), 1)
-        hint = f"; did you mean it by {near[0]}?" if near else ""
+        hint = f"; is {near[0]} a misspelling of it?" if near else ""
         raise read.error("FullName", f"FullName is not specified{hint}", "E020")
     if not FULL_NAME.match(full_name):
         raise read.error(
-            "FullName", f"Invalid FullName {full_name!r}: words with dots between them", "E020"
+            "FullName", f"Invalid FullName {full_name!r}: write words joined by dots", "E020"
         )
     type_ = read.text("Type")
     if type_ not in ("Application", "Library"):
-        raise read.error("Type", f"Invalid package Type {type_!r}: Application or Library", "E021")
+        raise read.error(
+            "Type", f"Invalid package Type {type_!r}: use Application or Library", "E021"
+        )
     name = read.text("Name") or full_name
     tags: Any = values.get("Tags") or []
     if not isinstance(tags, list) or not all(isinstance(t, str) for t in cast("list[Any]", tags)):
@@ -193,7 +195,9 @@ def parse_manifest(content: bytes) -> Manifest:
 def _isolation(read: _Reader) -> str:
     value = read.text("Isolation") or "required"
     if value not in ("required", "optional"):
-        raise read.error("Isolation", f"Invalid Isolation {value!r}: required or optional", "E021")
+        raise read.error(
+            "Isolation", f"Invalid Isolation {value!r}: use required or optional", "E021"
+        )
     return value
 
 
@@ -212,7 +216,7 @@ def _format(read: _Reader) -> str:
         return "HOT"
     raise read.error(
         "Format",
-        f"Unsupported format {text!r}: MuranoPL/1.0 to MuranoPL/1.4 and Heat.HOT/1.0 are known",
+        f"Unsupported format {text!r}: use MuranoPL/1.0 to MuranoPL/1.4 or Heat.HOT/1.0",
         "E023",
     )
 

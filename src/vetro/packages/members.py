@@ -148,7 +148,7 @@ class ArchiveMembers:
             if info.flag_bits & 0x1:
                 raise PackageFormatError(f"{name} is encrypted", file=name)
             if name in members:
-                raise PackageFormatError(f"{name} is in the archive twice", file=name)
+                raise PackageFormatError(f"{name} appears twice in the archive", file=name)
             if info.file_size > limits.member_bytes:
                 raise PackageLimitError(
                     f"{name} unpacks to {info.file_size} bytes;"
@@ -182,5 +182,7 @@ class ArchiveMembers:
         except DAMAGE as error:
             raise PackageFormatError(f"{name} is damaged: {error}", file=name) from error
         if len(content) > info.file_size:
-            raise PackageLimitError(f"{name} is longer than the archive says", file=name)
+            raise PackageLimitError(
+                f"{name} is longer than the archive's directory says", file=name
+            )
         return content

@@ -161,7 +161,7 @@ class Package:
             path = f"Classes/{safe_name(file)}"
             try:
                 if not syntax(self.members.read(path), path):
-                    raise PackageLoadError("the file is empty: there is no class in it", file=path)
+                    raise PackageLoadError("the file is empty: it must contain a class", file=path)
             except PackageLoadError as error:
                 raise PackageClassError(
                     self.full_name,

@@ -44,7 +44,7 @@ def check_upload(package: Package) -> None:
         first = errors[0]
         more = f" (and {len(errors) - 1} more: 'vetro check' lists them)" if errors[1:] else ""
         raise PackageLoadError(
-            f"the form is not usable: {first.message}{more}",
+            f"the form cannot be used: {first.message}{more}",
             file=first.file,
             line=first.line,
             column=first.column,
@@ -77,7 +77,9 @@ def _bounds(package: Package) -> None:
         if size > CLASS_BYTES:
             raise PackageLimitError(f"larger than {CLASS_BYTES} bytes", file=path)
         if total > CLASSES_BYTES:
-            raise PackageLimitError(f"all class files have more than {CLASSES_BYTES} bytes")
+            raise PackageLimitError(
+                f"the class files have more than {CLASSES_BYTES} bytes together"
+            )
     form = f"UI/{safe_name(manifest.ui)}"
     if package.members.has(form) and len(package.members.read(form)) > FORM_BYTES:
         raise PackageLimitError(f"larger than {FORM_BYTES} bytes", file=form)

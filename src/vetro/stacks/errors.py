@@ -47,7 +47,7 @@ class DependencyCycle(TemplateError):
     """Resources that depend on each other in a circle."""
 
     def __init__(self, names: Sequence[str]) -> None:
-        super().__init__("Resources depend on each other in a circle: " + " → ".join(names))
+        super().__init__("Resources have circular dependencies: " + " → ".join(names))
         self.names = list(names)
 
 
@@ -76,7 +76,8 @@ class StackBusy(StackError):
 
     def __init__(self, name: str, status: str) -> None:
         super().__init__(
-            f"The stack {name!r} is {status}: another operation works on it; try again after it"
+            f"The stack {name!r} is {status}: another operation is in progress; "
+            "try again when it has finished"
         )
         self.name = name
         self.status = status

@@ -232,7 +232,7 @@ class StackEngine:
         if second is None:
             await work.settle(StackStatus.ROLLBACK_COMPLETE, _failed(failure), {})
         else:
-            reason = f"{_failed(failure)}; undoing it failed: {_failed(second)}"
+            reason = f"{_failed(failure)}; rolling back failed: {_failed(second)}"
             await work.settle(StackStatus.ROLLBACK_FAILED, reason, {})
 
     async def _roll_back_update(
@@ -245,7 +245,7 @@ class StackEngine:
         if second is None:
             await work.settle(StackStatus.ROLLBACK_COMPLETE, _failed(failure), outputs)
         else:
-            reason = f"{_failed(failure)}; going back failed: {_failed(second)}"
+            reason = f"{_failed(failure)}; rolling back failed: {_failed(second)}"
             await work.settle(StackStatus.ROLLBACK_FAILED, reason, None)
 
     def _operation(self, hold: Hold, row: StackRow, progress: ProgressCallback | None) -> Operation:

@@ -116,7 +116,7 @@ class Transaction:
     def notify(self, channel: str, payload: str = "") -> None:
         """Notify the listeners of ``channel`` in every process once this unit is committed."""
         if self.read_only:
-            raise StorageError("a reading transaction has nothing to notify of")
+            raise StorageError("a read transaction cannot notify: use transaction()")
         self.notifications.append((channel, payload))
 
 
@@ -300,7 +300,7 @@ class Database:
     def _unit(self) -> Generator[None, None, None]:
         """Count a unit of work while it has a connection or waits for one."""
         if self._closed:
-            raise DatabaseClosed(f"{self.name} is closed: nothing can be done with it any more")
+            raise DatabaseClosed(f"{self.name} is closed: open it again to use it")
         self._units += 1
         try:
             yield
@@ -322,8 +322,8 @@ class Database:
         assert task is not None
         if task in self._writing:
             raise StorageError(
-                "this task is inside a transaction already: pass its tx along instead of beginning"
-                " another"
+                "this task is already inside a transaction: pass on its tx instead of starting "
+                "another"
             )
         self._writing.add(task)
         try:

@@ -38,8 +38,9 @@ class DatabaseTooNew(StorageError):
 
     def __init__(self, room: str, revision: str) -> None:
         super().__init__(
-            f"the database was written by a newer version: revision {revision} of {room} is unknown"
-            " here; start the version that wrote it, or restore a backup made before the upgrade"
+            f"the database was written by a newer version: revision {revision} of {room} is not "
+            "known to this version; start the version that wrote it, or restore a backup made "
+            "before the upgrade"
         )
         self.room = room
         self.revision = revision
@@ -76,9 +77,11 @@ class KeyMissing(StorageError):
 
     def __init__(self, key: str, file: Path) -> None:
         if key:
-            what = f"the database is sealed with the key {key}, which {file} does not have"
+            what = f"the database is sealed with the key {key}, which is not in {file}"
         else:
-            what = f"the database is sealed, and {file}, which has its keys, is not there or empty"
+            what = (
+                f"the database is sealed, and {file}, which must have its keys, is missing or empty"
+            )
         super().__init__(
             f"{what}: copy the key file of the service that wrote it, or restore it from a backup"
         )
@@ -89,7 +92,7 @@ class AlreadyQueued(StorageError):
     """The queue holds unfinished work under this key."""
 
     def __init__(self, queue: str, key: str) -> None:
-        super().__init__(f"queue {queue!r} holds work under the key {key!r} already")
+        super().__init__(f"queue {queue!r} already has work with the key {key!r} already")
         self.queue = queue
         self.key = key
 
@@ -124,7 +127,7 @@ def explain(error: BaseException, where: str, *, reading: bool = False) -> Stora
     ``reading``: it happened in a reading unit of work.
     """
     if isinstance(error, PoolTimeout):
-        return DatabaseBusy(f"{where}: no connection became free; too many units of work are open")
+        return DatabaseBusy(f"{where}: no connection became free: too many transactions are open")
     original: Any = error.orig if isinstance(error, DBAPIError) else error
     if reading and (
         getattr(original, "sqlstate", None) == _READ_ONLY_TRANSACTION
@@ -135,9 +138,13 @@ def explain(error: BaseException, where: str, *, reading: bool = False) -> Stora
         # The low byte of an extended code is the primary code.
         code = (getattr(original, "sqlite_errorcode", None) or 0) & 0xFF
         if code == sqlite3.SQLITE_FULL:
-            return DatabaseFull(f"{where}: the disk is full, nothing of this was kept")
+            return DatabaseFull(
+                f"{where}: the disk is full; nothing was stored. Free space and try again"
+            )
         if code in _SQLITE_BUSY:
-            return DatabaseBusy(f"{where}: another process held the database for too long")
+            return DatabaseBusy(
+                f"{where}: another process locked the database for too long; try again"
+            )
         if code in _SQLITE_UNUSABLE:
             return DatabaseUnavailable(f"{where} {_SQLITE_UNUSABLE[code]}: {original}")
         return None
@@ -145,7 +152,9 @@ def explain(error: BaseException, where: str, *, reading: bool = False) -> Stora
     import psycopg
 
     if isinstance(original, psycopg.errors.DiskFull):
-        return DatabaseFull(f"{where}: the server's disk is full, nothing of this was kept")
+        return DatabaseFull(
+            f"{where}: the database server's disk is full; nothing was stored. Free space and try again"
+        )
     if isinstance(
         original,
         psycopg.errors.DeadlockDetected

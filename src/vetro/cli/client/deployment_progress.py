@@ -23,7 +23,7 @@ MARKS = {
 }
 # How the last error report of a deployment begins that did not fail by itself.
 CANCELLED = "Cancelled by"
-STOPPED = ("The service was stopped while", "The service was killed while")
+STOPPED = ("The service was stopped during", "The service was killed during")
 
 
 def print_report(report: dict[str, Any]) -> None:

@@ -18,7 +18,7 @@ HINTS: tuple[tuple[int, str, str], ...] = (
     (403, r"administrator|for operators", "Log in as somebody who may (OS_USERNAME, OS_PASSWORD), or"
      " ask an administrator."),
     (403, r"another project", "OS_PROJECT_NAME says which project you work in."),
-    (403, r"wait until it is done|already (being deployed|deploying|deleting)",
+    (403, r"wait until it has finished|already (being deployed|deploying|deleting)",
      "'vetro env follow ENVIRONMENT' shows what goes on, 'vetro deployment cancel ENVIRONMENT' ends"
      " it."),
     (403, r"already deployed|deploy failure|delete failure", "Its session has ended: begin again, a"

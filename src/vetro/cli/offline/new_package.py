@@ -30,7 +30,7 @@ def new(full_name: str, directory: Path | None) -> None:
     if not _NAME.match(full_name):
         fail(
             f"'{full_name}' is no name of an application",
-            "Write words with dots between them, the last one in CamelCase: org.acme.Web.",
+            "Write words joined by dots, the last one in CamelCase: org.acme.Web.",
             2,
         )
     namespace, _, short = full_name.rpartition(".")

@@ -263,12 +263,14 @@ class Agent:
         progress = await transport.progress(id_)
         withdrawn = await self._withdraw(transport, id_, plan)
         if tell:
-            heard = f"was last heard of at {last:%Y-%m-%d %H:%M:%S} UTC" if last else "never called"
+            heard = "has never contacted the service"
+            if last:
+                heard = f"last contacted the service at {last:%Y-%m-%d %H:%M:%S} UTC"
             await services.reports.report(
                 self._host_id,
                 "warning",
                 f"The agent of {self._name} (queue {self._queue}) did not answer the plan {name}"
-                f" within {seconds:g} seconds; it {heard}. {_why(progress, name)} {withdrawn}",
+                f" within {seconds:g} seconds; it {heard}. {_why(progress)} {withdrawn}",
             )
         raise AgentTimeout(
             seconds,
@@ -315,9 +317,9 @@ class Agent:
         try:
             async with asyncio.timeout(WITHDRAW_SECONDS):
                 if await transport.discard(id_):
-                    return "It was withdrawn: it will not run."
+                    return "The plan was withdrawn: it will not run."
                 if not is_second_format(plan):
-                    return "Agents of its format cannot be told to end it."
+                    return "Agents of this plan format cannot be told to stop it."
                 await transport.send(
                     self._queue,
                     f"{id_}-cancel",
@@ -326,7 +328,7 @@ class Agent:
                     lifetime=ORDER_SECONDS,
                     order=True,
                 )
-                return "The agent is told to end it, or not to begin it."
+                return "The agent is told to stop it, or not to start it."
         except Exception as error:  # noqa: BLE001 - the call ends whatever comes of this
             logger(__name__).warning(
                 "a plan could not be withdrawn", queue=self._queue, error=str(error)
@@ -344,20 +346,20 @@ def _list(plans: Sequence[Unfinished]) -> str:
     """The plans that a guest has to finish first, the one that it runs at the head."""
     first, *others = plans
     text = f"{first.name} (sent {first.sent_at:%Y-%m-%d %H:%M:%S} UTC"
-    text += ")" if first.awaited else ", nobody waits for it)"
+    text += ")" if first.awaited else ", no deployment waits for it)"
     if others:
         text += f" and {len(others)} more: {', '.join(one.name for one in others)}"
     return text
 
 
-def _why(progress: Progress, name: str) -> str:
+def _why(progress: Progress) -> str:
     """What held a plan up, as far as it is known."""
     if progress.before:
         return f"It waits behind {_list(progress.before)}: the guest runs one plan at a time."
     return {
-        "guest": f"The guest has it: {name} itself takes longer.",
-        "broker": "The broker has taken it, and nothing is before it.",
-        "mailbox": "The guest has not fetched it.",
+        "guest": "The guest has the plan, but it has not finished.",
+        "broker": "The broker has accepted the plan, and no other plan is before it.",
+        "mailbox": "The guest has not fetched the plan.",
     }[progress.place]
 
 

@@ -301,7 +301,7 @@ class HeatStack:
         if failure is not None:
             extra = {"resource": failure.resource, "kind": failure.kind}
             if failure.kind == PlacementFailure.__name__:
-                text = f"No server has room for {failure.resource}"
+                text = f"No server has enough free resources for {failure.resource}"
                 details = placement_steps(failure.details)
                 await services.reports.report(None, "warning", text, details)
         text = f"Unexpected stack state {stack.status.value}: {stack.reason}"
@@ -327,7 +327,7 @@ class HeatStack:
                 services.waiting.say(self._name, "")
                 return stack
             delays = iter(RETRY_SECONDS)
-            text = f"the operation on stack {self._name} that is going on"
+            text = f"the current operation on stack {self._name}"
             services.waiting.say(self._name, text)
             await services.pause(SETTLING_SECONDS)
 

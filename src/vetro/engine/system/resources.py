@@ -18,7 +18,7 @@ class Resources:
     def __init__(self, ctx: CallContext) -> None:
         package = ctx.caller_package
         if package is None:
-            raise ValueError("Resources are read by classes of a package")
+            raise ValueError("Only classes of a package can read resources")
         self.package = package
 
     @staticmethod
@@ -63,5 +63,5 @@ def _package(ctx: CallContext, owner: MuranoType | None) -> MuranoPackage:
     if ctx.this is not None:
         return ctx.this.native(Resources).package
     if ctx.caller_package is None:
-        raise ValueError("Resources are read by classes of a package")
+        raise ValueError("Only classes of a package can read resources")
     return ctx.caller_package

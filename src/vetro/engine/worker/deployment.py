@@ -225,9 +225,9 @@ def keep_what_is_left(reply: TaskReply, left: dict[str, str]) -> None:
         reply.is_exception = True
         reply.stage = "<destroy>"
         reply.message = "; ".join(
-            f"The stack {name} could not be removed: {why}" for name, why in sorted(left.items())
+            f"The stack {name} could not be deleted: {why}" for name, why in sorted(left.items())
         )
-        reply.details = "Delete the environment again when the reason is gone."
+        reply.details = "Remove the cause, then delete the environment again."
 
 
 def limit_result(reply: TaskReply, limit_bytes: int) -> None:

@@ -48,7 +48,7 @@ class RefusedEffects(DirectEffects):
         if kind in READING or kind.startswith(READING_PREFIX):
             return super().perform(kind, request, execute)
         self.refused.append(kind)
-        raise MuranoError(f"a preview has no effects, and this is one: {kind}")
+        raise MuranoError(f"a preview cannot have effects, but this is one: {kind}")
 
 
 async def compare(make_session: MakeSession, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -131,7 +131,10 @@ async def _load(make_session: MakeSession, model: dict[str, Any]) -> tuple[str, 
         text = f"{error.message}; {error.hint}" if error.hint else error.message
         if effects.refused:
             kinds = ", ".join(dict.fromkeys(effects.refused))
-            return "", f"construction was not looked at to its end: it asks for {kinds}"
+            return (
+                "",
+                f"the construction of objects could not be previewed completely: it needs {kinds}",
+            )
         return text, ""
     finally:
         await session.close_async()
@@ -161,7 +164,7 @@ def _compared(
             wrong += value_problems(value, known[name], f"{move['class']}.{name}")
     wrong += [f"{move['class']}.{name} is required" for name in missing_arguments(node, known)]
     if move["from"] is None:
-        return [], wrong, [f"nobody can say which version of {move['class']} it was"]
+        return [], wrong, [f"the former version of {move['class']} is not known"]
     try:
         before = _properties(_type(session, move, str(move["from"])))
     except MuranoError as error:

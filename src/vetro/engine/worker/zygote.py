@@ -205,7 +205,7 @@ def _worker(channel: socket.socket, settings: EngineSettings, runtime: Any) -> N
 
         if _is_memory(error):
             text = (
-                f"The program needed more than {settings.worker_memory} MiB of memory and was ended;"
+                f"The program used more than {settings.worker_memory} MiB of memory and was stopped;"
                 " engine.worker_memory is the limit"
             )
             send_message(channel, {"over": text})

@@ -126,7 +126,7 @@ class ServicePort:
             there = f"there are: {', '.join(known)}" if known else "there are none yet"
             raise ResourceFailure(f"There is no image {name!r}; {there}")
         if found.state != "active":
-            raise ResourceFailure(f"The image {name!r} has no file yet")
+            raise ResourceFailure(f"The image {name!r} has no file yet; upload it first")
         return found
 
     async def place(self, spec: ServerSpec) -> Placement:
@@ -140,7 +140,7 @@ class ServicePort:
         )
         server = (await self._send(machines.allocate(wanted))).server
         if server is None:
-            raise ResourceFailure(f"The host chosen for {spec.name} is gone")
+            raise ResourceFailure(f"The server chosen for {spec.name} no longer exists")
         ticket = await self._ticket(server.uuid, spec)
         return Placement(host=server.uuid, host_name=server.hostname or "", ticket=ticket)
 

@@ -302,7 +302,7 @@ class MemoryCompute:
         await self._do("place")
         if len(self.server_list) >= self.room:
             steps: list[Json] = [{"step": "Servers with enough room", "remaining": []}]
-            raise PlacementFailure("No server has room", details=steps)
+            raise PlacementFailure("No server has enough free resources", details=steps)
         host = self.placed.get(spec.uuid) or self._host(spec)
         self.placed[spec.uuid] = host
         ticket = self.tickets.setdefault(spec.uuid, str(uuids.uuid4()))
@@ -319,7 +319,7 @@ class MemoryCompute:
             steps: list[Json] = [
                 {"step": "Servers with requested hard locality considered", "remaining": []}
             ]
-            raise PlacementFailure("No server is where the server group wants it", details=steps)
+            raise PlacementFailure("No server meets the policy of the server group", details=steps)
         return min(names, key=lambda name: list(self.placed.values()).count(name))
 
     async def wait_turn(self, placement: Placement) -> None:

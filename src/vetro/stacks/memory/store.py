@@ -43,7 +43,7 @@ class MemoryStore:
         if found.status.in_progress and not self._is_held(found):
             action = found.status.value.removesuffix("_IN_PROGRESS")
             found.status = StackStatus(f"{action}_FAILED")
-            found.reason = "The operation was interrupted before it was done"
+            found.reason = "The operation was interrupted before it finished"
         return found
 
     async def create(self, row: StackRow, owner: str, seconds: float) -> Hold:

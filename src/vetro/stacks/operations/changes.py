@@ -42,14 +42,16 @@ def decide(
     if row.status is StackStatus.CREATE_IN_PROGRESS:
         if changed:
             return Decision(ChangeKind.REPLACE, "its creation was interrupted", changed)
-        return Decision(ChangeKind.CREATE, "its creation was interrupted; it goes on", resume=True)
+        return Decision(
+            ChangeKind.CREATE, "its creation was interrupted and is continued", resume=True
+        )
     if not changed and row.status in (
         StackStatus.UPDATE_FAILED,
         StackStatus.UPDATE_IN_PROGRESS,
     ):
         # It is unknown how much of the failed change was applied: apply everything again.
         again = frozenset(key for key in properties if kind.properties[key].update)
-        return Decision(ChangeKind.UPDATE, "its last change did not end well", again)
+        return Decision(ChangeKind.UPDATE, "its last change failed", again)
     if not changed:
         return Decision(ChangeKind.KEEP, "nothing changed")
     reason = _because(row.properties, properties, changed)

@@ -69,9 +69,9 @@ class Work:
                 self._worker.uncancel()
             raise OperationLost(self._hold.name) from None
         if isinstance(error, asyncio.CancelledError | Exception):
-            text = "was cancelled before it was done"
+            text = "was cancelled before it finished"
             if not isinstance(error, asyncio.CancelledError):
-                text = f"broke off: {describe(error)}"
+                text = f"was interrupted: {describe(error)}"
             await self._broke_off(f"The operation {text}")
 
     async def change(self, values: Mapping[str, Any]) -> None:
@@ -148,7 +148,7 @@ async def within(operation: Operation, work: asyncio.Future[Any], timeout: float
             await asyncio.wait({work})
     operation.failure = Failure(
         "",
-        f"The operation did not end within {timeout:g} s; it waited on {waited}",
+        f"The operation did not finish within {timeout:g} s; it waited on {waited}",
         "TimeoutError",
     )
     return {}

@@ -91,7 +91,7 @@ class Planner:
             return None
 
         async def no_saving(_data: dict[str, Json]) -> None:
-            raise AssertionError("planning changes nothing")
+            raise AssertionError("a preview cannot change anything")
 
         return ResourceContext(
             project_id=self._project_id,

@@ -27,7 +27,9 @@ class FloatingIP(ResourceType):
         "floating_subnet": Property(ignored=True),
         "port_id": Property(update=True),
         "fixed_ip_address": Property(ignored=True),
-        "floating_ip_address": Property(refused="the service chooses floating addresses"),
+        "floating_ip_address": Property(
+            refused="floating addresses are chosen by the service; leave it out"
+        ),
         "value_specs": Property("map", ignored=True),
     }
     required = (("floating_network", "floating_network_id"),)

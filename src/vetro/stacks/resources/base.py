@@ -113,7 +113,7 @@ class ResourceType:
                 )
             if known.refused:
                 raise InvalidProperty(
-                    f"the property {key!r} is not served: {known.refused}", resource=resource
+                    f"the property {key!r} is not supported: {known.refused}", resource=resource
                 )
             if function_of(value) is None and not isinstance(value, Unknown):
                 self._check_value(resource, key, known, value)
@@ -127,14 +127,14 @@ class ResourceType:
         """Raises `UnsupportedResource` or `InvalidProperty` for what the service cannot do."""
         if self.needs and self.needs not in offers:
             raise UnsupportedResource(
-                f"the type {self.name} is not served: this back end has no {self.needs}",
+                f"the type {self.name} is not supported: this back end has no {self.needs}",
                 resource=resource,
             )
         for key in properties:
             need = self.properties[key].needs
             if need and need not in offers:
                 raise InvalidProperty(
-                    f"the property {key!r} is not served: this back end has no {need}",
+                    f"the property {key!r} is not supported: this back end has no {need}",
                     resource=resource,
                 )
 
@@ -190,7 +190,7 @@ class ResourceType:
             )
         if known.kind == "integer" and not str(value).lstrip("-").isdigit():
             raise InvalidProperty(
-                f"the property {key!r} is no integer: {value!r}", resource=resource
+                f"the property {key!r} is not an integer: {value!r}", resource=resource
             )
         if known.allowed and str(value) not in known.allowed:
             raise InvalidProperty(

@@ -119,7 +119,7 @@ class Subnet(ResourceType):
                     f"the property 'cidr' is {cidr!r}: {error}", resource=resource
                 ) from error
         if str(properties.get("ip_version", 4)) == "6":
-            raise InvalidProperty("IPv6 subnets are not served", resource=resource)
+            raise InvalidProperty("IPv6 subnets are not supported", resource=resource)
 
     async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         cidr = ipaddress.ip_network(text(properties["cidr"]))
@@ -275,5 +275,5 @@ async def find_network(context: ResourceContext, wanted: str, external: bool = F
     if len(matching) == 1:
         return matching[0]
     if matching:
-        raise ResourceFailure(f"There are {len(matching)} networks called {wanted!r}; give the id")
+        raise ResourceFailure(f"There are {len(matching)} networks called {wanted!r}; give its id")
     raise ResourceFailure(f"There is no network {wanted!r}")

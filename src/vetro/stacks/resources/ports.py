@@ -35,7 +35,7 @@ class Port(ResourceType):
         "port_security_enabled": Property("boolean", update=True),
         "allowed_address_pairs": Property("list", update=True),
         "replacement_policy": Property(ignored=True, allowed=("AUTO", "REPLACE_ALWAYS")),
-        "mac_address": Property(refused="the service chooses MAC addresses"),
+        "mac_address": Property(refused="MAC addresses are chosen by the service; leave it out"),
         "device_id": Property(ignored=True),
         "device_owner": Property(ignored=True),
         "admin_state_up": Property("boolean", ignored=True),
@@ -136,7 +136,7 @@ async def find_groups(context: ResourceContext, wanted: Json) -> list[str]:
             raise ResourceFailure(f"There is no security group {name!r}")
         if len(matching) > 1:
             raise ResourceFailure(
-                f"There are {len(matching)} security groups called {name!r}; give the id"
+                f"There are {len(matching)} security groups called {name!r}; give its id"
             )
         found.extend(matching)
     return found

@@ -58,7 +58,7 @@ _REFUSED = {
     "OS::Heat::WaitCondition": "guests cannot signal stacks; call the instance's agent instead",
     "OS::Heat::WaitConditionHandle": "guests cannot signal stacks; call the instance's agent"
     " instead",
-    "OS::Heat::ResourceGroup": "templates are not nested; write the resources out",
+    "OS::Heat::ResourceGroup": "nested templates are not supported; write the resources into this template",
 }
 """Types that packages in the wild use, and why they are not served."""
 
@@ -74,8 +74,10 @@ def resource_type(name: str, resource: str) -> ResourceType:
     if found is None:
         if name in _REFUSED:
             reason = _REFUSED[name]
-            raise UnsupportedResource(f"the type {name} is not served: {reason}", resource=resource)
+            raise UnsupportedResource(
+                f"the type {name} is not supported: {reason}", resource=resource
+            )
         near = difflib.get_close_matches(name, _TYPES, n=1, cutoff=0.8)
         hint = f"did you mean {near[0]}?" if near else "this back end has no such resources"
-        raise UnsupportedResource(f"the type {name} is not served; {hint}", resource=resource)
+        raise UnsupportedResource(f"the type {name} is not supported; {hint}", resource=resource)
     return found

@@ -36,7 +36,7 @@ from vetro.stacks.resources.ports import find_groups
 
 USER_DATA_KEY = "user-data"
 AUTHORIZED_KEYS_KEY = "root_authorized_keys"
-_NO_VOLUMES = "give the volumes as block_device_mapping_v2"
+_NO_VOLUMES = "use block_device_mapping_v2"
 
 
 class Server(ResourceType):
@@ -274,7 +274,7 @@ async def _make(
         if existing is not None and existing.state == "running":
             await compute.release(spec.uuid)
             return
-    context.say("a server with room for it")
+    context.say("a server with enough free resources")
     async with group.lock if group is not None else contextlib.nullcontext():
         spec = replace(spec, locality=_locality(group))
         placement = await compute.place(spec)
@@ -354,8 +354,8 @@ async def _only_network(context: ResourceContext) -> str:
     if len(own) == 1:
         return own[0]
     if own:
-        raise ResourceFailure("The server names no network and the project has several")
-    raise ResourceFailure("The server names no network and the project has none")
+        raise ResourceFailure("The server names no network, and the project has several: name one")
+    raise ResourceFailure("The server names no network, and the project has none: create one")
 
 
 async def _customer_metadata(

@@ -88,7 +88,7 @@ class DatabaseStore:
         if stack.status.in_progress and not self._is_held(stack):
             action = stack.status.value.removesuffix("_IN_PROGRESS")
             stack.status = StackStatus(f"{action}_FAILED")
-            stack.reason = "The operation was interrupted before it was done"
+            stack.reason = "The operation was interrupted before it finished"
             stack.waiting_on = None
         return stack
 

@@ -119,7 +119,7 @@ def references(value: Json, names: Names) -> Iterator[Reference]:
             raise UnresolvedReference(f"get_file: there is no file {argument!r} with the template")
         yield Reference("file", argument)
     elif name in ("resource_facade", "Fn::ResourceFacade"):
-        raise TemplateError(f"{name} is for nested templates, which are not served")
+        raise TemplateError(f"{name} is for nested templates, which are not supported")
     else:
         yield from references(argument, names)
 
@@ -304,7 +304,7 @@ def _select(function: str, argument: Json, context: Context) -> Json:
     if not isinstance(collection, dict | list):
         raise TemplateError(f"{function} selects from a map or a list, not {_brief(collection)}")
     if isinstance(collection, list) and not str(key).isdigit():
-        raise TemplateError(f"{function}: {key!r} is no index of a list")
+        raise TemplateError(f"{function}: {key!r} is not an index of the list")
     return follow(collection, [key])
 
 
@@ -332,7 +332,7 @@ def _zones(function: str, argument: Json, context: Context) -> Json:
 
 
 def _facade(function: str, argument: Json, context: Context) -> Json:
-    raise TemplateError(f"{function} is for nested templates, which are not served")
+    raise TemplateError(f"{function} is for nested templates, which are not supported")
 
 
 def _opaque(function: str, argument: Json, context: Context) -> Json:

@@ -59,7 +59,7 @@ def _convert(name: str, kind: str, value: Json) -> Json:
             return True
         if str(value).lower() in ("f", "false", "off", "n", "no", "0"):
             return False
-        raise TemplateError(f"The parameter {name!r} is {value!r}, which is no boolean")
+        raise TemplateError(f"The parameter {name!r} is {value!r}, which is not a boolean")
     if kind == "list":
         if isinstance(value, list):
             return list(_items(value))
@@ -89,7 +89,7 @@ def _number(name: str, value: Json) -> int | float:
     try:
         return float(text)
     except ValueError:
-        raise TemplateError(f"The parameter {name!r} is {value!r}, which is no number") from None
+        raise TemplateError(f"The parameter {name!r} is {value!r}, which is not a number") from None
 
 
 def _check(name: str, definition: Mapping[str, Json], value: Json) -> None:
