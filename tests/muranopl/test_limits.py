@@ -87,7 +87,7 @@ def test_endless_recursion_ends(session, method):
 def test_recursion_through_a_lambda_ends(session):
     """The depth limit counts methods called in lambdas."""
     session, root, _ = session(depth=600)
-    with pytest.raises(LimitExceeded, match="600 deep"):
+    with pytest.raises(LimitExceeded, match="600 levels deep"):
         session.call(root, "mutual", 1)
 
 

@@ -33,7 +33,9 @@ def parallel(branches, statements=1):
 def test_more_branches_than_can_run_are_refused_when_the_class_is_loaded():
     """A Parallel beyond the limit is refused, with the number, before its branches are compiled."""
     session, root = start(parallel(MOST_BRANCHES + 1))
-    with pytest.raises(MuranoError, match=f"{MOST_BRANCHES + 1} branches; at most {MOST_BRANCHES}"):
+    with pytest.raises(
+        MuranoError, match=f"{MOST_BRANCHES + 1} branches; the limit is {MOST_BRANCHES}"
+    ):
         session.call(root, "run")
 
 

@@ -371,7 +371,7 @@ def test_a_doubled_key_names_both_places():
     """The message says where the key stands first; the finding's place is the second."""
     (item,) = check(archive({"Classes/App.yaml": HEAD + "Methods:\n  a: {}\n  b: {}\n  a: {}\n"}))
     assert (item.code, item.line, item.column) == ("E006", 6, 3)
-    assert item.message == "the key a stands twice: first in line 4, column 3"
+    assert item.message == "the key a appears twice: first in line 4, column 3"
 
 
 def test_required_packages_must_be_there():
@@ -491,26 +491,26 @@ Methods:
     [
         ("matches($.text, x)", "E311", "matches is a method: write value.matches(…)"),
         ("$.text.toUpper(matches($, x))", "E311", "there is no function matches"),
-        ("own(1)", "E311", "a method of the object is $.own(…)"),
+        ("own(1)", "E311", "write $.own(…) to call a method of the object"),
         ("lenn($.text)", "E311", "did you mean len?"),
         ("{$.text: nothing($)}", "E311", "there is no function nothing"),
         ("{If: nothing($), Then: []}", "E311", "there is no function nothing"),
         ("{Throw: bad, Message: nothing($)}", "E311", "there is no function nothing"),
         (":App.fixd()", "E312", "p.App has no static method fixd; did you mean fixed?"),
-        (":App.own(1)", "E312", "own of p.App is a method of objects"),
+        (":App.own(1)", "E312", "own of p.App is not Static: call it"),
         ("type(App).fixd()", "E312", "did you mean fixed?"),
         (":App.shard", "E312", "p.App has no static property shard; did you mean shared?"),
-        (":App.text", "E312", "text of p.App is a property of objects"),
+        (":App.text", "E312", "text of p.App is not Static: read it"),
         ("$.nosuch()", "W206", "p.App has no method nosuch"),
         ("$this.onw(1)", "W206", "did you mean own?"),
         ("list(1).select($this.nosuch($))", "W206", "p.App has no method nosuch"),
         ("$.own()", "E313", "own of p.App needs a"),
         ("$.own(1, 2, 3)", "E313", "takes at most 2 arguments, not 3"),
         ("$.own(1, c => 2)", "E313", "has no argument c"),
-        ("$.own(1, a => 2)", "E313", "is given its argument a twice"),
+        ("$.own(1, a => 2)", "E313", "gets the argument a twice"),
         ("$.own(b => 2)", "E313", "needs a"),
         (":App.fixed(1)", "E313", "takes no arguments, not 1"),
-        ("$.nosuch.len()", "W208", "nothing declares or assigns the property nosuch"),
+        ("$.nosuch.len()", "W208", "the property nosuch is neither declared nor assigned"),
         ("$.txt", "W208", "did you mean text?"),
         ("{Try: [], Catch: {With: ZeroDivisionError}}", "W207", "With: 'py:ZeroDivisionError'"),
         ("{Try: [], Catch: {With: NoMethodFound}}", "W207", "murano.dsl.exceptions.NoMethodFound"),

@@ -11,7 +11,7 @@ CODES: dict[str, str] = {
     "E003": "YAML larger, deeper or more aliased than allowed",
     "E004": "a document or section of the wrong shape",
     "E005": "several documents in a manifest or form; `Require` not a map of package names",
-    "E006": "a key that stands twice in one map (the second would silently win)",
+    "E006": "a key that appears twice in one map (the second would silently win)",
     "E011": "a class name that is not valid",
     "E020": "a required key is missing",
     "E021": "an unknown key inside a known section",

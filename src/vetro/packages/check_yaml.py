@@ -116,7 +116,7 @@ def _duplicates(root: Any, findings: Findings) -> None:
             if first is not key:
                 findings.add(
                     "E006",
-                    f"the key {key.value} stands twice: first in line "
+                    f"the key {key.value} appears twice: first in line "
                     f"{first.start_mark.line + 1}, column {first.start_mark.column + 1}",
                     key,
                 )

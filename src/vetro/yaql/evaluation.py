@@ -170,7 +170,9 @@ class Evaluation:
     def enter(self) -> None:
         """Go one level deeper; the caller subtracts one from `depth` when it leaves."""
         if self.depth >= self.limits.depth:
-            raise DepthLimitExceeded(f"functions nested more than {self.limits.depth} levels deep")
+            raise DepthLimitExceeded(
+                f"function calls are nested more than {self.limits.depth} levels deep"
+            )
         self.depth += 1
         self.charge(1)
 

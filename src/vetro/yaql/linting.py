@@ -90,7 +90,7 @@ def _findings(tree: ast.Expression, library: Library) -> Iterator[Finding]:
             yield from _duplicates(node.items)
         elif isinstance(node, ast.Dot):
             yield Finding(
-                "no-meaning", node.right.start, "after a dot stands a name or a call, nothing else"
+                "no-meaning", node.right.start, "a dot must be followed by a name or a call"
             )
         elif isinstance(node, ast.Call):
             if node.name == "dict":
@@ -132,7 +132,7 @@ def _binary(node: ast.Binary) -> Iterator[Finding]:
         yield Finding(
             "chained-comparison",
             node.at,
-            f"this compares the outcome of {node.left.operator}: write both comparisons with and",
+            f"this compares the result of {node.left.operator}: write two comparisons, joined by and",
         )
 
 
@@ -199,7 +199,9 @@ def _undefined(tree: ast.Expression, known: frozenset[str]) -> list[Finding]:
                 elif isinstance(node, ast.MethodCall) and node.name == "unpack":
                     bound.update(filter(None, [constant_text(item)]))
     return [
-        Finding("undefined-variable", node.start, f"${node.name} is bound by nothing: it is null")
+        Finding(
+            "undefined-variable", node.start, f"${node.name} is not defined here: its value is null"
+        )
         for node in ast.walk(tree)
         if isinstance(node, ast.Variable)
         and node.name

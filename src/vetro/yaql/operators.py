@@ -77,13 +77,13 @@ def _registered(rt: Evaluation, name: str, *operands: Any) -> Any:
 def _operand_hint(name: str, kinds: list[int]) -> str | None:
     if STRING in kinds and any(kind & (NUMBER | BOOLEAN | NULL) for kind in kinds):
         if name == "#operator_+":
-            return "nothing becomes text by itself: write str(…)"
+            return "values are not converted to text automatically: write str(…)"
         if name.startswith("#operator_"):
-            return "text and numbers do not mix: write int(…) or str(…)"
+            return "text and numbers cannot be combined: convert one with int(…) or str(…)"
     if BOOLEAN in kinds:
-        return "true and false are no numbers: write int(…)"
+        return "booleans are not numbers: write int(…)"
     if MAPPING in kinds and name == "#operator_in":
-        return "write containsKey(…) or keys()"
+        return "use containsKey(…) or keys()"
     return None
 
 

@@ -192,7 +192,7 @@ class _Parser:
     def type_name(self) -> tuple[str, int]:
         kind, value, _, end = self.token
         if kind != NAME or value in self.grammar.words or value in _LITERAL_WORDS:
-            self.fail("`:` stands before the name of a type", self.token)
+            self.fail("`:` must be followed by the name of a type", self.token)
         self.advance()
         if self.token[:2] == (SYMBOL, ":"):
             self.fail_at(self.token)
@@ -234,7 +234,7 @@ class _Parser:
                 found.append(Omitted(token[2]))
                 self.advance()
                 if self.token[:2] == (SYMBOL, closing):
-                    self.fail("nothing after a comma", self.token)
+                    self.fail("a value is missing after the comma", self.token)
                 continue
             value = self.expression(0)
             token = self.token
@@ -255,7 +255,7 @@ class _Parser:
                 if token[1] == ",":
                     self.advance()
                     if self.token[:2] == (SYMBOL, closing):
-                        self.fail("nothing after a comma", self.token)
+                        self.fail("a value is missing after the comma", self.token)
                     continue
             self.fail_at(token, unclosed=(_opening(closing), opened))
 
@@ -268,7 +268,7 @@ class _Parser:
         found = self.text[start:end]
         hint = None
         if found == "=" and self.text[start - 1 : start] == "=":
-            hint = "equality is written ="
+            hint = "use = to compare for equality"
         elif kind not in {SYMBOL, END} and token[1] not in self.grammar.words:
             hint = "an operator or a comma is missing before it"
         self.fail(f"`{found}` is not expected", token, hint)

@@ -118,8 +118,8 @@ def open_context(rt: Evaluation, value: Any) -> Context:
     """The left side of `->`."""
     if kind_of[type(value)] != CONTEXT:
         raise NoMatchingFunctionException(
-            f'No operator "->" matches supplied arguments: {preview(value)} is no context',
-            hint="the left side of -> is let(…), with(…), def(…), unpack(…)",
+            f'No operator "->" matches supplied arguments: {preview(value)} is not a context',
+            hint="the left side of -> must be let(…), with(…), def(…) or unpack(…)",
         )
     return value
 
@@ -139,9 +139,9 @@ def no_evaluation(rt: Evaluation, what: str) -> NoReturn:
 
 
 _FORMS = {
-    "#operator_.": "after a dot stands a name or a call",
+    "#operator_.": "a dot must be followed by a name or a call",
     "#indexer": "write [index], or [key, default] of a mapping",
-    "#list": "=> stands in braces: {key => value}",
+    "#list": "write => inside braces: {key => value}",
     "#map": "write {key => value, …}",
     "let": "write let(value, name => value)",
     "with": "write with(value, value)",

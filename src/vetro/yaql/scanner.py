@@ -167,7 +167,7 @@ def _unescape(quoted: str, text: str, start: int) -> str:
         code = int(long or short or byte, 16)
         if code > 0x10FFFF:
             raise YaqlLexicalException(
-                "no such character", position=start + 1 + found.start(), text=text
+                "no character has this number", position=start + 1 + found.start(), text=text
             )
         return chr(code)
 
@@ -180,7 +180,7 @@ def _illegal(text: str, position: int) -> YaqlLexicalException:
     character = text[position : position + 1]
     if character in {"'", '"', "`"}:
         return YaqlLexicalException(
-            f"a string that begins with {character} has no end", position=position, text=text
+            f"the string that begins with {character} is not closed", position=position, text=text
         )
     return YaqlLexicalException(
         f"illegal character {character!r}",
@@ -198,6 +198,6 @@ _FOREIGN = (
     ("%", "write mod"),
     (";", "an expression has one value: use let(name => value) -> …"),
     ("^", "write pow(a, b) or bitwiseXor(a, b)"),
-    ("#", "an expression holds no comments"),
+    ("#", "an expression cannot contain comments"),
 )
 """Symbols that users know from other languages."""

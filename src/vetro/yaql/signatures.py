@@ -347,4 +347,4 @@ def _read_annotation(
         return HOST, (annotation,), None
     if isinstance(annotation, typing.TypeVar):
         return ANY, (), None
-    raise TypeError(f"{function!r}: parameter {name} has an annotation without meaning here")
+    raise TypeError(f"{function!r}: parameter {name} has an annotation that has no meaning here")

@@ -70,7 +70,7 @@ def _integer_text(value: int) -> str:
     try:
         return str(value)
     except ValueError:
-        raise ValueError("an integer of so many digits cannot be written as text") from None
+        raise ValueError("the integer has too many digits to be converted to text") from None
 
 
 def _write(rt: Evaluation, value: Any, parts: list[str], depth: int) -> None:
@@ -164,7 +164,7 @@ def read_template(template: str) -> tuple[Placeholder, ...]:
         if match[1] is None:
             raise FormatException(
                 f"a single {token} in a format template at character {match.start() + 1}",
-                hint="write {{ or }} for a bracket",
+                hint="write {{ or }} for a literal brace",
             )
         name, _, specification = match[1].partition(":")
         name, _, conversion = name.partition("!")
@@ -183,8 +183,8 @@ def read_template(template: str) -> tuple[Placeholder, ...]:
             field = int(name[:9])
         elif _NAME.match(name) is None:
             raise FormatException(
-                f"{token}: a placeholder names a value, not a part of one",
-                hint="compute the part in an argument",
+                f"{token}: a placeholder can name a value, but not a part of one",
+                hint="pass the part as an argument",
             )
         found.append(Placeholder("".join(plain), field, specification))
         plain.clear()
@@ -213,7 +213,7 @@ def format_template(
         elif field in kwargs:
             value = kwargs[field]
         else:
-            raise NoSuchKey(f"the template asks for {field}, which is not given")
+            raise NoSuchKey(f"the template uses {field}, which is not given")
         if specification:
             text = _formatted(rt, value, specification)
         elif type(value) is str:
@@ -228,7 +228,7 @@ def format_template(
 
 def _positional(args: Sequence[Any], index: int) -> Any:
     if index >= len(args):
-        raise IndexError(f"the template asks for value {index}, there are {len(args)}")
+        raise IndexError(f"the template uses value {index}, but there are only {len(args)}")
     return args[index]
 
 
@@ -236,7 +236,7 @@ def _positional(args: Sequence[Any], index: int) -> Any:
 def _check_specification(specification: str) -> None:
     matched = _SPECIFICATION.match(specification)
     if matched is None:
-        raise FormatException(f"`{specification}` is no format specification")
+        raise FormatException(f"`{specification}` is not a format specification")
     for number in (matched["width"], matched["precision"]):
         if number and int(number[:9]) > _MAX_WIDTH:
             raise FormatException(f"a width or precision above {_MAX_WIDTH}: `{specification}`")

@@ -72,7 +72,7 @@ def test_a_leaf_is_counted_at_the_limit_of_depth(runtime):
     session = runtime.session(limits=Limits(depth=1))
     root = session.load({"Objects": {"?": {"type": "t.Main", "id": "root"}}})
     assert session.call(root, "sum", 1) == 5
-    with pytest.raises(LimitExceeded, match="1 deep"):
+    with pytest.raises(LimitExceeded, match="1 levels deep"):
         session.call(root, "other")
 
 

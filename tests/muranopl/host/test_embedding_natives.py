@@ -130,7 +130,7 @@ def test_an_object_is_seen_as_one_of_its_ancestors():
         root = session.load({"Objects": {"?": {"type": "p.Special", "id": "h"}, "held": held}})
         assert session.call(root, "say") == "special"
         assert session.call(root.cast("p.Holder"), "say") == "holder"
-        with pytest.raises(NoClassFound, match="p.Curious is no ancestor of p.Special"):
+        with pytest.raises(NoClassFound, match="p.Curious is not an ancestor of p.Special"):
             root.cast("p.Curious")
 
 

@@ -232,7 +232,7 @@ def test_mock_functions_outside_of_a_mock_say_so(only):
     """`originalMethod()` where nothing is intercepted is a clear error."""
     result = only("  testIt:\n    Body: originalMethod()\n")
     assert result.outcome == "error"
-    assert "no call is intercepted" in result.message
+    assert "there is no intercepted call" in result.message
 
 
 def test_static_methods_are_mocked(passed):
@@ -299,7 +299,7 @@ def test_a_mock_reaches_green_threads(passed):
         ("inject(Shop, nonsense, 1)", "no method 'nonsense'"),
         ("inject(Nonsense, cost, 1)", 'Class "t.Nonsense" is not found'),
         ("inject(Shop, cost, $, nonsense)", "no method 'nonsense'"),
-        ("inject(Shop, cost, 5, total)", "an object or a class, not 5"),
+        ("inject(Shop, cost, 5, total)", "on an object or a class, not on 5"),
     ],
 )
 def test_a_wrong_inject_says_what_is_wrong(statement, message, only):

@@ -92,7 +92,9 @@ def native(
 def meta(key: str, value: str) -> Callable[[F], F]:
     """`@meta('Usage', 'Extension')`: the spelling of older plugins (section 25)."""
     if key != "Usage" or value not in {"Extension", "Static", "Runtime"}:
-        raise ValueError(f"meta({key!r}, {value!r}): only 'Usage' Extension, Static, Runtime exist")
+        raise ValueError(
+            f"meta({key!r}, {value!r}): the key must be 'Usage', and its value Extension, Static or Runtime"
+        )
     return native(
         static=value != "Runtime" or None, extends="any" if value == "Extension" else None
     )

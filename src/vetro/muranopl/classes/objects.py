@@ -139,7 +139,7 @@ class MuranoObject:
         for type_ in self.type.ancestors:
             if type_.name == type_name:
                 return CastView(self, type_)
-        raise NoClassFound(f"{type_name} is no ancestor of {self.type.name}")
+        raise NoClassFound(f"{type_name} is not an ancestor of {self.type.name}")
 
     def find_owner(self, type_name: str, *, optional: bool = True) -> MuranoObject | None:
         """The nearest strict owner that is of the type.

@@ -48,8 +48,8 @@ def reconcile(
             package.runtime.findings.append(
                 Finding(
                     "W-versions",
-                    f"{declaration.name} inherits from {name} in versions {listed}, which no "
-                    "requirement brings together: they are unrelated classes",
+                    f"{declaration.name} inherits from {name} in versions {listed}, which are "
+                    "unrelated classes: no requirement selects one version for both",
                     declaration.position,
                 )
             )

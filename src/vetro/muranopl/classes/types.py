@@ -388,7 +388,7 @@ class MuranoType:
             raise AmbiguousPropertyNameError(
                 f"property {name!r} of {self.name} is declared by unrelated classes: "
                 + ", ".join(_labels([item.declaring_type for item in found])),
-                hint=f"redeclare it in {self.name} or cast the object",
+                hint=f"redeclare it in {self.name}, or select a class with cast()",
             )
         return found[0] if found else None
 
@@ -401,7 +401,7 @@ class MuranoType:
                 + ", ".join(
                     f"{label}::{name}" for label in _labels([item.declaring_type for item in found])
                 ),
-                hint=f"override it in {self.name}, or choose with cast() or super()",
+                hint=f"override it in {self.name}, or select one with cast() or super()",
             )
         return found[0] if found else None
 

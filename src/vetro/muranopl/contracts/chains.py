@@ -52,7 +52,7 @@ class AsInt(Step):
         if value is None or (value.__class__ is int):
             return value
         if setting.mode is not Mode.TRANSFORM:
-            raise Violation(f"Value {preview(value)} violates int() contract: it is no integer")
+            raise Violation(f"Value {preview(value)} violates int() contract: it is not an integer")
         if isinstance(value, bool):
             return int(value)
         if isinstance(value, int):
@@ -94,7 +94,7 @@ class AsBool(Step):
         if value is None or value.__class__ is bool:
             return value
         if setting.mode is not Mode.TRANSFORM:
-            raise Violation(f"Value {preview(value)} violates bool() contract: it is no boolean")
+            raise Violation(f"Value {preview(value)} violates bool() contract: it is not a boolean")
         return bool(value)
 
 
@@ -271,7 +271,7 @@ class Owned(Step):
         if isinstance(value, Mapping):  # a result of template(), which will be owned
             return cast(Any, value)
         if not isinstance(value, MuranoObject):
-            raise Violation(f"Value {preview(value)} is not an object, as {name}() demands")
+            raise Violation(f"Value {preview(value)} is not an object, as {name}() requires")
         this = setting.this
         owned = isinstance(this, MuranoObject) and value.is_owned_by(this)
         if owned is not self.wanted:

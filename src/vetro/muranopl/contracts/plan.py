@@ -86,7 +86,7 @@ def _map(node: Mapping, scope: ContractScope) -> Contract:
         if key.is_expression:
             if other is not None:
                 raise DslContractSyntaxError(
-                    "a map contract has at most one key that is an expression",
+                    "a map contract can have at most one key that is an expression",
                     position=key.position,
                 )
             other = (_leaf(key, scope), build_contract(value, scope))
@@ -203,7 +203,7 @@ def _texts(node: ast.Expression, arguments: _Arguments) -> list[str]:
         elif isinstance(item, ast.Property):
             found.append(arguments.scalar.value[item.start : item.end])
         else:
-            arguments.fail("takes excludeProperties as a list of constant paths")
+            arguments.fail("takes excludeProperties only as a list of constant paths")
     return found
 
 
@@ -231,7 +231,7 @@ def _types(
                 ) from error
         else:
             raise DslContractSyntaxError(
-                "versionSpec is a constant", position=scalar.position_of(spec.start)
+                "versionSpec must be a constant", position=scalar.position_of(spec.start)
             )
     if isinstance(default, ast.Constant) and default.value is None:
         default = None

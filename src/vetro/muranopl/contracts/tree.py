@@ -419,14 +419,14 @@ def check_list_shape(numbers: list[int], position: Position) -> tuple[int, int |
     """The length bounds given by the trailing integers of a list contract."""
     if len(numbers) > 2:
         raise DslContractSyntaxError(
-            "a list contract ends with at most two numbers: least and most length",
+            "a list contract can end with at most two numbers: the minimum and maximum length",
             position=position,
         )
     if not numbers:
         return 0, None
     if len(numbers) == 2 and numbers[0] > numbers[1]:
         raise DslContractSyntaxError(
-            f"the least length {numbers[0]} is more than the most, {numbers[1]}",
+            f"the minimum length {numbers[0]} is greater than the maximum length {numbers[1]}",
             position=position,
         )
     return numbers[0], numbers[1] if len(numbers) == 2 else None

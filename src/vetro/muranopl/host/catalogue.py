@@ -379,7 +379,7 @@ class ClassCatalogue(PackageShelf):
         newest = max(version for _, version in homes)
         return (
             f"the class is in {places}: write {name}/{newest} as the type, or "
-            f"classVersion: {newest}; without a version 0.x is meant"
+            f"classVersion: {newest}; without a version, 0.x is assumed"
         )
 
     def _not_required(self, package: MuranoPackage, name: str) -> str | None:

@@ -239,7 +239,7 @@ class Session:
 
     def _load(self, model: Json) -> MuranoObject | None:
         if not isinstance(model, Mapping):
-            raise ObjectModelError("a model is a map with Objects")
+            raise ObjectModelError("a model must be a map with the key Objects")
         top = cast("Mapping[str, Json]", model)
         system = cast("dict[str, Any]", top.get("SystemData") or {})
         self.system_attributes.update(system)
@@ -250,7 +250,7 @@ class Session:
         objects = top.get("Objects")
         if objects is not None:
             if not isinstance(objects, Mapping):
-                raise ObjectModelError("Objects of a model is an object or null")
+                raise ObjectModelError("Objects of a model must be an object or null")
             transaction = Transaction(run, keep_ids=True)
             try:
                 self._root = transaction.make(cast("Mapping[str, Json]", objects), None, None)

@@ -100,7 +100,7 @@ def action_call(
         if target is None:
             raise NoObjectFoundError(
                 f'Object "{object_id}" is not found',
-                hint="an action names an object of the model that was given",
+                hint="the object of an action must be in the given model",
             )
         method = target.type.find_method(name)
         if method is None:
@@ -111,7 +111,7 @@ def action_call(
         if not method.is_action:
             raise MethodNotExposed(
                 f"{target.type.name}.{name} is not an action",
-                hint="an action has `Scope: Public`",
+                hint="an action must have `Scope: Public`",
             )
         return afford(session.run.invoke(target, name, *_given(args)), session.run)
 
@@ -141,7 +141,7 @@ def static_action(
         if not found.is_action or found.usage != "Static":
             raise MethodNotExposed(
                 f"{class_name}.{name} is not a static action",
-                hint="a static action has `Usage: Static` and `Scope: Public`",
+                hint="a static action must have `Usage: Static` and `Scope: Public`",
             )
         session.note_types([type_])
         return afford(session.run.invoke(type_, name, *_given(args)), session.run)

@@ -73,7 +73,7 @@ def assign_into(
             return root
         root = root.settled()
     if root is None and (path or operation == "set"):
-        raise ValueError(f"cannot assign into ${name}: it has no value; begin with ${name}: {{}}")
+        raise ValueError(f"cannot assign into ${name}: it has no value; first assign ${name}: {{}}")
     if isinstance(root, (MuranoObject, CastView, MuranoType)):
         assign_member(run, scope, root, path, value, operation, position)
         return root
@@ -100,7 +100,7 @@ def assign_member(
     """Write at a path that begins with a property of an object or a class."""
     name = path[0]
     if not isinstance(name, str):
-        raise TypeError(f"a property's name is text, not {preview(name)}")
+        raise TypeError(f"a property's name must be text, not {preview(name)}")
     if len(path) == 1 and operation == "set":
         run.write_property(holder, name, value, scope)
         return
@@ -155,7 +155,7 @@ def _rebuilt(
     if isinstance(container, tuple):
         items = cast("tuple[Any, ...]", container)
         if isinstance(key, bool) or not isinstance(key, int):
-            raise TypeError(f"a list's index is an integer, not {preview(key)}")
+            raise TypeError(f"a list's index must be an integer, not {preview(key)}")
         index = key if key >= 0 else len(items) + key
         if index < 0:
             raise IndexError(f"index {key} is before the beginning of a list of {len(items)}")
@@ -173,7 +173,9 @@ def _rebuilt(
         raise ValueError(
             f"cannot assign {preview(key)} of null: give it a value first, such as {{}}"
         )
-    raise TypeError(f"cannot assign {preview(key)} of {preview(container)}: it is no map or list")
+    raise TypeError(
+        f"cannot assign {preview(key)} of {preview(container)}: it is not a map or list"
+    )
 
 
 def _put(container: Map, key: Any, value: Any) -> None:
@@ -186,11 +188,11 @@ def _extended(container: Any, value: Any, operation: str, position: Any) -> tupl
     if container is None:
         container = ()
     if not isinstance(container, tuple):
-        raise TypeError(f"cannot {operation} to {preview(container)}: it is no list")
+        raise TypeError(f"cannot {operation} to {preview(container)}: it is not a list")
     items = cast("tuple[Any, ...]", container)
     if operation == "append":
         return (*items, value)
     if isinstance(position, bool) or not isinstance(position, int):
-        raise TypeError(f"insert() takes an index, not {preview(position)}")
+        raise TypeError(f"insert() takes an integer index, not {preview(position)}")
     place = position if position >= 0 else max(len(items) + position, 0)
     return (*items[:place], value, *items[place:])

@@ -42,7 +42,7 @@ def settle_edits(
             if "Const" in usages:
                 raise NoWriteAccessError(
                     f"{type_.name}.{name} of {object_id} cannot be changed after it was deployed",
-                    hint="Const properties are set once",
+                    hint="Const properties can be set only once",
                 )
             current[name] = before[name]
             warnings.append(

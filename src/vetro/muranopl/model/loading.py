@@ -61,7 +61,7 @@ def read_header(model: Mapping[Any, Any], run: Run, scope: MuranoType | None) ->
     if "?" in model:
         head: Any = model["?"]
         if head.__class__ not in _MAPS and not isinstance(head, Mapping):
-            raise ObjectModelError("`?` is a map with the object's type and id")
+            raise ObjectModelError("`?` must be a map with the object's type and id")
         properties = {
             key if key.__class__ is str else str(key): value
             for key, value in model.items()
@@ -73,7 +73,7 @@ def read_header(model: Mapping[Any, Any], run: Run, scope: MuranoType | None) ->
         key = named[0]
         properties = model[key]
         if properties is not None and not isinstance(properties, Mapping):
-            raise ObjectModelError(f"the properties of {key} are a map")
+            raise ObjectModelError(f"the properties of {key} must be a map")
         rest = {str(k): v for k, v in model.items() if k is not key}
         written: Any = key
         if isinstance(key, str):
@@ -101,7 +101,7 @@ def _header(head: Mapping[str, Any], written: Any, properties: Mapping[str, Any]
     elif isinstance(written, MuranoType):
         type_ = written
     elif written is not None:
-        raise ObjectModelError(f"the type of an object is text, not {written!r}")
+        raise ObjectModelError(f"the type of an object must be text, not {written!r}")
     if len(head) == 1 and name is not None and "type" in head:
         # The frequent case: a header that names only the class.
         return Header(
@@ -253,7 +253,9 @@ class Transaction:
         """Evaluate the properties of a new object and remember it for construction."""
         self.depth += 1
         if self.depth > 200:
-            raise ObjectModelError("objects are nested more than 200 deep", names=("ValueError",))
+            raise ObjectModelError(
+                "objects are nested more than 200 levels deep", names=("ValueError",)
+            )
         made.type.assembly.fill(made, self.run, properties, self)
         self.depth -= 1
         self.created.append((made, properties))
@@ -416,7 +418,7 @@ def fill_in_order(
                 blocked.append(name)
         if len(blocked) == len(pending):
             raise CircularExpressionDependenciesError(
-                f"the defaults of {made.type.name} need each other: {', '.join(blocked)}",
+                f"the defaults of {made.type.name} depend on each other: {', '.join(blocked)}",
                 cause=last,
                 hint="give one of them a constant default, or set it in initialize",
             )

@@ -81,7 +81,7 @@ class BoundedEvaluation(Evaluation):
         debt = max(-self.fuel, 0)
         if debt > self._steps_left:
             if self._grace:
-                raise LimitExceeded("the program's clean-up takes too long", limit="steps")
+                raise LimitExceeded("the program's clean-up took too long", limit="steps")
             self._grace = True
             self._steps_left = GRACE_STEPS
             self.fuel = 0
@@ -112,7 +112,7 @@ class BoundedEvaluation(Evaluation):
                 self._steps_left = GRACE_STEPS
                 self.fuel = 0
             raise LimitExceeded(
-                f"calls are nested more than {self.max_room} deep, in {what}", limit="depth"
+                f"calls are nested more than {self.max_room} levels deep, in {what}", limit="depth"
             )
         if self.floor == 1 or key is None:
             return None

@@ -52,7 +52,7 @@ def iterable_value(value: Any) -> Collection[Any]:
     """The elements for `For`. TypeError for a value without elements."""
     if isinstance(value, (tuple, Mapping, frozenset)):
         return cast("Collection[Any]", value)
-    raise TypeError(f"For cannot go over {preview(value)}: it is no list, map or set")
+    raise TypeError(f"For cannot iterate over {preview(value)}: it is not a list, map or set")
 
 
 def repeat_count(value: Any) -> int:
@@ -79,7 +79,7 @@ def run_parallel(run: Run, branches: Sequence[Callable[[], Any]], limit: Any) ->
     width: int | None = None
     if limit is not None:
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-            raise ValueError(f"Limit of Parallel is a positive integer, not {preview(limit)}")
+            raise ValueError(f"Limit of Parallel must be a positive integer, not {preview(limit)}")
         width = limit
     threads = run.scheduler.join_all(branches, width)
     for thread in threads:

@@ -86,7 +86,7 @@ def _options(
     """Values of the parameters after the first, given by position or by name; null if absent."""
     if len(args) > len(names):
         raise NoMatchingFunctionException(
-            f"{title} takes {', '.join(names)} after that, not {len(args)} values"
+            f"{title} takes {', '.join(names)} after its first argument, not {len(args)} values"
         )
     values: list[Any] = [None if value is MISSING else value for value in args]
     values += [None] * (len(names) - len(args))
@@ -94,7 +94,7 @@ def _options(
         if key not in names:
             raise NoMatchingFunctionException(
                 f"{title} has no parameter {key!r}",
-                hint="properties are given as a map or by name, not both"
+                hint="give the properties as a map or by name, not both"
                 if "objectName" in names
                 else None,
             )
@@ -260,9 +260,9 @@ def _check_call(name: Any, args: Any, kwargs: Any) -> None:
     if name.__class__ is str and args.__class__ is tuple and kwargs.__class__ is Map:
         return
     for what, value, kinds in (
-        ("the name is text", name, STRING),
-        ("args are a list", args, LIST | LAZY | SET | NULL),
-        ("kwargs are a map", kwargs, MAPPING | NULL),
+        ("the name must be text", name, STRING),
+        ("args must be a list", args, LIST | LAZY | SET | NULL),
+        ("kwargs must be a map", kwargs, MAPPING | NULL),
     ):
         if not kind_of[type(value)] & kinds:
             raise NoMatchingFunctionException(
@@ -281,7 +281,7 @@ def dump(
     """`dump(object, serializationType, ignoreUpcasts)`"""
     if serializationType not in FORMS:
         raise ValueError(
-            f"serializationType {preview(serializationType)} is none of {', '.join(FORMS)}"
+            f"serializationType {preview(serializationType)} must be one of {', '.join(FORMS)}"
         )
     if value is None:
         return None
@@ -307,7 +307,7 @@ def is_object(run: Run, scope: MuranoType, this: Any, value: Any) -> bool:
 def sleep(run: Run, scope: MuranoType, this: Any, seconds: Any) -> None:
     """`sleep(seconds)`"""
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
-        raise TypeError(f"sleep() takes seconds as a number, not {preview(seconds)}")
+        raise TypeError(f"sleep() takes a number of seconds, not {preview(seconds)}")
     run.session.effects.sleep(float(seconds))
 
 
@@ -368,7 +368,8 @@ def _stored(value: Any) -> Any:
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     raise MuranoError(
-        f"an attribute holds plain data and objects, not {preview(value)}", names=("ValueError",)
+        f"an attribute can hold only plain data and objects, not {preview(value)}",
+        names=("ValueError",),
     )
 
 
@@ -447,7 +448,7 @@ def base64decode(text: Text) -> str:
     try:
         return base64.b64decode(text, validate=False).decode()
     except ValueError as error:
-        raise ValueError(f"not the base64 form of a text: {preview(text)}") from error
+        raise ValueError(f"not base64-encoded UTF-8 text: {preview(text)}") from error
 
 
 def pselect(rt: Evaluation, collection: Items, selector: Lambda) -> Any:
@@ -523,7 +524,7 @@ def decrypt_data(rt: Evaluation, value: Any) -> Any:
     secrets = run.session.secrets
     if secrets is None:
         raise MuranoError(
-            "decryptData() needs a secret store, and this session has none",
+            "decryptData() needs a secret store, but this session has none",
             hint="give Runtime.session(secrets=…)",
         )
     return freeze(secrets(value))

@@ -139,7 +139,9 @@ def _read_static(run: Run, type_: MuranoType, name: str) -> Any:
     if found is None or not found.is_static:
         raise NoPropertyFound(
             f'Property "{name}" is not found in type "{type_.name}"'
-            + ("" if found is None else ": it belongs to objects, it is not Static"),
+            + (
+                "" if found is None else ": it is not Static, so it can be read only from an object"
+            ),
             hint=run.close_names(name, type_.property_names()),
         )
     return run.static_value(found)
@@ -301,7 +303,7 @@ def hint_for_list(receiver: Any, name: str) -> str | None:
         return None
     if all(isinstance(item, CastView) for item in items):
         return (
-            "super() gives a list with a view of each parent: "
+            "super() returns a list with a view of each parent: "
             f"write super($, $.{name}(…)), or super($).first().{name}(…)"
         )
     return f"each object in the list has that method: write select($.{name}(…))"

@@ -96,8 +96,8 @@ def _check(
     target = _TARGETS[type(subject)]
     if type_.usage != "Meta":
         raise DslSyntaxError(
-            f"{type_.name} is no meta-class", position=declaration.position,
-            hint="a meta-class has `Usage: Meta`",
+            f"{type_.name} is not a meta-class", position=declaration.position,
+            hint="a meta-class must have `Usage: Meta`",
         )  # fmt: skip
     if target not in type_.declaration.applies:
         raise DslSyntaxError(
@@ -105,7 +105,7 @@ def _check(
         )
     if type_.declaration.cardinality == "One" and any(item.type is type_ for item in before):
         raise DslSyntaxError(
-            f"{type_.name} may be attached once and is attached twice",
+            f"{type_.name} can be attached only once, but is attached twice",
             position=declaration.position,
         )
 
@@ -141,9 +141,9 @@ def _found_items(subject: Subject, seen: dict[int, list[MetaItem]]) -> list[Meta
                 if clash is not None:
                     if clash.declaration is not item.declaration:
                         raise MuranoError(
-                            f"{item.type.name} comes to {_describe(subject)} from two parents",
+                            f"{item.type.name} is inherited by {_describe(subject)} from two parents",
                             names=("ValueError",),
-                            hint="attach one to it directly",
+                            hint="attach the metadata to it directly",
                         )
                     continue
             elif any(known.declaration is item.declaration for known in inherited):
@@ -216,7 +216,7 @@ def _values(run: Run, item: MetaItem) -> dict[str, Any]:
     if is_constant(node):
         return dict(constant_value(node))
     if item.scope is None:
-        raise MuranoError("the metadata of a package holds no expressions")
+        raise MuranoError("the metadata of a package cannot contain expressions")
     return dict(item.scope.own_code().evaluate(node, item.scope, run))
 
 

@@ -127,7 +127,7 @@ class ClassInfo(_Wrapper):
 
     def _meta_only(self, run: Run, name: str) -> Any:
         if self.subject.usage != "Meta":
-            raise NoPropertyFound(f"{self.subject.name} is no meta-class: it has no {name}")
+            raise NoPropertyFound(f"{self.subject.name} is not a meta-class, so it has no {name}")
         declaration = self.subject.declaration
         values = {
             "cardinality": declaration.cardinality,

@@ -193,7 +193,7 @@ class Run(BoundedEvaluation):
             found = value.as_type()
             if found is not None:
                 return found
-        raise TypeError(f"{preview(value)} is no class")
+        raise TypeError(f"{preview(value)} is not a class")
 
     def is_type_key(self, key: Any) -> bool:
         """True for the key of an inline object that names its class (section 13)."""
@@ -374,7 +374,7 @@ class Run(BoundedEvaluation):
                 names=names,
                 hint="call it on an object"
                 if isinstance(receiver, MuranoType)
-                else "an extension method is called on what it extends",
+                else "call an extension method on an object that it extends",
             )
         raise NoMethodFound(
             f"class {type_.name} has no method {name!r}",

@@ -180,14 +180,14 @@ def thrown(
     if message.__class__ is not str:
         message = "" if message is None else str(afford(message, run))
     if extra is not None and extra.__class__ is not Map:
-        raise TypeError(f"Extra of Throw is a map, not {preview(extra)}")
+        raise TypeError(f"Extra of Throw must be a map, not {preview(extra)}")
     if extra:
         # Reports and hosts get a copy of it with all parts.
         afford(extra, run)
     if cause is not None:
         current = error_behind(cause)
         if current is None:
-            raise TypeError(f"Cause of Throw is a caught exception, not {preview(cause)}")
+            raise TypeError(f"Cause of Throw must be a caught exception, not {preview(cause)}")
     return MuranoError.of_program(message, names, extra, current)
 
 

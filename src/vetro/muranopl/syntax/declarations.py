@@ -139,7 +139,7 @@ def declare(
     unnamed: ClassDeclaration | None = None
     for document in documents:
         if not isinstance(document, Mapping):
-            sink.fail("E004", "a class document is a map", document.position)
+            sink.fail("E004", "a class document must be a map", document.position)
             continue
         given = document.get("Namespaces")
         if given is not None:
@@ -184,23 +184,23 @@ def _namespaces(node: Node, sink: Sink) -> Namespaces:
     if _is_null(node):
         return found
     if not isinstance(node, Mapping):
-        sink.fail("E044", "Namespaces is a map of prefixes", node.position)
+        sink.fail("E044", "Namespaces must be a map from prefixes to namespaces", node.position)
         return found
     for prefix, key, value in node.entries():
         if not isinstance(value, Scalar):
-            sink.fail("E305", "a namespace is a dotted name", value.position)
+            sink.fail("E305", "a namespace must be a dotted name", value.position)
             continue
         name = "" if value.value is None else str(value.value)
         try:
             found.add(prefix, name)
         except ValueError as error:
             is_prefix = "prefix" in str(error)
-            hint = "a prefix is an identifier or =" if is_prefix else None
+            hint = "a prefix must be an identifier or =" if is_prefix else None
             sink.fail(
                 "E060" if is_prefix else "E305",
                 str(error),
                 key.position if is_prefix else node.position,
-                hint or "a namespace is a dotted identifier",
+                hint or "a namespace must be a dotted identifier",
                 names=_VALUE_ERROR,
             )
             if not is_prefix:
@@ -269,7 +269,7 @@ class _Reader:
                 "E047",
                 f"property {name} has no Contract",
                 key.position,
-                "write `Contract: $` to take anything",
+                "write `Contract: $` to accept any value",
             )
             if not isinstance(value, Mapping):
                 return None
@@ -321,7 +321,9 @@ class _Reader:
         if not isinstance(value, Mapping):
             if not _is_null(value):
                 self.sink.fail(
-                    "E046", f"method {written} is a map with Arguments and Body", value.position
+                    "E046",
+                    f"method {written} must be a map with Arguments and Body",
+                    value.position,
                 )
             return MethodDeclaration(name, "Runtime", "Session", [], None, [], key.position)
         self._unknown_keys(value, _METHOD_KEYS, f"method {name}")
@@ -331,7 +333,7 @@ class _Reader:
         if usage == "Extension" and not arguments:
             self.sink.fail(
                 "E305",
-                f"extension method {name} needs an argument, which says what it extends",
+                f"extension method {name} needs a first argument: the object that it extends",
                 key.position,
             )
         body = value.get("Body")
@@ -363,7 +365,7 @@ class _Reader:
         if given_scope is not None and scope == "Session":
             self.sink.fail(
                 "E305",
-                f"method {name} is an Action, which is Public, and has Scope Session",
+                f"method {name} has `Usage: Action`, which makes it Public, and `Scope: Session`",
                 key.position,
             )
         if given_usage is not None and self.format >= (1, 4):
@@ -379,7 +381,7 @@ class _Reader:
         if isinstance(node, Sequence):
             for item in node.items:
                 if not isinstance(item, Mapping) or not item.pairs:
-                    message = f"an argument of {method} is a map of one name"
+                    message = f"an argument of {method} must be a map with one key, its name"
                     self.sink.fail("E046", message, item.position)
                     continue
                 if len(item.pairs) > 1:
@@ -409,7 +411,7 @@ class _Reader:
                 "E054",
                 f"{name!r} is not the name of an argument of {method}",
                 key.position,
-                "a name is letters, digits and _, and does not begin with a digit",
+                "a name consists of letters, digits and _, and cannot begin with a digit",
             )
         contract = value.get("Contract") if isinstance(value, Mapping) else None
         if not isinstance(value, Mapping) or contract is None:
@@ -417,7 +419,7 @@ class _Reader:
                 "E046",
                 f"argument {name} of {method} has no Contract",
                 key.position,
-                "write `Contract: $` to take anything",
+                "write `Contract: $` to accept any value",
             )
             if not isinstance(value, Mapping):
                 return
@@ -433,7 +435,7 @@ class _Reader:
         if not fits:
             self.sink.fail(
                 "E305",
-                f"argument {name} of {method} is out of order or given twice",
+                f"argument {name} of {method} is out of order or declared twice",
                 key.position,
                 "the order is: Standard, then one VarArgs, then one KwArgs",
             )
@@ -460,7 +462,7 @@ class _Reader:
             if not isinstance(key, Scalar) or not (value is None or isinstance(value, Mapping)):
                 self.sink.fail(
                     "E004",
-                    "a Meta item is a type name, or a map of one type name to its properties",
+                    "a Meta item must be a type name, or a map from one type name to its properties",
                     item.position,
                 )
                 continue
@@ -482,7 +484,7 @@ class _Reader:
     def _type_name(self, node: Node, code: str) -> str | None:
         text = name_text(node)
         if text is None:
-            self.sink.fail(code, "a type name is text", node.position)
+            self.sink.fail(code, "a type name must be text", node.position)
             return None
         try:
             return self.namespaces.resolve(text)
@@ -524,7 +526,7 @@ class _Reader:
             return False
         if isinstance(node, Scalar) and isinstance(node.value, bool):
             return node.value
-        self.sink.fail("E027", f"{key} is true or false", node.position)
+        self.sink.fail("E027", f"{key} must be true or false", node.position)
         return False
 
     def _choice(
@@ -554,7 +556,7 @@ class _Reader:
         if isinstance(node, Mapping):
             yield from node.entries()
         elif node is not None and not _is_null(node):
-            self.sink.fail(code, f"{what} is a map", node.position)
+            self.sink.fail(code, f"{what} must be a map", node.position)
 
     def _unknown_keys(
         self, node: Mapping, known: tuple[str, ...], what: str, code: str = "E021"

@@ -47,7 +47,7 @@ def read_manifest(path: Path) -> Manifest:
     text = path.read_text(encoding="utf-8")
     documents = load_documents(text, str(path), parse_expression=None)
     if len(documents) != 1 or not isinstance(documents[0], Mapping):
-        raise PackageFormatError("a manifest is one map", position=Position(str(path), 1, 1))
+        raise PackageFormatError("a manifest must be one map", position=Position(str(path), 1, 1))
     top = documents[0]
     values = cast("dict[str, Any]", plain_value(top))
 

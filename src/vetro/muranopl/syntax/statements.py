@@ -194,7 +194,7 @@ class _Parser:
                 node.position,
                 "check its parentheses and quotes"
                 if isinstance(node.value, str) and ("$" in node.value or "(" in node.value)
-                else "a statement is an expression, an assignment or a construct like If",
+                else "a statement must be an expression, an assignment or a construct such as If",
             )
         return Block(node.position, [])
 
@@ -219,7 +219,7 @@ class _Parser:
                 keys[1],
                 "a statement is one assignment or one construct; this map is neither: keys "
                 + ", ".join(repr(str(key.value)) for key in keys),
-                "begin each statement with its own dash",
+                "start each statement with its own dash",
             )
             return Block(node.position, [])
         parts = {str(key.value): value for key, value in zip(keys, _values(node), strict=True)}
@@ -298,9 +298,9 @@ class _Parser:
             return While(node.position, condition, body)
         self.sink.fail(
             "E203",
-            "the condition of While is an expression",
+            "the condition of While must be an expression",
             condition.position,
-            "a constant condition never changes; write !yaql true to loop until Break",
+            "write !yaql true to loop until Break",
         )
         return Block(node.position, body)
 
@@ -313,7 +313,7 @@ class _Parser:
             or not isinstance(variable.value, str)
             or not variable.value.isidentifier()
         ):
-            message = "For takes the plain name of a variable, without $"
+            message = "For takes the name of a variable without $"
             self.sink.fail("E203", message, variable.position)
         elif variable.value == "this":
             self.sink.fail("E203", "For cannot assign to $this", variable.position)
@@ -344,7 +344,7 @@ class _Parser:
                 "E206",
                 f"{name} outside a loop",
                 node.position,
-                "it belongs inside While, For or Repeat",
+                "use it inside While, For or Repeat",
                 kind=DslInvalidOperationError,
             )
 
@@ -364,7 +364,7 @@ class _Parser:
         return [(key, self.block(value)) for key, value in pairs]
 
     def match(self, node: Mapping, parts: dict[str, Node]) -> Statement:
-        cases = self._cases(parts["Match"], "Match is a map from constants to blocks")
+        cases = self._cases(parts["Match"], "Match must be a map from constants to blocks")
         default = parts.get("Default")
         return Match(
             node.position,
@@ -374,7 +374,7 @@ class _Parser:
         )
 
     def switch(self, node: Mapping, parts: dict[str, Node]) -> Statement:
-        cases = self._cases(parts["Switch"], "Switch is a map from conditions to blocks")
+        cases = self._cases(parts["Switch"], "Switch must be a map from conditions to blocks")
         default = parts.get("Default")
         return Switch(node.position, [*cases], None if default is None else self.block(default))
 
@@ -386,9 +386,9 @@ class _Parser:
         if len(items) > MOST_BRANCHES:
             self.sink.fail(
                 "E305",
-                f"Parallel has {len(items)} branches; at most {MOST_BRANCHES} can be written out",
+                f"Parallel has {len(items)} branches; the limit is {MOST_BRANCHES}",
                 node.position,
-                "pselect runs one expression for each element of a list",
+                "use pselect to run one expression for each element of a list",
                 kind=DslInvalidOperationError,
             )
         return Parallel(node.position, [self.block(item) for item in items], parts.get("Limit"))
@@ -416,7 +416,9 @@ class _Parser:
         handler = Handler(None, None, [], node.position)
         if not isinstance(node, Mapping):
             if not (isinstance(node, Scalar) and node.value is None):
-                self.sink.fail("E203", "Catch is a map of With, As, Do", node.position)
+                self.sink.fail(
+                    "E203", "Catch must be a map with the keys With, As and Do", node.position
+                )
             return handler
         for name, key, value in node.entries():
             if name == "With":
@@ -436,7 +438,7 @@ class _Parser:
             return None
         name = node.value.removeprefix("$")
         if not name.isidentifier() or name == "this":
-            self.sink.fail("E203", f"{node.value!r} is not a variable's name", node.position)
+            self.sink.fail("E203", f"{node.value!r} is not the name of a variable", node.position)
         return name
 
     def throw(self, node: Mapping, parts: dict[str, Node]) -> Statement:
@@ -457,14 +459,14 @@ class _Parser:
         names: list[str] = []
         for item in items:
             if not isinstance(item, Scalar) or not isinstance(item.value, str):
-                self.sink.fail("E203", "an exception's name is text", item.position)
+                self.sink.fail("E203", "an exception's name must be text", item.position)
                 continue
             try:
                 names.append(self.namespaces.resolve(item.value))
             except KeyError as error:
                 self.sink.fail("E305", str(error.args[0]), item.position)
             except ValueError:
-                message = f"{item.value!r} is not an exception's name"
+                message = f"{item.value!r} is not the name of an exception"
                 self.sink.fail("E305", message, item.position)
         return names
 

@@ -37,7 +37,7 @@ def loose_package(
             name = declaration.name
             if not name:
                 raise DslSyntaxError(
-                    "a loose class document needs a Name",
+                    "a class document needs a Name",
                     position=declaration.position or Position(file, 1, 1),
                 )
             if "." not in name:

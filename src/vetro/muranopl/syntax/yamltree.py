@@ -251,7 +251,7 @@ class _Builder:
         size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
         if size > limits.bytes:
             raise YamlLimitExceeded(
-                f"{self.source.file} has {size} bytes, more than {limits.bytes}",
+                f"{self.source.file} has {size} bytes; the limit is {limits.bytes}",
                 position=Position(self.source.file, 1, 1),
             )
         try:
@@ -317,11 +317,12 @@ class _Builder:
                     raise self._limit(f"more than {limits.aliases} aliases", event.start_mark)
                 if event.anchor in open_anchors:
                     raise self._error(
-                        f"alias *{event.anchor} stands inside what it names", event.start_mark
+                        f"alias *{event.anchor} is inside the node that it refers to",
+                        event.start_mark,
                     )
                 if event.anchor not in anchors:
                     raise self._error(
-                        f"alias *{event.anchor} names nothing above it", event.start_mark
+                        f"alias *{event.anchor} refers to no anchor above it", event.start_mark
                     )
                 node, size = anchors[event.anchor]
                 total += size - 1
@@ -375,7 +376,7 @@ class _Builder:
                     first = seen.setdefault(identity, key)
                     if first is not key:
                         error = DuplicateKey(
-                            f"the key {key.value} stands twice: "
+                            f"the key {key.value} appears twice: "
                             f"first in line {first.line}, column {first.column}",
                             position=key.position,
                         )
@@ -477,7 +478,9 @@ class _Builder:
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise self._error(f"{text[:60]!r} is not of type {short}: {error}", mark) from error
         if short == "binary":
-            raise self._error("programs have no binary values: write the base64 text alone", mark)
+            raise self._error(
+                "programs have no binary values: write the base64 text without the tag", mark
+            )
         raise self._error(f"the tag {tag} is not allowed", mark)
 
     def _error(self, message: str, mark: Any) -> YamlSyntaxError:

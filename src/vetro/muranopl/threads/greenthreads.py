@@ -297,7 +297,9 @@ class GreenThreads:
 
     def _must_be_inside(self, what: str) -> GreenThread:
         if self.current is None:
-            raise RuntimeError(f"{what} is for green threads; this code runs outside one")
+            raise RuntimeError(
+                f"{what} is possible only in a green thread; this code runs outside of one"
+            )
         return self.current
 
     def _switch_out(self, me: GreenThread, reason: str) -> Any:
@@ -398,7 +400,7 @@ class GreenThreads:
 
     def _report_deadlock(self) -> None:
         if not self._blocked:
-            raise RuntimeError("the root thread waits but nothing can resume it")
+            raise RuntimeError("the root thread waits, but nothing can resume it")
         leaves = [t for t in self._blocked if t.waiting_for != "the end of its parallel branches"]
         chosen = sorted(leaves or self._blocked, key=lambda t: t.key)
         text = "; ".join(

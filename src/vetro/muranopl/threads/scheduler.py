@@ -30,7 +30,9 @@ class Scheduler(GreenThreads):
     def run(self, function: Callable[[], T]) -> T:
         """Run a function in a root thread until it ends. An event loop starts only if needed."""
         if self._hub is not None:
-            raise RuntimeError("the scheduler is running already; call from inside directly")
+            raise RuntimeError(
+                "the scheduler is running already; call the function directly from inside the program"
+            )
         root = self.spawn(function)
         self._enter()
         try:
@@ -47,7 +49,7 @@ class Scheduler(GreenThreads):
     async def run_async(self, function: Callable[[], T]) -> T:
         """The same from a running event loop, which is not blocked while green threads wait."""
         if self._hub is not None or self._loop is not None:
-            raise RuntimeError("one host call of a session runs at a time")
+            raise RuntimeError("a session runs one host call at a time")
         root = self.spawn(function)
         await self._drive(root)
         return cast(T, outcome(root))

@@ -111,7 +111,7 @@ def own_exceptions(
 def _way_to(host: str) -> str:
     if "." in host:
         return f"the error of the language is {host}"
-    return f"for Python's write `py: ''` in Namespaces and `With: 'py:{host}'`"
+    return f"for Python's exception, write `py: ''` in Namespaces and `With: 'py:{host}'`"
 
 
 # -- names in expressions ------------------------------------------------------------------------
@@ -222,7 +222,7 @@ class _Walker:
             return
         hint = None
         if self.type.method_declarations(name):
-            hint = f"a method of the object is $.{name}(…)"
+            hint = f"write $.{name}(…) to call a method of the object"
         hint = hint or self.library.suggest(name, False)
         self._add("E311", f"there is no function {name}{_hint(hint)}", node)
 
@@ -295,7 +295,7 @@ class _Walker:
         elif not self._is_general(node.name):
             what = f"{type_.name} has no static method {node.name}"
             if found:
-                what = f"{node.name} of {type_.name} is a method of objects, it is not Static"
+                what = f"{node.name} of {type_.name} is not Static: call it on an object"
             self._add("E312", f"{what}{_near(node.name, _methods(type_, True))}", node)
 
     def _own_method(self, node: ast.MethodCall) -> None:
@@ -350,7 +350,7 @@ class _Walker:
             if not any(item.is_static for item in found):
                 what = f"{named.name} has no static property {name}"
                 if found:
-                    what = f"{name} of {named.name} is a property of objects, it is not Static"
+                    what = f"{name} of {named.name} is not Static: read it from an object"
                 near = _near(name, [key for key, item in _properties(named) if item])
                 self._add("E312", f"{what}{near}", node)
             return
@@ -358,7 +358,7 @@ class _Walker:
             return
         if not self.type.property_declarations(name) and name not in self.assigned:
             near = _near(name, {*(key for key, _ in _properties(self.type)), *self.assigned})
-            self._add("W208", f"nothing declares or assigns the property {name}{near}", node)
+            self._add("W208", f"the property {name} is neither declared nor assigned{near}", node)
 
 
 def _hint(text: str | None) -> str:
@@ -421,7 +421,7 @@ def _refusal(method: Method, node: ast.MethodCall) -> str | None:
         if name not in names and not takes_names:
             return f"has no argument {name}{_near(name, names)}"
         if name in names[: len(given)]:
-            return f"is given its argument {name} twice"
+            return f"gets the argument {name} twice"
     there = {*named, *(name for name, one in zip(names, given, strict=False) if one)}
     missing = [name for name in required if name not in there]
     if missing:

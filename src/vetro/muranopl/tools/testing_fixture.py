@@ -68,7 +68,7 @@ class Fixture:
     def load(self, ctx: CallContext, model: Any) -> MuranoObject | None:
         """Load a model: `{Objects: …}` (it becomes the session's), or one object. Ids are kept."""
         if not isinstance(model, Mapping):
-            raise MuranoError("load() takes a model as a map", names=("ValueError",))
+            raise MuranoError("load() takes a model that is a map", names=("ValueError",))
         table = cast("Mapping[Any, Any]", model)
         if "Objects" in table and "?" not in table:
             return ctx.session.load(dict(table))

@@ -226,8 +226,8 @@ def _current(run: Run) -> Interception:
     found = None if thread is None or thread.state is None else thread.state.get(_STATE)
     if found is None:
         raise MockError(
-            "no call is intercepted here",
-            hint="originalMethod() and withOriginal() belong into the expression of inject()",
+            "there is no intercepted call here",
+            hint="use originalMethod() and withOriginal() only in the expression of inject()",
         )
     return cast(Interception, found)
 
@@ -509,7 +509,9 @@ def inject(
         if isinstance(holder, CastView):
             holder = holder.target
         if not isinstance(holder, (MuranoObject, MuranoType)):
-            raise MockError(f"the mock of {method} is an object or a class, not {preview(holder)}")
+            raise MockError(
+                f"{method} can be mocked on an object or a class, not on {preview(holder)}"
+            )
         answer = _method_answer(holder, mock_method, run)
     mocks_of(run.session).inject(target, method, answer)
 

@@ -37,7 +37,7 @@ def freeze(value: Any, depth: int = 0) -> Any:
     if kind in FINAL_TYPES:
         return value
     if depth > _MAX_DEPTH:
-        raise ValueError(f"data nested more than {_MAX_DEPTH} deep")
+        raise ValueError(f"data is nested more than {_MAX_DEPTH} levels deep")
     depth += 1
     if kind is list or isinstance(value, (list, tuple)) or is_iterator(value):
         return tuple([freeze(item, depth) for item in cast("Sequence[Any]", value)])

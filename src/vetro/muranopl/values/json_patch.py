@@ -39,7 +39,7 @@ def apply_patch(document: Any, patch: Any, rt: Evaluation) -> Any:
     for operation in operations:
         if not isinstance(operation, Mapping):
             raise MuranoError(
-                f"a patch is a map with op and path, not {preview(operation)}",
+                f"a patch operation must be a map with op and path, not {preview(operation)}",
                 names=("ValueError",),
             )
         rt.charge(_OPERATION)

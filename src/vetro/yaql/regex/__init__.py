@@ -38,7 +38,9 @@ def compile_pattern(text: str, flags: int = 0) -> re.Pattern[str]:
     try:
         return re.compile(text, flags)
     except (re.error, OverflowError, RecursionError) as error:
-        raise ArgumentValueException(f"`{text[:80]}` is no regular expression: {error}") from None
+        raise ArgumentValueException(
+            f"`{text[:80]}` is not a valid regular expression: {error}"
+        ) from None
 
 
 _safe_lengths: dict[re.Pattern[str], int] = {}

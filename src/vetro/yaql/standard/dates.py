@@ -47,7 +47,7 @@ def datetime_of_text(string: Text, format_: Text | None = None) -> datetime.date
         try:
             parsed = datetime.datetime.strptime(string, format_)
         except (re.error, IndexError, KeyError):
-            raise ValueError(f"{format_!r} is no format of dates") from None
+            raise ValueError(f"{format_!r} is not a date format") from None
     else:
         parsed = _parsed(string)
     return parsed if parsed.tzinfo is not None else parsed.replace(tzinfo=datetime.UTC)

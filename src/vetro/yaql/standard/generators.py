@@ -30,7 +30,7 @@ def metered(rt: Evaluation, source: Iterable[Any]) -> Iterator[Any]:
 
 def _range(rt: Evaluation, start: int, stop: int, step: int) -> Any:
     if step == 0:
-        raise ValueError("range cannot go in steps of 0")
+        raise ValueError("the step of range cannot be 0")
     found = range(start, stop, step)
     if not found:
         return iter(())
@@ -137,7 +137,7 @@ def _generated_many(
         yield value if selector is None else selector(value)
         children = producer(value)
         if not kind_of[type(children)] & ITERABLE:
-            raise TypeError("the producer of generateMany makes sequences")
+            raise TypeError("the producer of generateMany must return a sequence")
         made = list(metered(rt, children))
         rt.check_items(len(queue) + len(made))
         if depth_first:

@@ -79,7 +79,7 @@ def shift_bits_right(value: Integer, bits_number: Integer) -> int:
 
 def _places(bits_number: int) -> int:
     if bits_number < 0:
-        raise ValueError(f"a number is shifted by 0 or more bits, not {bits_number}")
+        raise ValueError(f"the number of bits to shift by must be 0 or more, not {bits_number}")
     return bits_number
 
 

@@ -97,9 +97,7 @@ def then_by_descending(
 
 def _ordered(collection: Any) -> Ordered:
     if type(collection) is not Ordered:
-        raise NoMatchingMethodException(
-            "thenBy continues orderBy: the receiver has no order to continue"
-        )
+        raise NoMatchingMethodException("thenBy must follow orderBy: its receiver is not ordered")
     return collection
 
 

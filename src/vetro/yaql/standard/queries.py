@@ -99,7 +99,7 @@ def skip_while(rt: Evaluation, collection: Items, predicate: Lambda) -> Iterator
 @registry.method()
 def skip(rt: Evaluation, collection: Items, count: Integer) -> Iterator[Any]:
     if count < 0:
-        raise ValueError(f"skip cannot leave out {count} elements")
+        raise ValueError(f"skip takes a number of elements from 0, not {count}")
     _pay(rt, collection)
     return linked(rt, islice(collection, count, None), collection)
 
@@ -107,7 +107,7 @@ def skip(rt: Evaluation, collection: Items, count: Integer) -> Iterator[Any]:
 @registry.method("limit", "take")
 def limit(rt: Evaluation, collection: Items, count: Integer) -> Iterator[Any]:
     if count < 0:
-        raise ValueError(f"limit cannot take {count} elements")
+        raise ValueError(f"limit takes a number of elements from 0, not {count}")
     rt.charge(1)
     return linked(rt, islice(collection, count), collection)
 
@@ -389,7 +389,7 @@ def last_index_where(rt: Evaluation, collection: Items, predicate: Lambda) -> in
 @registry.method("slice")
 def slice_(rt: Evaluation, collection: Items, length: Integer) -> Iterator[Any]:
     if length <= 0:
-        raise ValueError(f"slice cannot cut pieces of {length} elements")
+        raise ValueError(f"slice takes a length from 1, not {length}")
     _pay(rt, collection)
     return linked(rt, _slices(iter(collection), min(length, rt.max_items + 1)), collection)
 

@@ -83,7 +83,7 @@ def right_split(
 
 def _separator(text: str | None) -> str | None:
     if text == "":
-        raise ValueError("a separator is not empty; toCharArray() splits into characters")
+        raise ValueError("the separator cannot be empty; toCharArray() splits into characters")
     return text
 
 

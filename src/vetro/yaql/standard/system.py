@@ -55,5 +55,5 @@ def call(
 ) -> Any:
     for key in kwargs:
         if type(key) is not str:
-            raise MappingTranslationException("call takes names as keys of its third argument")
+            raise MappingTranslationException("the keys of call's third argument must be names")
     return call_by_name(rt, name, args, kwargs, None if receiver is _NO_RECEIVER else (receiver,))
