@@ -14,6 +14,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 TOPICS = {
     "language": "MuranoPL programs against plain Python",
+    "framework": "clustered applications on the framework, against the same by hand",
     "expressions": "YAQL: parse, prepare, evaluate",
     "deployment": "from deploy to the page, against the same by hand; vetro up idle",
     "allocation": "the allocator over many servers",

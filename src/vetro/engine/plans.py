@@ -24,7 +24,7 @@ def isolation_is_optional(session: Session) -> bool:
     Guests of the driver `process` share their machine with others and run only plans that say so
     (docs/guest.md). The core library acts for its callers and is not counted.
     """
-    packages = {value.type.package for value in session.objects()}
+    packages = session.packages_in_use()
     return all(
         package.name == CORE_LIBRARY
         or getattr(package.source, "isolation", "required") == "optional"

@@ -35,6 +35,7 @@ from .syntax.versions import Version, VersionSpec, version_spec
 from .threads.effects import DirectEffects, EffectsPort, Json
 from .threads.greenthreads import ThreadKey
 from .threads.scheduler import current_thread, in_green_thread, wait, wait_turn
+from .values.containers import freeze
 from .values.errors import (
     Cancelled,
     ContractViolationException,
@@ -159,6 +160,7 @@ __all__ = [
     "describe_class",
     "discover_tests",
     "enable_testing",
+    "freeze",
     "in_green_thread",
     "is_test_class",
     "loose_package",

@@ -129,7 +129,7 @@ class Agent:
         def read_file(name: str) -> bytes:
             if resources is None:
                 raise FileNotFoundError(f"the plan names the file {name}, but has no resources")
-            return resources.native(Resources).read(f"scripts/{name}")
+            return resources.native(Resources).read(ctx, f"scripts/{name}")
 
         builder = PlanBuilder(
             read_file,

@@ -13,7 +13,7 @@ from vetro.engine.errors import HeatStackError, StackFailed
 from vetro.engine.services import EngineServices, logger, services_of
 from vetro.engine.system.template_merging import merge
 from vetro.engine.system.template_spelling import is_cfn, respell, section
-from vetro.muranopl import CallContext, native
+from vetro.muranopl import CallContext, freeze, native
 from vetro.stacks import PlacementFailure, Stack, StackBusy
 
 Json = Any
@@ -58,6 +58,8 @@ class HeatStack:
         """What the back end has, as far as it is settled; ``None`` when nobody knows."""
         self._push_now: _Push | None = None
         self._deferred = False
+        self._outputs: Json = None
+        """The outputs as a program's value; ``None`` when they have to be asked for."""
 
     # What the template is
 
@@ -106,6 +108,7 @@ class HeatStack:
 
     def reload(self, ctx: CallContext) -> Json:
         """Forget what was not pushed."""
+        self._outputs = None
         self._template = None
         self._parameters = {}
         return self.current(ctx)
@@ -243,6 +246,7 @@ class HeatStack:
             self._pushed = self._revision
             return
         self._push_now = push = _Push(self._revision)
+        self._outputs = None
         try:
             self._push_revision(ctx, content[0])
             self._pushed = push.revision
@@ -252,6 +256,7 @@ class HeatStack:
             push.error = error
             raise
         finally:
+            self._outputs = None
             self._push_now = None
             push.done.set()
 
@@ -372,7 +377,11 @@ class HeatStack:
             stack = await self._get(services, head=True)
             return stack.outputs if stack is not None else {}
 
-        return ctx.effect("stack.output", {"stack": self._name}, fetch)
+        if self._outputs is None:
+            # Only an operation on the stack changes them, and every machine of it asks.
+            found = ctx.effect("stack.output", {"stack": self._name}, fetch)
+            self._outputs = freeze(found)
+        return self._outputs
 
     def lost_resources(self, ctx: CallContext) -> Json:
         """The names of servers that were made and no longer run."""
@@ -386,6 +395,7 @@ class HeatStack:
     @native(lock=False)
     def delete(self, ctx: CallContext) -> None:
         """Remove the stack and everything in it; nothing to do when there is none."""
+        self._outputs = None
         self._deferred = False
         services = services_of(ctx)
 
@@ -418,8 +428,10 @@ def _without(
         for key in sections:
             body = result.get(key)
             if isinstance(body, dict):
-                entries = cast("dict[str, Json]", body)
-                result[key] = {k: v for k, v in entries.items() if k not in names}
+                entries = dict(cast("dict[str, Json]", body))
+                for name in names:
+                    entries.pop(name, None)
+                result[key] = entries
     return result
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from typing import Any
+from weakref import WeakKeyDictionary
 
-from vetro.muranopl import CallContext, MuranoPackage, MuranoType, native
+from vetro.muranopl import CallContext, MuranoPackage, MuranoType, Session, freeze, native
 from vetro.packages import read_json, read_yaml, text_of
 
 
@@ -40,12 +41,17 @@ class Resources:
     @staticmethod
     def yaml(ctx: CallContext, name: str | MuranoType, owner: MuranoType | None = None) -> Any:
         """A YAML file's value."""
-        return read_yaml(_read(ctx, name, owner), _place(name))
+        package, file = _package(ctx, owner), _file(name)
+        known = _KNOWN.setdefault(ctx.session, {})
+        if (package, "yaml", file) not in known:
+            value = read_yaml(_content(ctx, package, file), _place(name))
+            known[package, "yaml", file] = freeze(value)
+        return known[package, "yaml", file]
 
     @native(hidden=True)
-    def read(self, name: str) -> bytes:
+    def read(self, ctx: CallContext, name: str) -> bytes:
         """A file, for native code."""
-        return self.package.source.read_resource(name)
+        return _content(ctx, self.package, name)
 
 
 def _place(name: str | MuranoType) -> str:
@@ -53,8 +59,23 @@ def _place(name: str | MuranoType) -> str:
 
 
 def _read(ctx: CallContext, name: str | MuranoType, owner: MuranoType | None) -> bytes:
-    package = _package(ctx, owner)
-    return package.source.read_resource(name.name if isinstance(name, MuranoType) else name)
+    return _content(ctx, _package(ctx, owner), _file(name))
+
+
+def _file(name: str | MuranoType) -> str:
+    return name.name if isinstance(name, MuranoType) else name
+
+
+def _content(ctx: CallContext, package: MuranoPackage, name: str) -> bytes:
+    # Once in a session: every machine of a group asks for the same files.
+    known = _KNOWN.setdefault(ctx.session, {})
+    if (package, "", name) not in known:
+        known[package, "", name] = package.source.read_resource(name)
+    return known[package, "", name]
+
+
+_KNOWN: WeakKeyDictionary[Session, dict[tuple[MuranoPackage, str, str], Any]] = WeakKeyDictionary()
+"""What was read in a session, by package, kind and name."""
 
 
 def _package(ctx: CallContext, owner: MuranoType | None) -> MuranoPackage:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import time
 from collections.abc import (
@@ -16,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from vetro.muranopl.classes.objects import CastView, MuranoObject
-from vetro.muranopl.classes.types import MuranoType
+from vetro.muranopl.classes.types import MuranoPackage, MuranoType
 from vetro.muranopl.model.loading import Transaction, load_missing, place_in_model
 from vetro.muranopl.model.serializing import Serializer
 from vetro.muranopl.runtime import throwing
@@ -114,6 +115,7 @@ class Session:
         self.fixed: dict[str, frozenset[Version]] = {}
         """Versions of packages that the environment already uses (section 5)."""
         self._entered = False
+        self._packages: tuple[int, str | None, frozenset[MuranoPackage]] = (0, None, frozenset())
         self._types: set[MuranoType] = set()
         """Classes that are not among those of the objects: called ones, and those of the gone."""
         self.effects = effects
@@ -362,6 +364,18 @@ class Session:
     def find(self, object_id: str) -> MuranoObject | None:
         """The object with the id."""
         return self.run.find_object(object_id)
+
+    def packages_in_use(self) -> frozenset[MuranoPackage]:
+        """The packages of its objects; counted anew only when objects have gone."""
+        objects = self.run.objects
+        count, last, packages = self._packages
+        fresh = list(itertools.takewhile(lambda key: key != last, reversed(objects)))
+        if len(objects) != count + len(fresh):
+            fresh, packages = list(objects), frozenset[MuranoPackage]()
+        if fresh:
+            packages |= {objects[key].type.package for key in fresh}
+            self._packages = len(objects), next(reversed(objects)), packages
+        return packages
 
     def objects(self) -> list[MuranoObject]:
         """Every object of the session that is constructed and not destroyed."""

@@ -6,7 +6,7 @@ import asyncio
 import copy
 import ipaddress
 import uuid as uuids
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, cast
 
@@ -471,10 +471,20 @@ class MemoryCompute:
         subnet = subnets[0]
         taken = {ip for port in self.port_list.values() for _, ip in port.fixed_ips}
         taken.add(subnet.gateway or "")
-        for one in ipaddress.ip_network(subnet.cidr).hosts():
-            if wish.ip in (None, str(one)) and str(one) not in taken:
-                return subnet.uuid, str(one)
+        for text in _hosts(subnet.cidr):
+            if wish.ip in (None, text) and text not in taken:
+                return subnet.uuid, text
         raise ResourceFailure(f"The subnet {subnet.cidr} has no free address")
+
+
+def _hosts(cidr: str) -> Iterator[str]:
+    """The addresses of a range as text. Large ranges are gone through once for every port."""
+    network = ipaddress.ip_network(cidr)
+    if network.version == 6 or network.prefixlen > 30:
+        yield from map(str, network.hosts())
+        return
+    for one in range(int(network.network_address) + 1, int(network.broadcast_address)):
+        yield f"{one >> 24}.{one >> 16 & 255}.{one >> 8 & 255}.{one & 255}"
 
 
 _SHOWN: dict[type[Any], type[Any]] = {

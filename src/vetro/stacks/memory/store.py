@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -91,9 +92,10 @@ class MemoryStore:
 
     async def change_resource(self, hold: Hold, row: ResourceRow) -> None:
         stack = self._held(hold)
-        stack.resources = [
-            copy.deepcopy(row) if one.id == row.id else one for one in stack.resources
-        ]
+        # In the order in which they were added: their numbers rise.
+        place = bisect_left(stack.resources, row.id, key=lambda one: one.id)
+        if place < len(stack.resources) and stack.resources[place].id == row.id:
+            stack.resources[place] = copy.deepcopy(row)
 
     async def remove_resource(self, hold: Hold, row: ResourceRow) -> None:
         stack = self._held(hold)

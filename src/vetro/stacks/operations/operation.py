@@ -308,7 +308,7 @@ class Operation:
             config_text=self._config_text,
             group=lambda group: self._group(group, row),
             save=save,
-            leaving=[
+            leaving=lambda: [
                 one.physical_id
                 for one in self._stack.resources
                 if one.type == row.type and not (one.current and one.name in self._wanted)
@@ -337,11 +337,11 @@ class Operation:
         return PlacementGroup(found.data["policy"], lock, placed)
 
     async def _config_text(self, physical_id: str) -> str | None:
+        if len(physical_id) > 64:
+            return None  # a text, not an id
         for row in self._stack.resources:
             if row.physical_id == physical_id and "config" in row.data:
                 return row.data["config"]
-        if len(physical_id) > 64:
-            return None  # a text, not an id
         return await self._store.config_text(self._stack.project_id, physical_id)
 
     def _reference(self, name: str) -> Json:

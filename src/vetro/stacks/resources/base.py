@@ -80,7 +80,7 @@ class ResourceContext:
     """A server group of the stack by its id."""
     save: Callable[[dict[str, Json]], Awaitable[None]]
     """Store `data` (before doing what it describes)."""
-    leaving: Sequence[str] = ()
+    leaving: Callable[[], Sequence[str]] = tuple
     """Physical ids of the stack's resources of this type that this operation removes."""
     say: Callable[[str], None] = lambda text: None
     """What this resource waits for now."""

@@ -133,7 +133,7 @@ class Subnet(ResourceType):
             # A subnet without a word about its gateway has it at its first address.
             gateway=text(gateway) or None if gateway is not None else str(next(cidr.hosts())),
             dns=[text(one) for one in items(properties.get("dns_nameservers"))],
-            replaces=list(context.leaving),
+            replaces=list(context.leaving()),
         )
         await context.compute.create(SUBNETS, new)
 

@@ -18,10 +18,11 @@ def order(requires: Mapping[Node, Set[Node]]) -> list[Node]:
     done: set[Node] = set()
     path: list[Node] = []
     result: list[Node] = []
+    places = {node: place for place, node in enumerate(requires)}
 
     for start in requires:
         # Depth first with an explicit stack: templates can be deeper than Python's recursion.
-        stack: list[tuple[Node, list[Node]]] = [(start, _needs(requires, start))]
+        stack: list[tuple[Node, list[Node]]] = [(start, _needs(requires, start, places))]
         if start in done:
             continue
         path.append(start)
@@ -41,7 +42,7 @@ def order(requires: Mapping[Node, Set[Node]]) -> list[Node]:
                 circle = [*path[path.index(need) :], need]
                 raise DependencyCycle([str(one) for one in circle])
             path.append(need)
-            stack.append((need, _needs(requires, need)))
+            stack.append((need, _needs(requires, need, places)))
     return result
 
 
@@ -55,6 +56,11 @@ def reverse(requires: Mapping[Node, Set[Node]]) -> dict[Node, set[Node]]:
     return result
 
 
-def _needs(requires: Mapping[Node, Set[Node]], node: Node) -> list[Node]:
-    present = requires[node]
-    return [other for other in requires if other in present]
+def _needs(
+    requires: Mapping[Node, Set[Node]], node: Node, places: Mapping[Node, int] | None = None
+) -> list[Node]:
+    needed = requires[node]
+    if len(needed) < 2:
+        return [other for other in needed if other in requires]
+    order = {node: place for place, node in enumerate(requires)} if places is None else places
+    return sorted((other for other in needed if other in order), key=order.__getitem__)

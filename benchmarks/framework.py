@@ -1,0 +1,181 @@
+"""The framework on a cloud in memory against plain Python that does the same by hand (`make bench`).
+
+Each size runs in processes of its own. The twin makes the same template, gives it to the same
+stacks in memory, sends the same commands to the same guests and reports the same, with tasks for
+what happens side by side. Only equal digests count.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+from limits import Published
+
+ROOT = Path(__file__).resolve().parent.parent
+SIZES = (80, 320, 1280)
+RATIO, LINEAR = 8.0, 5.0
+"""Limits: processor time to the twin's at 320 servers; time of 1,280 servers to that of 320."""
+
+
+class Server:
+    """A server: its template, its agent, what has been done on it."""
+
+    def __init__(self, number: int) -> None:
+        self.id = uuid.uuid4().hex
+        self.number = number
+        self.name = f"web-{number}"
+        self.installed = self.configured = False
+
+    def resources(self, boot: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        port = f"port-net-{self.name}"
+        server = {
+            "type": "OS::Nova::Server",
+            "properties": {
+                "name": self.name,
+                "flavor": "m1.small",
+                "image": "debian",
+                "availability_zone": "nova",
+                "user_data": boot.replace("%QUEUE%", self.id),
+                "user_data_format": "RAW",
+                "networks": [{"port": {"get_resource": port}}],
+            },
+        }
+        made = {
+            port: {
+                "type": "OS::Neutron::Port",
+                "properties": {"network_id": {"get_resource": "network"}},
+            },
+            self.name: server,
+        }
+        outputs = {
+            f"{self.name}-id": {"value": {"get_resource": self.name}},
+            f"{self.name}-addresses": {"value": {"get_attr": [self.name, "addresses"]}},
+        }
+        return made, outputs
+
+
+async def by_hand(count: int) -> dict[str, Any]:
+    """Deploy as a person would write it."""
+    sys.path.insert(0, str(ROOT / "src"))
+    from common import digest
+
+    from vetro.engine.system.memory import MemoryCloud
+
+    cloud = MemoryCloud(Path(tempfile.gettempdir()))
+    cloud.compute.room = count
+    boot = (ROOT / "library/io.murano/Resources/linux-init.sh").read_text(encoding="utf-8")
+    began = time.process_time()
+    reports: list[str] = []
+    commands: list[str] = []
+    servers = [Server(number) for number in range(1, count + 1)]
+    network = {
+        "network": {"type": "OS::Neutron::Net", "properties": {"name": "net"}},
+        "subnet": {
+            "type": "OS::Neutron::Subnet",
+            "properties": {
+                "network_id": {"get_resource": "network"},
+                "cidr": "10.0.0.0/20",
+                "ip_version": 4,
+            },
+        },
+    }
+    template: dict[str, Any] = {
+        "heat_template_version": "2013-05-23",
+        "resources": dict(network),
+        "outputs": {},
+    }
+    await cloud.stacks.create("project", "env", template)
+    reports.append(f"Creating {count} servers")
+    template = {**template, "resources": dict(network), "outputs": {}}
+    for server in servers:
+        reports.append(f"Provisioning VM for Server {server.number}")
+        made, outputs = server.resources(boot)
+        template["resources"].update(made)
+        template["outputs"].update(outputs)
+    stack = await cloud.stacks.update("project", "env", template)
+    if stack.status.value != "UPDATE_COMPLETE":
+        raise SystemExit(stack.reason)
+
+    async def run(server: Server, command: str) -> None:
+        plan = {
+            "ID": uuid.uuid4().hex,
+            "Files": {"script": {"Name": "scriptFile.sh", "Body": command}},
+        }
+        await cloud.transport.send(server.id, plan["ID"], json.dumps(plan).encode())
+        if await cloud.transport.wait_result(plan["ID"], 3600) is None:
+            raise TimeoutError(command)
+        commands.append(command)
+
+    async def install(server: Server) -> None:
+        reports.append(f"Began installing cluster on {server.name}")
+        await run(server, f"install {server.name}")
+        server.installed = True
+        reports.append(f"cluster is installed on {server.name}")
+
+    async def configure(server: Server) -> None:
+        reports.append(f"Began configuring cluster on {server.name}")
+        await run(server, f"configure {server.name}")
+        server.configured = True
+        reports.append(f"cluster is configured at {server.name}")
+
+    reports.append("Installing cluster")
+    await asyncio.gather(*[install(server) for server in servers])
+    reports.append("Finished installing cluster (no errors encountered)")
+    reports.append("Applying configuration of cluster")
+    await asyncio.gather(*[configure(server) for server in servers])
+    reports.append("Finished configuring cluster (no errors encountered)")
+    seconds = time.process_time() - began
+    names = sorted(one.spec.name for one in cloud.compute.server_list.values())
+    seen = {"servers": names, "reports": sorted(reports), "commands": sorted(commands)}
+    return {"cpu_seconds": seconds, "result_digest": digest(seen)}
+
+
+def measure(*arguments: str) -> dict[str, Any]:
+    """The JSON of a program's last line."""
+    done = subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    value: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return value
+
+
+def main() -> int:
+    """Print the table; 1 when a digest differs or a limit is missed."""
+    published = Published()
+    print(f"{'servers':>8}{'cold, s':>10}{'plain, s':>10}{'ratio':>8}{'limit':>7}")
+    times: dict[int, float] = {}
+    wrong = False
+    for size in SIZES:
+        ours = measure("benchmarks/framework_program.py", str(size))
+        plain = measure("benchmarks/framework.py", str(size))
+        agree = ours["result_digest"] == plain["result_digest"]
+        wrong = wrong or not agree
+        times[size] = ours["cpu_seconds"]
+        ratio = ours["cpu_seconds"] / plain["cpu_seconds"]
+        bound = mark = ""
+        if size == 320:
+            bound, mark = f"{RATIO:.0f}", published.most("framework at 320 servers", ratio, RATIO)
+        print(
+            f"{size:>8}{ours['cpu_seconds']:>10.2f}{plain['cpu_seconds']:>10.2f}{ratio:>8.2f}{bound:>7}"
+            f"{mark}{'' if agree else '  DIGESTS DIFFER'}",
+            flush=True,
+        )
+    growth = times[1280] / times[320]
+    mark = published.most("1,280 servers to 320", growth, LINEAR)
+    print(f"1,280 servers to 320: {growth:.2f} times (limit {LINEAR:g}, linear is 4){mark}")
+    return published.exit_code(wrong=wrong)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        print(json.dumps(asyncio.run(by_hand(int(sys.argv[1])))))
+    else:
+        sys.exit(main())
