@@ -30,6 +30,14 @@ SERVICES = (
         "vetro.messaging.amqp",
     ),
 )
+NEEDLESS = {
+    "check": ("asyncio", "ssl", "socket", "http.client", "msgspec", "structlog", "rich"),
+    "doc": ("asyncio", "ssl", "socket", "http.client", "msgspec", "structlog", "rich"),
+    "run": ("http.client",),
+    "test": ("http.client",),
+    "repl": ("http.client",),
+}
+"""Large modules that a command has no use for."""
 APPLICATION = """\
     Namespaces: {=: p, std: io.murano, sys: io.murano.system, t: io.murano.test}
     Name: App
@@ -96,4 +104,21 @@ def test_local_commands_load_no_services(application, tmp_path, arguments, text)
     (line,) = [line for line in found.stdout.splitlines() if line.startswith("MODULES ")]
     loaded = set(json.loads(line.removeprefix("MODULES ")))
     assert "vetro.engine.system" in loaded
-    assert [name for name in SERVICES if name in loaded] == []
+    assert [name for name in (*SERVICES, *NEEDLESS[command]) if name in loaded] == []
+
+
+def test_help_loads_no_room():
+    """The list of commands needs none of what the commands do."""
+    found = subprocess.run(
+        [sys.executable, "-c", RUN, json.dumps(["--help"])],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    (line,) = [line for line in found.stdout.splitlines() if line.startswith("MODULES ")]
+    loaded = [name for name in json.loads(line.removeprefix("MODULES ")) if "vetro." in name]
+    rooms = {name.split(".")[1] for name in loaded}
+    assert rooms <= {"cli", "lazy_names"}
+    assert {"yaml", "asyncio", "ssl", "msgspec"}.isdisjoint(
+        json.loads(line.removeprefix("MODULES "))
+    )

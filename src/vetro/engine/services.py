@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -18,6 +17,13 @@ if TYPE_CHECKING:
     from vetro.engine.signing import PlanSigner
     from vetro.messaging import BrokerSettings
     from vetro.stacks import NetworkDirectory, Stacks
+
+
+async def _pause(seconds: float) -> None:
+    # Imported late: checking a package loads the system classes and runs nothing.
+    import asyncio
+
+    await asyncio.sleep(seconds)
 
 
 class Reports(Protocol):
@@ -165,7 +171,7 @@ class EngineServices:
     """Mailboxes from which this session has withdrawn the plans of a dead session."""
     waiting: Waiting = field(default_factory=lambda: Waiting())
     """What the task waits on."""
-    pause: Callable[[float], Awaitable[None]] = asyncio.sleep
+    pause: Callable[[float], Awaitable[None]] = _pause
 
 
 def services_of(ctx: CallContext) -> EngineServices:

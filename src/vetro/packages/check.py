@@ -17,7 +17,6 @@ from vetro.muranopl import (
     NoPackageFound,
     Runtime,
     check_package,
-    enable_testing,
     version_spec,
 )
 from vetro.packages.check_codes import CODES
@@ -81,6 +80,8 @@ def check(source: Path | bytes, runtime: Runtime | None = None) -> list[Finding]
 
 def _language() -> Runtime:
     """A runtime without a host's classes, for programs and their tests."""
+    from vetro.muranopl import enable_testing
+
     runtime = Runtime()
     enable_testing(runtime)
     return runtime

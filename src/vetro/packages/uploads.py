@@ -7,8 +7,6 @@ delays other requests.
 
 from __future__ import annotations
 
-import msgspec
-
 from vetro.muranopl import YamlLimits
 from vetro.packages.check import form_findings
 from vetro.packages.errors import PackageLimitError, PackageLoadError
@@ -53,6 +51,9 @@ def check_upload(package: Package) -> None:
 
 
 def _bounds(package: Package) -> None:
+    # Imported late: commands that open packages import this room and do not upload.
+    import msgspec
+
     manifest = package.manifest
     for key, count, limit in (
         ("Tags", len(manifest.tags), MAX_TAGS),

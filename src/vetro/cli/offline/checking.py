@@ -197,18 +197,48 @@ def find(
 
     ``catalog``: where required packages are that are in no directory.
     """
+    if not _uses_library(path):
+        found = _find(path, libraries, catalog, library=False)
+        # The hint for an unknown class may name one of the class library.
+        if not any(item.code == "E301" for item in found):
+            return found
+    return _find(path, libraries, catalog, library=True)
+
+
+def _uses_library(path: Path) -> bool:
+    """Whether a package may need the class library; loading it takes most of the time."""
+    from vetro.cli.offline.world import mentions_core
+    from vetro.packages import PackageError, open_package
+
+    try:
+        package = open_package(path)
+        return bool(package.requirements) or mentions_core(package)
+    except PackageError:
+        return True
+
+
+def _find(
+    path: Path,
+    libraries: Sequence[Path],
+    catalog: PackageResolver | None,
+    *,
+    library: bool,
+) -> list[Finding]:
     from vetro.cli.offline.world import SearchPath, library_directory
-    from vetro.engine.system import system_runtime
-    from vetro.muranopl import enable_testing
+    from vetro.muranopl import Runtime, enable_testing
     from vetro.packages import check as check_package
     from vetro.packages import open_package
 
-    runtime = system_runtime()
+    runtime = Runtime()
+    if library:
+        from vetro.engine.system import system_runtime
+
+        runtime = system_runtime()
     directories = SearchPath([*libraries, path.resolve().parent, library_directory()])
     runtime.resolver = FirstOf([directories, *([catalog] if catalog else [])])
     enable_testing(runtime)
     # The class library is checked on its own, everything else on top of it.
-    if path.resolve().name not in ("io.murano", "io.murano.zip"):
+    if library and path.resolve().name not in ("io.murano", "io.murano.zip"):
         runtime.add_package(open_package(library_directory() / "io.murano"))
     return check_package(path, runtime)
 

@@ -182,7 +182,6 @@ def open_world(
     if needed:
         from vetro.engine.system import system_runtime
 
-        remarks_to_stderr()
         runtime = system_runtime(code_cache_directory())
         runtime.resolver = resolver
         runtime.coverage = coverage

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -315,6 +314,9 @@ class Agent:
         body = json.dumps(order).encode()
         signature = self._signer.sign(self._queue, body) if self._signer is not None else None
         try:
+            # Imported late: checking a package loads the system classes and runs nothing.
+            import asyncio
+
             async with asyncio.timeout(WITHDRAW_SECONDS):
                 if await transport.discard(id_):
                     return "The plan was withdrawn: it will not run."

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from vetro.engine.errors import HeatStackError, StackFailed
 from vetro.engine.services import EngineServices, logger, services_of
@@ -15,6 +14,9 @@ from vetro.engine.system.template_merging import merge
 from vetro.engine.system.template_spelling import is_cfn, respell, section
 from vetro.muranopl import CallContext, freeze, native
 from vetro.stacks import PlacementFailure, Stack, StackBusy
+
+if TYPE_CHECKING:
+    import asyncio
 
 Json = Any
 T = TypeVar("T")
@@ -29,8 +31,15 @@ class _Push:
     """A push that is going on: which revision it carries, and how it ended."""
 
     revision: int
-    done: asyncio.Event = field(default_factory=asyncio.Event)
+    done: asyncio.Event = field(default_factory=lambda: _event())
     error: BaseException | None = None
+
+
+def _event() -> asyncio.Event:
+    # Imported late: checking a package loads the system classes and runs nothing.
+    import asyncio
+
+    return asyncio.Event()
 
 
 class HeatStack:
