@@ -11,7 +11,7 @@ from typing import TypeVar
 import click
 import msgspec
 
-from vetro.cli.client.connection import Connection, error_text, hint_for
+from vetro.cli.client.connection import Connection, error_text, hint_for, read
 from vetro.cli.compute.lookup import (
     NETWORK,
     ROUTER,
@@ -215,7 +215,7 @@ def _make_subnet(connection: Connection, new: NewSubnet) -> Subnet:
     answer = connection.answer_to(call)
     if answer.status >= 400:
         fail(error_text(answer), OVERLAP if answer.status == 409 else hint_for(answer))
-    return call.read(answer.content)
+    return read(call, answer)
 
 
 def _outside(connection: Connection, wanted: str | None) -> Network:

@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from vetro.cli.client.connection import Connection, error_text, hint_for
+from vetro.cli.client.connection import Connection, error_text, hint_for, read
 from vetro.cli.client.deployment_progress import goes_on
 from vetro.cli.client.name_completion import FLAVOR, IMAGE, KEYPAIR
 from vetro.cli.compute.images import find_image
@@ -32,6 +32,7 @@ from vetro.cli.compute.servers import wait_task
 from vetro.cli.terminal.output import CommandError, emit_object, fail, json_option, say, wants_json
 from vetro.compute.client import machines
 from vetro.compute.client.calls import PORTS, SUBNETS
+from vetro.compute.client.http_client import refusal
 from vetro.compute.wire import (
     HVM_BRANDS,
     Allocation,
@@ -248,7 +249,7 @@ def _make_port(
     if answer.status >= 400:
         hint = f"'vetro subnet create {NETWORK.called(network)} RANGE' gives it addresses."
         fail(error_text(answer), hint_for(answer) if network.subnets else hint)
-    return call.read(answer.content)
+    return read(call, answer)
 
 
 def _only_network(connection: Connection, owner: str) -> Network:
@@ -280,7 +281,7 @@ def _place(connection: Connection, vm: NewVm, image: Image, server: str | None) 
     call = machines.allocate(wanted)
     answer = connection.answer_to(call)
     if answer.status == 409:
-        reasons = msgspec.json.decode(answer.content, type=NoAllocation).reasons()
+        reasons = refusal(answer.status, answer.content).body_as(NoAllocation).reasons()
         told = "; ".join(f"{one}: {text}" for one, text in list(reasons.items())[:_REASONS])
         fail(
             f"{error_text(answer)}{f' ({told})' if told else ''}",
@@ -288,7 +289,7 @@ def _place(connection: Connection, vm: NewVm, image: Image, server: str | None) 
         )
     if answer.status >= 400:
         fail(error_text(answer), hint_for(answer))
-    chosen = call.read(answer.content).server
+    chosen = read(call, answer).server
     if chosen is None:
         fail("The compute node that was chosen is gone", "Try again.")
     return chosen
