@@ -131,3 +131,26 @@ def test_what_layers_ignore_is_for_type_checkers_only() -> None:
         if any(found == target and not typing_only for found, typing_only in imported(source))
     }
     assert at_run_time == set()
+
+
+def test_no_endpoint_executes_statements() -> None:
+    """A module with a table of endpoints asks the stores of its room; statements are theirs."""
+    tables: dict[str, list[int]] = {}
+    for name, file in FILES.items():
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        targets = {
+            ast.unparse(target)
+            for node in tree.body
+            if isinstance(node, ast.Assign)
+            for target in node.targets
+        }
+        if "ENDPOINTS" in targets:
+            tables[name] = [
+                node.lineno
+                for node in ast.walk(tree)
+                if isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and node.func.attr == "execute"
+            ]
+    assert len(tables) >= 20
+    assert {name: lines for name, lines in tables.items() if lines} == {}

@@ -107,6 +107,11 @@ class ServerStore:
 
     # What agents say
 
+    async def of_project(self, tx: Transaction, project: str) -> set[str]:
+        """The servers that have VMs of a project."""
+        held = await tx.execute(select(vms.c.server_uuid).where(vms.c.owner_uuid == project))
+        return {row.server_uuid for row in held}
+
     async def register(self, uuid: str, sysinfo: Record, *, shared_key: bool = True) -> None:
         """Create or renew a server from its sysinfo. Errors: 409 when the sysinfo is another's."""
         given = sysinfo.get("UUID")

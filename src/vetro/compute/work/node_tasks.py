@@ -120,6 +120,15 @@ class NodeTasks:
         """Register what is called with a task's end before waiters are; it may change the end."""
         self._after[task] = what
 
+    async def active(self, task: str, server_uuid: str = "") -> list[Record]:
+        """The parameters of tasks of one name that have not ended, of a server or of all."""
+        wanted = (tasks.c.task == task) & (tasks.c.status == "active")
+        if server_uuid:
+            wanted &= tasks.c.server_uuid == server_uuid
+        async with self.database.read() as tx:
+            found = await tx.execute(select(tasks.c.params).where(wanted))
+            return [mapping(row.params) for row in found]
+
     async def close(self) -> None:
         """Stop waiting for agents; the tasks go on there."""
         for work in list(self._running.values()):

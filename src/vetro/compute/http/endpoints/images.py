@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import structlog
-from sqlalchemy import select
 
 from vetro.compute.http.endpoint import Access, Call, Endpoint
 from vetro.compute.http.endpoints.events import LONGEST_POLL_SECONDS
-from vetro.compute.tables import tasks
 from vetro.compute.values.faults import conflict, not_allowed, not_found
 from vetro.compute.values.records import Json, Record, mapping
 from vetro.compute.vms.image_copies import CHANNEL, summary
@@ -22,14 +20,9 @@ log = structlog.get_logger(__name__)
 
 async def _asked_of(call: Call, uuid: str) -> Record:
     """What the caller, a node, was told to make an image of: its task's manifest. Errors: 403."""
-    wanted = (tasks.c.task == "machine_create_image") & (tasks.c.status == "active")
     node = call.principal.user_id.partition("/")[2]
-    if node:
-        wanted &= tasks.c.server_uuid == node
-    async with call.service.database.read() as tx:
-        rows = list(await tx.execute(select(tasks.c.params).where(wanted)))
-    for row in rows:
-        manifest = mapping(mapping(row.params).get("manifest"))
+    for params in await call.service.work.active("machine_create_image", node):
+        manifest = mapping(params.get("manifest"))
         if str(manifest.get("uuid")).lower() == uuid.lower():
             return manifest
     raise not_allowed(f"No task of this node makes an image {uuid[:64]}")

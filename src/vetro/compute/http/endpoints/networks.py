@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-from sqlalchemy import Row, Table, select
-from sqlalchemy import delete as delete_from
+from sqlalchemy import Row, Table
 
 from vetro.compute.client.calls import (
     FLOATING_IPS,
@@ -34,9 +33,9 @@ from vetro.compute.http.ownership import (
     may_change,
 )
 from vetro.compute.networks.fabric import Fabric, Hanging, Object, View
+from vetro.compute.networks.keypairs import find_keypair, keypairs_of, remove_keypair
 from vetro.compute.tables import (
     floating_ips,
-    keypairs,
     networks,
     ports,
     routers,
@@ -417,20 +416,14 @@ def _key_name(call: Call) -> str:
 async def list_keys(call: Call) -> Json:
     """The public keys of a project, by their names."""
     owner = owner_of(call)
-    wanted = select(keypairs).where(keypairs.c.owner_uuid == owner).order_by(keypairs.c.name)
-    async with call.service.database.read() as tx:
-        rows = await tx.execute(wanted)
-        return [Keypair(name=row.name, project_id=owner, public_key=row.public_key) for row in rows]
+    rows = await keypairs_of(call.service.database, owner)
+    return [Keypair(name=row.name, project_id=owner, public_key=row.public_key) for row in rows]
 
 
 async def show_key(call: Call) -> Json:
     """A public key by its name."""
-    owner, name = owner_of(call), _key_name(call)
-    wanted = select(keypairs).where(keypairs.c.owner_uuid == owner, keypairs.c.name == name)
-    async with call.service.database.read() as tx:
-        row = (await tx.execute(wanted)).first()
-    if row is None:
-        raise not_found(f"key pair {name} not found")
+    owner = owner_of(call)
+    row = await find_keypair(call.service.database, owner, _key_name(call))
     return Keypair(name=row.name, project_id=owner, public_key=row.public_key)
 
 
@@ -444,13 +437,7 @@ async def set_key(call: Call) -> Json:
 
 async def delete_key(call: Call) -> Json:
     """Forget a public key. Machines made with one have it themselves."""
-    owner, name = owner_of(call), _key_name(call)
-    async with call.service.database.transaction() as tx:
-        removed = await tx.execute(
-            delete_from(keypairs).where(keypairs.c.owner_uuid == owner, keypairs.c.name == name)
-        )
-        if removed.rowcount == 0:
-            raise not_found(f"key pair {name} not found")
+    await remove_keypair(call.service.database, owner_of(call), _key_name(call))
 
 
 _PROJECT = query(text_of(64), "project_id")

@@ -8,13 +8,11 @@ from urllib.parse import urlencode
 
 import msgspec
 import structlog
-from sqlalchemy import select
 
 from vetro.compute.http.endpoint import Access, Call, Endpoint
 from vetro.compute.operations.server_jobs import LAYOUTS
 from vetro.compute.servers.recovery import check_recovery
 from vetro.compute.servers.store import Agent, check_changes
-from vetro.compute.tables import vms
 from vetro.compute.values.faults import (
     internal_error,
     invalid_argument,
@@ -100,8 +98,7 @@ async def _for_user(call: Call, limit: int, offset: int, fields: list[str]) -> J
             raise not_allowed(f"Only operators choose servers by {name}")
     service, project = call.service, str(call.project)
     async with service.database.read() as tx:
-        held = await tx.execute(select(vms.c.server_uuid).where(vms.c.owner_uuid == project))
-        there = {row.server_uuid for row in held}
+        there = await service.servers.of_project(tx, project)
         asked = {one.lower() for one in words_of(call.get("uuids"))}
         wanted = sorted(there & asked if asked else there)
         rows = await service.servers.find(tx, uuids=wanted, limit=limit, offset=offset)
