@@ -7,14 +7,13 @@ import base64
 import math
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 import structlog
-from litestar import Litestar, Request, Response, get, post
-from litestar.di import NamedDependency, Provide
-from litestar.params import FromPath, FromQuery
+from litestar import Litestar, Request, Response
 from sqlalchemy.exc import SQLAlchemyError
 
 from vetro.http import (
@@ -26,6 +25,9 @@ from vetro.http import (
     make_face,
     read_body,
 )
+from vetro.http import endpoint as http
+from vetro.http.endpoint import Answer, routes
+from vetro.http.parameters import Rule, query
 from vetro.messaging import answers
 from vetro.messaging.budget import RequestBudget
 from vetro.messaging.credentials import Guest
@@ -48,6 +50,16 @@ class _Alive(msgspec.Struct):
     uptime: float | None = None
 
 
+@dataclass
+class Call(http.Call["GuestDoor"]):
+    """A request of a guest."""
+
+    guest: Guest
+
+
+Endpoint = http.Endpoint[Call]
+
+
 class GuestDoor:
     """The face's state: open polls, request budgets, contacts that are not stored yet."""
 
@@ -67,12 +79,8 @@ class GuestDoor:
             name="agents",
             prefix="/agents",
             title="Guest mailboxes",
-            handlers=[next_plan, acknowledge, accept_result, alive],
+            handlers=routes(ENDPOINTS, self._serve),
             public=lambda method, path: True,
-            dependencies={
-                "door": Provide(lambda: self, sync_to_thread=False),
-                "guest": Provide(self._guest),
-            },
             lifespan=[self._lifespan],
             replies=answers.REPLIES,
             security=answers.SECURITY,
@@ -81,6 +89,11 @@ class GuestDoor:
             inner.app, self.room, self._admit, settings.longest_wait, settings.default_wait
         )
         self.face = Face(inner.name, inner.prefix, cast("Envelope", gate), inner.document)
+
+    async def _serve(self, endpoint: Endpoint, request: AnyRequest) -> Response[Any]:
+        """Run a call of a guest that is known and does not ask too often."""
+        call = Call(self, request, await self._guest(request))
+        return http.respond(request, endpoint, await endpoint.run(call))
 
     async def _guest(self, request: AnyRequest) -> Guest:
         """The requesting guest. 401: unknown or revoked credential, 429: too many requests."""
@@ -163,82 +176,81 @@ class GuestDoor:
             self._known.clear()
 
 
-def make_agents_face(mailboxes: Mailboxes) -> Face:
-    """The face at `/agents`."""
-    return GuestDoor(mailboxes).face
-
-
-@get("/v1/plans", media_type="application/json")
-async def next_plan(
-    request: AnyRequest,
-    door: NamedDependency[GuestDoor],
-    guest: NamedDependency[Guest],
-    wait: FromQuery[float | None] = None,
-) -> Response[bytes]:
+async def next_plan(call: Call) -> Response[Any]:
     """The oldest plan that is not acknowledged: the exact bytes as signed.
 
     Waits up to `wait` seconds (default 30, at most 60) for one; 204 when none came. The plan is
     leased to the asking agent and handed out again when it is not acknowledged in time.
     `X-Result-Limit` says how many bytes its result may have.
     """
-    settings = door.mailboxes.settings
-    seconds = settings.default_wait if wait is None else wait
+    mailboxes = call.service.mailboxes
+    settings = mailboxes.settings
+    given = call.query("wait")
+    try:
+        seconds = float(given) if given else settings.default_wait
+    except ValueError:
+        seconds = math.nan
     if not 0 <= seconds < math.inf:
-        raise BadRequest(f"wait is {wait}; give seconds from 0 to {settings.longest_wait:g}")
-    session = request.headers.get("x-agent-session") or None
+        raise BadRequest(f"wait is {given:.80}; give seconds from 0 to {settings.longest_wait:g}")
+    session = call.header("x-agent-session") or None
     # The waiting is over when a request gets here: see `vetro.messaging.waiting`.
-    plan = await door.mailboxes.next_plan(guest, session and session[:64], 0)
+    plan = await mailboxes.next_plan(call.guest, session and session[:64], 0)
     if plan is None:
-        return Response(b"", status_code=204)
+        return Response(b"", status_code=204, media_type="application/json")
     headers = {
         "X-Message-Id": plan.message_id,
         RESULT_LIMIT_HEADER: str(settings.result_limit),
     }
     if plan.signature is not None:
         headers["X-Signature"] = base64.b64encode(plan.signature).decode()
-    return Response(plan.body, headers=headers)
+    return Response(plan.body, headers=headers, media_type="application/json")
 
 
-@post("/v1/plans/{message_id:str}/ack", status_code=204)
-async def acknowledge(
-    door: NamedDependency[GuestDoor],
-    guest: NamedDependency[Guest],
-    message_id: FromPath[str],
-) -> None:
+async def acknowledge(call: Call) -> None:
     """The guest has the plan on its disk. May be repeated."""
-    await door.mailboxes.acknowledge(guest, message_id)
+    await call.service.mailboxes.acknowledge(call.guest, call.path["message_id"])
 
 
-@post("/v1/results", status_code=202)
-async def accept_result(
-    request: AnyRequest, door: NamedDependency[GuestDoor], guest: NamedDependency[Guest]
-) -> Response[bytes]:
+async def accept_result(call: Call) -> Answer:
     """The result of a plan. A repeated one is accepted and ignored.
 
     413 over the limit (1 MiB unless configured; `X-Result-Limit` says it); 400 for what is no
     result document, which is kept aside as a dead letter.
     """
-    limit = door.mailboxes.settings.result_limit
+    mailboxes = call.service.mailboxes
+    limit = mailboxes.settings.result_limit
     try:
-        body = await read_body(request, limit)
-        await door.mailboxes.accept_result(guest, body, request.headers.get("x-message-id"))
+        body = await read_body(call.request, limit)
+        await mailboxes.accept_result(call.guest, body, call.header("x-message-id") or None)
     except (MessageTooLarge, PayloadTooLarge) as error:
         raise PayloadTooLarge(str(error), headers={RESULT_LIMIT_HEADER: str(limit)}) from error
     except MalformedResult as error:
         raise BadRequest(f"This is no result: {error}") from error
-    return Response(b"", status_code=202)
+    return Answer(202)
 
 
-@post("/v1/alive", status_code=204)
-async def alive(
-    request: AnyRequest, door: NamedDependency[GuestDoor], guest: NamedDependency[Guest]
-) -> None:
+async def alive(call: Call) -> None:
     """What the agent says about itself: `{version, uptime}`."""
-    body = await read_body(request, 65_536)
+    body = await read_body(call.request, 65_536)
     try:
         said = msgspec.json.decode(body or b"{}", type=_Alive)
     except msgspec.DecodeError as error:
         raise BadRequest(f"The body is not {{version, uptime}}: {error}") from error
-    await door.mailboxes.record_alive(
-        guest, said.version[:64] if said.version else None, said.uptime
+    await call.service.mailboxes.record_alive(
+        call.guest, said.version[:64] if said.version else None, said.uptime
     )
+
+
+_WAIT = Rule("seconds", lambda _name, _value: [], {"type": ["number", "null"]})
+
+ENDPOINTS = [
+    Endpoint("next_plan", "GET", "/v1/plans", next_plan, query(_WAIT, "wait")),
+    Endpoint("acknowledge", "POST", "/v1/plans/{message_id}/ack", acknowledge, status=204),
+    Endpoint("send_result", "POST", "/v1/results", accept_result),
+    Endpoint("say_alive", "POST", "/v1/alive", alive, status=204),
+]
+
+
+def make_agents_face(mailboxes: Mailboxes) -> Face:
+    """The face at `/agents`."""
+    return GuestDoor(mailboxes).face
