@@ -24,7 +24,7 @@ from vetro.muranopl.values.errors import (
     ObjectDestroyedError,
     UninitializedPropertyAccessError,
 )
-from vetro.yaql.values import host_previews
+from vetro.yaql.values import afford, host_previews
 
 if TYPE_CHECKING:
     from vetro.muranopl.host.session import Session
@@ -97,7 +97,7 @@ class MuranoObject:
         value = getattr(self, "p_" + name, None)
         if value is None and found.is_static:
             value = self.run.static_value(found)
-        return default if value is None else thaw(value)
+        return default if value is None else self._copy(value)
 
     def __getitem__(self, name: str) -> Any:
         """A property's value. Raises NoPropertyFound, UninitializedPropertyAccessError."""
@@ -105,8 +105,14 @@ class MuranoObject:
         if found is None:
             raise NoPropertyFound(f"class {self.type.name} has no property {name!r}")
         if found.is_static:
-            return thaw(self.run.static_value(found))
-        return thaw(read_slot(self, "p_" + name))
+            return self._copy(self.run.static_value(found))
+        return self._copy(read_slot(self, "p_" + name))
+
+    def _copy(self, value: Any) -> Any:
+        """A program's value as plain data; native code within a run pays for each part of it."""
+        if self.run.scheduler.current is not None:
+            afford(value, self.run)
+        return thaw(value)
 
     def set(self, name: str, value: Any) -> None:
         """Write a property as host code: usage is not checked, the contract is."""
@@ -118,7 +124,7 @@ class MuranoObject:
 
     def call(self, method: str, *args: Any, **kwargs: Any) -> Any:
         """Call a method; only inside a green thread (hosts use `Session.call`)."""
-        return thaw(
+        return self._copy(
             self.run.invoke(
                 self,
                 method,
