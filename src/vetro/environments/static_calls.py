@@ -7,10 +7,10 @@ removes. An engine drops a call whose caller has gone.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
+from functools import partial
 from typing import Any, Literal, NoReturn
 
 from sqlalchemy import delete, insert, select, update
@@ -28,7 +28,7 @@ from vetro.http import (
     ServiceUnavailable,
 )
 from vetro.secrecy import Cover, secrets_in
-from vetro.storage import Database, Lease, LeaseQueue
+from vetro.storage import Database, Lease, LeaseQueue, await_until
 
 QUEUE = "engine-calls"
 TIMEOUT_SECONDS = 60.0
@@ -175,20 +175,14 @@ class CallStore:
         )
 
     async def _ask(self, call: EngineCall) -> Any:
-        async with self.database.listen(call_channel(call.id)) as subscription:
-            try:
-                await self._submit(call)
-                deadline = time.monotonic() + call.seconds
-                while True:
-                    found = await self._answer_of(call.id)
-                    if found is not None:
-                        break
-                    left = deadline - time.monotonic()
-                    if left <= 0:
-                        self._too_late(call)
-                    await subscription.wait(left)
-            finally:
-                await self._withdraw(call.id)
+        try:
+            await self._submit(call)
+            look = partial(self._answer_of, call.id)
+            found = await await_until(self.database, call_channel(call.id), look, call.seconds)
+        finally:
+            await self._withdraw(call.id)
+        if found is None:
+            self._too_late(call)
         answer = CallAnswer(**found)
         if not answer.failure:
             return answer.value

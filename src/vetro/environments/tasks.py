@@ -33,7 +33,7 @@ from vetro.environments.task_reports import TaskReports
 from vetro.environments.task_values import EngineTask, TaskResult, cancel_channel, task_channel
 from vetro.http import BadRequest, Conflict, Forbidden, Principal
 from vetro.secrecy import Cover, secrets_in
-from vetro.storage import Database, Lease, LeaseQueue, Transaction
+from vetro.storage import Database, Lease, LeaseQueue, Transaction, await_until
 
 QUEUE = "engine"
 
@@ -291,16 +291,13 @@ class TaskStore:
 
     async def cancelled(self, task_id: str) -> str:
         """Wait until a task is to be cancelled; the reason. Waits for ever if it is not."""
-        async with self.database.listen(cancel_channel(task_id)) as subscription:
-            while True:
-                async with self.database.read() as tx:
-                    found = await tx.execute(
-                        select(tasks.c.cancellation).where(tasks.c.id == task_id)
-                    )
-                    reason = found.scalar_one_or_none()
-                if reason is not None:
-                    return str(reason)
-                await subscription.wait()
+
+        async def look() -> Any:
+            async with self.database.read() as tx:
+                found = await tx.execute(select(tasks.c.cancellation).where(tasks.c.id == task_id))
+                return found.scalar_one_or_none()
+
+        return str(await await_until(self.database, cancel_channel(task_id), look))
 
     # Engine side
 

@@ -14,10 +14,10 @@ queues on `mailbox/plans` with the queue as payload, and `mailbox/results/<messa
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import delete, func, insert, or_, select, update
@@ -29,7 +29,7 @@ from vetro.messaging.progress import progress_of, unfinished_of
 from vetro.messaging.results import MalformedResult, Results, results_channel, source_of
 from vetro.messaging.statements import insert_if_new
 from vetro.messaging.transport import Progress, Unfinished
-from vetro.storage import Database, Transaction
+from vetro.storage import Database, LookAgain, Transaction, await_until
 
 if TYPE_CHECKING:
     from vetro.http import Face
@@ -205,16 +205,9 @@ class Mailboxes:
 
     async def wait_result(self, message_id: str, timeout: float) -> bytes | None:
         """The result of a sent plan; None when it has not come after `timeout` seconds."""
-        deadline = time.monotonic() + timeout
-        async with self.db.listen(results_channel(message_id)) as subscription:
-            while True:
-                result = await self._result(message_id)
-                if result is not None:
-                    return result
-                left = deadline - time.monotonic()
-                if left <= 0:
-                    return None
-                await subscription.wait(left)
+        return await await_until(
+            self.db, results_channel(message_id), partial(self._result, message_id), timeout
+        )
 
     async def discard(self, message_id: str) -> bool:
         """Stop waiting: withdraw the plan, drop its result, record a later result as late.
@@ -286,19 +279,8 @@ class Mailboxes:
         after its time, or when another session of the same guest asks (a mailbox has one
         reader: the former agent process is dead).
         """
-        deadline = time.monotonic() + wait
-        async with self.db.listen(_plans_channel(guest.queue)) as subscription:
-            while True:
-                plan, leased_until = await self._lease(guest.queue, session)
-                if plan is not None:
-                    return plan
-                left = deadline - time.monotonic()
-                if left <= 0:
-                    return None
-                if leased_until is not None:
-                    expires = (leased_until - self.db.steady_now()).total_seconds()
-                    left = min(left, max(SHORTEST_PAUSE, expires))
-                await subscription.wait(left)
+        look = partial(self._lease, guest.queue, session)
+        return await await_until(self.db, _plans_channel(guest.queue), look, wait)
 
     async def ready_at(self, guest: Guest, session: str | None) -> float | None:
         """Seconds until a plan may be handed to the guest (0: now); None when there is no plan."""
@@ -307,9 +289,7 @@ class Mailboxes:
             row = (await tx.execute(_oldest(guest.queue, now))).first()
         if row is None:
             return None
-        if not _is_held(row, session, now):
-            return 0.0
-        return max(SHORTEST_PAUSE, (row.lease_until - now).total_seconds())
+        return _when_free(row, now).seconds if _is_held(row, session, now) else 0.0
 
     async def acknowledge(self, guest: Guest, message_id: str) -> None:
         """The guest has the plan on its disk. Idempotent."""
@@ -431,24 +411,22 @@ class Mailboxes:
             result = found.scalar_one_or_none()
         return None if result is None else bytes(result)
 
-    async def _lease(
-        self, queue: str, session: str | None
-    ) -> tuple[PlanMessage | None, datetime | None]:
-        """Lease the oldest plan; else the time until which another lease holds it."""
+    async def _lease(self, queue: str, session: str | None) -> PlanMessage | LookAgain | None:
+        """Lease the oldest plan; `LookAgain` when another lease that holds it ends."""
         async with self.db.read() as tx:
             now = self.db.steady_now()
             row = (await tx.execute(_oldest(queue, now))).first()
             if row is None:
-                return None, None  # the usual answer takes no write transaction
+                return None  # the usual answer takes no write transaction
             if _is_held(row, session, now):
-                return None, row.lease_until
+                return _when_free(row, now)
         async with self.db.transaction() as tx:
             now = self.db.steady_now()
             row = (await tx.execute(_oldest(queue, now).with_for_update())).first()
             if row is None:
-                return None, None
+                return None
             if _is_held(row, session, now):
-                return None, row.lease_until
+                return _when_free(row, now)
             await tx.execute(
                 update(tables.plans)
                 .where(tables.plans.c.id == row.id)
@@ -458,7 +436,7 @@ class Mailboxes:
                 )
             )
         signature = None if row.signature is None else bytes(row.signature)
-        return PlanMessage(row.message_id, bytes(row.body), signature), None
+        return PlanMessage(row.message_id, bytes(row.body), signature)
 
 
 def _announce(tx: Transaction, queue: str) -> None:
@@ -479,6 +457,10 @@ def _oldest(queue: str, now: datetime) -> Any:
         .order_by(plans.c.id)
         .limit(1)
     )
+
+
+def _when_free(row: Any, now: datetime) -> LookAgain:
+    return LookAgain(max(SHORTEST_PAUSE, (row.lease_until - now).total_seconds()))
 
 
 def _is_held(row: Any, session: str | None, now: datetime) -> bool:

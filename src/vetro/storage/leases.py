@@ -26,9 +26,9 @@ from vetro.storage.database import Database, Transaction
 from vetro.storage.errors import AlreadyQueued, LeaseLost, StorageError
 from vetro.storage.tables import fences, leased_work
 from vetro.storage.types import UtcDateTime
+from vetro.storage.waiting import LookAgain, await_until
 
 log = structlog.get_logger(__name__)
-SHORTEST_WAIT_SECONDS = 0.01
 
 
 @dataclass(frozen=True)
@@ -365,27 +365,19 @@ class LeaseQueue:
         ends with a notification or when the first held lease expires.
         """
         share = None if owner is None or most_per_party is None else (owner, most_per_party)
-        async with self.database.listen(self.channel) as subscription:
-            deadline = None if timeout is None else time.monotonic() + timeout
-            while True:
-                now = self.database.steady_now()
-                async with self.database.read() as tx:
-                    ready = await tx.execute(
-                        select(leased_work.c.id).where(self._claimable(now, share=share)).limit(1)
-                    )
-                    if ready.first() is not None:
-                        return True
-                    next_at = await self._next_change(tx, now)
-                left = None if deadline is None else max(0.0, deadline - time.monotonic())
-                if left == 0.0:
-                    return False
-                until = (
-                    None
-                    if next_at is None
-                    else max(SHORTEST_WAIT_SECONDS, (next_at - now).total_seconds())
+
+        async def look() -> bool | LookAgain | None:
+            now = self.database.steady_now()
+            async with self.database.read() as tx:
+                ready = await tx.execute(
+                    select(leased_work.c.id).where(self._claimable(now, share=share)).limit(1)
                 )
-                waits = [value for value in (left, until) if value is not None]
-                await subscription.wait(min(waits) if waits else None)
+                if ready.first() is not None:
+                    return True
+                next_at = await self._next_change(tx, now)
+            return None if next_at is None else LookAgain((next_at - now).total_seconds())
+
+        return await await_until(self.database, self.channel, look, timeout) is not None
 
     async def _next_change(self, tx: Transaction, now: datetime) -> datetime | None:
         """When work that is not claimable now becomes claimable without any change."""

@@ -15,6 +15,7 @@ from vetro.compute.servers.store import CHANNEL, Agent
 from vetro.compute.values.records import Json, Record, mapping
 from vetro.compute.work.jobs import JobFailure, Step, Workflow
 from vetro.compute.work.node_tasks import NodeTaskError
+from vetro.storage import LookAgain, await_until
 
 #: §12: polls of a draining agent, and how many of them may fail.
 DRAIN_POLL_SECONDS = 5.0
@@ -167,12 +168,14 @@ async def wait_for_reboot(run: Run) -> Json:
     """Wait until the server runs again and has booted since the job began."""
     if not run.state.get("rebooted"):
         return "no reboot"
-    async with run.service.database.listen(CHANNEL) as changes:
-        while True:
-            row = await server_of(run)
-            if row.status == "running" and row.last_boot and row.last_boot > run.created_at:
-                return None
-            await changes.wait(5.0)
+
+    async def look() -> bool | LookAgain:
+        row = await server_of(run)
+        booted = row.status == "running" and row.last_boot and row.last_boot > run.created_at
+        return bool(booted) or LookAgain(5.0)
+
+    await await_until(run.service.database, CHANNEL, look)
+    return None
 
 
 async def run_postsetup(run: Run) -> Json:

@@ -9,7 +9,6 @@ the newest image of each name of each owner, for every server that is set up and
 
 from __future__ import annotations
 
-import asyncio
 import uuid as uuids
 import zlib
 from collections.abc import Sequence
@@ -27,7 +26,7 @@ from vetro.compute.wire import ImageCopies as Shown
 from vetro.compute.wire import ImageCopy, ImageNodes
 from vetro.compute.work.node_tasks import NodeTasks, TaskEnd
 from vetro.http import Fault
-from vetro.storage import Database, Subscription, Transaction
+from vetro.storage import Database, Subscription, Transaction, await_until
 
 log = structlog.get_logger(__name__)
 
@@ -307,15 +306,16 @@ class ImageCopies:
 
     async def wait(self, image_uuid: str, known: str, timeout_seconds: float) -> Shown:
         """The copies once their version is not ``known``, or after the time."""
-        async with self.database.listen(NEWS) as subscription:
-            deadline = asyncio.get_running_loop().time() + timeout_seconds
-            while True:
-                copies = (await self.of([image_uuid]))[image_uuid]
-                version = _version(copies)
-                left = deadline - asyncio.get_running_loop().time()
-                if version != known or left <= 0:
-                    return Shown(policy=self.policy, version=version, copies=copies)
-                await subscription.wait(left)
+
+        async def shown() -> Shown:
+            copies = (await self.of([image_uuid]))[image_uuid]
+            return Shown(policy=self.policy, version=_version(copies), copies=copies)
+
+        async def look() -> Shown | None:
+            now = await shown()
+            return now if now.version != known else None
+
+        return await await_until(self.database, NEWS, look, timeout_seconds) or await shown()
 
 
 def summary(copies: Sequence[ImageCopy]) -> ImageNodes:

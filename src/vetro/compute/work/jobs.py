@@ -23,7 +23,7 @@ from vetro.compute.values.parameters import UUID
 from vetro.compute.values.records import Json, Record, api_time
 from vetro.http import Fault
 from vetro.secrecy import is_secret
-from vetro.storage import Database, Lease, LeaseLost, LeaseQueue
+from vetro.storage import Database, Lease, LeaseLost, LeaseQueue, await_until
 
 log = structlog.get_logger(__name__)
 
@@ -302,14 +302,13 @@ class JobRunner(Generic[Host]):
 
     async def wait(self, uuid: str, timeout_seconds: float) -> Record:
         """The job when it ended, or as it is after the time. Errors: 404."""
-        async with self.database.listen(channel(uuid.lower())) as subscription:
-            deadline = asyncio.get_running_loop().time() + timeout_seconds
-            while True:
-                view = await self.get(uuid)
-                left = deadline - asyncio.get_running_loop().time()
-                if view["execution"] not in OPEN or left <= 0:
-                    return view
-                await subscription.wait(left)
+
+        async def look() -> Record | None:
+            view = await self.get(uuid)
+            return view if view["execution"] not in OPEN else None
+
+        ended = await await_until(self.database, channel(uuid.lower()), look, timeout_seconds)
+        return ended or await self.get(uuid)
 
     async def note(self, uuid: str, entry: Record) -> None:
         """Append an entry to a job's info. Errors: 404."""

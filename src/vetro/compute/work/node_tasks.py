@@ -13,6 +13,7 @@ import uuid as uuids
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import structlog
@@ -32,7 +33,7 @@ from vetro.compute.work.agents import (
     outcome_of,
 )
 from vetro.http import Fault
-from vetro.storage import Database, Transaction
+from vetro.storage import Database, Transaction, await_until
 
 log = structlog.get_logger(__name__)
 
@@ -380,25 +381,19 @@ class NodeTasks:
     ) -> Record | None:
         """The next task for an agent that asks; ``None`` after the time. ``restarted``: what was
         given to the agent before is given again (it has the results of what it did)."""
-        async with self.database.listen(pull_channel(server_uuid)) as subscription:
-            if restarted:
-                async with self.database.transaction() as tx:
-                    await tx.execute(
-                        update(tasks)
-                        .where(
-                            tasks.c.server_uuid == server_uuid,
-                            tasks.c.status == "active",
-                            tasks.c.instance == PULLED,
-                        )
-                        .values(instance=PULL)
+        if restarted:
+            async with self.database.transaction() as tx:
+                await tx.execute(
+                    update(tasks)
+                    .where(
+                        tasks.c.server_uuid == server_uuid,
+                        tasks.c.status == "active",
+                        tasks.c.instance == PULLED,
                     )
-            deadline = asyncio.get_running_loop().time() + timeout_seconds
-            while True:
-                taken = await self._take_pulled(server_uuid)
-                left = deadline - asyncio.get_running_loop().time()
-                if taken is not None or left <= 0:
-                    return taken
-                await subscription.wait(left)
+                    .values(instance=PULL)
+                )
+        look = partial(self._take_pulled, server_uuid)
+        return await await_until(self.database, pull_channel(server_uuid), look, timeout_seconds)
 
     async def _take_pulled(self, server_uuid: str) -> Record | None:
         waiting = (
@@ -596,14 +591,13 @@ class NodeTasks:
 
     async def wait(self, id_: str, timeout_seconds: float = _PATIENCE_SECONDS) -> Task:
         """The task when it ended, or as it is after ``timeout_seconds``. Errors: 404."""
-        async with self.database.listen(channel(id_)) as subscription:
-            deadline = asyncio.get_running_loop().time() + timeout_seconds
-            while True:
-                view = await self.get(id_)
-                left = deadline - asyncio.get_running_loop().time()
-                if view.status != "active" or left <= 0:
-                    return view
-                await subscription.wait(left)
+
+        async def look() -> Task | None:
+            view = await self.get(id_)
+            return view if view.status != "active" else None
+
+        ended = await await_until(self.database, channel(id_), look, timeout_seconds)
+        return ended or await self.get(id_)
 
     def waiting(self) -> dict[str, list[Record]]:
         """The tasks this instance waits for, as the diagnostics show them."""
