@@ -91,7 +91,7 @@ class World:
     async def turns(self) -> None:
         """Turns of the removal, until the project is gone."""
         while await self.exists():
-            await self.known.removal.turn("test")
+            await self.known.removal.worker("test").once()
             await self.engine()
             await asyncio.sleep(0.01)
 
@@ -325,11 +325,11 @@ async def test_a_failed_destruction_is_tried_again(world: World) -> None:
     """The project stays while a destruction fails, and is removed after the next try."""
     await an_environment(world)
     await world.delete(force=True)
-    await world.known.removal.turn("test")
+    await world.known.removal.worker("test").once()
     claimed = await world.rooms.tasks.claim("engine", 60)
     assert claimed is not None
     await world.rooms.tasks.fail_task(claimed[0], "the node is away")
-    await world.known.removal.turn("test")
+    await world.known.removal.worker("test").once()
     assert await world.exists()
     await asyncio.wait_for(world.turns(), 240)
 
@@ -340,8 +340,8 @@ async def test_enabling_the_project_stops_its_removal(world: World) -> None:
     await world.delete(force=True)
     async with world.database.transaction() as tx:
         await store.change(tx, "project", PROJECT, {"enabled": True})
-    assert await world.known.removal.turn("test")
-    assert not await world.known.removal.turn("test")
+    assert await world.known.removal.worker("test").once()
+    assert not await world.known.removal.worker("test").once()
     with pytest.raises(Conflict):
         await world.delete()
 
@@ -358,7 +358,7 @@ async def test_a_broken_removal_stops_nothing_else(
 
     with monkeypatch.context() as patch:
         patch.setattr(world.known.removal.holdings, "remove", broken)
-        assert await world.known.removal.turn("test")
+        assert await world.known.removal.worker("test").once()
     assert await world.exists()
     await asyncio.wait_for(world.turns(), 240)
 

@@ -20,7 +20,7 @@ from vetro.engine.failures import EngineFailure, OverLimit, WorkerDied, disk_is_
 from vetro.engine.journal import begun, forget, journaled
 from vetro.engine.metrics import DEATHS, show_workers
 from vetro.engine.settings import EngineSettings
-from vetro.engine.static_calls import take_calls
+from vetro.engine.static_calls import calls_worker
 from vetro.engine.worker.messages import LENGTH
 from vetro.engine.worker.zygote import Zygote, ZygoteDied, restart_zygote, start_zygote
 from vetro.environments import EngineTask, Environments, TaskResult
@@ -31,6 +31,7 @@ from vetro.storage import (
     LeaseLost,
     LeaseQueue,
     StorageError,
+    Worker,
     decode_json,
     encode_json,
 )
@@ -52,7 +53,7 @@ STOPPED = (
     "deploy again to finish it, or delete the environment"
 )
 
-#: Between two checks whether a full disk has room.
+#: Between two attempts to store a failure on a full disk.
 FULL_PAUSE_SECONDS = 2.0
 
 
@@ -85,70 +86,32 @@ class EnginePool:
         await self.recover(rooms)
         try:
             async with asyncio.TaskGroup() as parts:
-                parts.create_task(self._take_tasks(rooms), name="engine tasks")
-                parts.create_task(take_calls(self, rooms), name="engine calls")
+                parts.create_task(self._tasks_worker(rooms).work(), name="engine tasks")
+                parts.create_task(calls_worker(self, rooms).work(), name="engine calls")
         except ExceptionGroup as failures:
             raise failures.exceptions[0] from failures
 
-    async def _take_tasks(self, rooms: Environments) -> None:
-        running: set[asyncio.Task[None]] = set()
-        slots = asyncio.Semaphore(self.settings.workers)
-        ended = asyncio.Event()
-        most = self.settings.most_per_project
+    def _tasks_worker(self, rooms: Environments) -> Worker:
+        async def run(lease: Lease) -> None:
+            await self._job(rooms, lease, rooms.tasks.task_of(lease))
 
-        def count(job: asyncio.Task[None] | None = None) -> None:
-            if job is not None:
-                running.discard(job)
-            show_workers("deployments", len(running), self.settings.workers)
+        return self.worker("deployments", rooms.tasks.queue, run, LEASE_SECONDS)
 
-        count()
-        try:
-            while True:
-                await slots.acquire()
-                ended.clear()
-                try:
-                    claimed = await rooms.tasks.claim(
-                        self.owner, LEASE_SECONDS, most_per_project=most
-                    )
-                except DatabaseFull as error:
-                    # The service still answers reads; work waits until there is room.
-                    log.error("engine_waits_for_room", error=str(error))
-                    slots.release()
-                    await asyncio.sleep(FULL_PAUSE_SECONDS)
-                    continue
-                if claimed is None:
-                    slots.release()
-                    self.warm_up()
-                    await self.work_or_end(rooms.tasks.queue, ended)
-                    continue
-                job = asyncio.create_task(self._job(rooms, *claimed), name=f"task {claimed[1].id}")
-                running.add(job)
-                count()
-                job.add_done_callback(count)
-                job.add_done_callback(lambda _: slots.release())
-                job.add_done_callback(lambda _: ended.set())
-        finally:
-            for job in running:
-                job.cancel()
-            await asyncio.gather(*running, return_exceptions=True)
-
-    async def work_or_end(self, queue: LeaseQueue, ended: asyncio.Event) -> None:
-        """Wait until there is work that we may take, or until one of ours has ended.
-
-        When one ends, its project may have another one.
-        """
-        work = asyncio.create_task(
-            queue.wait_for_work(owner=self.owner, most_per_party=self.settings.most_per_project)
+    def worker(
+        self, what: str, queue: LeaseQueue, run: Callable[[Lease], Awaitable[None]], seconds: float
+    ) -> Worker:
+        """A worker with as many slots as the settings give to deployments, and to calls."""
+        slots = self.settings.workers
+        return Worker(
+            queue,
+            slots,
+            run,
+            owner=self.owner,
+            ttl_seconds=seconds,
+            most_per_party=self.settings.most_per_project,
+            idle=self.warm_up,
+            shown=lambda running: show_workers(what, running, slots),
         )
-        end = asyncio.create_task(ended.wait())
-        try:
-            await asyncio.wait((work, end), return_when=asyncio.FIRST_COMPLETED)
-            if work.done():
-                work.result()
-        finally:
-            work.cancel()
-            end.cancel()
-            await asyncio.gather(work, end, return_exceptions=True)
 
     async def recover(self, rooms: Environments) -> None:
         """Fail the tasks that a killed predecessor on this data directory was running."""

@@ -15,9 +15,8 @@ import structlog
 from structlog.contextvars import bound_contextvars
 
 from vetro.engine.failures import EngineFailure, OverLimit, WorkerDied
-from vetro.engine.metrics import show_workers
 from vetro.environments import CallAnswer, EngineCall, Environments
-from vetro.storage import Lease, LeaseLost, StorageError
+from vetro.storage import Lease, LeaseLost, StorageError, Worker
 
 if TYPE_CHECKING:
     from vetro.engine.pool import EnginePool
@@ -30,39 +29,15 @@ GRACE_SECONDS = 5.0
 CUT_OFF = "The engine was stopped during this call: check what it has done, then call again"
 
 
-async def take_calls(pool: EnginePool, rooms: Environments) -> None:
-    """Take calls until cancelled; then answer the running ones with the reason."""
-    running: set[asyncio.Task[None]] = set()
-    slots = asyncio.Semaphore(pool.settings.workers)
-    ended = asyncio.Event()
-    most = pool.settings.most_per_project
+def calls_worker(pool: EnginePool, rooms: Environments) -> Worker:
+    """A worker that answers calls; one that is cancelled answers them with the reason."""
 
-    def count(job: asyncio.Task[None] | None = None) -> None:
-        if job is not None:
-            running.discard(job)
-        show_workers("calls", len(running), pool.settings.workers)
+    async def run(lease: Lease) -> None:
+        call = await rooms.calls.call_of(lease)
+        if call is not None:
+            await _attend(pool, rooms, lease, call)
 
-    count()
-    try:
-        while True:
-            await slots.acquire()
-            ended.clear()
-            claimed = await rooms.calls.claim(pool.owner, LEASE_SECONDS, most_per_project=most)
-            if claimed is None:
-                slots.release()
-                pool.warm_up()
-                await pool.work_or_end(rooms.calls.queue, ended)
-                continue
-            job = asyncio.create_task(_attend(pool, rooms, *claimed), name=f"call {claimed[1].id}")
-            running.add(job)
-            count()
-            job.add_done_callback(count)
-            job.add_done_callback(lambda _: slots.release())
-            job.add_done_callback(lambda _: ended.set())
-    finally:
-        for job in running:
-            job.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+    return pool.worker("calls", rooms.calls.queue, run, LEASE_SECONDS)
 
 
 async def _attend(pool: EnginePool, rooms: Environments, lease: Lease, call: EngineCall) -> None:

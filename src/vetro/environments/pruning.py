@@ -6,7 +6,6 @@ Unfinished deployments and the newest deployment of an existing environment are 
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -14,7 +13,7 @@ import structlog
 from sqlalchemy import Select, delete, func, select
 
 from vetro.environments.tables import statuses, tasks
-from vetro.storage import AlreadyQueued, Database, LeaseLost, LeaseQueue, StorageError
+from vetro.storage import AlreadyQueued, Database, Lease, LeaseQueue, Worker
 
 log = structlog.get_logger("vetro.environments")
 
@@ -22,8 +21,6 @@ QUEUE = "history"
 KEY = "prune"
 INTERVAL_SECONDS = 3600.0
 LEASE_SECONDS = 120.0
-PAUSE_SECONDS = 30.0
-"""After a database error, until the next try."""
 BATCH = 100
 """Deployments removed per commit, so that other writers get their turn."""
 
@@ -48,37 +45,22 @@ class HistoryPruning:
         self.settings = settings or HistorySettings()
         self.queue = LeaseQueue(database, QUEUE)
 
-    async def run(self, owner: str) -> None:
-        """Prune now and every hour, unless another service does, until cancelled."""
-        while True:
-            try:
-                await self.turn(owner)
-            except LeaseLost:
-                continue  # it took too long, and another service continues
-            except StorageError as error:
-                log.warning("history_not_pruned", error=str(error))
-                await asyncio.sleep(PAUSE_SECONDS)
-
-    async def turn(self, owner: str) -> int:
-        """Wait for the hour and the lease, then prune; the number of deployments removed."""
-        async with self.database.read() as tx:
-            is_planned = KEY in await self.queue.keys(tx)
-        if not is_planned:
-            async with self.database.transaction() as tx:
+    async def worker(self, owner: str) -> Worker:
+        """Prunes now and every hour, unless another service does."""
+        async with self.database.transaction() as tx:
+            if KEY not in await self.queue.keys(tx):
                 try:
                     await self.queue.enqueue(tx, KEY)
                 except AlreadyQueued:
                     log.debug("history_planned", by="another service")
-        lease = await self.queue.claim(owner, LEASE_SECONDS)
-        while lease is None:
-            await self.queue.wait_for_work()
-            lease = await self.queue.claim(owner, LEASE_SECONDS)
+        return Worker(self.queue, 1, self._turn, owner=owner, ttl_seconds=LEASE_SECONDS)
+
+    async def _turn(self, lease: Lease) -> None:
         async with self.queue.hold(lease):
-            removed = await self.prune()
+            await self.prune()
         async with self.database.transaction() as tx:
             await self.queue.complete(tx, lease)
             await self.queue.enqueue(tx, KEY, delay_seconds=INTERVAL_SECONDS)
-        return removed
 
     async def prune(self) -> int:
         """Remove history beyond the limits; the number of deployments removed."""

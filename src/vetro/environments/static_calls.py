@@ -194,7 +194,7 @@ class CallStore:
 
     async def _submit(self, call: EngineCall) -> None:
         async with self.database.transaction() as tx:
-            now = self.database.clock.now()
+            now = self.database.steady_now()
             await tx.execute(delete(calls).where(calls.c.expires < now))
             expires = now + timedelta(seconds=call.seconds + KEPT_SECONDS)
             await tx.execute(insert(calls).values(id=call.id, expires=expires))
@@ -219,21 +219,22 @@ class CallStore:
 
     # Engine side
 
-    async def claim(
-        self, owner: str, ttl_seconds: float, *, most_per_project: int | None = None
-    ) -> tuple[Lease, EngineCall] | None:
-        """Take a call whose caller still waits, projects in turn; ``None`` when there is none."""
-        while True:
-            lease = await self.queue.claim(owner, ttl_seconds, most_per_party=most_per_project)
-            if lease is None:
-                return None
-            async with self.database.read() as tx:
-                row = await tx.execute(select(calls.c.id).where(calls.c.id == lease.key))
-                is_wanted = row.first() is not None
-            if is_wanted:
-                return lease, EngineCall(id=lease.key, **lease.payload)
-            async with self.database.transaction() as tx:
-                await self.queue.complete(tx, lease)
+    async def claim(self, owner: str, ttl_seconds: float) -> tuple[Lease, EngineCall] | None:
+        """Take a call whose caller still waits; ``None`` when there is none."""
+        while (lease := await self.queue.claim(owner, ttl_seconds)) is not None:
+            if (call := await self.call_of(lease)) is not None:
+                return lease, call
+        return None
+
+    async def call_of(self, lease: Lease) -> EngineCall | None:
+        """The call that a lease is for; ``None``, and no work any more, when its caller has gone."""
+        async with self.database.read() as tx:
+            row = await tx.execute(select(calls.c.id).where(calls.c.id == lease.key))
+            if row.first() is not None:
+                return EngineCall(id=lease.key, **lease.payload)
+        async with self.database.transaction() as tx:
+            await self.queue.complete(tx, lease)
+        return None
 
     def ended(self, call: EngineCall, answer: CallAnswer, seconds: float) -> None:
         """Log and count the answer to a call."""

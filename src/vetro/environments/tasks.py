@@ -302,24 +302,16 @@ class TaskStore:
     # Engine side
 
     async def claim(
-        self,
-        owner: str,
-        ttl_seconds: float,
-        *,
-        task_id: str | None = None,
-        most_per_project: int | None = None,
+        self, owner: str, ttl_seconds: float, *, task_id: str | None = None
     ) -> tuple[Lease, EngineTask] | None:
-        """Take a waiting task, or the one with ``task_id``; ``None`` when there is none.
+        """Take a waiting task, or the one with ``task_id``; ``None`` when there is none."""
+        lease = await self.queue.claim(owner, ttl_seconds, key=task_id)
+        return None if lease is None else (lease, self.task_of(lease))
 
-        Projects take turns; ``most_per_project``: skip projects of which ``owner`` has so many
-        tasks.
-        """
-        lease = await self.queue.claim(
-            owner, ttl_seconds, key=task_id, most_per_party=most_per_project
-        )
-        if lease is None:
-            return None
-        return lease, EngineTask(id=lease.key, **lease.payload)
+    @staticmethod
+    def task_of(lease: Lease) -> EngineTask:
+        """The task that a lease of the queue is for."""
+        return EngineTask(id=lease.key, **lease.payload)
 
     def began(self, lease: Lease, task: EngineTask) -> None:
         """Log and count that an engine begins a task."""

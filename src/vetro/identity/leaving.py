@@ -8,7 +8,6 @@ turn removes what can be removed, until nothing is left and the project's own ro
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, cast
 
@@ -23,10 +22,10 @@ from vetro.storage import (
     AlreadyQueued,
     Database,
     Lease,
-    LeaseLost,
     LeaseQueue,
     StorageError,
     Transaction,
+    Worker,
 )
 
 log = structlog.get_logger("vetro.identity")
@@ -36,8 +35,6 @@ LEASE_SECONDS = 120.0
 FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 300.0
 """Between two turns: the pause doubles while nothing changes."""
-PAUSE_SECONDS = 30.0
-"""After an error of the database, until the next try."""
 NAMED = 5
 """Resources of a kind that a refusal names; the others are counted."""
 
@@ -144,29 +141,16 @@ class ProjectRemoval:
         await self.holdings.clear(tx, project_id)
         await store.remove(tx, "project", project_id)
 
-    async def run(self, owner: str) -> None:
-        """Carry out forced deletions until cancelled."""
-        while True:
-            try:
-                if not await self.turn(owner):
-                    await self.queue.wait_for_work()
-            except LeaseLost:
-                continue  # it took too long, and another service continues
-            except StorageError as error:
-                log.warning("projects_not_removed", error=str(error))
-                await asyncio.sleep(PAUSE_SECONDS)
+    def worker(self, owner: str) -> Worker:
+        """Carries out forced deletions, a turn at a time."""
+        return Worker(self.queue, 1, self._turn, owner=owner, ttl_seconds=LEASE_SECONDS)
 
-    async def turn(self, owner: str) -> bool:
-        """Carry out one turn of one waiting removal; ``False`` when none waits."""
-        lease = await self.queue.claim(owner, LEASE_SECONDS)
-        if lease is None:
-            return False
+    async def _turn(self, lease: Lease) -> None:
         asked = cast("dict[str, Any]", lease.payload)
         if await self._is_wanted(lease):
             async with self.queue.hold(lease):
                 await self._remove(lease.key, str(asked["user"]))
         await self._end(lease, asked)
-        return True
 
     async def _remove(self, project_id: str, asked_by: str) -> None:
         try:

@@ -258,7 +258,7 @@ class _Up:
                 asyncio.create_task(sweep_builds(self.settings.data_dir), name="build leftovers"),
                 self._task(self.pool.run(database), "engine", stop),
                 self._task(self._history(database), "history", stop),
-                self._task(removal.run(self.pool.owner), "projects", stop),
+                self._task(removal.worker(self.pool.owner).work(), "projects", stop),
             ]
             self._say_started(main, guests, metrics)
             stack.callback(self._run.stopped)
@@ -320,7 +320,7 @@ class _Up:
 
         kept = self.settings.history
         pruning = HistoryPruning(database, HistorySettings(kept.days, kept.deployments))
-        await pruning.run(self.pool.owner)
+        await (await pruning.worker(self.pool.owner)).work()
 
     @asynccontextmanager
     async def _rooms(

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import uuid as uuids
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar, cast
 
@@ -23,7 +22,7 @@ from vetro.compute.values.parameters import UUID
 from vetro.compute.values.records import Json, Record, api_time
 from vetro.http import Fault
 from vetro.secrecy import is_secret
-from vetro.storage import Database, Lease, LeaseLost, LeaseQueue, await_until
+from vetro.storage import Database, Lease, LeaseQueue, Worker, await_until
 
 log = structlog.get_logger(__name__)
 
@@ -117,7 +116,6 @@ class JobRunner(Generic[Host]):
         self.database: Database = service.database
         self.workflows = {one.name: one for one in workflows}
         self.queue = LeaseQueue(self.database, "compute-jobs")
-        self._running: set[asyncio.Task[None]] = set()
 
     async def create(self, name: str, target: str, params: Record) -> str:
         """Start a job; its uuid. Errors: 409 while another of the workflow has the same target."""
@@ -155,37 +153,13 @@ class JobRunner(Generic[Host]):
 
     async def watch(self) -> None:
         """Run jobs whose leases this instance gets, until cancelled; then they are given back."""
-        try:
-            while True:
-                try:
-                    lease = await self.queue.claim(self.service.instance, LEASE_SECONDS)
-                    if lease is None:
-                        await self.queue.wait_for_work(60.0)
-                        continue
-                except (OSError, TimeoutError) as error:
-                    log.warning("jobs wait for the database", error=str(error))
-                    await asyncio.sleep(1.0)
-                    continue
-                work = asyncio.create_task(self._hold(lease), name=f"job {lease.key}")
-                self._running.add(work)
-                work.add_done_callback(self._running.discard)
-        finally:
-            for work in list(self._running):
-                work.cancel()
-            await asyncio.gather(*self._running, return_exceptions=True)
+        owner = self.service.instance
+        worker = Worker(self.queue, None, self._attend, owner=owner, ttl_seconds=LEASE_SECONDS)
+        await worker.work()
 
-    async def _hold(self, lease: Lease) -> None:
-        try:
-            async with self.queue.hold(lease):
-                await self._run(lease)
-        except LeaseLost:
-            log.warning("another service goes on with a job", job=lease.key)
-        except asyncio.CancelledError:
-            with suppress(LeaseLost, OSError, TimeoutError):
-                await self.queue.release(lease)
-            raise
-        except (OSError, TimeoutError) as error:
-            log.error("a job waits for the database", job=lease.key, error=str(error))
+    async def _attend(self, lease: Lease) -> None:
+        async with self.queue.hold(lease):
+            await self._run(lease)
 
     async def _run(self, lease: Lease) -> None:
         async with self.database.transaction() as tx:
