@@ -24,7 +24,7 @@ from vetro.engine.worker.deployment import TaskReports, WaitingReports
 from vetro.environments import Environments, TaskStore, task_channel
 from vetro.http import Conflict, Principal
 from vetro.packages import build_archive
-from vetro.storage import Database, DatabaseFull, migrate
+from vetro.storage import Database, DatabaseFull, LeaseQueue, migrate
 
 ANN = Principal("id-ann", "ann", "p", roles=frozenset({"member"}))
 MANIFEST = """
@@ -389,8 +389,8 @@ async def test_a_full_disk_fails_deployments_with_that_reason(
     """Work and failures wait for room; the report has the reason; the pool keeps running."""
     refused: list[str] = []
 
-    def once_full(name: str) -> None:
-        given = getattr(TaskStore, name)
+    def once_full(owner: type, name: str) -> None:
+        given = getattr(owner, name)
 
         async def full_at_first(*args: Any, **more: Any) -> Any:
             if name not in refused:
@@ -398,14 +398,14 @@ async def test_a_full_disk_fails_deployments_with_that_reason(
                 raise DatabaseFull("the database: the disk is full")
             return await given(*args, **more)
 
-        monkeypatch.setattr(TaskStore, name, full_at_first)
+        monkeypatch.setattr(owner, name, full_at_first)
 
     async def no_room(*_: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device", "/data/signing")
 
     monkeypatch.setattr(pool_module, "FULL_PAUSE_SECONDS", 0.0)
-    once_full("claim")
-    once_full("fail_task")
+    once_full(LeaseQueue, "claim")
+    once_full(TaskStore, "fail_task")
     with monkeypatch.context() as patch:
         patch.setattr(pool_module.EnginePool, "_run", no_room)
         yard.start()

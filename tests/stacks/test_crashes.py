@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from vetro.stacks import OperationLost, StackEngine, StackStatus
+from vetro.stacks import MIGRATIONS, OperationLost, StackBusy, StackEngine, StackStatus
 from vetro.stacks import native as native_module
 from vetro.stacks.memory import MemoryCompute, MemoryStore
 from vetro.stacks.native import NativeSettings
 from vetro.stacks.state.owner import is_gone, process_owner
+from vetro.stacks.state.records import StackRow
+from vetro.stacks.state.store import DatabaseStore
+from vetro.storage import Database, ManualClock, migrate
 
 PROJECT = "9f7c1b3a4a0e4c0d8a3cf4f4b7c1f111"
 
@@ -205,3 +209,24 @@ def test_the_death_of_a_process_is_seen() -> None:
     assert is_gone(f"{boot}:{pid}:{int(started) + 1}:x")
     assert is_gone(f"{boot}:4194305:1:x")
     assert not is_gone(f"other-boot:{pid}:1:x")
+
+
+@pytest.mark.parametrize("jump", [86_400, -86_400], ids=["forward", "back"])
+async def test_a_clock_that_is_set_ends_no_hold(tmp_path: Path, jump: float) -> None:
+    """A process on another machine keeps its stack for the time of its hold, and no longer."""
+    clock = ManualClock()
+    database = await Database.open(f"sqlite:///{tmp_path}/holds.db", clock=clock)
+    await migrate(database, [MIGRATIONS])
+    store = DatabaseStore(database)
+    row = StackRow(
+        id="1", project_id=PROJECT, name="env",
+        status=StackStatus.CREATE_IN_PROGRESS, created=clock.now(),
+    )  # fmt: skip
+    await store.create(row, "elsewhere:1:1:x", 30)
+    clock.jump(jump)
+    clock.advance(29)
+    with pytest.raises(StackBusy):
+        await store.take(row.id, "env", {}, "here", 30)
+    clock.advance(1)
+    assert (await store.take(row.id, "env", {}, "here", 30)).fence == 2
+    await database.close()

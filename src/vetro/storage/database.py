@@ -143,7 +143,7 @@ class Database:
         self._datagrams: DatagramCarrier | None = None
         self._listener: PostgresListener | None = None
         self._file: tuple[int, int] | None = None
-        self.steady = SteadyTime(clock)
+        self.steady = SteadyTime()
 
     @classmethod
     async def open(
@@ -233,7 +233,7 @@ class Database:
     async def _start(self) -> None:
         async with self.engine.connect() as connection:
             await connection.execute(text("SELECT 1"))
-            await connection.run_sync(self.steady.read)
+            await connection.run_sync(self.steady.read, self.clock)
             await connection.rollback()
         self._file = self._file_id()
         if self._listener is not None:
@@ -243,7 +243,7 @@ class Database:
 
     def steady_now(self) -> datetime:
         """The time to compare stored deadlines with: nobody can set it (`vetro.storage.steady`)."""
-        return self.steady.now()
+        return self.steady.now(self.clock)
 
     def _file_id(self) -> tuple[int, int] | None:
         """The file (device, inode) of an SQLite database; ``None`` when it has no file."""

@@ -61,10 +61,10 @@ async def migrate(database: Database, sets: Sequence[MigrationSet]) -> bool:
             if room in known and revision not in known[room]:
                 raise DatabaseTooNew(room, revision)
         if all(not revisions or revisions[-1] in current for revisions in known.values()):
-            await database.steady.agree(tx)
+            await database.steady.agree(tx, database.clock)
             return False
         await tx.connection.run_sync(_upgrade, every)
-        await database.steady.agree(tx)
+        await database.steady.agree(tx, database.clock)
         return True
 
 

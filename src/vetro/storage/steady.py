@@ -10,7 +10,7 @@ database in that run writes it, all others read it.
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, func, insert, inspect, select, update
@@ -23,38 +23,39 @@ if TYPE_CHECKING:
 
 
 class SteadyTime:
-    """The steady clock of one database. Until it was agreed on, the wall clock."""
+    """The steady time of one database. Until it was agreed on with a clock, that clock's wall time."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._began: datetime | None = None
+    def __init__(self) -> None:
+        self._clock: Clock | None = None
+        self._began = datetime.now(UTC)
 
-    def now(self) -> datetime:
+    def now(self, clock: Clock) -> datetime:
         """The time, for deadlines only: after the wall clock was set, it differs from that."""
-        if self._began is None:
-            return self._clock.now()
-        return self._began + timedelta(seconds=self._clock.since_boot())
+        if self._clock is not clock:
+            return clock.now()
+        return self._began + timedelta(seconds=clock.since_boot())
 
-    def read(self, connection: Connection) -> None:
+    def read(self, connection: Connection, clock: Clock) -> None:
         """Read when this run of the machine began, if that was agreed on."""
         if not inspect(connection).has_table(boots.name):
             return
-        mine = select(boots.c.began_at).where(boots.c.boot_id == self._clock.boot_id())
+        mine = select(boots.c.began_at).where(boots.c.boot_id == clock.boot_id())
         row = connection.execute(mine).first()
-        self._began = row.began_at if row is not None else None
+        if row is not None:
+            self._clock, self._began = clock, row.began_at
 
-    async def agree(self, tx: Transaction) -> None:
+    async def agree(self, tx: Transaction, clock: Clock) -> None:
         """Agree with the other processes of this machine on when it was started."""
-        await tx.connection.run_sync(self.read)
-        if self._began is not None:
+        await tx.connection.run_sync(self.read, clock)
+        if self._clock is clock:
             return
-        server = tx.connection.dialect.name == "postgresql" and isinstance(self._clock, SystemClock)
-        now = self._clock.now()
+        server = tx.connection.dialect.name == "postgresql" and isinstance(clock, SystemClock)
+        now = clock.now()
         if server:
             now = (await tx.execute(select(func.clock_timestamp()))).scalar_one()
-        began = now - timedelta(seconds=self._clock.since_boot())
-        await tx.execute(insert(boots).values(boot_id=self._clock.boot_id(), began_at=began))
-        if not server and isinstance(self._clock, SystemClock):
+        began = now - timedelta(seconds=clock.since_boot())
+        await tx.execute(insert(boots).values(boot_id=clock.boot_id(), began_at=began))
+        if not server and isinstance(clock, SystemClock):
             # A file belongs to one machine: whoever held work before it was started is dead.
             await tx.execute(update(leased_work).values(owner=None, expires_at=None))
-        self._began = began
+        self._clock, self._began = clock, began

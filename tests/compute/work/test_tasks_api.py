@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from sqlalchemy import select, update
+import pytest
+from sqlalchemy import insert, select, update
 
 from vetro.compute.tables import instances, servers, tasks, vms
 from vetro.compute.work.agents import NodeTaskError
+from vetro.storage import ManualClock
 
 NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
 OTHER = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a002"
@@ -82,6 +84,32 @@ async def test_a_task_without_an_agents_address_fails_at_once(world: World) -> N
     world.nodes.answers["nop"] = NodeTaskError("the address of the agent is not known")
     made = await world.ok("POST", f"/servers/{NODE}/nop", {})
     assert (await world.ended(made["id"]))["status"] == "failure"
+
+
+@pytest.mark.parametrize("jump", [86_400, -86_400], ids=["forward", "back"])
+async def test_a_clock_that_is_set_makes_no_service_dead(
+    make_world: MakeWorld, jump: float
+) -> None:
+    """Another service takes up the tasks of one only when it was silent for long."""
+    clock = ManualClock()
+    first, second = await make_world(clock=clock), await make_world(clock=clock)
+    await first.service.work.show_alive()
+    async with first.database.transaction() as tx:
+        await tx.execute(
+            insert(tasks).values(
+                id="t", server_uuid=NODE, task="nop", status="active", history=[],
+                created=clock.now(), params=None, instance=first.service.instance,
+            )
+        )  # fmt: skip
+    clock.jump(jump)
+    assert await second.service.work.take_over() == []
+    async with first.database.transaction() as tx:
+        await tx.execute(
+            update(instances)
+            .where(instances.c.name == first.service.instance)
+            .values(seen=first.database.steady_now().replace(year=2000))
+        )
+    assert await second.service.work.take_over() == ["t"]
 
 
 async def test_another_service_takes_up_a_dead_ones_tasks(make_world: MakeWorld) -> None:

@@ -353,7 +353,7 @@ class Heartbeats:
         if now - self._checked < LIFETIME.total_seconds():
             return
         self._checked = now
-        living = select(instances.c.name).where(seen_lately(self.database.clock.now()))
+        living = select(instances.c.name).where(seen_lately(self.database.steady_now()))
         async with self.database.read() as tx:
             rows = await tx.execute(select(servers.c.uuid).where(servers.c.status != "running"))
             wrong = [row.uuid for row in rows if self.alive(row.uuid)]
@@ -420,7 +420,8 @@ class Heartbeats:
 
 
 def seen_lately(now: datetime) -> ColumnElement[bool]:
-    """Whether an instance lives; a time in the future means that a clock was set back."""
+    """Whether an instance lives, by the steady time; a time in the future is of an earlier start of the
+    machine."""
     return instances.c.seen.between(now - INSTANCE_LIFETIME, now + INSTANCE_LIFETIME)
 
 

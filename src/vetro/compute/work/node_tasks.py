@@ -437,7 +437,7 @@ class NodeTasks:
 
     async def show_alive(self) -> None:
         """Record that this instance is alive."""
-        now = self.database.clock.now()
+        now = self.database.steady_now()
         async with self.database.transaction() as tx:
             mine = instances.c.name == self.instance
             changed = await tx.execute(update(instances).where(mine).values(seen=now))
@@ -446,7 +446,7 @@ class NodeTasks:
 
     async def take_over(self) -> list[str]:
         """Take over the tasks of dead instances, and our own of an earlier run; their ids."""
-        living = select(instances.c.name).where(seen_lately(self.database.clock.now()))
+        living = select(instances.c.name).where(seen_lately(self.database.steady_now()))
         async with self.database.read() as tx:
             alive = {row.name for row in await tx.execute(living)}
             orphaned = [

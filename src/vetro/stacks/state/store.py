@@ -226,12 +226,12 @@ class DatabaseStore:
     # --- inside ------------------------------------------------------------------------
 
     def _until(self, seconds: float) -> Any:
-        return self._db.clock.now() + timedelta(seconds=seconds)
+        return self._db.steady_now() + timedelta(seconds=seconds)
 
     def _is_held(self, stack: StackRow) -> bool:
         if stack.owner is None or stack.owner_until is None:
             return False
-        return stack.owner_until > self._db.clock.now() and not is_gone(stack.owner)
+        return stack.owner_until > self._db.steady_now() and not is_gone(stack.owner)
 
     async def _write(self, tx: Transaction, hold: Hold, values: Mapping[str, Any]) -> None:
         changed = await tx.execute(
