@@ -226,9 +226,9 @@ class Ticket(msgspec.Struct, kw_only=True):
 
 
 class TaskStarted(msgspec.Struct, kw_only=True):
-    """A node has work to do; '' when there is none."""
+    """A node has work to do; no ``id`` when there is none (a VM that was only placed was destroyed)."""
 
-    id: str = ""
+    id: str | None = ""
     vm_uuid: str = ""
 
 

@@ -324,9 +324,10 @@ class ServicePort:
 
     async def _finish(self, started: TaskStarted | None) -> Task | None:
         """Wait for the node task that a call has started, if it has."""
-        if started is None or not started.id:
+        task = started.id if started is not None else None
+        if not task:
             return None
-        return await _patiently(lambda: self._client.ended(started.id))
+        return await _patiently(lambda: self._client.ended(task))
 
 
 async def _patiently(ask: Callable[[], Awaitable[Answer]]) -> Answer:
