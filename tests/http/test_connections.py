@@ -236,7 +236,7 @@ async def test_a_body_must_go_on() -> None:
     await asyncio.sleep(0)
     assert wire.pass_time() == [9]
     assert wire.closed
-    assert b"less than 1000 bytes came in 9 seconds" in wire.written
+    assert b"less than 1000 bytes arrived in 9 seconds" in wire.written
     while wire.protocol.tasks:  # the application learns that the client is gone
         await asyncio.sleep(0)
     assert b"served" not in wire.written

@@ -67,4 +67,4 @@ async def check_accept(request: Request[Any, Any, Any]) -> None:
         return
     # HTML is for error pages only (§4): it does not make a JSON call acceptable.
     if quality(accept, JSON) == 0.0:
-        raise NotAcceptable(f"This call answers with {JSON}, which the Accept header excludes")
+        raise NotAcceptable(f"This call returns {JSON}, which the Accept header excludes")

@@ -99,8 +99,8 @@ class Assembly:
         given = cast("dict[str, Any]", scope)
         if given["type"] != "http":
             raise RuntimeError(
-                f"there is nothing here for {given['type']}: life spans run in Assembly.running(),"
-                " and no face has web sockets"
+                f"{given['type']} is not supported: life spans run in Assembly.running(), and "
+                f"no face has web sockets"
             )
         send = _dated(send)
         if self.trust_proxy:
@@ -220,7 +220,9 @@ def _too_long(scope: dict[str, Any]) -> Fault | None:
     """414 or 431 for a target or headers above the limits (catalog-api.md §11), else ``None``."""
     target = len(scope.get("raw_path") or b"") + len(scope.get("query_string") or b"")
     if target > MAX_HEADER_LINE:
-        return Fault(f"The target of a request has at most {MAX_HEADER_LINE} bytes", status=414)
+        return Fault(
+            f"The target of a request can have at most {MAX_HEADER_LINE} bytes", status=414
+        )
     together = 0
     for name, value in scope["headers"]:
         size = len(name) + len(value)

@@ -114,9 +114,7 @@ def refuse_nul(value: Any, where: str = "") -> None:
         one, place = waiting.pop()
         if isinstance(one, str):
             if "\0" in one:
-                raise BadRequest(
-                    f"There is a NUL character in {place or 'the body'}; texts have none"
-                )
+                raise BadRequest(f"There is a NUL character in {place or 'the body'}; remove it")
         elif isinstance(one, list):
             items = cast("list[Any]", one)
             waiting.extend((item, f"{place}[{number}]") for number, item in enumerate(items))
@@ -253,7 +251,7 @@ async def receive_multipart(
     )
     kind, options = cast("tuple[str, dict[str, str]]", parsed)
     if kind != "multipart/form-data":
-        raise UnsupportedMediaType("This call takes multipart/form-data")
+        raise UnsupportedMediaType("This call requires multipart/form-data")
     boundary = options.get("boundary", "")
     if not boundary:
         raise BadRequest("The multipart form has no boundary")

@@ -94,11 +94,11 @@ class Admission:
         same = self._of_address.get(address, set())
         if address and len(same) >= self.per_address:
             if not self._make_room(self._waiting_of_address.get(address, {})):
-                why = f"There are {len(same)} connections from {address}, which is the limit"
+                why = f"There are {len(same)} connections from {address}, which is the limit; close some"
         elif len(self._all) - len(self._on_reserve) >= self.total and not self._make_room(
             self._waiting
         ):
-            why = "The service has as many connections as it can hold"
+            why = "The service has reached its limit of connections"
         self._all.add(client)
         self._of_address.setdefault(address, set()).add(client)
         if why:

@@ -40,7 +40,7 @@ async def download(
     try:
         known = await asyncio.to_thread(path.stat)
     except FileNotFoundError as error:
-        raise NotFound("The file is not there any more") from error
+        raise NotFound("The file no longer exists") from error
     modified = datetime.fromtimestamp(int(known.st_mtime), UTC)
     headers = {
         "ETag": f'"{digest}"',
@@ -114,7 +114,7 @@ def _range(request: AnyRequest, size: int, tag: str, modified: datetime) -> tupl
         first, end = max(0, size - int(last)), size
     if first >= size or first >= end:
         raise Fault(
-            f"There are {size} bytes",
+            f"The file has only {size} bytes",
             status=416,
             headers={"Content-Range": f"bytes */{size}"},
         )
@@ -129,7 +129,7 @@ async def _pieces(path: Path, first: int, end: int) -> AsyncIterator[bytes]:
         while left:
             piece = await asyncio.to_thread(file.read, min(PIECE, left))
             if not piece:
-                raise EOFError(f"{path} became shorter while it was sent")
+                raise EOFError(f"{path} was truncated while it was sent")
             left -= len(piece)
             yield piece
     finally:

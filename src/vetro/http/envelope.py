@@ -102,7 +102,7 @@ class Envelope:
             try:
                 await self._authenticate(method, path, headers, context, given)
                 if "\0" in path or b"%00" in given.get("query_string", b""):
-                    raise BadRequest("There is a NUL character in the address; names have none")
+                    raise BadRequest("There is a NUL character in the address; remove it")
                 await self.app(cast("Scope", inner), exchange.receive, exchange.send)
             except Exception as error:  # noqa: BLE001 - the outermost place: every error is answered
                 await self._failed(error, exchange, path, headers, context)

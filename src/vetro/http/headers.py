@@ -17,4 +17,4 @@ def header(headers: Headers, name: bytes) -> str:
 
 def too_many_headers() -> str:
     """The message for a client whose headers are too long together."""
-    return f"The headers of a request have at most {MAX_HEADER_BYTES} bytes together"
+    return f"The headers of a request can have at most {MAX_HEADER_BYTES} bytes together"

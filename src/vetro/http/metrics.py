@@ -106,8 +106,8 @@ REQUESTS = counter(
     "vetro_http_requests",
     "Requests served.",
     face="Part of the API.",
-    method="Method of the request; `OTHER` for what HTTP does not know.",
-    route="Path with `{names}` for what varies; `(none)` where no route is.",
+    method="Method of the request; `OTHER` for methods that HTTP does not define.",
+    route="Path with `{names}` for its variable parts; `(none)` where there is no route.",
     status="Status code; 499: the client went away.",
 )
 DURATION = histogram(
@@ -115,14 +115,14 @@ DURATION = histogram(
     "Time from the request to the end of its response.",
     (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 60.0),
     face="Part of the API.",
-    route="Path with `{names}` for what varies.",
+    route="Path with `{names}` for its variable parts.",
 )
 IN_PROGRESS = gauge(
-    "vetro_http_requests_in_progress", "Requests not answered yet.", face="Part of the API."
+    "vetro_http_requests_in_progress", "Requests in progress.", face="Part of the API."
 )
 DATABASE_UP = stored_gauge(
     "vetro_database_up",
-    "1 when the database answered the last reading, else 0; without it what is stored is not shown.",
+    "1 when the database answered the last reading, else 0; stored figures are then not shown.",
 )
 
 

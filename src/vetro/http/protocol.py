@@ -102,7 +102,8 @@ class GuardedProtocol(H11Protocol):
         if self._received:
             self._refuse(
                 Fault(
-                    f"No whole request came in {self.limits.header_seconds:g} seconds", status=408
+                    f"No complete request arrived within {self.limits.header_seconds:g} seconds",
+                    status=408,
                 )
             )
         else:
@@ -122,8 +123,8 @@ class GuardedProtocol(H11Protocol):
         else:
             self._refuse(
                 Fault(
-                    "The body did not go on: less than"
-                    f" {self.limits.body_bytes} bytes came in {self.limits.body_seconds:g} seconds",
+                    "The body stalled: less than"
+                    f" {self.limits.body_bytes} bytes arrived in {self.limits.body_seconds:g} seconds",
                     status=408,
                 )
             )

@@ -45,12 +45,12 @@ def to_fault(error: Exception, request_id: str, path: str) -> Fault:
             error=f"{type(error).__name__}: {error}",
         )
         return ServiceUnavailable(
-            "Something that this call needs does not answer at the moment; try again",
+            "A service that this call depends on does not answer at the moment; try again",
             headers={"Retry-After": RETRY_SECONDS},
         )
     log.error("request failed", request_id=request_id, exc_info=error)
     return InternalError(
-        f"An unexpected error occurred; the log of the service has it under {request_id}"
+        f"An unexpected error occurred; the log of the service has details under {request_id}"
     )
 
 

@@ -58,7 +58,7 @@ class BrokerDoor:
         self._connection: AbstractConnection | None = None
         self._up = asyncio.Event()
         self._refused = False
-        self._problem = "it was not tried yet"
+        self._problem = "no connection was tried yet"
 
     # --- the engine's side -------------------------------------------------------------
 

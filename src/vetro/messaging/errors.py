@@ -39,7 +39,7 @@ class DuplicateMessage(MessagingError):
     def __init__(self, message_id: str) -> None:
         super().__init__(
             f"The message id {message_id!r} was used before with a different body; "
-            "message ids must be fresh"
+            "choose a new message id"
         )
         self.message_id = message_id
 
@@ -49,7 +49,7 @@ class BrokerUnreachable(MessagingError):
 
     def __init__(self, broker: str, problem: str) -> None:
         super().__init__(
-            f"The broker {broker} cannot be used: {problem}; see the [rabbitmq] settings and the"
+            f"The broker {broker} cannot be used: {problem}; check the [rabbitmq] settings and the"
             " region's agentRabbitMq"
         )
         self.broker = broker

@@ -109,7 +109,8 @@ class GuestDoor:
         wait = self._budget.take(guest.queue)
         if wait > 0:
             raise TooManyRequests(
-                "This guest asks too often", headers={"Retry-After": str(math.ceil(wait))}
+                "This guest sends too many requests; try again later",
+                headers={"Retry-After": str(math.ceil(wait))},
             )
         await self._note_contact(guest.queue)
         return guest
@@ -225,7 +226,7 @@ async def accept_result(call: Call) -> Answer:
     except (MessageTooLarge, PayloadTooLarge) as error:
         raise PayloadTooLarge(str(error), headers={RESULT_LIMIT_HEADER: str(limit)}) from error
     except MalformedResult as error:
-        raise BadRequest(f"This is no result: {error}") from error
+        raise BadRequest(f"This is not a result: {error}") from error
     return Answer(202)
 
 

@@ -13,16 +13,17 @@ from vetro.storage import Database, Transaction, UtcDateTime
 LATELY_SECONDS = 300
 """A waiting guest polls at least every minute, and contacts are stored at intervals."""
 
-AGENTS = stored_gauge("vetro_agents", "Guest agents that are known: each has a mailbox.")
+AGENTS = stored_gauge("vetro_agents", "Known guest agents: each has a mailbox.")
 HEARD = stored_gauge(
-    "vetro_agents_heard", f"Guest agents that were heard from in the last {LATELY_SECONDS} seconds."
+    "vetro_agents_heard",
+    f"Guest agents that contacted the service in the last {LATELY_SECONDS} seconds.",
 )
 WAITING = stored_gauge(
     "vetro_mailboxes_waiting", "Mailboxes with a plan that its guest has not acknowledged."
 )
 PLANS = stored_gauge("vetro_plans_waiting", "Plans that no guest has acknowledged yet.")
 OLDEST = stored_gauge(
-    "vetro_plan_age_seconds", "How long the oldest of them has waited; 0: none waits."
+    "vetro_plan_age_seconds", "How long the oldest of these plans has waited; 0: none waits."
 )
 
 

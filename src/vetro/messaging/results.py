@@ -137,7 +137,7 @@ def _read(body: bytes) -> _Envelope:
     try:
         return msgspec.json.decode(body, type=_Envelope)
     except msgspec.ValidationError as error:
-        raise MalformedResult(f"the result is no JSON map with a SourceID: {error}") from error
+        raise MalformedResult(f"the result is not a JSON map with a SourceID: {error}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedResult(f"the result is not JSON: {error}") from error
 
