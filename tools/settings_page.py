@@ -12,7 +12,7 @@ from vetro.server import settings as declared
 
 HEAD = """# Settings
 
-Written by `make docs` from `src/vetro/server/settings.py`.
+Written by `make docs` from `src/vetro/server/settings.py` and the sections that it takes from the rooms.
 
 A setting is given as a flag where its command has one (`vetro up --help`), else as an environment variable,
 else in the file: `VETRO_CONFIG`, else `vetro.toml` in the data directory, else `/etc/vetro/vetro.toml`. The

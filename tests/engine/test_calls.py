@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from vetro import catalog, engine, environments, identity, messaging, stacks
-from vetro.engine import EnginePool, EngineSettings
+from vetro.engine import EnginePool, EngineSection, EngineSettings
 from vetro.environments import Environments
 from vetro.http import BadRequest, Fault, GatewayTimeout, NotFound, Principal, ServiceUnavailable
 from vetro.storage import Database, migrate
@@ -137,9 +137,11 @@ async def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
         service_key="key",
         mailbox_url="http://mailbox.example",
         package_dir=tmp_path / "packages",
-        packages_directories=[tmp_path / "installed"],
-        workers=2,
-        action_result_limit=10_000,
+        engine=EngineSection(
+            packages_directories=[str(tmp_path / "installed")],
+            workers=2,
+            action_result_limit=10_000,
+        ),
     )
     pool = EnginePool(settings)
     pool.prepare()

@@ -18,7 +18,7 @@ from structlog.contextvars import bound_contextvars
 
 import vetro.engine.pool as pool_module
 from vetro import catalog, engine, environments, identity, messaging, stacks
-from vetro.engine import EnginePool, EngineSettings
+from vetro.engine import EnginePool, EngineSection, EngineSettings, NetworkSection
 from vetro.engine.tables import journal
 from vetro.engine.worker.deployment import TaskReports, WaitingReports
 from vetro.environments import Environments, TaskStore, task_channel
@@ -205,7 +205,7 @@ class Yard:
 @pytest.fixture
 def yard_settings(request: pytest.FixtureRequest, settings: EngineSettings) -> EngineSettings:
     """The pool's settings; a test may change some."""
-    return replace(settings, **getattr(request, "param", {}))
+    return replace(settings, engine=replace(settings.engine, **getattr(request, "param", {})))
 
 
 @pytest.fixture
@@ -222,9 +222,9 @@ def settings(tmp_path: Path) -> EngineSettings:
         service_key="key",
         mailbox_url="http://mailbox.example",
         package_dir=tmp_path / "packages",
-        packages_directories=[tmp_path / "installed"],
-        workers=2,
-        project_workers=2,
+        engine=EngineSection(
+            packages_directories=[str(tmp_path / "installed")], workers=2, project_workers=2
+        ),
     )
 
 
@@ -652,5 +652,10 @@ async def test_a_user_is_known_by_name(yard: Yard) -> None:
 
 def test_settings_reach_a_restarted_zygote_unchanged(settings: EngineSettings) -> None:
     """Settings written as JSON are read back equal, including paths and lists."""
-    for one in (settings, replace(settings, signing_key=Path("/k"), default_dns=["192.0.2.1"])):
+    for one in (
+        settings,
+        replace(
+            settings, signing_key=Path("/k"), network=NetworkSection(default_dns=["192.0.2.1"])
+        ),
+    ):
         assert EngineSettings.from_json(one.as_json()) == one

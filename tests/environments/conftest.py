@@ -11,7 +11,7 @@ import pytest
 
 from vetro import catalog, environments
 from vetro.catalog import Catalog
-from vetro.environments import EngineTask, Environments, TaskResult, face
+from vetro.environments import EngineTask, Environments, TaskResult, environments_face
 from vetro.http import Principal, assemble
 from vetro.http.client import HttpClient, Response
 from vetro.storage import Database, Lease, migrate
@@ -145,7 +145,9 @@ async def api(database_url: str, tmp_path: Path) -> AsyncGenerator[Api, None]:
     try:
         await migrate(database, [catalog.MIGRATIONS, environments.MIGRATIONS])
         rooms = Environments(database)
-        assembly = assemble([face(Catalog(database, tmp_path / "packages"), rooms.tasks, Users())])
+        assembly = assemble(
+            [environments_face(Catalog(database, tmp_path / "packages"), rooms.tasks, Users())]
+        )
         async with assembly.running(), HttpClient(app=assembly, base_url="http://test") as http:
             yield Api(http, database, rooms)
     finally:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select
 
-from vetro.environments import HistoryPruning, HistorySettings, TaskResult
+from vetro.environments import HistoryPruning, HistorySection, TaskResult
 from vetro.environments.tables import statuses, tasks
 from vetro.storage import ManualClock
 
@@ -116,7 +116,7 @@ async def test_an_abandoned_environment_leaves_its_history(api: Api, clock: Manu
     path = f"/environments/{running}/deployments"
     assert (await api.call("GET", path)).json()["deployments"][0]["finished"] is None
     clock.advance(timedelta(days=400).total_seconds())
-    await HistoryPruning(api.database, HistorySettings(days=30)).prune()
+    await HistoryPruning(api.database, HistorySection(days=30)).prune()
     assert (await api.call("GET", path)).json()["deployments"][0]["finished"] is None
     await api.rooms.tasks.finish_task(lease, TaskResult(task.model))
     assert (await api.call("GET", path)).json()["deployments"][0]["finished"] is not None
@@ -133,9 +133,9 @@ async def test_history_is_pruned_after_its_time(api: Api, clock: ManualClock) ->
     await destroy(api, late)
     clock.advance(timedelta(days=15).total_seconds())
     before = await rows(api)
-    assert await HistoryPruning(api.database, HistorySettings(days=0)).prune() == 0
+    assert await HistoryPruning(api.database, HistorySection(days=0)).prune() == 0
     assert await rows(api) == before
-    assert await HistoryPruning(api.database, HistorySettings(days=30)).prune() == 2
+    assert await HistoryPruning(api.database, HistorySection(days=30)).prune() == 2
     assert (await api.call("GET", f"/environments/{early}/deployments")).status == 404
     found = (await api.call("GET", "/deployments")).json()["deployments"]
     assert {one["environment_id"] for one in found} == {kept, late}
@@ -153,7 +153,7 @@ async def test_a_living_environment_keeps_its_newest_deployments(api: Api) -> No
     await api.deploy(environment, await api.session(environment))
     path = f"/environments/{environment}/deployments"
     before = [one["id"] for one in (await api.call("GET", path)).json()["deployments"]]
-    assert await HistoryPruning(api.database, HistorySettings(deployments=2)).prune() == 3
+    assert await HistoryPruning(api.database, HistorySection(deployments=2)).prune() == 3
     after = [one["id"] for one in (await api.call("GET", path)).json()["deployments"]]
     assert after == before[:2]
 
@@ -161,12 +161,12 @@ async def test_a_living_environment_keeps_its_newest_deployments(api: Api) -> No
 @pytest.mark.parametrize("planned", ["by nobody", "by another service"])
 async def test_one_service_prunes_at_a_time(api: Api, clock: ManualClock, planned: str) -> None:
     """A turn is a lease; the next one is an hour later, in whichever service."""
-    first = HistoryPruning(api.database, HistorySettings(days=30))
+    first = HistoryPruning(api.database, HistorySection(days=30))
     if planned == "by another service":
         async with api.database.transaction() as tx:
             await first.queue.enqueue(tx, "prune")
     assert await (await first.worker("one")).once()
-    second = HistoryPruning(api.database, HistorySettings(days=30))
+    second = HistoryPruning(api.database, HistorySection(days=30))
     assert not await (await second.worker("two")).once()
     clock.advance(3601)
     assert await (await second.worker("two")).once()

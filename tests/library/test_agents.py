@@ -201,7 +201,7 @@ async def test_readiness_is_asked_without_failing(lab: Any) -> None:
 
 async def test_the_time_to_wait_has_a_default(lab: Any) -> None:
     """Null is the engine's setting, in seconds."""
-    lab.cloud.options["agent_timeout"] = 55.0
+    lab.cloud.options["engine.agent_timeout"] = 55.0
     await ask(lab, f"- $agent.callRaw({PLAN})\n- $agent.callRaw({PLAN}, 3)")
     assert [seconds for _, seconds in lab.cloud.transport.waited] == [55.0, 3.0]
 
@@ -249,7 +249,7 @@ async def test_without_a_key_nothing_is_signed(lab: Any) -> None:
 )
 async def test_agents_that_are_switched_off(lab: Any, call: str) -> None:
     """Every call raises the policy's exception; names and starting still work."""
-    lab.cloud.options["disable_murano_agent"] = True
+    lab.cloud.options["engine.disable_murano_agent"] = True
     text = f"""
 - $region.agentListener.start()
 - $region.agentListener.stop()
@@ -382,9 +382,9 @@ async def test_guests_behind_a_broker(lab: Any, tmp_path: Path) -> None:
     """With a configured broker every plan goes there, the guest gets its login, no queue stays."""
     (tmp_path / "ca.pem").write_text("the certificate\n")
     lab.cloud.options |= {
-        "rabbitmq_host": "broker.example", "rabbitmq_port": 5671, "rabbitmq_ssl": True,
-        "rabbitmq_login": "guests", "rabbitmq_password": "s", "rabbitmq_virtual_host": "v",
-        "rabbitmq_ca_certs": str(tmp_path / "ca.pem"),
+        "rabbitmq.host": "broker.example", "rabbitmq.port": 5671, "rabbitmq.ssl": True,
+        "rabbitmq.login": "guests", "rabbitmq.password": "s", "rabbitmq.virtual_host": "v",
+        "rabbitmq.ca_certs": str(tmp_path / "ca.pem"),
     }  # fmt: skip
     lab.add_class(ROOM)
     room = lab.application("room", "test.Room", vms=[lab.instance()])

@@ -76,7 +76,7 @@ async def test_deleting_an_environment(lab: Any) -> None:
 
 async def test_a_home_region_with_a_name(lab: Any) -> None:
     """The default region is that one; the environment's networks are its."""
-    lab.cloud.options["home_region"] = "north"
+    lab.cloud.options["engine.home_region"] = "north"
     model = await lab.deploy(room(lab, lab.instance()))
     assert names(lab) == ["murano-north-env"]
     objects = model["Objects"]

@@ -32,7 +32,7 @@ async def test_the_default_router_is_made_once(lab: Any) -> None:
     [
         ({"create_router": False}, "Router murano-default-router was not found"),
         (
-            {"external_network": "none"},
+            {"network.external_network": "none"},
             "Router murano-default-router could not be created, no external network found",
         ),
     ],
@@ -125,16 +125,16 @@ async def test_ranges_of_version_six_are_mapped(lab: Any) -> None:
 @pytest.mark.parametrize(("version", "expected"), [(4, ["192.0.2.53"]), (6, ["2001:db8::53"])])
 async def test_name_servers_of_a_version(lab: Any, version: int, expected: list[str]) -> None:
     """Those of the other version and what is no address are left out."""
-    lab.cloud.options["default_dns"] = ["192.0.2.53", "2001:db8::53", "nonsense"]
+    lab.cloud.options["network.default_dns"] = ["192.0.2.53", "2001:db8::53", "nonsense"]
     assert await lab.probe(EXPLORER + f"- Return: $e.getDefaultDns({version})") == expected
 
 
 async def test_name_servers_for_packages_of_the_first_formats(lab: Any) -> None:
     """They assign it to a text."""
     lab.format = "1.0"
-    lab.cloud.options["default_dns"] = ["192.0.2.53", "192.0.2.54"]
+    lab.cloud.options["network.default_dns"] = ["192.0.2.53", "192.0.2.54"]
     assert await lab.probe(EXPLORER + "- Return: $e.getDefaultDns()") == "192.0.2.53"
-    lab.cloud.options["default_dns"] = []
+    lab.cloud.options["network.default_dns"] = []
     assert await lab.probe(EXPLORER + "- Return: $e.getDefaultDns()") is None
 
 

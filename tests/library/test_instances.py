@@ -343,7 +343,7 @@ async def test_the_agents_configuration_is_complete(lab: Any, tmp_path: Path) ->
 async def test_a_certificate_of_the_broker_reaches_the_guest(lab: Any, tmp_path: Path) -> None:
     """The file of the setting is written where the agent looks."""
     (tmp_path / "ca.pem").write_text("the certificate\n")
-    lab.cloud.options["rabbitmq_ca_certs"] = str(tmp_path / "ca.pem")
+    lab.cloud.options["rabbitmq.ca_certs"] = str(tmp_path / "ca.pem")
     await lab.deploy(shop(lab))
     script = parts(lab)["x-shellscript"]
     found = re.search(r"^ca='([^']*)'$", script, re.M)

@@ -28,7 +28,7 @@ def subnet(cidr: str, network: str = "other", project: str = "another") -> Subne
 
 async def test_a_network_is_made_once(lab: Any) -> None:
     """Range, router and name servers are found; a second deployment pushes nothing."""
-    lab.cloud.options["default_dns"] = ["192.0.2.53", "2001:db8::53", "no address"]
+    lab.cloud.options["network.default_dns"] = ["192.0.2.53", "2001:db8::53", "no address"]
     text = """
     - $.net.deploy()
     - $.net.deploy()
@@ -134,7 +134,7 @@ async def test_other_failures_are_not_tried_again(lab: Any) -> None:
 
 async def test_when_every_range_is_used(lab: Any) -> None:
     """The network is named, and what can be done."""
-    lab.cloud.options.update(max_environments=2, max_hosts=250)
+    lab.cloud.options.update({"network.max_environments": 2, "network.max_hosts": 250})
     for number in range(2):
         lab.cloud.compute.subnet_list[str(number)] = subnet(f"10.0.{number}.0/24")
     said = await lab.probe("- $.net.deploy()", net=lab.network(), fails=True)
@@ -143,7 +143,7 @@ async def test_when_every_range_is_used(lab: Any) -> None:
 
 async def test_networks_of_one_deployment_do_not_meet(lab: Any) -> None:
     """Made side by side they have ranges of their own."""
-    lab.cloud.options.update(max_environments=4, max_hosts=250)
+    lab.cloud.options.update({"network.max_environments": 4, "network.max_hosts": 250})
     properties = {f"n{number}": lab.network(f"n{number}", name=f"n{number}") for number in range(4)}
     text = """
     - $nets: list($.n0, $.n1, $.n2, $.n3)
@@ -156,7 +156,7 @@ async def test_networks_of_one_deployment_do_not_meet(lab: Any) -> None:
 
 async def test_networks_of_the_first_release(lab: Any) -> None:
     """`NewNetwork` takes one name server, is made once, and can be without any."""
-    lab.cloud.options["default_dns"] = ["192.0.2.53", "192.0.2.54"]
+    lab.cloud.options["network.default_dns"] = ["192.0.2.53", "192.0.2.54"]
     kind = "io.murano.lib.networks.neutron.NewNetwork"
 
     def new(id_: str, **properties: Any) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from vetro.messaging import MIGRATIONS, Mailboxes, MailboxSettings
+from vetro.messaging import MIGRATIONS, Mailboxes, MailboxSection, MailboxSettings
 from vetro.storage import Database, ManualClock, migrate
 
 
@@ -38,4 +38,7 @@ async def elsewhere(
 @pytest.fixture
 def mailboxes(database: Database) -> Mailboxes:
     """The mailboxes under test."""
-    return Mailboxes(database, settings=MailboxSettings(result_limit=10_000, plan_limit=10_000))
+    return Mailboxes(
+        database,
+        settings=MailboxSettings(sizes=MailboxSection(result_limit=10_000, plan_limit=10_000)),
+    )

@@ -14,7 +14,7 @@ import pytest
 
 from vetro.http import assemble, serve
 from vetro.http.client import HttpClient, Response
-from vetro.messaging import Mailboxes, MailboxSettings
+from vetro.messaging import Mailboxes, MailboxSection, MailboxSettings
 from vetro.storage import Database
 
 
@@ -38,7 +38,10 @@ class Door:
 @pytest.fixture
 async def door(database: Database) -> AsyncIterator[Door]:
     """The face on a free port."""
-    mailboxes = Mailboxes(database, settings=MailboxSettings(result_limit=1000, request_burst=50))
+    mailboxes = Mailboxes(
+        database,
+        settings=MailboxSettings(sizes=MailboxSection(result_limit=1000), request_burst=50),
+    )
     listener = socket.socket(proto=socket.IPPROTO_TCP)
     listener.bind(("127.0.0.1", 0))
     listener.listen()

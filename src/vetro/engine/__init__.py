@@ -15,7 +15,7 @@ from vetro.lazy_names import import_when_used
 if TYPE_CHECKING:
     from vetro.engine.pool import EnginePool
     from vetro.engine.services import library_path
-    from vetro.engine.settings import EngineSettings
+    from vetro.engine.settings import EngineSection, EngineSettings, NetworkSection
     from vetro.engine.tables import MIGRATIONS
 
 __getattr__ = import_when_used(
@@ -23,7 +23,7 @@ __getattr__ = import_when_used(
     {
         "vetro.engine.pool": "EnginePool",
         "vetro.engine.services": "library_path",
-        "vetro.engine.settings": "EngineSettings",
+        "vetro.engine.settings": "EngineSection EngineSettings NetworkSection",
         "vetro.engine.tables": "MIGRATIONS",
     },
 )
@@ -32,6 +32,8 @@ __getattr__ = import_when_used(
 __all__ = [
     "MIGRATIONS",
     "EnginePool",
+    "EngineSection",
     "EngineSettings",
+    "NetworkSection",
     "library_path",
 ]

@@ -101,7 +101,7 @@ class EnginePool:
         self, what: str, queue: LeaseQueue, run: Callable[[Lease], Awaitable[None]], seconds: float
     ) -> Worker:
         """A worker with as many slots as the settings give to deployments, and to calls."""
-        slots = self.settings.workers
+        slots = self.settings.engine.workers
         return Worker(
             queue,
             slots,
@@ -222,7 +222,7 @@ class EnginePool:
 
         async def pass_on(channel: socket.socket) -> None:
             """Tell the worker to end; kill it when it does not."""
-            seconds = self.settings.task_seconds
+            seconds = self.settings.engine.task_seconds
             try:
                 # The worker stops itself at the time limit, unless it hangs.
                 async with asyncio.timeout(seconds + CANCEL_SECONDS if seconds else None):

@@ -3,15 +3,67 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
-from vetro.messaging import BrokerSettings
+import msgspec
+
+from vetro.messaging import BrokerSettings, MailboxSection, RabbitmqSection
 
 if TYPE_CHECKING:
     from vetro.storage import Keyring
+
+
+@dataclass(frozen=True)
+class EngineSection:
+    """The engine pool and what programs may use."""
+
+    workers: int = 4
+    """Deployments at a time; as many static actions beside them."""
+    project_workers: int = 0
+    """How many of them one project may have; 0: all but one."""
+    worker_memory: int = 2048
+    """MiB that one deployment, or one static action, may use; 0: without bound."""
+    task_seconds: float = 0.0
+    """Seconds that one deployment may take; then it is cancelled. 0: without bound."""
+    model_limit: int = 16 * 2**20
+    """Bytes of JSON that the objects of one environment may have."""
+    agent_timeout: float = 3600.0
+    """Seconds that a call of a guest agent may take unless the program names a time."""
+    disable_murano_agent: bool = False
+    """Refuse every call of a guest agent; for installations without guests."""
+    packages_directories: list[str] = field(default_factory=list[str])
+    """Directories with packages that every project sees, beside the catalog."""
+    code_cache: str = ""
+    """Where compiled classes are kept; empty: `code-cache` in the data directory."""
+    home_region: str = ""
+    """Name of the region that environments without one are in."""
+    static_call_timeout: float = 60.0
+    """Seconds that the caller of a static action, or of a class's schema, waits."""
+    action_result_limit: int = 16 * 2**20
+    """Bytes of JSON that an action may return."""
+
+
+@dataclass(frozen=True)
+class NetworkSection:
+    """Floating addresses, and the networks of environments."""
+
+    external_cidr: str = "172.24.4.0/24"
+    """Addresses that floating addresses are taken from."""
+    external_network: str = "ext-net"
+    """Name of the network that carries them."""
+    env_ip_template: str = "10.0.0.0"
+    """First address of the environments' networks."""
+    max_environments: int = 250
+    """How many networks are cut from there; with `max_hosts` it settles their size."""
+    max_hosts: int = 250
+    """How many instances a network has room for."""
+    default_dns: list[str] = field(default_factory=list[str])
+    """Name servers that instances are told; empty: this machine's own."""
+    router_name: str = "murano-default-router"
+    """Name of the router between the environments' networks and the external one."""
 
 
 @dataclass(frozen=True)
@@ -22,15 +74,10 @@ class EngineSettings:
     where guests find their mailboxes. ``signing_key``: the private key for execution plans, by
     default one in the data directory, created when it is missing; engines that share guests, but
     not a data directory, need the same key. ``class_configs``: a directory of values for properties
-    of classes (muranopl.md §6). Timeouts in seconds: ``agent_timeout`` for a plan,
-    ``stack_timeout`` for one operation on a stack, ``stack_busy_timeout`` for waiting until other
-    operations on it have ended; ``task_seconds`` limits a whole deployment (0: no limit).
-    ``action_result_limit``: bytes of JSON that an action may return; ``mailbox_result_limit`` and
-    ``mailbox_plan_limit``: bytes of a guest's result and of a plan; ``model_limit``: bytes of JSON
-    of an environment's objects. ``project_workers``: how many of the ``workers`` one project may
-    use at a time (0: all but one); ``worker_memory``: MiB that a worker may use beyond its memory
-    at the start (0: no limit). ``key_file`` has the keys that seal stored values; without it
-    nothing is sealed.
+    of classes (muranopl.md §6). ``stack_timeout``: seconds for one operation on a stack,
+    ``stack_busy_timeout`` for waiting until other operations on it have ended. ``key_file`` has the
+    keys that seal stored values; without it nothing is sealed. The other parts are sections of the
+    settings file, as they are.
     """
 
     database_url: str
@@ -39,103 +86,62 @@ class EngineSettings:
     service_key: str
     mailbox_url: str
     package_dir: Path
-    workers: int = 4
-    project_workers: int = 0
-    worker_memory: int = 2048
-    model_limit: int = 16 * 2**20
-    agent_timeout: float = 3600.0
-    stack_timeout: float = 3600.0
-    stack_busy_timeout: float = 1800.0
-    stack_tags: list[str] = field(default_factory=lambda: ["murano"])
-    task_seconds: float = 0.0
-    action_result_limit: int = 16 * 2**20
-    mailbox_result_limit: int = 2**20
-    mailbox_plan_limit: int = 16 * 2**20
+    engine: EngineSection = field(default_factory=EngineSection)
+    network: NetworkSection = field(default_factory=NetworkSection)
+    mailbox: MailboxSection = field(default_factory=MailboxSection)
+    rabbitmq: RabbitmqSection = field(default_factory=RabbitmqSection)
     signing_key: Path | None = None
     key_file: Path | None = None
     class_configs: Path = Path("/etc/murano/class-configs")
-    code_cache: Path | None = None
-    disable_murano_agent: bool = False
-    packages_directories: list[Path] = field(default_factory=list[Path])
-    home_region: str = ""
-    env_ip_template: str = "10.0.0.0"
-    max_environments: int = 250
-    max_hosts: int = 250
-    default_dns: list[str] = field(default_factory=list[str])
-    external_network: str = "ext-net"
-    router_name: str = "murano-default-router"
+    stack_timeout: float = 3600.0
+    stack_busy_timeout: float = 1800.0
+    stack_tags: list[str] = field(default_factory=lambda: ["murano"])
     create_router: bool = True
-    rabbitmq_host: str = ""
-    rabbitmq_port: int = 5672
-    rabbitmq_login: str = "guest"
-    rabbitmq_password: str = "guest"  # noqa: S105 the broker's own default
-    rabbitmq_virtual_host: str = "/"
-    rabbitmq_ssl: bool = False
-    rabbitmq_ssl_version: str = ""
-    rabbitmq_ca_certs: str = ""
-    rabbitmq_insecure: bool = False
-    rabbitmq_quorum_queues: bool = False
     log_level: str = "info"
     log_format: str = "console"
 
     def as_json(self) -> dict[str, Any]:
         """The settings as JSON, for another process."""
-
-        def plain(value: Any) -> Any:
-            if isinstance(value, list):
-                return [plain(one) for one in value]  # pyright: ignore[reportUnknownVariableType]
-            return str(value) if isinstance(value, Path) else value
-
-        return {one.name: plain(getattr(self, one.name)) for one in fields(self)}
+        return msgspec.to_builtins(self, enc_hook=str)
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Self:
         """The settings that ``as_json`` wrote."""
-        given = dict(value)
-        for key in (
-            "data_dir",
-            "package_dir",
-            "signing_key",
-            "key_file",
-            "code_cache",
-            "class_configs",
-        ):
-            given[key] = Path(value[key]) if value.get(key) is not None else None
-        given["packages_directories"] = [Path(one) for one in value["packages_directories"]]
-        return cls(**given)
+        return msgspec.convert(value, cls, dec_hook=lambda kind, text: kind(text))
 
     def broker(self, region: Mapping[str, Any]) -> BrokerSettings | None:
         """The broker of a region whose ``agentRabbitMq`` is given; ``None`` when it has none.
 
         A region has one when the service has one, or when it names a host of its own.
         """
+        broker = self.rabbitmq
         own = self.config("rabbitmq", "host")
         host = region.get("host") or own
-        if not host or (not self.rabbitmq_host and host == own):
+        if not host or (not broker.host and host == own):
             return None
         said = {key: value for key, value in region.items() if value is not None}
         return BrokerSettings(
             host=host,
-            port=int(said.get("port", self.rabbitmq_port)),
-            login=str(said.get("login", self.rabbitmq_login)),
-            password=str(said.get("password", self.rabbitmq_password)),
-            virtual_host=str(said.get("virtual_host", self.rabbitmq_virtual_host)),
-            ssl=bool(said.get("ssl", self.rabbitmq_ssl)),
-            ssl_version=str(said.get("ssl_version", self.rabbitmq_ssl_version)),
-            insecure=bool(said.get("insecure", self.rabbitmq_insecure)),
-            ca_certs=self.rabbitmq_ca_certs,
-            quorum_queues=self.rabbitmq_quorum_queues,
+            port=int(said.get("port", broker.port)),
+            login=str(said.get("login", broker.login)),
+            password=str(said.get("password", broker.password)),
+            virtual_host=str(said.get("virtual_host", broker.virtual_host)),
+            ssl=bool(said.get("ssl", broker.ssl)),
+            ssl_version=str(said.get("ssl_version", broker.ssl_version)),
+            insecure=bool(said.get("insecure", broker.insecure)),
+            ca_certs=broker.ca_certs,
+            quorum_queues=broker.quorum_queues,
         )
 
     @property
     def most_per_project(self) -> int:
         """How many workers one project may have at a time."""
-        return self.project_workers or max(1, self.workers - 1)
+        return self.engine.project_workers or max(1, self.engine.workers - 1)
 
     @property
     def code_cache_directory(self) -> Path:
         """Where compiled classes are kept from run to run."""
-        return self.code_cache or self.data_dir / "code-cache"
+        return Path(self.engine.code_cache or self.data_dir / "code-cache")
 
     @property
     def keyring(self) -> Keyring | None:
@@ -151,23 +157,24 @@ class EngineSettings:
 
     def config(self, group: str, key: str) -> Any:
         """The value that ``config(group, key)`` gives to the core library; ``None`` when unset."""
+        broker = self.rabbitmq
         table: dict[str, dict[str, Any]] = {
-            "DEFAULT": {"home_region": self.home_region, "file_server": None},
+            "DEFAULT": {"home_region": self.engine.home_region, "file_server": None},
             "rabbitmq": {
                 # Without a broker: the host name under which guests find this service.
-                "host": self.rabbitmq_host or urlsplit(self.mailbox_url).hostname,
-                "port": self.rabbitmq_port,
-                "login": self.rabbitmq_login,
-                "password": self.rabbitmq_password,
-                "virtual_host": self.rabbitmq_virtual_host,
-                "ssl": self.rabbitmq_ssl,
-                "ssl_version": self.rabbitmq_ssl_version,
-                "ca_certs": self.rabbitmq_ca_certs,
-                "insecure": self.rabbitmq_insecure,
+                "host": broker.host or urlsplit(self.mailbox_url).hostname,
+                "port": broker.port,
+                "login": broker.login,
+                "password": broker.password,
+                "virtual_host": broker.virtual_host,
+                "ssl": broker.ssl,
+                "ssl_version": broker.ssl_version,
+                "ca_certs": broker.ca_certs,
+                "insecure": broker.insecure,
             },
             "engine": {
-                "disable_murano_agent": self.disable_murano_agent,
-                "agent_timeout": self.agent_timeout,
+                "disable_murano_agent": self.engine.disable_murano_agent,
+                "agent_timeout": self.engine.agent_timeout,
                 "agent_source": "murano-agent",
                 "signing_key": str(self.signing_key_file),
                 "class_configs": str(self.class_configs),
@@ -175,12 +182,12 @@ class EngineSettings:
             },
             "heat": {"stack_tags": self.stack_tags, "stack_timeout": self.stack_timeout},
             "networking": {
-                "max_environments": self.max_environments,
-                "max_hosts": self.max_hosts,
-                "env_ip_template": self.env_ip_template,
-                "default_dns": self.default_dns,
-                "external_network": self.external_network,
-                "router_name": self.router_name,
+                "max_environments": self.network.max_environments,
+                "max_hosts": self.network.max_hosts,
+                "env_ip_template": self.network.env_ip_template,
+                "default_dns": self.network.default_dns,
+                "external_network": self.network.external_network,
+                "router_name": self.network.router_name,
                 "create_router": self.create_router,
                 "network_config_file": "netconfig.yaml",
                 "driver": "neutron",

@@ -1,40 +1,46 @@
 """Environments, sessions, the services tree, deployments, actions, tasks (catalog-api.md §5, §8).
 
-``Environments`` holds the stores: ``.store`` for the API, ``.tasks`` and ``.calls`` for engines. ``face``
-serves them, together with the catalog's packages, as the ``/v1`` API.
+``Environments`` holds the stores: ``.store`` for the API, ``.tasks`` and ``.calls`` for engines.
+``environments_face`` serves them, together with the catalog's packages, as the ``/v1`` API.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from vetro.environments.face import face
-from vetro.environments.leaving import destroy_of_project, names_of_project
-from vetro.environments.pruning import HistoryPruning, HistorySettings
-from vetro.environments.static_calls import CallAnswer, CallStore, EngineCall
-from vetro.environments.store import EnvironmentSettings, EnvironmentStore
-from vetro.environments.tables import metadata
-from vetro.environments.task_values import EngineTask, TaskResult, shortened, task_channel
-from vetro.environments.tasks import TaskStore
-from vetro.environments.upgrades import make_moves
-from vetro.environments.uses import EnvironmentUses, pinned_packages
-from vetro.storage import Database, MigrationSet, Transaction
+from vetro.lazy_names import import_when_used
 
-MIGRATIONS = MigrationSet("environments", Path(__file__).parent / "migrations", metadata)
+if TYPE_CHECKING:
+    from vetro.environments.face import environments_face
+    from vetro.environments.history_settings import HistorySection
+    from vetro.environments.leaving import destroy_of_project, names_of_project
+    from vetro.environments.pruning import HistoryPruning
+    from vetro.environments.static_calls import CallAnswer, CallStore, EngineCall
+    from vetro.environments.store import EnvironmentSettings
+    from vetro.environments.stores import Environments
+    from vetro.environments.tables import MIGRATIONS
+    from vetro.environments.task_values import EngineTask, TaskResult, shortened, task_channel
+    from vetro.environments.tasks import TaskStore
+    from vetro.environments.upgrades import make_moves
+    from vetro.environments.uses import EnvironmentUses, pinned_packages
 
-
-class Environments:
-    """The stores of the room on one database."""
-
-    def __init__(self, database: Database, settings: EnvironmentSettings | None = None) -> None:
-        self.store = EnvironmentStore(database, settings or EnvironmentSettings())
-        self.tasks = TaskStore(database, self.store)
-        self.calls = CallStore(database)
-
-    async def read_stored(self, tx: Transaction) -> None:
-        """Set the metrics of what the database holds."""
-        await self.tasks.read_stored(tx, self.calls.queue)
-
+__getattr__ = import_when_used(
+    __name__,
+    {
+        "vetro.environments.face": "environments_face",
+        "vetro.environments.history_settings": "HistorySection",
+        "vetro.environments.leaving": "destroy_of_project names_of_project",
+        "vetro.environments.pruning": "HistoryPruning",
+        "vetro.environments.static_calls": "CallAnswer CallStore EngineCall",
+        "vetro.environments.store": "EnvironmentSettings",
+        "vetro.environments.stores": "Environments",
+        "vetro.environments.tables": "MIGRATIONS",
+        "vetro.environments.task_values": "EngineTask TaskResult shortened task_channel",
+        "vetro.environments.tasks": "TaskStore",
+        "vetro.environments.upgrades": "make_moves",
+        "vetro.environments.uses": "EnvironmentUses pinned_packages",
+    },
+)
 
 __all__ = [
     "MIGRATIONS",
@@ -46,11 +52,11 @@ __all__ = [
     "EnvironmentUses",
     "Environments",
     "HistoryPruning",
-    "HistorySettings",
+    "HistorySection",
     "TaskResult",
     "TaskStore",
     "destroy_of_project",
-    "face",
+    "environments_face",
     "make_moves",
     "names_of_project",
     "pinned_packages",

@@ -95,7 +95,7 @@ def _is_versioned(path: str) -> bool:
     return path.split("/", 2)[1] in ("v1", "schema")
 
 
-def face(
+def environments_face(
     catalog: Catalog,
     work: TaskStore,
     authenticator: Authenticator,

@@ -6,12 +6,12 @@ Unfinished deployments and the newest deployment of an existing environment are 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
 
 import structlog
 from sqlalchemy import Select, delete, func, select
 
+from vetro.environments.history_settings import HistorySection
 from vetro.environments.tables import statuses, tasks
 from vetro.storage import AlreadyQueued, Database, Lease, LeaseQueue, Worker
 
@@ -25,24 +25,12 @@ BATCH = 100
 """Deployments removed per commit, so that other writers get their turn."""
 
 
-@dataclass(frozen=True)
-class HistorySettings:
-    """How much history is kept.
-
-    ``days``: how long deployments of a removed environment are kept (0: for ever); ``deployments``:
-    how many, the newest, of an existing environment (0: all).
-    """
-
-    days: float = 90.0
-    deployments: int = 1000
-
-
 class HistoryPruning:
     """Prunes the history in one database."""
 
-    def __init__(self, database: Database, settings: HistorySettings | None = None) -> None:
+    def __init__(self, database: Database, settings: HistorySection | None = None) -> None:
         self.database = database
-        self.settings = settings or HistorySettings()
+        self.settings = settings or HistorySection()
         self.queue = LeaseQueue(database, QUEUE)
 
     async def worker(self, owner: str) -> Worker:

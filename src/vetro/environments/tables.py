@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from sqlalchemy import (
     BigInteger,
     Column,
@@ -16,9 +18,10 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-from vetro.storage import SealedJson, UtcDateTime
+from vetro.storage import MigrationSet, SealedJson, UtcDateTime
 
 metadata = MetaData()
+MIGRATIONS = MigrationSet("environments", Path(__file__).parent / "migrations", metadata)
 
 environments = Table(
     "environments",

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         UnknownMailbox,
     )
     from vetro.messaging.mailboxes import DeadLetter, Mailboxes, MailboxSettings, PlanMessage
+    from vetro.messaging.settings import MailboxSection, RabbitmqSection
     from vetro.messaging.tables import MIGRATIONS
     from vetro.messaging.transport import MessageTransport, Progress, Unfinished
 
@@ -38,6 +39,7 @@ __getattr__ = import_when_used(
             "BrokerUnreachable DuplicateMessage MessageTooLarge MessagingError UnknownMailbox"
         ),
         "vetro.messaging.mailboxes": "DeadLetter Mailboxes MailboxSettings PlanMessage",
+        "vetro.messaging.settings": "MailboxSection RabbitmqSection",
         "vetro.messaging.tables": "MIGRATIONS",
         "vetro.messaging.transport": "MessageTransport Progress Unfinished",
     },
@@ -53,6 +55,7 @@ __all__ = [
     "DeadLetter",
     "DuplicateMessage",
     "Guest",
+    "MailboxSection",
     "MailboxSettings",
     "Mailboxes",
     "MessageTooLarge",
@@ -60,6 +63,7 @@ __all__ = [
     "MessagingError",
     "PlanMessage",
     "Progress",
+    "RabbitmqSection",
     "Unfinished",
     "UnknownMailbox",
 ]

@@ -281,7 +281,7 @@ class BrokerDoor:
 
         # Declare it again: the broker removes a queue that was unused for long.
         await self._declare(connection, queue)
-        headers: dict[str, Any] = {RESULT_LIMIT_HEADER: self.mailboxes.settings.result_limit}
+        headers: dict[str, Any] = {RESULT_LIMIT_HEADER: self.mailboxes.settings.sizes.result_limit}
         if plan.signature is not None:
             headers["signature"] = bytearray(plan.signature)
         async with connection.channel(on_return_raises=True) as channel:

@@ -200,7 +200,7 @@ async def next_plan(call: Call) -> Response[Any]:
         return Response(b"", status_code=204, media_type="application/json")
     headers = {
         "X-Message-Id": plan.message_id,
-        RESULT_LIMIT_HEADER: str(settings.result_limit),
+        RESULT_LIMIT_HEADER: str(settings.sizes.result_limit),
     }
     if plan.signature is not None:
         headers["X-Signature"] = base64.b64encode(plan.signature).decode()
@@ -219,7 +219,7 @@ async def accept_result(call: Call) -> Answer:
     result document, which is kept aside as a dead letter.
     """
     mailboxes = call.service.mailboxes
-    limit = mailboxes.settings.result_limit
+    limit = mailboxes.settings.sizes.result_limit
     try:
         body = await read_body(call.request, limit)
         await mailboxes.accept_result(call.guest, body, call.header("x-message-id") or None)

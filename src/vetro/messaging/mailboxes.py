@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,7 @@ from vetro.messaging.credentials import Credentials, Guest
 from vetro.messaging.errors import DuplicateMessage, MessageTooLarge, UnknownMailbox
 from vetro.messaging.progress import progress_of, unfinished_of
 from vetro.messaging.results import MalformedResult, Results, results_channel, source_of
+from vetro.messaging.settings import MailboxSection
 from vetro.messaging.statements import insert_if_new
 from vetro.messaging.transport import Progress, Unfinished
 from vetro.storage import Database, LookAgain, Transaction, await_until
@@ -44,11 +45,10 @@ _PLAN_ADVICE = "send large files as downloadable files instead of inline bodies"
 class MailboxSettings:
     """Limits of the mailboxes. Sizes are in bytes, times in seconds.
 
-    Guests get ``result_limit`` with every plan and cut outputs of scripts to fit it.
+    Guests get ``sizes.result_limit`` with every plan and cut outputs of scripts to fit it.
     """
 
-    plan_limit: int = 16 << 20
-    result_limit: int = 1 << 20
+    sizes: MailboxSection = field(default_factory=MailboxSection)
     lease_seconds: float = 60.0
     """How long a guest has to acknowledge a plan before it is handed out again."""
     longest_wait: float = 60.0
@@ -101,7 +101,7 @@ class Mailboxes:
         self.db = db
         self.settings = settings or MailboxSettings()
         self.credentials = Credentials(db, secret)
-        self._results = Results(db, self.settings.result_limit)
+        self._results = Results(db, self.settings.sizes.result_limit)
 
     def face(self) -> Face:
         """The guests' HTTP face, at `/agents`. Create it once, in a running event loop."""
@@ -155,9 +155,9 @@ class Mailboxes:
         stamp: int | None = None,
     ) -> None:
         """Append a plan to the guest's queue; see `MessageTransport.send`."""
-        if len(body) > self.settings.plan_limit:
+        if len(body) > self.settings.sizes.plan_limit:
             raise MessageTooLarge(
-                f"The plan {message_id}", len(body), self.settings.plan_limit, _PLAN_ADVICE
+                f"The plan {message_id}", len(body), self.settings.sizes.plan_limit, _PLAN_ADVICE
             )
         digest = hashlib.sha256(body).hexdigest()
         now = self.db.steady_now()

@@ -21,6 +21,10 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, cast
 
+from vetro.engine import EngineSection, NetworkSection
+from vetro.environments import HistorySection
+from vetro.messaging import MailboxSection, RabbitmqSection
+
 
 class SettingsError(Exception):
     """A setting cannot be used: says which one, where it was given and what is expected."""
@@ -158,26 +162,6 @@ class NodeSection:
 
 
 @dataclass(frozen=True)
-class NetworkSection:
-    """Floating addresses, and the networks of environments."""
-
-    external_cidr: str = "172.24.4.0/24"
-    """Addresses that floating addresses are taken from."""
-    external_network: str = "ext-net"
-    """Name of the network that carries them."""
-    env_ip_template: str = "10.0.0.0"
-    """First address of the environments' networks."""
-    max_environments: int = 250
-    """How many networks are cut from there; with `max_hosts` it settles their size."""
-    max_hosts: int = 250
-    """How many instances a network has room for."""
-    default_dns: list[str] = field(default_factory=list[str])
-    """Name servers that instances are told; empty: this machine's own."""
-    router_name: str = "murano-default-router"
-    """Name of the router between the environments' networks and the external one."""
-
-
-@dataclass(frozen=True)
 class ComputeSection:
     """The compute node service (docs/compute/service.md)."""
 
@@ -227,82 +211,6 @@ class DapiSection:
     """Servers that are considered at once; 0: all."""
     random_seed: str = ""
     """Makes choices repeatable."""
-
-
-@dataclass(frozen=True)
-class EngineSection:
-    """The engine pool and what programs may use."""
-
-    workers: int = 4
-    """Deployments at a time; as many static actions beside them."""
-    project_workers: int = 0
-    """How many of them one project may have; 0: all but one."""
-    worker_memory: int = 2048
-    """MiB that one deployment, or one static action, may use; 0: without bound."""
-    task_seconds: float = 0.0
-    """Seconds that one deployment may take; then it is cancelled. 0: without bound."""
-    model_limit: int = 16 * 2**20
-    """Bytes of JSON that the objects of one environment may have."""
-    agent_timeout: float = 3600.0
-    """Seconds that a call of a guest agent may take unless the program names a time."""
-    disable_murano_agent: bool = False
-    """Refuse every call of a guest agent; for installations without guests."""
-    packages_directories: list[str] = field(default_factory=list[str])
-    """Directories with packages that every project sees, beside the catalog."""
-    code_cache: str = ""
-    """Where compiled classes are kept; empty: `code-cache` in the data directory."""
-    home_region: str = ""
-    """Name of the region that environments without one are in."""
-    static_call_timeout: float = 60.0
-    """Seconds that the caller of a static action, or of a class's schema, waits."""
-    action_result_limit: int = 16 * 2**20
-    """Bytes of JSON that an action may return."""
-
-
-@dataclass(frozen=True)
-class MailboxSection:
-    """What the guests' mailboxes take ([guest.md](guest.md#large-results))."""
-
-    result_limit: int = 2**20
-    """Bytes that the result of a plan may have; agents cut outputs of scripts to fit."""
-    plan_limit: int = 16 * 2**20
-    """Bytes that a plan may have, with the files in it."""
-
-
-@dataclass(frozen=True)
-class HistorySection:
-    """How long deployments, their reports and results are kept."""
-
-    days: float = 90.0
-    """Days after the destruction of an environment until its deployments are removed; 0: never."""
-    deployments: int = 1000
-    """How many ended deployments an environment that is there keeps, the newest ones; 0: all."""
-
-
-@dataclass(frozen=True)
-class RabbitmqSection:
-    """A broker that guests are reached over; without `host` they fetch from their mailboxes."""
-
-    host: str = ""
-    """Name or address of the broker; empty: no broker."""
-    port: int = 5672
-    """Port of the broker."""
-    login: str = "guest"
-    """User of the service."""
-    password: str = "guest"  # noqa: S105 the broker's own default
-    """That user's password."""
-    virtual_host: str = "/"
-    """Virtual host of all queues."""
-    ssl: bool = False
-    """Use TLS."""
-    ssl_version: str = ""
-    """Lowest TLS version: `TLSv1_2` or `TLSv1_3`; empty: the library's default."""
-    ca_certs: str = ""
-    """File with the authorities that sign the broker's certificate; empty: the system's."""
-    insecure: bool = False
-    """Do not check the broker's certificate."""
-    quorum_queues: bool = False
-    """Declare replicated queues, for a broker of several nodes."""
 
 
 @dataclass(frozen=True)

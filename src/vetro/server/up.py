@@ -10,7 +10,7 @@ import socket
 import sys
 from collections.abc import AsyncGenerator, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import asdict
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -129,28 +129,15 @@ def _run_up(settings: Settings) -> int:
             package_dir=shared / "packages",
             signing_key=shared / "engine-signing.pem",
             key_file=shared / KEYS,
-            workers=settings.engine.workers,
-            project_workers=settings.engine.project_workers,
-            worker_memory=settings.engine.worker_memory,
-            task_seconds=settings.engine.task_seconds,
-            model_limit=settings.engine.model_limit,
-            agent_timeout=settings.engine.agent_timeout,
-            disable_murano_agent=settings.engine.disable_murano_agent,
-            packages_directories=[Path(one) for one in settings.engine.packages_directories],
-            code_cache=Path(settings.engine.code_cache) if settings.engine.code_cache else None,
-            home_region=settings.engine.home_region,
-            action_result_limit=settings.engine.action_result_limit,
-            mailbox_result_limit=settings.mailbox.result_limit,
-            mailbox_plan_limit=settings.mailbox.plan_limit,
-            env_ip_template=settings.network.env_ip_template,
-            max_environments=settings.network.max_environments,
-            max_hosts=settings.network.max_hosts,
-            default_dns=settings.network.default_dns or system_name_servers(),
-            external_network=settings.network.external_network,
-            router_name=settings.network.router_name,
+            engine=settings.engine,
+            network=replace(
+                settings.network,
+                default_dns=settings.network.default_dns or system_name_servers(),
+            ),
+            mailbox=settings.mailbox,
+            rabbitmq=settings.rabbitmq,
             log_level=settings.server.log_level,
             log_format=settings.server.log_format,
-            **{f"rabbitmq_{name}": value for name, value in asdict(settings.rabbitmq).items()},
         )
         pool = EnginePool(engine)
         # Fork now: later this process has threads, and a fork would copy their locks.
@@ -311,15 +298,14 @@ class _Up:
             database=database_of(self.settings),
             data_dir=str(self.settings.data_dir),
             driver=self.driver if self.settings.node.enabled else "none",
-            workers=self.engine.workers,
+            workers=self.engine.engine.workers,
             broker=self.settings.rabbitmq.host,
         )
 
     async def _history(self, database: Database) -> None:
-        from vetro.environments import HistoryPruning, HistorySettings
+        from vetro.environments import HistoryPruning
 
-        kept = self.settings.history
-        pruning = HistoryPruning(database, HistorySettings(kept.days, kept.deployments))
+        pruning = HistoryPruning(database, self.settings.history)
         await (await pruning.worker(self.pool.owner)).work()
 
     @asynccontextmanager
@@ -377,13 +363,10 @@ class _Up:
             tokens = known.authenticator()
             mailboxes = messaging.Mailboxes(
                 database,
-                settings=messaging.MailboxSettings(
-                    result_limit=settings.mailbox.result_limit,
-                    plan_limit=settings.mailbox.plan_limit,
-                ),
+                settings=messaging.MailboxSettings(sizes=settings.mailbox),
             )
             faces = [
-                environments.face(
+                environments.environments_face(
                     packages,
                     rooms.tasks,
                     tokens,

@@ -46,7 +46,7 @@ class Agent:
         environment = host.find_owner("io.murano.Environment")
         owner = environment.id if environment is not None else services.environment_id
         self._queue = f"e{owner}-h{host.id}".lower()
-        self._enabled = not services.settings.disable_murano_agent
+        self._enabled = not services.settings.engine.disable_murano_agent
         self._signer = services.signer
         self._host = host
         self._transport: MessageTransport | None = None
@@ -203,7 +203,7 @@ class Agent:
 
     def _seconds(self, ctx: CallContext, timeout: float | None) -> float:
         settings = services_of(ctx).settings
-        return float(settings.agent_timeout if timeout is None else timeout)
+        return float(settings.engine.agent_timeout if timeout is None else timeout)
 
     def _send(self, ctx: CallContext, plan: Json, lifetime: float | None = None) -> str:
         services = services_of(ctx)
@@ -374,7 +374,7 @@ class AgentListener:
 
     def __init__(self, ctx: CallContext, name: str) -> None:
         self._name = f"{RESULTS}{name}".lower()
-        self._enabled = not services_of(ctx).settings.disable_murano_agent
+        self._enabled = not services_of(ctx).settings.engine.disable_murano_agent
         self._started = False
         self._subscribed: set[str] = set()
 

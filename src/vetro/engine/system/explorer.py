@@ -27,14 +27,14 @@ class NetworkExplorer:
             try:
                 return await services.directory.default_router(
                     services.project_id,
-                    name=settings.router_name,
+                    name=settings.network.router_name,
                     create=settings.create_router,
-                    external_network=settings.external_network,
+                    external_network=settings.network.external_network,
                 )
             except RouterWithoutGateway as error:
                 raise RouterInfoError(str(error)) from error
 
-        return ctx.effect("network.router", {"name": settings.router_name}, find)
+        return ctx.effect("network.router", {"name": settings.network.router_name}, find)
 
     def get_available_cidr(
         self,
@@ -59,9 +59,9 @@ class NetworkExplorer:
             return choose_cidr(
                 net_id,
                 [*used, *others, *(exclude or [])],
-                template=settings.env_ip_template,
-                max_environments=settings.max_environments,
-                max_hosts=settings.max_hosts,
+                template=settings.network.env_ip_template,
+                max_environments=settings.network.max_environments,
+                max_hosts=settings.network.max_hosts,
             )
 
         request = {"network": net_id, "router": router_id, "exclude": exclude or []}
@@ -74,7 +74,7 @@ class NetworkExplorer:
     def get_default_dns(self, ctx: CallContext, ip_version: int = 4) -> Any:
         """Name servers of this IP version; the first alone for packages of the first formats."""
         found: list[str] = []
-        for text in services_of(ctx).settings.default_dns:
+        for text in services_of(ctx).settings.network.default_dns:
             try:
                 if ipaddress.ip_address(text).version == ip_version:
                     found.append(text)

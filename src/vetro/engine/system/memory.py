@@ -25,8 +25,8 @@ from vetro.engine.services import (
     People,
     WorkflowService,
 )
-from vetro.engine.settings import EngineSettings
-from vetro.messaging import BrokerSettings, Progress, Unfinished
+from vetro.engine.settings import EngineSection, EngineSettings, NetworkSection
+from vetro.messaging import BrokerSettings, Progress, RabbitmqSection, Unfinished
 from vetro.stacks import ComputeNetworkDirectory, MemoryCompute, MemoryStacks
 
 if TYPE_CHECKING:
@@ -214,7 +214,15 @@ class MemoryCloud:
         self.networks = ComputeNetworkDirectory(self.compute)
 
     def settings(self) -> EngineSettings:
-        """The settings that the class library sees; ``options`` replace defaults."""
+        """The settings that the class library sees; ``options`` replace defaults.
+
+        An option of a section has a dotted name, as in the settings: ``network.default_dns``.
+        """
+        own: dict[str, Any] = {}
+        sections: dict[str, dict[str, Any]] = {"engine": {}, "network": {}, "rabbitmq": {}}
+        for option, value in self.options.items():
+            section, _, name = option.rpartition(".")
+            (sections[section] if section else own)[name] = value
         given: dict[str, Any] = {
             "database_url": "",
             "data_dir": self.directory,
@@ -222,7 +230,10 @@ class MemoryCloud:
             "service_key": "",
             "mailbox_url": "http://mailbox.example:8082",
             "package_dir": self.directory,
-            **self.options,
+            "engine": EngineSection(**sections["engine"]),
+            "network": NetworkSection(**sections["network"]),
+            "rabbitmq": RabbitmqSection(**sections["rabbitmq"]),
+            **own,
         }
         return EngineSettings(**given)
 

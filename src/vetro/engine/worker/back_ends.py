@@ -149,9 +149,7 @@ async def back_ends(
     client = ComputeClient(settings.compute_url, settings.service_key, project_id=project_id)
     mailboxes = Mailboxes(
         opened,
-        settings=MailboxSettings(
-            result_limit=settings.mailbox_result_limit, plan_limit=settings.mailbox_plan_limit
-        ),
+        settings=MailboxSettings(sizes=settings.mailbox),
     )
     doors = BrokerDoors(mailboxes)
     try:
@@ -173,7 +171,7 @@ async def back_ends(
             runtime.class_configs = settings.class_configs
         runtime.resolver = CatalogResolver(
             Catalog(opened, settings.package_dir),
-            installed_packages(settings.packages_directories),
+            installed_packages(map(Path, settings.engine.packages_directories)),
             project_id,
             pinned,
         )

@@ -164,7 +164,7 @@ async def run_task(
             told = WaitingReports(reports)
             services.waiting.tell = told.tell
             session = runtime.session(effects=effects, info=info, services=services)
-            alarm = _limit(session, settings.task_seconds)
+            alarm = _limit(session, settings.engine.task_seconds)
             obey(session, orders)
             try:
                 reply = await session.run_task_async({"action": task.action, "model": task.model})
@@ -179,8 +179,8 @@ async def run_task(
                     keep_what_is_left(reply, services.left)
                 for warning in [*reply.warnings][:MOST_WARNINGS]:
                     await reports.report(task.environment_id, "warning", warning)
-                limit_result(reply, settings.action_result_limit)
-                limit_model(reply.model, settings.model_limit)
+                limit_result(reply, settings.engine.action_result_limit)
+                limit_model(reply.model, settings.engine.model_limit)
                 if reply.is_exception:
                     text = reply.message or "The deployment failed"
                     await reports.report(task.environment_id, "error", text, reply.details)

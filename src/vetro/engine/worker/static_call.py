@@ -87,13 +87,13 @@ async def run_call(settings: EngineSettings, runtime: Runtime, call: EngineCall)
                 await session.close_async()
         except MuranoError as error:
             return failed(error)
-    said = too_large(value, settings.action_result_limit)
+    said = too_large(value, settings.engine.action_result_limit)
     if said:
         return CallAnswer(
             failure="failed",
             type="ResultTooLarge",
             message=f"The result has {said}; engine.action_result_limit is"
-            f" {settings.action_result_limit}",
+            f" {settings.engine.action_result_limit}",
         )
     return CallAnswer(value)
 

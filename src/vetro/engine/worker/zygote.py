@@ -178,7 +178,7 @@ def _worker(channel: socket.socket, settings: EngineSettings, runtime: Any) -> N
     from vetro.engine.worker.result_size import limit_memory
     from vetro.engine.worker.static_call import run_call
 
-    limit_memory(settings.worker_memory)
+    limit_memory(settings.engine.worker_memory)
     send_message(channel, {"pid": os.getpid()})
     order = receive_message(channel)
     if order is None:
@@ -205,7 +205,7 @@ def _worker(channel: socket.socket, settings: EngineSettings, runtime: Any) -> N
 
         if _is_memory(error):
             text = (
-                f"The program used more than {settings.worker_memory} MiB of memory and was stopped;"
+                f"The program used more than {settings.engine.worker_memory} MiB of memory and was stopped;"
                 " engine.worker_memory is the limit"
             )
             send_message(channel, {"over": text})

@@ -1,0 +1,21 @@
+"""The stores of the room on one database."""
+
+from __future__ import annotations
+
+from vetro.environments.static_calls import CallStore
+from vetro.environments.store import EnvironmentSettings, EnvironmentStore
+from vetro.environments.tasks import TaskStore
+from vetro.storage import Database, Transaction
+
+
+class Environments:
+    """The stores of the room on one database."""
+
+    def __init__(self, database: Database, settings: EnvironmentSettings | None = None) -> None:
+        self.store = EnvironmentStore(database, settings or EnvironmentSettings())
+        self.tasks = TaskStore(database, self.store)
+        self.calls = CallStore(database)
+
+    async def read_stored(self, tx: Transaction) -> None:
+        """Set the metrics of what the database holds."""
+        await self.tasks.read_stored(tx, self.calls.queue)

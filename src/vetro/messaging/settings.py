@@ -1,0 +1,41 @@
+"""The sections `mailbox` and `rabbitmq` of the settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class MailboxSection:
+    """What the guests' mailboxes take ([guest.md](guest.md#large-results))."""
+
+    result_limit: int = 2**20
+    """Bytes that the result of a plan may have; agents cut outputs of scripts to fit."""
+    plan_limit: int = 16 * 2**20
+    """Bytes that a plan may have, with the files in it."""
+
+
+@dataclass(frozen=True)
+class RabbitmqSection:
+    """A broker that guests are reached over; without `host` they fetch from their mailboxes."""
+
+    host: str = ""
+    """Name or address of the broker; empty: no broker."""
+    port: int = 5672
+    """Port of the broker."""
+    login: str = "guest"
+    """User of the service."""
+    password: str = "guest"  # noqa: S105 the broker's own default
+    """That user's password."""
+    virtual_host: str = "/"
+    """Virtual host of all queues."""
+    ssl: bool = False
+    """Use TLS."""
+    ssl_version: str = ""
+    """Lowest TLS version: `TLSv1_2` or `TLSv1_3`; empty: the library's default."""
+    ca_certs: str = ""
+    """File with the authorities that sign the broker's certificate; empty: the system's."""
+    insecure: bool = False
+    """Do not check the broker's certificate."""
+    quorum_queues: bool = False
+    """Declare replicated queues, for a broker of several nodes."""
