@@ -27,11 +27,12 @@ from vetro.stacks.resources.base import PlacementGroup, ResourceContext
 from vetro.stacks.state.records import Hold, ResourceRow, StackRow, StackStore
 from vetro.stacks.template import dependencies as graph
 from vetro.stacks.template.evaluation import Evaluation
-from vetro.stacks.template.templates import ResourceDefinition, Template
+from vetro.stacks.template.templates import OutputDefinition, ResourceDefinition, Template
 
 Json = Any
 _log = structlog.get_logger(__name__)
 _AT_ONCE = 64
+_OUTPUTS_AT_ONCE = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,15 +355,21 @@ class Operation:
         return await kind.attribute(self._context(row), row.properties, attribute)
 
     async def _outputs(self, template: Template, evaluation: Evaluation) -> dict[str, Json]:
-        values: dict[str, Json] = {}
         self._compute = snapshot_of(self._compute, self._stack.project_id)
-        for name, output in template.outputs.items():
-            try:
-                values[name] = await evaluation.value(output.value, output.references)
-            except StackError as error:
-                _log.warning("output_failed", stack=self._stack.name, output=name, error=str(error))
-                values[name] = None
-        return values
+        turns = asyncio.Semaphore(_OUTPUTS_AT_ONCE)
+
+        async def value(name: str, output: OutputDefinition) -> Json:
+            async with turns:
+                try:
+                    return await evaluation.value(output.value, output.references)
+                except StackError as error:
+                    _log.warning(
+                        "output_failed", stack=self._stack.name, output=name, error=str(error)
+                    )
+                    return None
+
+        values = await asyncio.gather(*(value(*item) for item in template.outputs.items()))
+        return dict(zip(template.outputs, values, strict=True))
 
     # --- progress ----------------------------------------------------------------------
 
