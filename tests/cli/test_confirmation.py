@@ -55,8 +55,15 @@ ANSWERS: dict[str, Any] = {
     "/compute/ports": [],
     "/compute/routers": [],
     **{
-        f"/compute/{kind}/{UUID}": {"uuid": UUID, "name": "one", "subnets": []}
-        for kind in ("networks", "subnets", "routers", "ports", "security-groups", "floating-ips")
+        f"/compute/{kind}/{UUID}": {"uuid": UUID, "name": "one", "project_id": "p1", **more}
+        for kind, more in {
+            "networks": {},
+            "subnets": {"network_uuid": UUID, "cidr": "10.0.0.0/24"},
+            "routers": {},
+            "ports": {"network_uuid": UUID, "mac": "90:b8:d0:00:00:01", "fixed_ips": []},
+            "security-groups": {},
+            "floating-ips": {"network_uuid": UUID, "address": "192.0.2.1"},
+        }.items()
     },
 }
 # Every command, what it says would be lost, and the option that agrees.
@@ -87,7 +94,7 @@ COMMANDS: dict[tuple[str, ...], tuple[str, str]] = {
             ("group", "security group"),
         )
     },
-    ("address", "delete", UUID): (f"floating address {UUID} is deleted", "--yes"),
+    ("address", "delete", UUID): ("floating address 192.0.2.1 is deleted", "--yes"),
     ("keypair", "delete", "k"): ("key pair k is deleted", "--yes"),
     ("vm", "snapshot", "rollback", "db", "old"): ("what changed since old", "--yes"),
     ("vm", "snapshot", "delete", "db", "old"): ("loses its snapshot old", "--yes"),

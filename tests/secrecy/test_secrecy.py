@@ -75,11 +75,11 @@ class Recorder:
     """Takes reports."""
 
     def __init__(self) -> None:
-        self.tasks = self
+        self.tasks = self.reports = self
         self.said: list[Any] = []
 
-    async def report(self, *report: Any) -> None:
-        """As the store of tasks."""
+    async def add(self, *report: Any) -> None:
+        """As the store of reports."""
         self.said.append(report)
 
 

@@ -7,8 +7,9 @@ import sys
 # A node agent has no database, no language and no HTTP framework: each costs memory on every machine.
 FOREIGN = (
     *("sqlalchemy", "psycopg", "sqlite3", "aiosqlite", "alembic", "cryptography", "litestar"),
-    *("yaml", "numpy", "vetro.storage", "vetro.yaql", "vetro.muranopl", "vetro.engine"),
-    *("vetro.catalog", "vetro.environments", "vetro.identity", "vetro.messaging"),
+    *("yaml", "numpy", "vetro.storage", "vetro.yaql", "vetro.muranopl", "vetro.catalog"),
+    *("vetro.identity", "vetro.engine.pool", "vetro.environments.tasks"),
+    *("vetro.messaging.mailboxes", "vetro.messaging.amqp"),
 )
 
 

@@ -200,7 +200,7 @@ def _make(
     say(f"  the machine on {where.hostname} …")
     try:
         with goes_on(f"It goes on: 'vetro vm show {name}' says how far it is."):
-            wait_task(connection, started.id)
+            wait_task(connection, started.id or "")
     except CommandError as error:
         raise CommandError(
             error.message,
