@@ -13,6 +13,7 @@ import shutil
 import sqlite3
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -154,6 +155,10 @@ class TwinDatabase:
         finally:
             connection.rollback()
             readers.append(connection)
+
+    def steady_now(self) -> datetime:
+        """The time for deadlines: the simulation's own, which nobody sets."""
+        return self.clock.now()
 
     def listen(self, channel: str) -> Any:
         """Subscribe for a block."""
