@@ -201,7 +201,7 @@ def test_a_data_directory_of_a_newer_version_is_refused(
 
 
 BAD_PACKAGES: dict[str, tuple[dict[str, bytes], str]] = {
-    "a missing class": ({"Classes/Heavy.yaml": b""}, "there is no class"),
+    "a missing class": ({"Classes/Heavy.yaml": b""}, "it must contain a class"),
     "bad YAML": ({"Classes/Heavy.yaml": b"Name: Heavy\nMethods:\n  a: [\n"}, "Heavy.yaml:4:1"),
     "a path outside": ({"../outside.txt": b"x"}, ".."),
 }
