@@ -38,6 +38,14 @@ PACKAGE = {
 }  # fmt: skip
 UUID = "0b1e2a3c-4d5e-4f60-8a7b-9c0d1e2f3a4b"
 SERVER = {"uuid": "s1", "hostname": "node-1", "vms": {UUID: {"alias": "db"}}}
+OBJECTS: dict[str, dict[str, Any]] = {
+    "networks": {},
+    "subnets": {"network_uuid": UUID, "cidr": "10.0.0.0/24"},
+    "routers": {},
+    "ports": {"network_uuid": UUID, "mac": "90:b8:d0:00:00:01", "fixed_ips": []},
+    "security-groups": {},
+    "floating-ips": {"network_uuid": UUID, "address": "192.0.2.1"},
+}
 ANSWERS: dict[str, Any] = {
     "/v1/environments": {"environments": [ENVIRONMENT]},
     "/v1/environments/e1": {**ENVIRONMENT, "services": [APPLICATION]},
@@ -56,14 +64,7 @@ ANSWERS: dict[str, Any] = {
     "/compute/routers": [],
     **{
         f"/compute/{kind}/{UUID}": {"uuid": UUID, "name": "one", "project_id": "p1", **more}
-        for kind, more in {
-            "networks": {},
-            "subnets": {"network_uuid": UUID, "cidr": "10.0.0.0/24"},
-            "routers": {},
-            "ports": {"network_uuid": UUID, "mac": "90:b8:d0:00:00:01", "fixed_ips": []},
-            "security-groups": {},
-            "floating-ips": {"network_uuid": UUID, "address": "192.0.2.1"},
-        }.items()
+        for kind, more in OBJECTS.items()
     },
 }
 # Every command, what it says would be lost, and the option that agrees.
