@@ -8,8 +8,9 @@ import shutil
 import signal
 import sys
 import weakref
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psycopg
@@ -112,6 +113,22 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     yield
 
 
+class NodeFace:
+    """The task API of a node, as the other faces show themselves."""
+
+    name = "node"
+    replies = ("description",)
+
+    def __init__(self) -> None:
+        self.app = SimpleNamespace(routes=())
+
+    def document(self) -> Any:
+        """Its OpenAPI document."""
+        from vetro.node.work.description import document
+
+        return document("1")
+
+
 class DocumentedAnswers:
     """Compares every answer that a face gives in a test's process with the face's OpenAPI document."""
 
@@ -122,12 +139,20 @@ class DocumentedAnswers:
         self._validators: dict[tuple[int, str], Any] = {}
 
     def install(self) -> None:
-        """Stand before every face's application."""
+        """Stand before every face's application, and before the task API of nodes."""
         from vetro.http.envelope import Envelope
 
-        given = Envelope.__call__
+        self._stand_before(Envelope, lambda envelope: envelope)
+        if "vetro.node.work.api" in sys.modules:
+            from vetro.node.work.api import TaskApi
 
-        async def call(envelope: Any, scope: Any, receive: Any, send: Any) -> None:
+            node = NodeFace()
+            self._stand_before(TaskApi, lambda _: node)
+
+    def _stand_before(self, application: Any, face_of: Callable[[Any], Any]) -> None:
+        given = application.__call__
+
+        async def call(asked: Any, scope: Any, receive: Any, send: Any) -> None:
             start: dict[str, Any] = {}
             body = bytearray()
 
@@ -139,12 +164,12 @@ class DocumentedAnswers:
                 await send(message)
 
             try:
-                await given(envelope, scope, receive, seen)
+                await given(asked, scope, receive, seen)
             finally:
                 if start and scope["type"] == "http":
-                    self.look(envelope, scope, start, bytes(body))
+                    self.look(face_of(asked), scope, start, bytes(body))
 
-        Envelope.__call__ = call  # type: ignore[method-assign]
+        application.__call__ = call
 
     def look(self, envelope: Any, scope: Any, start: Any, body: bytes) -> None:
         """Note what an answer has that the document does not say."""

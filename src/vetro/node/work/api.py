@@ -1,7 +1,7 @@
 """The task API: what the compute service calls on a node (compute-node-agent.md §4).
 
-A plain ASGI application of five routes: every node runs it as its only HTTP face, so it must use
-little memory.
+A plain ASGI application of a few routes: every node runs it as its only HTTP face, so it must use
+little memory. `vetro.node.work.description` has its OpenAPI document.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ ROUTES = {
     "/pause": "POST",
     "/resume": "POST",
     "/ping": "GET",
+    "/openapi.json": "GET",
 }
 
 
@@ -144,6 +145,11 @@ class TaskApi:
             raise ApiError(405, "MethodNotAllowed", f"{method} is not allowed on {path}")
         if path == "/ping":
             return 200, {"ready": True, "paused": self._runner.paused, "version": self._version}
+        if path == "/openapi.json":
+            # Not at the top: few nodes are ever asked for it.
+            from vetro.node.work.description import document
+
+            return 200, document(self._version)
         self._check_caller(headers)
         if path == "/history":
             return 200, self._runner.history.shown()
