@@ -78,6 +78,24 @@ async def test_bad_values_are_named(
     assert field in [one["field"] for one in answer.json()["errors"]]
 
 
+async def test_ports_whose_uuids_begin_alike_have_addresses_of_their_own(any_world: World) -> None:
+    """A MAC comes from the uuid's first digits; the second port with these digits gets another."""
+    made = await subnet(any_world)
+    ports = [
+        await any_world.ok(
+            "POST",
+            "/ports",
+            {
+                "uuid": f"0badcafe-0000-4000-8000-00000000000{n}",
+                "network_uuid": made["network_uuid"],
+            },
+        )
+        for n in range(3)
+    ]
+    assert ports[0]["mac"].endswith("0b:ad:ca:fe")
+    assert len({port["mac"] for port in ports}) == 3
+
+
 async def test_what_is_in_use_stays(any_world: World) -> None:
     """A network with a subnet, a subnet with a port: 409 names the user."""
     made = await subnet(any_world)

@@ -270,7 +270,7 @@ class Fabric:
                     subnet_uuid=subnet.uuid,
                     owner_uuid=owner,
                     name=new.name,
-                    mac=self._mac(uuid),
+                    mac=await self._mac(tx, uuid),
                     ip=ip,
                     security_groups=new.security_groups or [],
                     port_security=new.port_security,
@@ -279,11 +279,16 @@ class Fabric:
                 )
             )
 
-    def _mac(self, uuid: str) -> str:
+    async def _mac(self, tx: Transaction, uuid: str) -> str:
+        """An address that no port has: from the port's uuid, else a random one."""
         digits = uuid.replace("-", "")[:8]
-        if len(digits) < 8:
+        while True:
+            if len(digits) == 8:
+                mac = ":".join([LOCAL_MAC, *(digits[i : i + 2] for i in range(0, 8, 2))])
+                taken = await tx.execute(select(ports.c.uuid).where(ports.c.mac == mac))
+                if taken.first() is None:
+                    return mac
             digits = secrets.token_hex(4)
-        return ":".join([LOCAL_MAC, *(digits[i : i + 2] for i in range(0, 8, 2))])
 
     async def _subnet(self, tx: Transaction, network: Row[Any], wanted: str | None) -> Row[Any]:
         query = select(subnets).where(subnets.c.network_uuid == network.uuid)
