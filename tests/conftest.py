@@ -155,18 +155,22 @@ class DocumentedAnswers:
         async def call(asked: Any, scope: Any, receive: Any, send: Any) -> None:
             start: dict[str, Any] = {}
             body = bytearray()
+            whole = False
 
             async def seen(message: Any) -> None:
+                nonlocal whole
                 if message["type"] == "http.response.start":
                     start.update(message)
                 else:
                     body.extend(message.get("body", b""))
+                    whole = not message.get("more_body")
                 await send(message)
 
             try:
                 await given(asked, scope, receive, seen)
             finally:
-                if start and scope["type"] == "http":
+                # A request may be cancelled, as its service ends, between the start and the body.
+                if start and whole and scope["type"] == "http":
                     self.look(face_of(asked), scope, start, bytes(body))
 
         application.__call__ = call
