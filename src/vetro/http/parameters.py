@@ -181,8 +181,3 @@ def boolean_of(value: Json) -> bool | None:
 def words_of(value: Json) -> list[str]:
     """The names of a comma list."""
     return [one for one in str(value).split(",") if one] if value else []
-
-
-def iso_time_schema() -> dict[str, Json]:
-    """The schema of an ISO 8601 time."""
-    return {"type": "string", "examples": ["3000-01-01T00:00:00.000Z"]}

@@ -68,11 +68,6 @@ class Findings:
             )
         )
 
-    @property
-    def has_errors(self) -> bool:
-        """Whether any finding is an error."""
-        return any(item.level == "error" for item in self.found)
-
 
 def read_documents(content: bytes, findings: Findings) -> list[Any] | None:
     """The nodes of every document; None (with a finding) when the file is not YAML."""

@@ -428,16 +428,6 @@ def special_property(rt: Evaluation, target: Any, name: str, kind: int) -> Any:
     )
 
 
-def is_true(value: Any) -> bool:
-    """Truthiness (yaql.md section 4)."""
-    return bool(value)
-
-
-def mapping_of(rt: Evaluation, pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
-    """`{key => value}` with computed keys; the last of equal keys wins."""
-    return {hashable(key, rt): value for key, value in pairs}
-
-
 def key_of(rt: Evaluation, key: Any) -> Any:
     """A computed key of a mapping literal."""
     return finalize(key, rt)

@@ -306,10 +306,6 @@ class ServerStore:
                     log.warning("a server does not have a VM any more", server=uuid, vm=vm.uuid)
                 await tx.execute(update(vms).where(vms.c.uuid == vm.uuid).values(state=state))
 
-    async def set_agents(self, uuid: str, agents: list[Any]) -> None:
-        """Remember which agents a node has. Errors: 404."""
-        await self.change(uuid, {"agents": agents})
-
     async def mark_silent(self) -> list[str]:
         """Look at the heartbeats once; the servers that became ``unknown``."""
         return await self.heartbeats.look()

@@ -24,7 +24,6 @@ from vetro.muranopl.syntax.versions import Version, VersionSpec, version_spec
 from vetro.muranopl.syntax.yamltree import Scalar, Source
 from vetro.muranopl.values.collector_pause import collector_paused
 from vetro.muranopl.values.errors import (
-    AmbiguousClassName,
     AmbiguousMethodName,
     AmbiguousPropertyNameError,
     MuranoError,
@@ -340,20 +339,6 @@ class MuranoType:
     def is_compatible(self, other: MuranoType) -> bool:
         """True when this class is `other` or descends from it."""
         return other in self.ancestor_set
-
-    def ancestor_named(self, name: str, spec: VersionSpec | None = None) -> MuranoType | None:
-        """The ancestor (or the class itself) of that name, within the spec."""
-        found = [
-            item
-            for item in self.ancestors
-            if item.name == name and (spec is None or item.package.semantic_version in spec)
-        ]
-        if len(found) > 1:
-            raise AmbiguousClassName(
-                f"{self.name} descends from several versions of {name}: "
-                + ", ".join(item.version for item in found)
-            )
-        return found[0] if found else None
 
     # -- members -------------------------------------------------------------------------------
 

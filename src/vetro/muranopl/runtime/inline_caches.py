@@ -16,7 +16,6 @@ from vetro.muranopl.contracts.arguments import accepts_receiver
 from vetro.muranopl.contracts.tree import MISSING
 from vetro.muranopl.syntax.names import argument_slot
 from vetro.muranopl.values.errors import MuranoError, NoPropertyFound, PropertyReadError
-from vetro.yaql.errors import NoFunctionRegisteredException
 from vetro.yaql.inline_caches import method_site as yaql_method_site
 from vetro.yaql.library import Library
 from vetro.yaql.runtime import property_site as yaql_property_site
@@ -560,11 +559,6 @@ def in_legacy(site: Any, kind: str) -> Any:
         return site(run.legacy, *args, **kwargs)
 
     return call
-
-
-def unknown_function(name: str) -> NoFunctionRegisteredException:
-    """The error for a function that is not visible here."""
-    return NoFunctionRegisteredException(f'Unknown function "{name}"')
 
 
 __all__ = ["ScopedFunction", "method_site", "named_type", "preview", "property_site"]

@@ -29,8 +29,12 @@ class _Snapshot:
 
     async def all(self, kind: AnyKind, project_id: str) -> list[Any]:
         # The attributes of a server need all of them: they are read side by side.
-        for each in dict.fromkeys((kind, *_LISTS)):
-            self._begin(each.path, partial(self._compute.all, each, self._project_id))
+        await asyncio.gather(
+            *(
+                self._begin(each.path, partial(self._compute.all, each, self._project_id))
+                for each in dict.fromkeys((kind, *_LISTS))
+            )
+        )
         return await self._read[kind.path]
 
     async def server(self, uuid: str) -> Any:

@@ -39,11 +39,6 @@ PARAMETER_KEYS = {
     "NoEcho": "hidden",
     "AllowedValues": "AllowedValues",
 }
-VERSION_KEYS = (
-    "heat_template_version",
-    "HeatTemplateFormatVersion",
-    "AWSTemplateFormatVersion",
-)
 
 
 def is_cfn(template: Mapping[str, Json]) -> bool:
