@@ -12,6 +12,8 @@ Properties:
 Methods:
   value:
     Body: [{Return: $.p}]
+  attribute:
+    Body: [{Return: $.getAttr(a)}]
   run:
     Arguments: [{how: {Contract: $.string()}}]
     Body:
@@ -19,23 +21,27 @@ Methods:
       - Repeat: 40
         Do: [{$l: [$l, $l]}]
       - $.p: $l
+      - $.setAttr(a, $l)
       - $n: new(Native)
+      - $n.setAttr(a, $l)
       - Return: $n.look($this, $how)
 ---
 Namespaces: {=: t}
 Name: Native
 """
 WAYS = {
-    "get": lambda target: target.get("p"),
-    "index": lambda target: target["p"],
-    "call": lambda target: target.call("value"),
+    "get": lambda target, context: target.get("p"),
+    "index": lambda target, context: target["p"],
+    "call": lambda target, context: target.call("value"),
+    "attribute": lambda target, context: target.call("attribute"),
+    "own attribute": lambda target, context: context.get_attribute("a"),
 }
 
 
 class Native:
     @native()
     def look(self, context: CallContext, target: object, how: str) -> int:
-        return len(WAYS[how](target))
+        return len(WAYS[how](target, context))
 
 
 @pytest.mark.parametrize("how", WAYS)

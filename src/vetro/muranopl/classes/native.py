@@ -41,6 +41,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from vetro.muranopl.values.containers import freeze, thaw
 from vetro.muranopl.values.errors import MuranoError
+from vetro.yaql.values import afford
 
 if TYPE_CHECKING:
     from vetro.muranopl.host.session import Session
@@ -147,8 +148,9 @@ class CallContext:
     def get_attribute(self, name: str, default: Json = None, *, owner: str | None = None) -> Json:
         """A value kept beside the object's properties (section 20), of its class or of `owner`."""
         this = self._this
-        store = self.session.run.attributes
-        return thaw(store.get(this.id, owner or this.type.name, name, freeze(default)))
+        run = self.session.run
+        value = run.attributes.get(this.id, owner or this.type.name, name, freeze(default))
+        return thaw(afford(value, run))
 
     def set_attribute(self, name: str, value: Json, *, owner: str | None = None) -> None:
         """Keep a value beside the object's properties; None removes it."""
