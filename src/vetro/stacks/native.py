@@ -61,6 +61,10 @@ class StackEngine:
         self._settings = settings or NativeSettings()
         self._now = now
 
+    async def offers(self) -> frozenset[str]:
+        """The optional parts of the compute service that templates may use now."""
+        return (await self._compute.offered()).parts
+
     async def get(self, project_id: str, name: str) -> Stack | None:
         """The stack, or None."""
         row = await self._store.find(project_id, name)
@@ -98,7 +102,7 @@ class StackEngine:
         progress: ProgressCallback | None = None,
     ) -> Stack:
         """Create a stack; see `Stacks.create`."""
-        parsed = self._check(template, parameters, files, environment)
+        parsed = await self._check(template, parameters, files, environment)
         row = StackRow(
             id=str(uuid.uuid4()),
             project_id=project_id,
@@ -141,7 +145,7 @@ class StackEngine:
         progress: ProgressCallback | None = None,
     ) -> Stack:
         """Change a stack; see `Stacks.update`."""
-        parsed = self._check(template, parameters, files, environment)
+        parsed = await self._check(template, parameters, files, environment)
         found = await self._store.find(project_id, name)
         if found is None:
             raise StackNotFound(name)
@@ -197,27 +201,31 @@ class StackEngine:
         environment: str | None = None,
     ) -> StackPlan:
         """What create or update would do; touches nothing."""
-        parsed = self._check(template, parameters, files, environment)
+        parsed = await self._check(template, parameters, files, environment)
         row = await self._store.find(project_id, name)
         planner = Planner(parsed, row, project_id, name, self._compute, self._settings.flavors)
         return StackPlan(row is not None, await planner.changes())
 
     # --- inside ------------------------------------------------------------------------
 
-    def _check(
+    async def _check(
         self,
         template: Mapping[str, Json],
         parameters: Mapping[str, Json] | None,
         files: Mapping[str, str] | None,
         environment: str | None,
     ) -> Template:
-        return check(
-            template,
-            parameters=parameters,
-            files=files,
-            environment=environment,
-            offers=self._compute.offers,
-        )
+        parsed = check(template, parameters=parameters, files=files, environment=environment)
+        wanting = [
+            (kind, one)
+            for one in parsed.resources.values()
+            if (kind := resource_type(one.type, one.name)).wants(one.properties)
+        ]
+        if wanting:
+            offers = await self._compute.offered()
+            for kind, one in wanting:
+                kind.check_needs(one.name, one.properties, offers)
+        return parsed
 
     async def _converge(
         self, work: Work, template: Template, timeout: float | None
@@ -239,7 +247,7 @@ class StackEngine:
         self, work: Work, former: Mapping[str, Any], failure: Failure
     ) -> None:
         await work.change({"status": StackStatus.ROLLBACK_IN_PROGRESS, **former})
-        parsed = self._check(*(former[key] for key in ("template", *_GIVEN)))
+        parsed = await self._check(*(former[key] for key in ("template", *_GIVEN)))
         outputs = await work.operation.converge(parsed)
         second = work.operation.failure
         if second is None:
@@ -300,14 +308,12 @@ def check(
     parameters: Mapping[str, Json] | None = None,
     files: Mapping[str, str] | None = None,
     environment: str | None = None,
-    offers: frozenset[str] = frozenset(),
 ) -> Template:
-    """Parse and validate a template for a service that `offers`. Raises `TemplateError`."""
+    """Parse and validate a template, whatever the service offers. Raises `TemplateError`."""
     parsed = parse(template, parameters=parameters, files=files, environment=environment)
     for definition in parsed.resources.values():
         kind = resource_type(definition.type, definition.name)
         kind.check(definition.name, definition.properties)
-        kind.check_needs(definition.name, definition.properties, offers)
     used = [ref for one in parsed.resources.values() for ref in one.references]
     used += [ref for one in parsed.outputs.values() for ref in one.references]
     for reference in used:

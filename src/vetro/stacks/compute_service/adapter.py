@@ -34,7 +34,7 @@ from vetro.compute.wire import (
     Vm,
     VmUpdate,
 )
-from vetro.stacks.compute_service.port import ComputePort, Placement, ServerSpec
+from vetro.stacks.compute_service.port import ComputePort, Offers, Placement, ServerSpec
 from vetro.stacks.errors import AddressRangeTaken, PlacementFailure, ResourceFailure
 
 log = structlog.get_logger(__name__)
@@ -55,13 +55,14 @@ _REASONS = 5
 class ServicePort:
     """The compute service behind a `ComputeClient`. The client belongs to the caller."""
 
-    offers: frozenset[str] = frozenset()
-    """Neither block storage nor agents of the cloud in the guests."""
-
     def __init__(self, client: ComputeClient) -> None:
         self._client = client
         self._attempts: dict[str, int] = {}
         self._images: dict[tuple[str, str], tuple[float, asyncio.Future[None]]] = {}
+
+    async def offered(self) -> Offers:
+        """Neither block storage nor agents of the cloud in the guests."""
+        return Offers()
 
     # --- networks, routers, security groups, ports, addresses, key pairs ---------------
 

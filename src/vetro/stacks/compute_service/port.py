@@ -50,12 +50,26 @@ class Placement:
     ticket: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Offers:
+    """What a compute service supports beyond `ComputePort`'s own calls, and why not the rest."""
+
+    parts: frozenset[str] = frozenset()
+    reasons: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Why a part is missing."""
+
+    def lacks(self, part: str) -> str | None:
+        """Why a part cannot be used; None when it can."""
+        if not part or part in self.parts:
+            return None
+        return self.reasons.get(part, f"this back end has no {part}")
+
+
 class ComputePort(Protocol):
     """See the module."""
 
-    @property
-    def offers(self) -> frozenset[str]:
-        """The parts of `vetro.stacks.compute_service.optional_parts` that are supported."""
+    async def offered(self) -> Offers:
+        """The parts of `vetro.stacks.compute_service.optional_parts` that are supported now."""
         ...
 
     # Networks, subnets, routers, security groups, ports, floating addresses

@@ -46,7 +46,7 @@ from vetro.stacks.compute_service.optional_parts import (
     SOFTWARE_DEPLOYMENTS,
     VolumeInfo,
 )
-from vetro.stacks.compute_service.port import Placement, ServerSpec
+from vetro.stacks.compute_service.port import Offers, Placement, ServerSpec
 from vetro.stacks.errors import AddressRangeTaken, PlacementFailure, ResourceFailure
 
 Json = Any
@@ -105,6 +105,10 @@ class MemoryCompute:
         if not self.images:
             image = "00000000-0000-4000-8000-000000000002"
             self.images["debian"] = Image(uuid=image, name="debian")
+
+    async def offered(self) -> Offers:
+        """What `offers` names."""
+        return Offers(self.offers)
 
     def is_empty(self) -> bool:
         """True if no project has anything here."""

@@ -123,7 +123,8 @@ class Operation:
         kind = resource_type(wanted.type, wanted.name)
         properties = await evaluation.value(wanted.properties, wanted.references)
         kind.check(wanted.name, properties)
-        kind.check_needs(wanted.name, properties, self._compute.offers)
+        if kind.wants(properties):
+            kind.check_needs(wanted.name, properties, await self._compute.offered())
         requires = sorted(self._rows[name].id for name in wanted.requires)
         row = self._rows.get(wanted.name)
         decision = decide(row, wanted.type, kind, properties)

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from vetro.stacks.compute_service.port import ComputePort
+from vetro.stacks.compute_service.port import ComputePort, Offers
 from vetro.stacks.errors import (
     InvalidProperty,
     ResourceFailure,
@@ -121,22 +121,23 @@ class ResourceType:
             if not any(key in properties for key in group):
                 raise InvalidProperty(f"{self.name} needs {' or '.join(group)}", resource=resource)
 
-    def check_needs(
-        self, resource: str, properties: Mapping[str, Json], offers: frozenset[str]
-    ) -> None:
+    def check_needs(self, resource: str, properties: Mapping[str, Json], offers: Offers) -> None:
         """Raises `UnsupportedResource` or `InvalidProperty` for what the service cannot do."""
-        if self.needs and self.needs not in offers:
+        lacks = offers.lacks(self.needs)
+        if lacks is not None:
             raise UnsupportedResource(
-                f"the type {self.name} is not supported: this back end has no {self.needs}",
-                resource=resource,
+                f"the type {self.name} is not supported: {lacks}", resource=resource
             )
         for key in properties:
-            need = self.properties[key].needs
-            if need and need not in offers:
+            lacks = offers.lacks(self.properties[key].needs)
+            if lacks is not None:
                 raise InvalidProperty(
-                    f"the property {key!r} is not supported: this back end has no {need}",
-                    resource=resource,
+                    f"the property {key!r} is not supported: {lacks}", resource=resource
                 )
+
+    def wants(self, properties: Mapping[str, Json]) -> bool:
+        """Whether a resource with these properties needs optional parts of the service."""
+        return bool(self.needs) or any(self.properties[key].needs for key in properties)
 
     def check_attribute(self, resource: str, attribute: str) -> None:
         """Raises `UnresolvedReference` for an attribute this type does not have."""

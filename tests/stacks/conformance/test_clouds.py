@@ -1,0 +1,254 @@
+"""The same stacks on every cloud: what is made, what the outputs are, and that nothing is left."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from vetro.stacks import StackStatus
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+Check = Callable[[Any], bool]
+Json = Any
+
+
+def ref(name: str) -> Json:
+    """``get_resource``."""
+    return {"get_resource": name}
+
+
+def attr(*path: Any) -> Json:
+    """``get_attr``."""
+    return {"get_attr": list(path)}
+
+
+def is_uuid(value: Any) -> bool:
+    """The text form of a uuid."""
+    return str(uuid.UUID(value)) == value
+
+
+def is_address(value: Any) -> bool:
+    """An IPv4 address."""
+    return ipaddress.ip_address(value).version == 4
+
+
+def is_public_key(value: Any) -> bool:
+    """A line for `authorized_keys`."""
+    return str(value).startswith("ssh-ed25519 ")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A template in steps: resources and outputs of each, and what the outputs are then.
+
+    ``SUBNET`` in a text stands for the first two numbers of the run's addresses.
+    """
+
+    says: str
+    resources: Mapping[str, Json]
+    outputs: Mapping[str, Json] = field(default_factory=dict[str, Json])
+    expected: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    then: tuple[Mapping[str, Json], ...] = ()
+    """Resources of updates that follow; the outputs stay the same."""
+    kept: tuple[str, ...] = ()
+    """Resources whose physical ids no update changes."""
+    replaced: tuple[str, ...] = ()
+    parameters: Mapping[str, Json] = field(default_factory=dict[str, Json])
+    files: Mapping[str, str] = field(default_factory=dict[str, str])
+    version: str = "2013-05-23"
+
+
+def made(type_: str, /, **properties: Any) -> Json:
+    """A resource."""
+    return {"type": type_, "properties": properties}
+
+
+NETWORK: dict[str, Json] = {
+    "net": made("OS::Neutron::Net", name="net"),
+    "sub": made("OS::Neutron::Subnet", network=ref("net"), cidr="SUBNET.7.0/24"),
+}
+PORT = made("OS::Neutron::Port", network=ref("net"), fixed_ips=[{"subnet": ref("sub")}])
+SERVER: dict[str, Json] = {
+    **NETWORK,
+    "port": PORT,
+    "vm": made(
+        "OS::Nova::Server",
+        name="vm",
+        flavor="m1.nano",
+        image="debian",
+        networks=[{"port": ref("port")}],
+        user_data_format="RAW",
+    ),
+}
+
+
+def changed(resources: Mapping[str, Json], name: str, **properties: Any) -> dict[str, Json]:
+    """Resources of which one has other properties, too."""
+    one = resources[name]
+    return {**resources, name: {**one, "properties": {**one["properties"], **properties}}}
+
+
+CASES = [
+    Case(
+        "a network with a subnet",
+        NETWORK,
+        {"net": {"value": ref("net")}, "cidr": {"value": attr("sub", "cidr")}},
+        {"net": is_uuid, "cidr": "SUBNET.7.0/24"},
+        then=(changed(NETWORK, "sub", dns_nameservers=["192.0.2.1"]),),
+        kept=("net", "sub"),
+    ),
+    Case(
+        "a port takes an address of its subnet and keeps it when its groups change",
+        {**NETWORK, "port": PORT, "group": made("OS::Neutron::SecurityGroup", rules=[])},
+        {"ip": {"value": attr("port", "fixed_ips", 0, "ip_address")}},
+        {"ip": "SUBNET.7.2"},
+        then=(
+            {
+                **changed({**NETWORK, "port": PORT}, "port", security_groups=[ref("group")]),
+                "group": made("OS::Neutron::SecurityGroup", rules=[{"protocol": "icmp"}]),
+            },
+        ),
+        kept=("port", "group"),
+    ),
+    Case(
+        "a server, its addresses by network name and id, and a change in place",
+        SERVER,
+        {
+            "id": {"value": ref("vm")},
+            "ip": {"value": attr("vm", "first_address")},
+            "by-name": {"value": attr("vm", "addresses", "net", 0, "addr")},
+            "by-id": {"value": {"get_attr": ["vm", "networks", ref("net"), 0]}},
+        },
+        {"id": is_uuid, "ip": "SUBNET.7.2", "by-name": "SUBNET.7.2", "by-id": "SUBNET.7.2"},
+        then=(changed(SERVER, "vm", metadata={"role": "web"}),),
+        kept=("vm", "port"),
+    ),
+    Case(
+        "another image replaces a server, its port stays",
+        changed(SERVER, "vm", user_data="#!/bin/true\n"),
+        {"ip": {"value": attr("vm", "first_address")}},
+        {"ip": "SUBNET.7.2"},
+        then=(changed(SERVER, "vm", user_data="#!/bin/false\n"),),
+        kept=("port",),
+        replaced=("vm",),
+    ),
+    Case(
+        "a floating address of the external network leads to a port",
+        {
+            **SERVER,
+            "router": made("OS::Neutron::Router", external_gateway_info={"network": "ext-net"}),
+            "ri": made("OS::Neutron::RouterInterface", router_id=ref("router"), subnet=ref("sub")),
+            "fip": {
+                **made("OS::Neutron::FloatingIP", floating_network="ext-net", port_id=ref("port")),
+                "depends_on": ["ri"],
+            },
+        },
+        {"ip": {"value": attr("fip", "floating_ip_address")}},
+        {"ip": is_address},
+    ),
+    Case(
+        "a key pair that is made here",
+        {"key": made("OS::Nova::KeyPair", name="k", save_private_key=True)},
+        {"public": {"value": attr("key", "public_key")}, "name": {"value": ref("key")}},
+        {"public": is_public_key, "name": "k"},
+    ),
+    Case(
+        "CFN's types and spelling",
+        {
+            **NETWORK,
+            "port": PORT,
+            "group": made(
+                "AWS::EC2::SecurityGroup",
+                GroupDescription="d",
+                SecurityGroupIngress=[
+                    {"FromPort": "22", "ToPort": "22", "IpProtocol": "tcp", "CidrIp": "0.0.0.0/0"}
+                ],
+            ),
+            "vm": made(
+                "AWS::EC2::Instance",
+                ImageId="debian",
+                InstanceType="m1.nano",
+                NetworkInterfaces=[{"Ref": "port"}],
+            ),
+        },
+        {"ip": {"value": {"Fn::GetAtt": ["vm", "PrivateIp"]}}},
+        {"ip": "SUBNET.7.2"},
+    ),
+    Case(
+        "servers of a group are placed with regard to each other",
+        {
+            **NETWORK,
+            "group": made("OS::Nova::ServerGroup", policies=["affinity"]),
+            **{
+                name: made(
+                    "OS::Nova::Server",
+                    name=name,
+                    flavor="m1.nano",
+                    image="debian",
+                    networks=[{"subnet": ref("sub")}],
+                    scheduler_hints={"group": ref("group")},
+                )
+                for name in ("one", "two")
+            },
+        },
+        {"host": {"value": [attr(name, "show", "status") for name in ("one", "two")]}},
+        {"host": ["ACTIVE", "ACTIVE"]},
+    ),
+]
+
+
+def _at(value: Any, subnet: str) -> Any:
+    if isinstance(value, str):
+        return value.replace("SUBNET", subnet)
+    if isinstance(value, dict):
+        entries: dict[str, Any] = {**value}
+        return {key: _at(item, subnet) for key, item in entries.items()}
+    if isinstance(value, list):
+        items: list[Any] = [*value]
+        return [_at(item, subnet) for item in items]
+    return value
+
+
+@pytest.mark.parametrize("case", CASES, ids=[re.sub(r"\W+", "-", one.says) for one in CASES])
+async def test_a_stack(cloud: Any, case: Case) -> None:
+    """Every step settles, outputs are the same everywhere, repeating changes nothing."""
+    project = cloud.new_project()
+
+    def template(resources: Mapping[str, Json]) -> dict[str, Any]:
+        given = {"resources": resources, "outputs": case.outputs}
+        return {"heat_template_version": case.version, **_at(given, cloud.subnet)}
+
+    more = {"parameters": case.parameters, "files": case.files}
+    stack = await cloud.stacks.create(project, "s", template(case.resources), **more)
+    try:
+        assert (stack.status, stack.reason) == (StackStatus.CREATE_COMPLETE, "")
+        _check(case, stack.outputs, cloud.subnet)
+        before = {name: one.physical_id for name, one in stack.resources.items()}
+        steps = (case.resources, *case.then)
+        for resources in steps:
+            stack = await cloud.stacks.update(project, "s", template(resources), **more)
+            assert (stack.status, stack.reason) == (StackStatus.UPDATE_COMPLETE, "")
+            _check(case, stack.outputs, cloud.subnet)
+        after = {name: one.physical_id for name, one in stack.resources.items()}
+        assert {name: after[name] for name in case.kept} == {n: before[n] for n in case.kept}
+        assert not {name for name in case.replaced if after[name] == before[name]}
+        plan = await cloud.stacks.plan(project, "s", template(steps[-1]), **more)
+        assert plan.empty, [change for change in plan.changes if change.kind != "keep"]
+    finally:
+        left = await cloud.stacks.delete(project, "s")
+    assert left is None, left.reason
+
+
+def _check(case: Case, outputs: Mapping[str, Any], subnet: str) -> None:
+    for name, expected in _at(dict(case.expected), subnet).items():
+        if callable(expected):
+            assert expected(outputs[name]), (name, outputs[name])
+        else:
+            assert outputs[name] == expected, name
