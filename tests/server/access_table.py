@@ -107,6 +107,21 @@ async def environment(place: Place) -> Names:
     return {"environment_id": made, "session_id": session, "path": "/name", "instance_id": "x"}
 
 
+def template(*, public: bool) -> Make:
+    """An environment template with an application."""
+
+    async def make(place: Place) -> Names:
+        component = {"?": {"type": "org.App", "id": uuid.uuid4().hex}, "name": f"{MARK}-app"}
+        name = f"{MARK}-{uuid.uuid4().hex[:8]}"
+        body = {"name": name, "is_public": public, "services": [component]}
+        made = (await place.ok("ann", "POST", "/v1/templates", body))["id"]
+        if not public:
+            place.known |= {made, component["?"]["id"]}
+        return {"template_id": made, "path": component["?"]["id"]}
+
+    return make
+
+
 async def deployed(place: Place) -> Names:
     """The same, waiting for an engine."""
     names = await environment(place)
@@ -272,6 +287,7 @@ async def plan(place: Place) -> Names:
 PATCH_PACKAGE = "application/murano-packages-json-patch"
 PATCH_MODEL = "application/env-model-json-patch"
 E, T = "/v1/environments/{environment_id}", {"?": {"type": "org.App"}, "name": MARK}
+P = "/v1/templates/{template_id}"
 ONE = [{"op": "replace", "path": "/name", "value": f"{MARK}-2"}]
 CATALOG = {
     # Whatever begins with no version of the API: the versions again (catalog-api.md §1).
@@ -292,6 +308,18 @@ CATALOG = {
     f"POST {E}/sessions/{{session_id}}/deploy": Row("owned", environment),
     f"GET {E}/sessions": Row("owned", environment),
     f"POST {E}/sessions/{{session_id}}/rebase": Row("owned", environment, good=(400, 403, 409)),
+    "GET /v1/templates": Row("list", template(public=False)),
+    "POST /v1/templates": Row("people", body={"name": "t"}),
+    f"GET {P}": Row("owned", template(public=False)),
+    f"PUT {P}": Row("owned", template(public=False), {"name": "u"}),
+    f"DELETE {P}": Row("owned", template(public=False)),
+    f"POST {P}/clone": Row("owned", template(public=False), {"name": "c"}, good=(403,)),
+    f"POST {P}/create-environment": Row("owned", template(public=False), {"name": "of"}),
+    f"GET {P}/services": Row("owned", template(public=False)),
+    f"GET {P}/services/{{path}}": Row("owned", template(public=False)),
+    f"POST {P}/services": Row("owned", template(public=False), T),
+    f"PUT {P}/services/{{path}}": Row("owned", template(public=False), T),
+    f"DELETE {P}/services/{{path}}": Row("owned", template(public=False)),
     "GET /v1/upgrades": Row("people"),
     f"GET {E}/upgrades": Row("owned", environment),
     # No application of it has a package: nobody asks an engine.
@@ -427,6 +455,7 @@ CLOSED = {"compute", "identity"}
 
 #: Shared objects: who is no operator reads them, and changes none.
 SHARED: list[tuple[str, str, Make, Any, str, bool]] = [
+    ("GET", P, template(public=True), None, "", True),
     ("GET", "/v1/catalog/packages/{package_id}", shared_package, None, "", True),
     ("GET", "/v1/catalog/packages/{package_id}/download", shared_package, None, "", True),
     ("GET", "/v1/catalog/packages/{package_id}/{part}", shared_package, None, "", True),

@@ -27,6 +27,11 @@ COMMANDS = {
     "package": ("catalog.package", "package", "Application packages of the catalog."),
     "category": ("catalog.category", "category", "Categories that packages stand in."),
     "env": ("environments.env", "env", "Environments: compose, deploy, follow, destroy."),
+    "template": (
+        "environments.template",
+        "template",
+        "Templates that environments are made of.",
+    ),
     "deployment": ("environments.deployment", "deployment", "Deployments and their reports."),
     "action": ("environments.action", "action", "Actions of deployed applications."),
     "project": ("service.project", "project", "Projects, and what they have."),

@@ -13,7 +13,11 @@ from vetro.lazy_names import import_when_used
 if TYPE_CHECKING:
     from vetro.environments.face import environments_face
     from vetro.environments.history_settings import HistorySection
-    from vetro.environments.leaving import destroy_of_project, names_of_project
+    from vetro.environments.leaving import (
+        destroy_of_project,
+        forget_templates_of_project,
+        names_of_project,
+    )
     from vetro.environments.pruning import HistoryPruning
     from vetro.environments.static_calls import CallAnswer, CallStore, EngineCall
     from vetro.environments.store import EnvironmentSettings
@@ -29,7 +33,9 @@ __getattr__ = import_when_used(
     {
         "vetro.environments.face": "environments_face",
         "vetro.environments.history_settings": "HistorySection",
-        "vetro.environments.leaving": "destroy_of_project names_of_project",
+        "vetro.environments.leaving": (
+            "destroy_of_project forget_templates_of_project names_of_project"
+        ),
         "vetro.environments.pruning": "HistoryPruning",
         "vetro.environments.static_calls": "CallAnswer CallStore EngineCall",
         "vetro.environments.store": "EnvironmentSettings",
@@ -57,6 +63,7 @@ __all__ = [
     "TaskStore",
     "destroy_of_project",
     "environments_face",
+    "forget_templates_of_project",
     "make_moves",
     "names_of_project",
     "pinned_packages",

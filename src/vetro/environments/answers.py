@@ -67,6 +67,12 @@ SESSION = shape(
         "updated": _TIME,
     },
 )
+_TEMPLATE = {**_COLUMNS, "is_public": _FLAG}
+TEMPLATE = shape("Template", {**_TEMPLATE, "services": listed(SERVICE)})
+#: An answer to a change has the components only if the change had some.
+CHANGED_TEMPLATE = shape(
+    "ChangedTemplate", {**_TEMPLATE, "services": listed(SERVICE)}, ["services"]
+)
 OPENED = shape(
     "OpenedSession",
     {
@@ -213,7 +219,27 @@ def _in(key: str, shown: object) -> dict[str, object]:
     return {"type": "object", "properties": {key: shown}, "required": [key]}
 
 
+_T = "/v1/templates/{template_id}"
 REPLIES = {
+    "GET /v1/templates": Reply(
+        shape("TemplateList", {"templates": listed(shape("ListedTemplate", _TEMPLATE))}),
+        name="list_templates",
+    ),
+    "POST /v1/templates": Reply(CHANGED_TEMPLATE, name="create_template", errors=(409,)),
+    f"GET {_T}": Reply(TEMPLATE, name="show_template"),
+    f"PUT {_T}": Reply(CHANGED_TEMPLATE, name="change_template", errors=(409,)),
+    f"DELETE {_T}": Reply(name="delete_template"),
+    f"POST {_T}/clone": Reply(TEMPLATE, name="clone_template", errors=(409,)),
+    f"POST {_T}/create-environment": Reply(
+        shape("MadeEnvironment", {"session_id": _TEXT, "environment_id": _TEXT}),
+        name="create_environment_of_template",
+        errors=(409,),
+    ),
+    f"GET {_T}/services": Reply(listed(SERVICE), name="list_components"),
+    f"GET {_T}/services/{{path}}": _value("show_component"),
+    f"POST {_T}/services": _value("add_components"),
+    f"PUT {_T}/services/{{path}}": _value("replace_component"),
+    f"DELETE {_T}/services/{{path}}": Reply(TEMPLATE, name="delete_component"),
     "GET /": Reply(_in("versions", listed(VERSION)), status=300, name="list_versions"),
     "GET /v1": Reply(_in("version", VERSION), name="show_version"),
     "GET /v1/flavors": Reply(

@@ -29,6 +29,13 @@ CREATE = Body(
 RENAME = Body(an_object({"name": _NAME}, ["name"]))
 REMOVE = query(STRING, "abandon")
 ADD_SERVICES = Body({"oneOf": [_SERVICE, {"type": "array", "items": _SERVICE}]})
+PUBLIC = query(STRING, "is_public")
+_TEMPLATE = {"name": _NAME, "description_text": _TEXT, "is_public": {"type": "boolean"}}
+CREATE_TEMPLATE = Body(
+    an_object({**_TEMPLATE, "services": {"type": ["array", "null"], "items": _SERVICE}}, ["name"])
+)
+CHANGE_TEMPLATE = Body(an_object(_TEMPLATE, ["name"]))
+CLONE_TEMPLATE = Body(an_object({"name": _NAME, "is_public": {"type": "boolean"}}, ["name"]))
 PUT_SERVICES = Body({})
 PATCH_MODEL = Body(
     {

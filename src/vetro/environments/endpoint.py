@@ -13,6 +13,7 @@ from litestar import Response
 from vetro.environments.static_calls import CallStore
 from vetro.environments.store import EnvironmentStore
 from vetro.environments.tasks import TaskStore
+from vetro.environments.templates import TemplateStore
 from vetro.environments.upgrading import Upgrades
 from vetro.http import BadRequest
 from vetro.http import endpoint as http
@@ -30,6 +31,7 @@ class Services:
     work: TaskStore
     calls: CallStore
     upgrades: Upgrades
+    templates: TemplateStore
     flavors: Mapping[str, Mapping[str, int]] | None = None
 
     @property
@@ -50,6 +52,11 @@ class Call(http.Call[Services]):
     def environment(self) -> str:
         """The environment in the path."""
         return self.path["environment_id"]
+
+    @property
+    def template(self) -> str:
+        """The environment template in the path."""
+        return self.path["template_id"]
 
     @property
     def session(self) -> str | None:

@@ -19,12 +19,14 @@ from vetro.environments import (
     environment_endpoints,
     model_endpoints,
     static_call_endpoints,
+    template_endpoints,
     upgrade_endpoints,
 )
 from vetro.environments.endpoint import Call, Endpoint, Json, Services
 from vetro.environments.static_calls import TIMEOUT_SECONDS, CallStore
 from vetro.environments.store import MODELS_CHANNEL
 from vetro.environments.tasks import TaskStore
+from vetro.environments.templates import TemplateStore
 from vetro.environments.upgrading import Upgrades
 from vetro.environments.uses import EnvironmentUses
 from vetro.http import Authenticator, Face, NoSuchPath, NotFound, make_face
@@ -87,6 +89,7 @@ ENDPOINTS = [
     *deployment_endpoints.ENDPOINTS,
     *static_call_endpoints.ENDPOINTS,
     *upgrade_endpoints.ENDPOINTS,
+    *template_endpoints.ENDPOINTS,
 ]
 
 
@@ -136,7 +139,9 @@ def environments_face(
                 # They stay until the next model is stored.
                 log.warning("unused packages were not removed", error=str(error))
 
-    services = Services(work, calls, Upgrades(work.store, catalog, calls), flavors)
+    services = Services(
+        work, calls, Upgrades(work.store, catalog, calls), TemplateStore(work.store), flavors
+    )
     return make_face(
         name="catalog",
         prefix="",

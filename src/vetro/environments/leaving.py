@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import structlog
-from sqlalchemy import select
+from sqlalchemy import delete, select
 
 from vetro.environments import states
-from vetro.environments.tables import environments
+from vetro.environments.tables import environments, templates
 from vetro.environments.tasks import TaskStore
 from vetro.http import Fault, Principal
 from vetro.storage import Transaction
@@ -37,3 +37,8 @@ async def destroy_of_project(tasks: TaskStore, principal: Principal) -> None:
         except Fault as error:
             # It is gone meanwhile, or has a task in progress.
             log.info("environment_not_destroyed_yet", environment=row.id, reason=error.message)
+
+
+async def forget_templates_of_project(tx: Transaction, project_id: str) -> None:
+    """Delete a project's environment templates; environments that others made of them stay."""
+    await tx.execute(delete(templates).where(templates.c.tenant_id == project_id))

@@ -55,6 +55,17 @@ class EnvironmentSettings:
     model_limit: int = 16 * 2**20
 
 
+@dataclass(frozen=True)
+class PreparedEnvironment:
+    """A checked environment that is not stored yet. ``echo``: what the caller sent of it."""
+
+    id: str
+    name: str
+    description_text: str
+    model: dict[str, Any]
+    echo: dict[str, Any]
+
+
 def checked_name(name: object, what: str = "Environment") -> str:
     """A name of 1 to 255 characters that is not blank. Errors: 400."""
     if not isinstance(name, str):
@@ -199,7 +210,14 @@ class EnvironmentStore:
         }
 
     async def create(self, principal: Principal, body: object) -> dict[str, Any]:
-        """Create an environment. Errors: 400, 409."""
+        """Create an environment. Errors: 400, 409, 413."""
+        prepared = await self.prepare(principal, body)
+        async with self.database.transaction() as tx:
+            row = await self.insert(tx, principal, prepared)
+        return {**prepared.echo, **self.view(row)}
+
+    async def prepare(self, principal: Principal, body: object) -> PreparedEnvironment:
+        """Check the body of a new environment and make its model. Errors: 400, 413."""
         if not isinstance(body, dict):
             raise BadRequest("An environment must be an object with a name")
         given = cast("dict[str, Any]", body)
@@ -219,7 +237,7 @@ class EnvironmentStore:
             raise BadRequest("defaultNetworks must be an object")
         check_services(networks, where="defaultNetworks")
         extra = {key: value for key, value in given.items() if key not in SPECIAL}
-        id_, now = new_id(), self.database.clock.now()
+        id_ = new_id()
         model = initial_model(
             environment_id=id_,
             name=name,
@@ -232,27 +250,32 @@ class EnvironmentStore:
             check_services(given["services"])
             model["Objects"]["services"] = given["services"]
         check_model(model["Objects"])
-        await self._refuse_large(model["Objects"])
-        async with self.database.transaction() as tx:
-            await self._refuse_name(tx, name, principal.project_id)
-            await tx.execute(
-                insert(environments).values(
-                    id=id_,
-                    name=name,
-                    tenant_id=principal.project_id,
-                    user_id=principal.user_id,
-                    description_text=text,
-                    version=0,
-                    model=model,
-                    created=now,
-                    updated=now,
-                )
-            )
-            row = await self.environment(tx, principal, id_)
+        await self.refuse_large(model["Objects"])
         echo = {key: value for key, value in given.items() if key not in COLUMN_FIELDS}
-        return {**echo, **self.view(row)}
+        return PreparedEnvironment(id_, name, text, model, echo)
 
-    async def _refuse_large(self, objects: Any) -> None:
+    async def insert(
+        self, tx: Transaction, principal: Principal, prepared: PreparedEnvironment
+    ) -> Row[Any]:
+        """Store a new environment. Errors: 409 when its name is taken in the project."""
+        await self._refuse_name(tx, prepared.name, principal.project_id)
+        now = self.database.clock.now()
+        await tx.execute(
+            insert(environments).values(
+                id=prepared.id,
+                name=prepared.name,
+                tenant_id=principal.project_id,
+                user_id=principal.user_id,
+                description_text=prepared.description_text,
+                version=0,
+                model=prepared.model,
+                created=now,
+                updated=now,
+            )
+        )
+        return await self.environment(tx, principal, prepared.id)
+
+    async def refuse_large(self, objects: Any) -> None:
         """Refuse objects beyond ``model_limit``. Errors: 413."""
         size = len(await asyncio.to_thread(msgspec.json.encode, objects))
         if size > self.settings.model_limit:
@@ -462,7 +485,7 @@ class EnvironmentStore:
             model["Objects"] = objects
             result = change(model)
             check_model(objects)
-            await self._refuse_large(objects)
+            await self.refuse_large(objects)
             await tx.execute(
                 update(sessions)
                 .where(sessions.c.id == session.id)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     Column,
     ForeignKey,
     Index,
@@ -130,4 +131,19 @@ calls = Table(
     # The waiting caller removes its row; after this time any other caller does.
     Column("expires", UtcDateTime, nullable=False),
     Column("answer", SealedJson),
+)
+
+templates = Table(
+    "environments_templates",
+    metadata,
+    Column("id", String(36), primary_key=True),
+    Column("name", String(255), nullable=False),
+    Column("tenant_id", String(64), nullable=False),
+    Column("description_text", Text, nullable=False),
+    Column("version", BigInteger, nullable=False),
+    Column("is_public", Boolean, nullable=False),
+    Column("services", SealedJson, nullable=False),
+    Column("created", UtcDateTime, nullable=False),
+    Column("updated", UtcDateTime, nullable=False),
+    UniqueConstraint("tenant_id", "name"),
 )

@@ -53,6 +53,7 @@ class Holdings:
         await self.service.projects.remove(project_id)
 
     async def clear(self, tx: Transaction, project_id: str) -> None:
-        """Remove what ``names`` does not count: empty routers, and the records of stacks."""
+        """Remove what ``names`` does not count: empty routers, templates, the records of stacks."""
+        await environments.forget_templates_of_project(tx, project_id)
         await self.service.projects.clear(tx, project_id)
         await stacks.forget_of_project(tx, project_id)

@@ -76,6 +76,7 @@ class NameOfProject(NameOf):
 
 
 ENVIRONMENT = NameOf("/v1/environments", "environments")
+TEMPLATE = NameOf("/v1/templates", "templates")
 PACKAGE = NameOf(
     "/v1/catalog/packages", "packages", label="fully_qualified_name", catalog="true", limit="100"
 )

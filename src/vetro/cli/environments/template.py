@@ -1,0 +1,231 @@
+"""``vetro template``: applications kept aside, from which environments are made."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import click
+
+from vetro.cli.client.connection import Connection, segment
+from vetro.cli.client.name_completion import PACKAGE, TEMPLATE
+from vetro.cli.environments.applications import application_row, emit_applications
+from vetro.cli.environments.editing import find_application, parse_settings
+from vetro.cli.environments.setting_completion import FORM_FIELD
+from vetro.cli.terminal.confirmation import agree, some_of, yes_option
+from vetro.cli.terminal.documents import NotADocument, read_json, text_of
+from vetro.cli.terminal.output import (
+    done,
+    emit_json,
+    emit_object,
+    emit_rows,
+    fail,
+    json_option,
+    secrets_option,
+    shown,
+    wants_json,
+)
+
+COLUMNS = [
+    ("ID", "id"),
+    ("NAME", "name"),
+    ("CREATED", "created"),
+    ("UPDATED", "updated"),
+    ("PUBLIC", "is_public"),
+]
+KEYS = [key for _, key in COLUMNS]
+
+
+@click.group()
+def template() -> None:
+    """Templates that environments are made of."""
+
+
+def find_template(connection: Connection, wanted: str) -> dict[str, Any]:
+    """The template with this id or name; one's own before a public one of another project."""
+    rows: list[dict[str, Any]] = connection.get("/v1/templates")["templates"]
+    by_id = [row for row in rows if row["id"] == wanted]
+    found = by_id or [row for row in rows if row["name"] == wanted]
+    own = [row for row in found if row["tenant_id"] == connection.project_id]
+    if len(own or found) == 1:
+        return (own or found)[0]
+    if found:
+        ids = ", ".join(str(row["id"]) for row in found)
+        fail(f"Several public templates are called '{wanted}'", f"Give the id of one: {ids}.")
+    names = ", ".join(sorted(str(row["name"]) for row in rows)) or "none"
+    fail(f"There is no template '{wanted}'", f"Templates: {names}.")
+
+
+def address_of(row: dict[str, Any]) -> str:
+    """The path of a template's calls."""
+    return f"/v1/templates/{segment(row['id'])}"
+
+
+@template.command("list")
+@click.option("--public/--private", default=None, help="Only public ones, or only one's private.")
+@json_option
+def list_(public: bool | None) -> None:
+    """List one's own and public templates."""
+    params = {} if public is None else {"is_public": str(public).lower()}
+    with Connection() as connection:
+        emit_rows(connection.get("/v1/templates", params=params)["templates"], COLUMNS)
+
+
+@template.command("show")
+@click.argument("name_or_id", type=TEMPLATE)
+@secrets_option
+@json_option
+def show(name_or_id: str) -> None:
+    """Show a template and its applications."""
+    with Connection() as connection:
+        row = find_template(connection, name_or_id)
+        value = shown(connection.get(address_of(row)))
+    if wants_json():
+        emit_json(value)
+        return
+    emit_object(value, [*KEYS, "description_text"])
+    click.echo()
+    emit_applications([application_row(item) for item in value["services"]])
+
+
+@template.command("create")
+@click.argument("name")
+@click.option("--public", is_flag=True, help="Other projects may use it.")
+@click.option("--description", help="What it is for.")
+@json_option
+def create(name: str, public: bool, description: str | None) -> None:
+    """Create an empty template NAME."""
+    body = {"name": name, "is_public": public, "description_text": description or ""}
+    with Connection() as connection:
+        row = connection.request("POST", "/v1/templates", json=body).json()
+    emit_object(row, None if wants_json() else KEYS)
+
+
+@template.command("update", short_help="Change name, description or publicity.")
+@click.argument("name_or_id", type=TEMPLATE)
+@click.option("--name", help="Its new name.")
+@click.option("--description", help="What it is for.")
+@click.option("--public/--private", default=None, help="Whether other projects may use it.")
+@json_option
+def update(name_or_id: str, name: str | None, description: str | None, public: bool | None) -> None:
+    """Change the name, the description or the publicity of a template."""
+    given = {"name": name, "description_text": description, "is_public": public}
+    changes = {key: value for key, value in given.items() if value is not None}
+    if not changes:
+        fail("There is nothing to change", "Give --name, --description, --public or --private.", 2)
+    with Connection() as connection:
+        row = find_template(connection, name_or_id)
+        body = {"name": row["name"], **changes}
+        value = connection.request("PUT", address_of(row), json=body).json()
+    emit_object(value, None if wants_json() else KEYS)
+
+
+@template.command("delete")
+@click.argument("names_or_ids", nargs=-1, required=True, type=TEMPLATE)
+@yes_option
+@json_option
+def delete(names_or_ids: tuple[str, ...]) -> None:
+    """Delete templates; environments made from them stay."""
+    with Connection() as connection:
+        rows = [find_template(connection, wanted) for wanted in names_or_ids]
+        agree(f"{some_of([str(row['name']) for row in rows])}: deleted", "Delete")
+        for row in rows:
+            connection.request("DELETE", address_of(row))
+    gone = [str(row["name"]) for row in rows]
+    done(f"Deleted template {', '.join(gone)}", deleted=gone)
+
+
+@template.command("clone", short_help="Copy a public template into this project.")
+@click.argument("name_or_id", type=TEMPLATE)
+@click.argument("name")
+@click.option("--public", is_flag=True, help="Other projects may use the copy.")
+@json_option
+def clone(name_or_id: str, name: str, public: bool) -> None:
+    """Copy a public template into this project, as NAME."""
+    with Connection() as connection:
+        row = find_template(connection, name_or_id)
+        made = connection.request(
+            "POST",
+            f"{address_of(row)}/clone",
+            json={"name": name, "is_public": public},
+            hint="'vetro template update --public' opens one of one's own.",
+        ).json()
+    emit_object(made, None if wants_json() else KEYS)
+
+
+@template.command("add", short_help="Add an application of a package.")
+@click.argument("name_or_id", type=TEMPLATE)
+@click.argument("package", required=False, type=PACKAGE)
+@click.option("--name", help="Name of the application.")
+@click.option(
+    "--set",
+    "settings",
+    type=FORM_FIELD,
+    multiple=True,
+    metavar="FIELD=VALUE",
+    help="A form field.",
+)
+@click.option(
+    "--file",
+    "file",
+    type=click.File(encoding="utf-8"),
+    help="A JSON object (or list) to add as it is.",
+)
+@json_option
+def add(
+    name_or_id: str,
+    package: str | None,
+    name: str | None,
+    settings: tuple[str, ...],
+    file: Any,
+) -> None:
+    """Add an application of PACKAGE to a template, filling its form with defaults and --set."""
+    from vetro.cli.environments.env import build_model
+
+    with Connection() as connection:
+        row = find_template(connection, name_or_id)
+        if file is not None:
+            try:
+                model = read_json(text_of(file))
+            except NotADocument as error:
+                fail(f"{file.name}: not JSON: {error}", "It holds one object, or a list of them.")
+        elif package:
+            model = build_model(connection, package, name, parse_settings(settings))
+        else:
+            fail("There is nothing to add", "Name a PACKAGE, or give the object with --file.", 2)
+        where = f"{address_of(row)}/services"
+        stored = connection.request("POST", where, json=cast("object", model)).json()
+    rows = cast("list[dict[str, Any]]", stored if isinstance(stored, list) else [stored])
+    if wants_json():
+        emit_json(cast("Any", stored))
+    else:
+        emit_applications([application_row(item) for item in rows])
+
+
+@template.command("remove")
+@click.argument("name_or_id", type=TEMPLATE)
+@click.argument("application")
+@json_option
+def remove(name_or_id: str, application: str) -> None:
+    """Take APPLICATION out of a template."""
+    with Connection() as connection:
+        row = find_template(connection, name_or_id)
+        services: list[dict[str, Any]] = connection.get(f"{address_of(row)}/services")
+        service = services[find_application(services, application)]
+        where = f"{address_of(row)}/services/{segment(str(service['?']['id']))}"
+        connection.request("DELETE", where)
+    name = application_row(service)["name"] or application
+    done(f"Removed {name} from {row['name']}", removed=service)
+
+
+@template.command("create-env", short_help="Create an environment from a template.")
+@click.argument("name_or_id", type=TEMPLATE)
+@click.argument("name")
+@click.option("--region", help="The region it is built in.")
+@json_option
+def create_env(name_or_id: str, name: str, region: str | None) -> None:
+    """Create an environment NAME, with a session that holds the template's applications."""
+    body: dict[str, Any] = {"name": name, **({"region": region} if region else {})}
+    with Connection() as connection:
+        row = find_template(connection, name_or_id)
+        made = connection.request("POST", f"{address_of(row)}/create-environment", json=body).json()
+    emit_object(made)

@@ -1,0 +1,117 @@
+"""The calls of environment templates (catalog-api.md §6.1)."""
+
+from __future__ import annotations
+
+from vetro.environments import bodies
+from vetro.environments.endpoint import MODEL_LIMIT, Call, Endpoint, Json, model_response
+from vetro.environments.model import segments
+from vetro.http import NotFound
+from vetro.http.endpoint import EMPTY
+
+
+async def listing(call: Call) -> Json:
+    """Own and public templates; ``is_public``: ``true`` only public, ``false`` only own private ones."""
+    wanted = call.request.query_params.get("is_public")
+    return {"templates": await call.service.templates.listing(call.principal, wanted)}
+
+
+async def create(call: Call) -> Json:
+    """Create a template."""
+    body = await call.json(limit_bytes=MODEL_LIMIT)
+    return await model_response(await call.service.templates.create(call.principal, body))
+
+
+async def show(call: Call) -> Json:
+    """A template with its components."""
+    return await model_response(await call.service.templates.show(call.principal, call.template))
+
+
+async def change(call: Call) -> Json:
+    """Change the name, the description, and whether it is public."""
+    body = await call.json()
+    return await call.service.templates.update(call.principal, call.template, body)
+
+
+async def remove(call: Call) -> Json:
+    """Delete a template; environments made from it stay."""
+    await call.service.templates.delete(call.principal, call.template)
+    return EMPTY
+
+
+async def clone(call: Call) -> Json:
+    """Copy a public template into the caller's project."""
+    body = await call.json()
+    return await model_response(
+        await call.service.templates.clone(call.principal, call.template, body)
+    )
+
+
+async def create_environment(call: Call) -> Json:
+    """Create an environment, with a session that holds the template's components."""
+    body = await call.json(limit_bytes=MODEL_LIMIT)
+    return await call.service.templates.create_environment(call.principal, call.template, body)
+
+
+async def components(call: Call) -> Json:
+    """The components, or a part of them."""
+    parts = segments(call.path.get("path", ""))
+    return await model_response(
+        await call.service.templates.components(call.principal, call.template, parts)
+    )
+
+
+def _named(call: Call) -> list[str]:
+    parts = segments(call.path["path"])
+    if not parts:
+        raise NotFound("Name the component in the path")
+    return parts
+
+
+async def add(call: Call) -> Json:
+    """Add a component, or a list of them."""
+    body = await call.json(limit_bytes=MODEL_LIMIT)
+    return await model_response(
+        await call.service.templates.add(call.principal, call.template, body)
+    )
+
+
+async def replace(call: Call) -> Json:
+    """Replace a component, or a part of one."""
+    body = await call.json(limit_bytes=MODEL_LIMIT)
+    return await model_response(
+        await call.service.templates.replace(call.principal, call.template, _named(call), body)
+    )
+
+
+async def take_out(call: Call) -> Json:
+    """Remove a component, or a part of one; the template as it is then."""
+    return await model_response(
+        await call.service.templates.remove(call.principal, call.template, _named(call))
+    )
+
+
+_ALL, _ONE = "/v1/templates", "/v1/templates/{template_id}"
+_PARTS = _ONE + "/services"
+
+ENDPOINTS = [
+    Endpoint("list_templates", "GET", _ALL, listing, bodies.PUBLIC),
+    Endpoint("create_template", "POST", _ALL, create, takes=bodies.CREATE_TEMPLATE),
+    Endpoint("show_template", "GET", _ONE, show),
+    Endpoint("change_template", "PUT", _ONE, change, takes=bodies.CHANGE_TEMPLATE),
+    Endpoint("delete_template", "DELETE", _ONE, remove),
+    Endpoint("clone_template", "POST", _ONE + "/clone", clone, takes=bodies.CLONE_TEMPLATE),
+    Endpoint(
+        "create_environment_of_template",
+        "POST",
+        _ONE + "/create-environment",
+        create_environment,
+        takes=bodies.CREATE,
+    ),
+    Endpoint("list_components", "GET", _PARTS, components),
+    Endpoint("show_component", "GET", _PARTS + "/{path:path}", components),
+    Endpoint("add_components", "POST", _PARTS, add, takes=bodies.ADD_SERVICES),
+    Endpoint(
+        "replace_component", "PUT", _PARTS + "/{path:path}", replace, takes=bodies.PUT_SERVICES
+    ),
+    Endpoint("delete_component", "DELETE", _PARTS + "/{path:path}", take_out),
+]
