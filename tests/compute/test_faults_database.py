@@ -12,6 +12,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 from sqlalchemy import select
+from tests.waiting import eventually
 
 from vetro.compute.tables import servers
 from vetro.storage import Database, ManualClock
@@ -158,13 +159,14 @@ async def worlds(
 
 async def again(world: World, method: str, path: str, body: object = None) -> Any:
     """The answer of a request that is repeated while the service says that it cannot."""
-    async with asyncio.timeout(240):
-        while True:
-            answer = await world.call(method, path, body)
-            if answer.status != 503:
-                assert answer.status < 300, (answer.status, answer.text)
-                return answer
-            await asyncio.sleep(0.05)
+
+    async def accepted() -> Any:
+        answer = await world.call(method, path, body)
+        return answer if answer.status != 503 else None
+
+    answer = await eventually(accepted)
+    assert answer.status < 300, (answer.status, answer.text)
+    return answer
 
 
 async def test_ten_seconds_without_the_database_lose_no_heartbeat(
@@ -194,9 +196,7 @@ async def test_ten_seconds_without_the_database_lose_no_heartbeat(
     async with near.database.read() as tx:
         rows = await tx.execute(select(servers.c.uuid, servers.c.status))
         assert {row.uuid: row.status for row in rows}[NODE] == "running"
-    async with asyncio.timeout(240):
-        while len(far.service.samples):
-            await asyncio.sleep(0.01)
+    await eventually(lambda: not len(far.service.samples))
     assert (await near.ok("GET", f"/servers/{NODE}"))["memory_total_bytes"] == 77
 
 
@@ -243,9 +243,7 @@ async def test_a_place_is_reserved_once_though_the_line_is_cut(
         }
         key = {"token": "", "headers": near.key_of(uuid_)}
         await near.call("POST", f"/servers/{uuid_}/events/status", sample, **key)
-    async with asyncio.timeout(240):
-        while len(near.service.samples):
-            await asyncio.sleep(0.01)
+    await eventually(lambda: not len(near.service.samples))
     vms = [str(uuid.uuid4()) for _ in range(6)]
     for number, vm_uuid in enumerate(vms):
         body = {

@@ -1,5 +1,6 @@
 """What the project promises its contributors holds: targets, public names, commit subjects."""
 
+import ast
 import re
 import shutil
 import subprocess
@@ -71,3 +72,34 @@ def test_a_long_subject_is_refused_before_the_commit(tmp_path, message, accepted
         [ROOT / "tools/commit-subject.sh", file], capture_output=True, text=True, check=False
     )
     assert (done.returncode == 0) is accepted, done.stderr
+
+
+MAY_PAUSE = {
+    "tests/waiting.py",
+    # Native methods and processes whose work takes a while.
+    "tests/muranopl/host/test_replay.py", "tests/muranopl/threads/test_effects.py",
+    "tests/storage/claimer.py",
+    # Looks for an instant in the start of a machine.
+    "tests/node/drivers/test_qemu_faults.py",
+    # A guest that refuses connections for as long as a peer of it may try.
+    "tests/node/test_lxc_containers.py",
+}  # fmt: skip
+
+
+def test_tests_do_not_pause_to_wait():
+    """Only `tests/waiting.py` pauses, and no test turns in a loop until something has happened."""
+    found: list[str] = []
+    for file in sorted((ROOT / "tests").rglob("*.py")):
+        name = str(file.relative_to(ROOT))
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        loops = [node for node in ast.walk(tree) if isinstance(node, ast.While)]
+        turning = {inner for loop in loops for inner in ast.walk(loop)}
+        found += [
+            f"{name}:{node.lineno}"
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Call)
+            and ast.unparse(node.func) in ("time.sleep", "asyncio.sleep")
+            and (node in turning or ast.unparse(node.args[0]) != "0")
+            and name not in MAY_PAUSE
+        ]
+    assert found == []

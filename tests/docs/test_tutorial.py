@@ -7,11 +7,11 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
@@ -84,26 +84,15 @@ class Reader:
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
-        deadline = time.monotonic() + 240
-        while (
-            "200"
-            not in subprocess.run(
-                [
-                    "curl",
-                    "-s",
-                    "-o",
-                    "/dev/null",
-                    "-w",
-                    "%{http_code}",
-                    self.environ["VETRO_URL"] + "/readyz",
-                ],
-                capture_output=True,
-                text=True,
-            ).stdout
-        ):
+        answer = ["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}"]
+
+        def ready() -> bool:
+            assert self.server is not None
             assert self.server.poll() is None, self.log()
-            assert time.monotonic() < deadline, self.log()
-            time.sleep(0.05)
+            url = self.environ["VETRO_URL"] + "/readyz"
+            return subprocess.run([*answer, url], capture_output=True).stdout == b"200"
+
+        until(ready, "the server is ready")
         return self.log()
 
     def log(self) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from sqlalchemy import func, insert, select
 from structlog.contextvars import bound_contextvars
+from tests.waiting import eventually
 
 import vetro.engine.pool as pool_module
 from vetro import catalog, engine, environments, identity, messaging, stacks
@@ -597,8 +598,11 @@ async def test_a_running_deployment_is_cancelled(yard: Yard) -> None:
     await cancel(yard, other, "")
     assert await yard.errors(other) == ["Cancelled by ann"]
     assert await yard.ended(await yard.submit("Greeter")) == {"result": None, "isException": False}
-    while await yard.journal_rows():  # removed after the end is told
-        await asyncio.sleep(0.01)
+
+    async def no_journal() -> bool:
+        return not await yard.journal_rows()
+
+    await eventually(no_journal)  # it is removed after the end is told
 
 
 async def test_a_worker_that_does_not_end_is_killed(

@@ -248,13 +248,6 @@ class GuestProcess:
                 env={**os.environ, **self.environment},
             )
 
-    def until(self, condition: Callable[[], Any]) -> None:
-        """Wait for something outside the mailbox (a file, a process) to be true."""
-        deadline = time.monotonic() + PATIENCE
-        while not condition():
-            assert time.monotonic() < deadline, "it did not happen in time"
-            time.sleep(0.01)
-
     def kill(self, number: int = signal.SIGKILL) -> int:
         """End the agent; returns its exit code."""
         assert self.process is not None

@@ -7,10 +7,10 @@ import json
 import os
 import signal
 import subprocess
-import time
 from typing import Any
 
 import pytest
+from tests.waiting import until
 
 
 def test_a_plan_runs_and_its_value_comes_back(guest: Any, mailbox: Any, make_plan: Any) -> None:
@@ -143,7 +143,7 @@ def test_killed_while_a_plan_runs(guest: Any, mailbox: Any, make_plan: Any, tmp_
     mailbox.offer(plan)
     guest.start()
     mailbox.wait_acknowledged(plan["ID"])
-    _wait_for(lambda: list(guest.storage.glob("files/*/.output/*")))
+    until(lambda: list(guest.storage.glob("files/*/.output/*")))
     guest.kill()
     guest.start()
     mailbox.until(lambda: mailbox.polls > 1)
@@ -163,7 +163,7 @@ def test_the_whole_guest_dies_while_a_plan_runs(
     mailbox.offer(plan)
     guest.start()
     mailbox.wait_acknowledged(plan["ID"])
-    _wait_for(lambda: runs.exists())
+    until(lambda: runs.exists())
     guest.kill()
     note = json.loads(next(guest.storage.glob("plans/*/running")).read_text())
     os.killpg(note["group"], signal.SIGKILL)
@@ -187,7 +187,7 @@ def test_killed_between_run_and_send(guest: Any, mailbox: Any, make_plan: Any) -
     mailbox.refuse = lambda method, path: None
     guest.start()
     assert mailbox.result()["Body"] == "kept"
-    _wait_for(lambda: guest.folders() == [])
+    until(lambda: guest.folders() == [])
     assert mailbox.results.empty()
 
 
@@ -228,7 +228,7 @@ def test_bad_signatures_are_dropped(
     result = mailbox.result()
     assert (result["Body"], result["SourceID"]) == ("genuine", good["ID"])
     assert name in mailbox.acknowledged
-    _wait_for(lambda: guest.folders() == [])
+    until(lambda: guest.folders() == [])
 
 
 def test_bad_json_is_dropped(guest: Any, mailbox: Any, make_plan: Any) -> None:
@@ -255,7 +255,7 @@ def test_a_plan_without_any_id_yields_no_result(
     data = base64.b64encode(json.dumps(plan).encode()).decode()
     (folder / "plan.json").write_text(json.dumps({"Data": data, "Signature": "", "ID": None}))
     guest.start()
-    _wait_for(lambda: trace.exists() and guest.folders() == [])
+    until(lambda: trace.exists() and guest.folders() == [])
     assert mailbox.results.empty()
 
 
@@ -271,7 +271,7 @@ def test_timeout_kills_the_whole_process_group(
     assert result["ErrorCode"] == 1
     assert "did not finish" in result["Body"]["Message"]
     assert result["Body"]["AdditionalInfo"]["stdout"] == "working"
-    _wait_for(lambda: not _alive(int(pids.read_text())))
+    until(lambda: not _alive(int(pids.read_text())))
     mailbox.offer(make_plan("return 'next'"))
     assert mailbox.result()["Body"] == "next"
 
@@ -285,7 +285,7 @@ def test_a_running_plan_can_be_cancelled(
     plan = make_plan("return hang()", {"hang": script}, Stamp=3)
     mailbox.offer(plan)
     guest.start()
-    _wait_for(started.exists)
+    until(started.exists)
     mailbox.offer({"FormatVersion": "2.0.0", "Action": "Cancel", "ID": plan["ID"]}, message_id="c")
     result = mailbox.result()
     assert result["SourceID"] == plan["ID"]
@@ -347,7 +347,7 @@ def test_refused_plans_are_answered_and_removed(guest: Any, mailbox: Any, make_p
     assert [result["ErrorCode"] for result in results] == [2, 2, 0, 9, 2, 0]
     assert results[4]["Body"]["Message"] == "Scripts is not a dictionary"
     assert results[5]["Body"] is None
-    _wait_for(lambda: guest.folders() == [])
+    until(lambda: guest.folders() == [])
 
 
 def test_a_result_that_is_too_large_becomes_an_error(
@@ -378,7 +378,7 @@ def test_an_unknown_credential_makes_the_agent_wait(
     polls = mailbox.polls
     guest.start()
     mailbox.until(lambda: any(status == 401 for _, _, status in mailbox.requests))
-    _wait_for(lambda: "trying again in 60.0 s" in guest.log)
+    until(lambda: "trying again in 60.0 s" in guest.log)
     assert mailbox.polls == polls + 1
     assert guest.process.poll() is None
 
@@ -387,7 +387,7 @@ def test_retry_after_is_honoured(guest: Any, mailbox: Any, make_plan: Any) -> No
     """429 with Retry-After sets the pause."""
     mailbox.refuse = lambda method, path: (429, {"Retry-After": "17"})
     guest.start()
-    _wait_for(lambda: "trying again in 17.0 s" in guest.log)
+    until(lambda: "trying again in 17.0 s" in guest.log)
     assert mailbox.polls == 1
 
 
@@ -411,14 +411,6 @@ def test_files_of_the_agent_are_private(guest: Any, mailbox: Any, make_plan: Any
     mailbox.until(lambda: any(r[1].endswith("/results") for r in mailbox.requests))
     for path in guest.storage.rglob("*"):
         assert path.stat().st_mode & 0o077 == 0, path
-
-
-def _wait_for(condition: Any, timeout: float = 240.0) -> None:
-    """Wait for something outside the mailbox (a file, a process) to be true."""
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.01)
 
 
 def _alive(pid: int) -> bool:

@@ -10,7 +10,7 @@ import ssl
 import sys
 from asyncio.subprocess import Process
 from collections import defaultdict, deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from pamqp import base, body, commands, frame, header, heartbeat
+from tests.waiting import eventually
 
 QUEUE, RESULTS = "e1-h2", "-execution-results-env"
 
@@ -254,12 +255,6 @@ async def _agent(
         await process.wait()
 
 
-async def _until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(240):
-        while not condition():
-            await asyncio.sleep(0.01)
-
-
 async def test_plans_and_results_over_a_broker(
     broker: Broker, guest_archive: Path, tmp_path: Path, make_plan: Any
 ) -> None:
@@ -274,7 +269,7 @@ async def test_plans_and_results_over_a_broker(
             assert properties.message_id == result["SourceID"]
             assert properties.delivery_mode == 2
             assert properties.content_type == "application/json"
-        await _until(lambda: broker.acknowledged == [1, 2, 3])
+        await eventually(lambda: broker.acknowledged == [1, 2, 3])
 
 
 async def test_a_plan_that_comes_with_the_answer_is_seen(
@@ -316,7 +311,7 @@ async def test_a_lost_acknowledgement_does_not_run_a_plan_twice(
         await broker.offer(make_plan(f"open({str(trace)!r}, 'a').write('run ')\nreturn 1"))
         async with asyncio.timeout(240):
             await broker.results.get()
-        await _until(lambda: broker.acknowledged)
+        await eventually(lambda: broker.acknowledged)
         await broker.offer(make_plan("return 2"))
         async with asyncio.timeout(240):
             assert (await broker.results.get())[0]["Body"] == 2
@@ -330,10 +325,10 @@ async def test_the_agent_waits_for_its_queues(
     """An undeclared queue is tried again; a result without a queue is kept."""
     del broker.queues[QUEUE], broker.queues[RESULTS]
     async with _listening(broker) as port, _agent(guest_archive, tmp_path, port):
-        await _until(lambda: "NOT_FOUND" in (tmp_path / "agent.log").read_text())
+        await eventually(lambda: "NOT_FOUND" in (tmp_path / "agent.log").read_text())
         broker.queues[QUEUE] = deque()
         await broker.offer(make_plan("return 1"))
-        await _until(lambda: "no queue takes results" in (tmp_path / "agent.log").read_text())
+        await eventually(lambda: "no queue takes results" in (tmp_path / "agent.log").read_text())
         broker.queues[RESULTS] = deque()
         async with asyncio.timeout(240):
             assert (await broker.results.get())[0]["Body"] == 1
@@ -345,7 +340,7 @@ async def test_a_wrong_password_is_said(
     """The log has the refusal in the broker's words; the agent keeps trying."""
     broker.login = b"\x00other\x00login"
     async with _listening(broker) as port, _agent(guest_archive, tmp_path, port) as process:
-        await _until(lambda: "ACCESS_REFUSED" in (tmp_path / "agent.log").read_text())
+        await eventually(lambda: "ACCESS_REFUSED" in (tmp_path / "agent.log").read_text())
         assert process.returncode is None
 
 
@@ -412,7 +407,7 @@ async def test_tls_is_verified(
             async with asyncio.timeout(240):
                 assert (await broker.results.get())[0]["Body"] == "over TLS"
         else:
-            await _until(
+            await eventually(
                 lambda: "CERTIFICATE_VERIFY_FAILED" in (tmp_path / "agent.log").read_text()
             )
             assert broker.results.empty()
@@ -424,7 +419,7 @@ async def test_heartbeats_keep_an_idle_connection(
     """A broker that wants a heartbeat each second gets one, and the connection stays."""
     broker.heartbeat = 1
     async with _listening(broker) as port, _agent(guest_archive, tmp_path, port):
-        await _until(lambda: broker.beats >= 3)
+        await eventually(lambda: broker.beats >= 3)
         await broker.offer(make_plan("return 1"))
         async with asyncio.timeout(240):
             await broker.results.get()

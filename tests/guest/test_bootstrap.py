@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import until
 
 
 def _multipart(*parts: tuple[str, str]) -> bytes:
@@ -223,10 +224,10 @@ def test_a_stopped_agent_takes_its_user_data_script_along(
         f"{_agent_conf(guest)}E\n"
     )
     _start(guest, root, script.encode())
-    guest.until(lambda: trace.exists() and trace.read_text().endswith("\n"))
+    until(lambda: trace.exists() and trace.read_text().endswith("\n"))
     guest.kill(signal.SIGTERM)
     (first,) = trace.read_text().split()
-    guest.until(lambda: not Path(f"/proc/{first}").exists())
+    until(lambda: not Path(f"/proc/{first}").exists())
     _start(guest, root, script.encode())
     mailbox.until(lambda: mailbox.polls > 0)
     assert len(trace.read_text().split()) == 2
@@ -236,7 +237,7 @@ def test_two_agents_do_not_apply_user_data_side_by_side(guest: Any, root: Path) 
     """The second agent refuses with code 2 and names the first one."""
     started = root / "started"
     _start(guest, root, f"#!/bin/sh\n# Isolation: optional\ntouch {started}\nsleep 300\n".encode())
-    guest.until(started.exists)
+    until(started.exists)
     first = guest.process
     _start(guest, root, b"#!/bin/sh\n# Isolation: optional\n")
     second = guest.process

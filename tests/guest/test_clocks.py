@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import until
 
 TAMPERING = """
 import os, time
@@ -40,7 +41,7 @@ def test_a_clock_that_is_set_ends_no_plan(
     )
     mailbox.offer(plan)
     guest.start()
-    guest.until(lambda: list(guest.storage.glob("files/*/.output/*")))
+    until(lambda: list(guest.storage.glob("files/*/.output/*")))
     leap(1e6)
     if adopted:
         guest.kill()

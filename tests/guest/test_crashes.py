@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import until
 
 TAMPERING = """
 import os, signal
@@ -43,7 +44,7 @@ def test_no_step_loses_a_plan(guest: Any, mailbox: Any, make_plan: Any, tmp_path
         guest.tampering = TAMPERING.format(last=last)
         mailbox.offer(plan)
         guest.start()
-        guest.until(lambda: guest.process.poll() is not None or not mailbox.results.empty())
+        until(lambda: guest.process.poll() is not None or not mailbox.results.empty())
         if guest.process.poll() is None:
             taken = True
             guest.kill()
@@ -58,7 +59,7 @@ def test_no_step_loses_a_plan(guest: Any, mailbox: Any, make_plan: Any, tmp_path
         else:
             assert "interrupted" in result["Body"]["Message"]
             assert ran in ("", "run;")
-        guest.until(lambda: not guest.folders())
+        until(lambda: not guest.folders())
         guest.kill()
         while not mailbox.results.empty():  # killed before it had noted that it was sent
             assert mailbox.result()["SourceID"] == plan["ID"]
@@ -133,7 +134,7 @@ os.rename = rename
     plan = make_plan("return 1", Stamp=1)
     mailbox.offer(plan)
     guest.start()
-    guest.until(lambda: "No space left" in guest.log)
+    until(lambda: "No space left" in guest.log)
     assert mailbox.acknowledged == []
     full.unlink()
     guest.kill()  # the mailbox hands it out again to another session only

@@ -6,6 +6,7 @@ import hashlib
 from typing import Any
 
 import pytest
+from tests.waiting import until
 
 TEXT = "#!/bin/sh\nread -r words < words\necho $1 $words\n"
 
@@ -50,7 +51,7 @@ def test_names_that_meet(
     result = mailbox.result()
     expected = [f"{number} words of {len(name)}" for number, (name, _, _) in enumerate(names)]
     assert (result["ErrorCode"], result["Body"]) == (0, expected * 2)
-    guest.until(lambda: guest.folders() == [])
+    until(lambda: guest.folders() == [])
 
 
 IMPOSSIBLE = {

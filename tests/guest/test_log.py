@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import until
 
 from vetro.guest.agent import log
 
@@ -56,7 +57,7 @@ def test_the_log_is_bounded(guest: Any, mailbox: Any, make_plan: Any) -> None:
     for number in range(4):
         mailbox.offer(make_plan(f"print('start of {number}')\n" + PRINTING))
         assert mailbox.result()["Body"] == 1
-        guest.until(lambda: guest.folders() == [])
+        until(lambda: guest.folders() == [])
     mailbox.offer(make_plan("return 'the last'", Name="the last"))
     assert mailbox.result()["Body"] == "the last"
     guest.kill()

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from tests.waiting import until
 
 
 def _nested(depth: int) -> str:
@@ -55,7 +56,7 @@ def test_an_odd_plan_is_refused(guest: Any, mailbox: Any, make_plan: Any, odd: s
     result = mailbox.result()
     assert (result["SourceID"], result["ErrorCode"]) == ("odd", 2)
     assert mailbox.result()["Body"] == "next"
-    guest.until(lambda: guest.folders() == [])
+    until(lambda: guest.folders() == [])
 
 
 @pytest.mark.parametrize("odd", DROPPED.values(), ids=DROPPED)
@@ -65,7 +66,7 @@ def test_what_is_no_plan_is_dropped(guest: Any, mailbox: Any, make_plan: Any, od
     mailbox.offer(make_plan("return 'next'"))
     guest.start()
     assert mailbox.result()["Body"] == "next"
-    guest.until(lambda: guest.folders() == [])
+    until(lambda: guest.folders() == [])
 
 
 @pytest.mark.parametrize("id_", [5, [1], "", "x" * 300, "\ud800", {}])

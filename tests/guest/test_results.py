@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.waiting import until
 
 from vetro.guest.agent import results
 from vetro.guest.agent.process import Outcome, Output
@@ -146,7 +147,7 @@ def test_a_plan_that_is_killed_tells_what_fits(guest: Any, mailbox: Any, make_pl
         outputs = guest.storage.glob("files/*/.output/*")
         return any(one.read_bytes().endswith(b"end of out\n") for one in outputs)
 
-    guest.until(printed)
+    until(printed)
     mailbox.offer({"Action": "Cancel", "ID": plan["ID"]}, message_id="c")
     out = mailbox.result()
     assert "was cancelled" in out["Body"]["Message"]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -61,13 +62,13 @@ def test_a_waiting_plan_is_withdrawn(
     result = mailbox.result()
     assert (result["SourceID"], result["ErrorCode"]) == (second["ID"], 1)
     assert result["Body"]["Message"] == "The plan was cancelled"
-    guest.until(lambda: list(guest.storage.glob("plans/*/answered")))
+    until(lambda: list(guest.storage.glob("plans/*/answered")))
     if restarted:
         guest.kill()
         guest.start()
     gate.write_text("go\n")
     assert mailbox.result()["SourceID"] == first["ID"]
-    guest.until(lambda: guest.folders() == [])
+    until(lambda: guest.folders() == [])
     mailbox.offer(second, message_id="replay")
     mailbox.wait_acknowledged("replay")
     last = make_plan("return 3", Stamp=3)
@@ -129,7 +130,7 @@ def test_an_agent_that_starts_hears_first_what_was_withdrawn(
     )
     guest.start()
     assert mailbox.result()["Body"]["Message"] == "The plan was cancelled"
-    guest.until(lambda: guest.folders() == [])
+    until(lambda: guest.folders() == [])
     assert not trace.exists()
 
 

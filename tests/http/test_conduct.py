@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from litestar import Request, get
+from tests.waiting import eventually
 
 from vetro.http import Cors, Face, PageRequest, assemble, base_url, make_face, paginate, serve
 from vetro.http.client import HttpClient
@@ -167,16 +168,15 @@ async def test_requests_in_flight_finish_and_new_connections_are_refused() -> No
 
         port = int(url.rsplit(":", 1)[1])
 
-        async def refused() -> None:
-            while True:
-                try:
-                    _, writer = await asyncio.open_connection("127.0.0.1", port)
-                except ConnectionRefusedError:
-                    return
-                writer.close()
-                await asyncio.sleep(0.01)
+        async def refused() -> bool:
+            try:
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+            except ConnectionRefusedError:
+                return True
+            writer.close()
+            return False
 
-        await asyncio.wait_for(refused(), 240)
+        await eventually(refused)
         assert not task.done()
         release.set()
         assert (await answer).json() == {"whole": True}

@@ -11,6 +11,7 @@ import pytest
 import uvicorn
 import uvicorn.server
 from litestar import Request, get, put
+from tests.waiting import eventually
 
 from vetro.http import (
     ConnectionLimits,
@@ -188,8 +189,7 @@ class Wire:
 
     async def settled(self) -> None:
         """Let the application run as far as it can."""
-        while self.protocol.tasks and not self.written:
-            await asyncio.sleep(0)
+        await eventually(lambda: self.written or not self.protocol.tasks)
 
 
 async def test_a_connection_that_says_nothing_is_closed() -> None:
@@ -237,8 +237,8 @@ async def test_a_body_must_go_on() -> None:
     assert wire.pass_time() == [9]
     assert wire.closed
     assert b"less than 1000 bytes arrived in 9 seconds" in wire.written
-    while wire.protocol.tasks:  # the application learns that the client is gone
-        await asyncio.sleep(0)
+    # The application learns that the client is gone.
+    await eventually(lambda: not wire.protocol.tasks)
     assert b"served" not in wire.written
 
 

@@ -21,6 +21,7 @@ import pytest
 from aio_pika.exceptions import ChannelNotFoundEntity
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
+from tests.waiting import eventually
 
 from vetro.guest.build import build_archive
 from vetro.messaging import BrokerDoor, BrokerSettings, BrokerUnreachable, DuplicateMessage
@@ -140,14 +141,6 @@ async def answer(channel: Any, door: BrokerDoor, document: Any, message_id: str 
     await channel.default_exchange.publish(message, routing_key=door.results)
 
 
-async def until(condition: Callable[[], Any]) -> Any:
-    """Wait for what another task does."""
-    async with asyncio.timeout(240):
-        while not (found := await condition()):
-            await asyncio.sleep(0.02)
-    return found
-
-
 async def test_a_plan_there_and_its_result_back(
     make: Callable[..., BrokerDoor], channel: Any, queue: str
 ) -> None:
@@ -235,7 +228,7 @@ async def test_a_broker_that_comes_back_is_waited_for(
     await door.declare(queue)
     await pipe.close()
     sending = asyncio.create_task(door.send(queue, "m4", b"{}"))
-    await until(lambda: _true(door.mailboxes.is_unsent("m4")))
+    await eventually(lambda: door.mailboxes.is_unsent("m4"))
     await pipe.open()
     await sending
     assert (await (await channel.get_queue(queue)).get(no_ack=True)).message_id == "m4"
@@ -416,10 +409,10 @@ async def test_a_plan_expires_with_its_call(
     async def next_one() -> Any:
         return await messages.get(no_ack=True, fail=False)
 
-    first = await until(next_one)
+    first = await eventually(next_one)
     if first.message_id == "short":  # fetched within its time
         assert first.expiration == 0.01
-        first = await until(next_one)
+        first = await eventually(next_one)
     assert first.message_id == "for-ever"
     assert first.expiration is None
     assert first.headers["result-limit"] == 10_000

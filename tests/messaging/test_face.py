@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from tests.waiting import eventually
 
 from vetro.http import assemble, serve
 from vetro.http.client import HttpClient, Response
@@ -85,8 +86,7 @@ async def test_a_hanging_poll_ends_with_the_plan(door: Door) -> None:
     """A poll that hangs is answered when a plan is sent."""
     token = await door.mailboxes.issue_credential("q")
     poll = asyncio.create_task(door.call("GET", "/plans?wait=50", token, timeout_seconds=60))
-    while await door.mailboxes.last_contact("q") is None:
-        await asyncio.sleep(0.01)
+    await eventually(lambda: door.mailboxes.last_contact("q"))
     await door.mailboxes.send("q", "m", b"{}")
     assert (await asyncio.wait_for(poll, 45)).content == b"{}"
 
@@ -95,8 +95,7 @@ async def test_the_newest_poll_gets_the_plan(door: Door) -> None:
     """A second poll of the same guest ends the first one without a plan."""
     token = await door.mailboxes.issue_credential("q")
     first = asyncio.create_task(door.call("GET", "/plans?wait=50", token, timeout_seconds=60))
-    while await door.mailboxes.last_contact("q") is None:
-        await asyncio.sleep(0.01)
+    await eventually(lambda: door.mailboxes.last_contact("q"))
     second = asyncio.create_task(door.call("GET", "/plans?wait=50", token, timeout_seconds=60))
     assert (await asyncio.wait_for(first, 45)).status == 204
     await door.mailboxes.send("q", "m", b"{}")
@@ -107,8 +106,7 @@ async def test_closing_ends_hanging_polls(door: Door) -> None:
     """A service that shuts down answers its hanging polls at once."""
     token = await door.mailboxes.issue_credential("q")
     poll = asyncio.create_task(door.call("GET", "/plans?wait=50", token, timeout_seconds=60))
-    while await door.mailboxes.last_contact("q") is None:
-        await asyncio.sleep(0.01)
+    await eventually(lambda: door.mailboxes.last_contact("q"))
     door.stop.set()
     assert (await asyncio.wait_for(poll, 45)).status == 204
 

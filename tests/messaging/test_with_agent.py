@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
+from tests.waiting import eventually
 
 from vetro.guest.build import build_archive
 from vetro.http import assemble, serve
@@ -128,8 +129,7 @@ async def test_service_and_agent_are_killed_and_nothing_is_lost(
         await mailboxes.send(QUEUE, first, first_body)
         async with _agent(archive, tmp_path, port, token):
             # A plan that is marked and has no process yet would be reported as interrupted.
-            while not started.exists():
-                await asyncio.sleep(0.01)
+            await eventually(started.exists)
     gate.touch()
     await mailboxes.send(QUEUE, second, second_body)
     async with _served(mailboxes, port), _agent(archive, tmp_path, port, token):

@@ -4,6 +4,7 @@ import asyncio
 import threading
 
 import pytest
+from tests.waiting import eventually
 
 from vetro.muranopl import Cancelled, LimitExceeded, Limits, MuranoError
 
@@ -144,9 +145,7 @@ async def test_cancel_ends_a_wait(session):
     """A waiting program is cancelled from the loop."""
     session, root, trace = session()
     task = asyncio.ensure_future(session.call_async(root, "wait"))
-    while not session.run.scheduler.alive:
-        await asyncio.sleep(0)
-    await asyncio.sleep(0)
+    await eventually(lambda: session.run.scheduler.alive)
     session.cancel("stop")
     with pytest.raises(Cancelled, match="stop"):
         await task

@@ -16,6 +16,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.waiting import eventually
 
 from vetro.http import ConnectionLimits
 from vetro.http.client import HttpClient
@@ -261,9 +262,7 @@ async def test_the_process_driver_runs_the_guest_agent(service: Any, tmp_path: P
         vm = body["vm"]
         assert (vm["nics"][0]["ip"], vm["nics"][0]["network_ip"]) == ("127.0.0.1", "10.0.0.5")
         root = data / "vms" / vm["uuid"] / "root"
-        async with asyncio.timeout(240):
-            while not (root / "started").exists():
-                await asyncio.sleep(0.02)
+        await eventually((root / "started").exists)
         assert (root / "started").read_text().splitlines() == [
             "--bootstrap", f"{root}/var/lib/vetro/user-data",
             "--config-file", f"{root}/etc/murano/agent.conf", "--root", str(root),

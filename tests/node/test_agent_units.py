@@ -5,24 +5,16 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.waiting import until
 
 from vetro.engine.services import library_path
 from vetro.node.drivers.qemu import seed
 from vetro.node.guest.instance_files import Init, start_script, write_init
 from vetro.node.guest.root import GuestRoot
-
-
-def until(condition: Callable[[], object]) -> None:
-    """Wait for what another process does."""
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.01)
 
 
 def _image_unit(folder: Path) -> str:

@@ -8,12 +8,12 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.waiting import eventually
 
 from vetro.node.errors import DriverError, ImageError, NodeError
 from vetro.node.network.names import host_interface_name
@@ -44,13 +44,6 @@ async def fetch(address: str, port: int = 80, timeout: float = 5) -> bytes | Non
         except (OSError, TimeoutError):
             return None
     return None
-
-
-async def until(condition: Callable[[], Awaitable[bool]], seconds: float = 10) -> None:
-    """Wait until ``condition`` holds."""
-    async with asyncio.timeout(seconds):
-        while not await condition():
-            await asyncio.sleep(0.02)
 
 
 async def inside(containers: Any, uuid: str, *command: str) -> tuple[int, str]:
@@ -462,7 +455,7 @@ async def test_a_killed_monitor_is_a_stopped_vm_that_starts_again(containers: An
     async def stopped() -> bool:
         return bool((await containers.driver.load(vm["uuid"]))["state"] == "stopped")
 
-    await until(stopped)
+    await eventually(stopped)
     again = await containers.driver.start(vm["uuid"])
     assert again["state"] == "running"
     assert await fetch(nic["ip"]) is not None

@@ -6,7 +6,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
 VETRO = str(Path(sys.executable).with_name("vetro"))
@@ -68,7 +68,7 @@ class Installation:
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
-        until(self._ready, "vetro up is ready", seconds=240)
+        until(self._ready, "vetro up is ready")
 
     def _ready(self) -> bool:
         assert self.process is not None
@@ -155,10 +155,6 @@ class Installation:
         rows = self.json("deployment", "show", environment, newest["id"])
         return "\n".join(row["text"] for row in rows)
 
-    def until(self, condition: Any, what: str, *, seconds: float = 240) -> None:
-        """Wait for a condition; only its absence for long fails."""
-        until(condition, what, seconds=seconds)
-
     def open_to_others(self) -> list[str]:
         """What other users of the machine may read of the data directory, containers' trees aside."""
         found: list[str] = []
@@ -191,14 +187,6 @@ class Installation:
             if line.startswith(self.prefix) and not line.startswith(f"{self.prefix}ext")
         ]
         return found
-
-
-def until(condition: Any, what: str, *, seconds: float = 240) -> None:
-    """Wait for a condition; only its absence for long fails."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"never came: {what}"
-        time.sleep(0.05)
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import until
 
 Installation = Any  # the fixtures of conftest.py
 ROOT = Path(__file__).resolve().parents[2]
@@ -100,14 +101,14 @@ def test_a_node_killed_in_the_middle_of_a_create_loses_nothing(
     vetro.run("env", "add", "half", "HelloScript", *arguments)
     node = node_agent(vetro)
     try:
-        vetro.until(lambda: vetro.json("server", "list"), "the node is there")
+        until(lambda: vetro.json("server", "list"), "the node is there")
         vetro.run("env", "deploy", "half", "--no-wait")
         machines = vetro.directory / "node/vms"
-        vetro.until(lambda: machines.is_dir() and any(machines.iterdir()), "the create has begun")
+        until(lambda: machines.is_dir() and any(machines.iterdir()), "the create has begun")
         node.send_signal(signal.SIGKILL)
         node.wait(30)
         node = node_agent(vetro)
-        vetro.until(lambda: vetro.status("half") == "deploy failure", "the deployment failed")
+        until(lambda: vetro.status("half") == "deploy failure", "the deployment failed")
         assert len(vetro.json("vm", "list")) <= 1
         # The guest of this image never answers; that its machine was made again is what counts.
         text = " ".join(vetro.run("env", "deploy", "half", code=1).split())

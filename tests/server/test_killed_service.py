@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import until
 
 from vetro.node.processes import command_line, kill_family
 
@@ -135,18 +136,18 @@ def test_a_service_killed_while_it_creates_machines_leaves_no_orphan(killed: Kil
     vetro = killed.vetro
     for number in range(MACHINES):
         killed.add(f"number-{number}")
-    vetro.until(killed.all_reached, "each creation has reached its moment")
+    until(killed.all_reached, "each creation has reached its moment")
     kill_family(vetro.process.pid)
     assert vetro.process.wait(60) == -signal.SIGKILL
     killed.reached.rename(killed.reached.with_name("before"))
     vetro.start()
     for name in killed.environments:
-        vetro.until(lambda name=name: killed.status(name) != "deploying", f"{name} has ended")
+        until(lambda name=name: killed.status(name) != "deploying", f"{name} has ended")
         # Its engine was killed in the middle: the report says so, and it can be deployed again.
         assert killed.status(name) == "deploy failure"
         killed.deploy(name)
     for name in killed.environments:
-        vetro.until(lambda name=name: killed.status(name) != "deploying", f"{name} is deployed")
+        until(lambda name=name: killed.status(name) != "deploying", f"{name} is deployed")
         assert killed.status(name) == "ready", vetro.log()
     assert [len(pids) for pids in killed.machines().values()] == [1] * MACHINES
     assert len(killed.mailboxes()) == MACHINES
@@ -156,8 +157,6 @@ def test_a_service_killed_while_it_creates_machines_leaves_no_orphan(killed: Kil
     database.close()
     for id_ in killed.environments.values():
         killed.call("DELETE", f"/v1/environments/{id_}")
-    vetro.until(
-        lambda: killed.call("GET", "/v1/environments")["environments"] == [], "all are destroyed"
-    )
+    until(lambda: killed.call("GET", "/v1/environments")["environments"] == [], "all are destroyed")
     assert killed.machines() == {}
     assert list((vetro.directory / "node/vms").iterdir()) == []

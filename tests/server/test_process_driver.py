@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import until
 
 Installation = Any  # the fixtures of conftest.py
 ROOT = Path(__file__).resolve().parents[2]
@@ -45,7 +46,7 @@ def test_a_page_is_served_by_a_plain_process(
     assert "200" in vetro.run("action", "call", "web", "status")
     assert vetro.open_to_others() == []
     vetro.run("env", "destroy", "--yes", "web")
-    vetro.until(lambda: not listening(port), "the page is gone", seconds=240)
+    until(lambda: not listening(port), "the page is gone")
     processes = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
     own = [line for line in processes.splitlines() if f"{vetro.directory}/node/vms" in line]
     assert own == []
@@ -76,7 +77,7 @@ def test_a_page_without_port_80_is_at_a_free_one(
         assert vetro.page("web") == "Changed\n"
         assert "200" in vetro.run("action", "call", "web", "status")
         vetro.run("env", "destroy", "--yes", "web")
-    vetro.until(lambda: not listening(port), "the page is gone", seconds=240)
+    until(lambda: not listening(port), "the page is gone")
 
 
 def listening(port: int) -> bool:
@@ -104,9 +105,9 @@ def test_a_deployment_is_cancelled_in_the_middle_of_its_plan(
     arguments = ("--set", "image=empty", "--set", f"script={script}")
     vetro.run("env", "add", "slow", "HelloScript", "--name", "hello", *arguments)
     vetro.run("env", "deploy", "slow", "--no-wait")
-    vetro.until(mark.exists, "the script runs")
+    until(mark.exists, "the script runs")
     newest = vetro.json("deployment", "list", "slow")[0]["id"]
-    vetro.until(
+    until(
         lambda: "It waits on the agent of" in vetro.run("deployment", "show", "slow", newest),
         "what it waits on is told",
     )
@@ -114,7 +115,7 @@ def test_a_deployment_is_cancelled_in_the_middle_of_its_plan(
     assert "Cancelled by admin: too slow" in shown
     assert "what it had built stays" in shown
     assert vetro.status("slow") == "deploy failure"
-    vetro.until(lambda: not running("sleep 7654.25"), "the script has ended")
+    until(lambda: not running("sleep 7654.25"), "the script has ended")
     vetro.run("env", "edit", "slow", "hello", "--set", "script=echo second try")
     vetro.run("env", "deploy", "slow")
     assert "second try" in vetro.reports("slow")

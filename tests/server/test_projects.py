@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Table, insert, select, update
+from tests.waiting import eventually
 
 from vetro import catalog, compute, environments, identity
 from vetro.catalog.tables import packages
@@ -90,10 +91,14 @@ class World:
 
     async def turns(self) -> None:
         """Turns of the removal, until the project is gone."""
-        while await self.exists():
+
+        async def turn() -> bool:
             await self.known.removal.worker("test").once()
             await self.engine()
-            await asyncio.sleep(0.01)
+            return not await self.exists()
+
+        if await self.exists():
+            await eventually(turn)
 
 
 @pytest.fixture

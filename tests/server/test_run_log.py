@@ -205,14 +205,14 @@ def test_everything_declared_is_scraped_and_no_label_grows_with_use(watch: Watch
     }
     begin(watch, "first", "Quiet")
     ended = "vetro_deployments_ended_total"
-    watch.vetro.until(lambda: watch.value(ended, outcome="success") == 1, "it is counted")
+    watch.until(lambda: watch.value(ended, outcome="success") == 1, "it is counted")
     watch.vetro.run("env", "create", "first-of-many")
     scraped = watch.page()
     families = {line.split()[2] for line in scraped.splitlines() if line.startswith("# TYPE")}
     assert listed - families == set()
     before = len(scraped.splitlines())
     begin(watch, "second", "Quiet")
-    watch.vetro.until(lambda: watch.value(ended, outcome="success") == 2, "so is the second")
+    watch.until(lambda: watch.value(ended, outcome="success") == 2, "so is the second")
     for number in range(3):
         watch.vetro.run("env", "create", f"more-{number}")
     assert len(watch.page().splitlines()) == before

@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from tests.waiting import until
 
 Installation = Any  # the fixtures of conftest.py
 ROOT = Path(__file__).resolve().parents[2]
@@ -81,7 +82,7 @@ class Node:
              "sh", "-c", script, str(self.directory / "cgroup")]
         )  # fmt: skip
         running = Path(f"/proc/{self.machine.pid}/comm")
-        self.site.vetro.until(lambda: running.read_text() == "sleep\n", "the namespaces are there")
+        self.site.until(lambda: running.read_text() == "sleep\n", "the namespaces are there")
 
     def unplug(self) -> None:
         """Remove the namespaces."""
@@ -217,7 +218,7 @@ def site(
             machines.know_the_host(host, node.directory / "node")
             node.start()
         for node in (first, second):
-            vetro.until(lambda node=node: set_up(made, node), f"{node.log()} is ready", seconds=90)
+            until(lambda node=node: set_up(made, node), f"{node.log()} is ready")
         yield made, first, second
         for row in vetro.json("vm", "list"):
             ended = made.call("DELETE", f"/servers/default/vms/{row['uuid']}")
@@ -315,11 +316,11 @@ def test_two_nodes_carry_one_network(
     everywhere = ["a page\n"] * 5
     for vm in (vms[0], vms[1]):
         # The others are told of a new one in the background.
-        vetro.until(
+        until(
             lambda vm=vm: [world.page(vm, address) for address in addresses] == everywhere,
             "each reaches each",
         )
-    vetro.until(lambda: world.page(vms[0], hvm_address) != "", "the VM's page", seconds=90)
+    until(lambda: world.page(vms[0], hvm_address) != "", "the VM's page")
     # The gateway is each node's own: it answers on both, and never across.
     assert "1 packets received" in world.inside(vms[0], "ping", "-c", "1", "10.78.9.1")
     assert "1 packets received" in world.inside(vms[1], "ping", "-c", "1", "10.78.9.1")
@@ -344,14 +345,14 @@ def test_two_nodes_carry_one_network(
     world.inside(vms[2], "sh", "-c", "echo moved > /www/index.html")
     assert f"is on server {second.uuid}" in vetro.run("vm", "migrate", "web-2")
     assert world.server(vms[2]) == second.uuid
-    vetro.until(lambda: world.page(vms[0], addresses[2]) == "moved\n", "it serves", seconds=240)
+    until(lambda: world.page(vms[0], addresses[2]) == "moved\n", "it serves")
     assert world.page(vms[2], addresses[0]) == "a page\n"
 
     # The virtual machine moves while it runs: nobody starts it anew.
     started = world.inside(hvm, "cat", BOOT_ID)
     assert f"is on server {first.uuid}" in vetro.run("vm", "migrate", "machine")
     assert world.server(hvm) == first.uuid
-    vetro.until(lambda: world.page(vms[1], hvm_address) == "a page\n", "it serves", seconds=240)
+    until(lambda: world.page(vms[1], hvm_address) == "a page\n", "it serves")
     assert world.inside(hvm, "cat", BOOT_ID) == started
 
     # Snapshot, change, back.
@@ -360,9 +361,7 @@ def test_two_nodes_carry_one_network(
     world.inside(vms[0], "sh", "-c", "echo changed > /www/index.html")
     assert world.page(vms[1], addresses[0]) == "changed\n"
     world.task(world.call("PUT", f"{path}/before/rollback"))
-    vetro.until(
-        lambda: world.page(vms[1], addresses[0]) == "a page\n", "the page as before", seconds=240
-    )
+    until(lambda: world.page(vms[1], addresses[0]) == "a page\n", "the page as before")
 
     # A stopped container becomes an image, which its node gives to the service with its own key; what
     # is made of it on the other node has the first one's files. Once whole, once what differs.
@@ -384,10 +383,10 @@ def test_two_nodes_carry_one_network(
         )
         assert world.server(twin) == second.uuid
         assert world.inside(twin, "cat", "/root/kept") == "kept\n"
-        vetro.until(lambda to=twin_address: world.page(vms[0], to) == "a page\n", "the twin serves")
+        until(lambda to=twin_address: world.page(vms[0], to) == "a page\n", "the twin serves")
         vetro.run("vm", "delete", twin, "--yes")
     vetro.run("vm", "start", "web-4")
-    vetro.until(lambda: world.page(vms[0], addresses[4]) == "a page\n", "it serves again")
+    until(lambda: world.page(vms[0], addresses[4]) == "a page\n", "it serves again")
 
     # An agent dies: nothing of its instances notices, and the next one knows them.
     pid = world.pid(vms[1])
@@ -395,29 +394,27 @@ def test_two_nodes_carry_one_network(
     second.kill()
     assert world.page(vms[0], addresses[1]) == "a page\n"
     second.start()
-    vetro.until(lambda: world.pid(vms[1]) == pid, "the new agent follows the container")
+    until(lambda: world.pid(vms[1]) == pid, "the new agent follows the container")
     assert world.page(vms[0], addresses[1]) == "a page\n"
 
     # A cable is pulled: the service does not know the node, and nothing is destroyed.
     do("ip", "link", "set", second.wire, "down")
-    vetro.until(lambda: world.status(second) == "unknown", "the node is unknown", seconds=240)
+    until(lambda: world.status(second) == "unknown", "the node is unknown")
     assert world.page(vms[0], addresses[4]) == "a page\n"
     do("ip", "link", "set", second.wire, "up")
-    vetro.until(lambda: world.status(second) == "running", "the node is back", seconds=240)
+    until(lambda: world.status(second) == "running", "the node is back")
     assert world.pid(vms[1]) == pid
     assert world.page(vms[0], addresses[1]) == "a page\n"
 
     # The first node is emptied; snapshots move with their container.
     world.inside(vms[0], "sh", "-c", "echo lately > /www/index.html")
     vetro.run("server", "drain", first.uuid)
-    vetro.until(lambda: world.page(vms[1], addresses[0]) == "lately\n", "it serves", seconds=240)
+    until(lambda: world.page(vms[1], addresses[0]) == "lately\n", "it serves")
     vetro.run("vm", "snapshot", "rollback", "web-0", "before", "--yes")
     assert [world.server(vm) for vm in (*vms, hvm)] == [second.uuid] * 6
     assert world.inside(hvm, "cat", BOOT_ID) == started
     pages = ["a page\n", "a page\n", "moved\n", "a page\n", "a page\n"]
-    vetro.until(
-        lambda: [world.page(vms[1], address) for address in addresses] == pages, "all serve"
-    )
+    until(lambda: [world.page(vms[1], address) for address in addresses] == pages, "all serve")
     assert (first.directory / "node/vms").is_dir()
     assert list((first.directory / "node/vms").glob("*/vm.json")) == []
     # No network is left where no instance is.
@@ -442,4 +439,4 @@ def test_an_application_runs_on_a_node_elsewhere(site: tuple[Site, Node, Node]) 
     assert len(homes) == 1
     assert homes <= {first.uuid, second.uuid}
     vetro.run("env", "destroy", "--yes", "far")
-    vetro.until(lambda: vetro.json("vm", "list") == [], "its instance is gone")
+    until(lambda: vetro.json("vm", "list") == [], "its instance is gone")

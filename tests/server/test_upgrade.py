@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from tests.waiting import until
 
 from vetro import catalog, compute, engine, environments, identity, messaging, stacks
 
@@ -83,7 +84,7 @@ def test_an_upgrade_finds_containers_running(
                "max_physical_memory": 128, "ram": 128, "quota": 1, "owner_uuid": OWNER}  # fmt: skip
     try:
         api.task(api.call("POST", f"/servers/{server['uuid']}/vms", payload))
-        vetro.until(lambda: page(address) == "a page\n", "it serves")
+        until(lambda: page(address) == "a page\n", "it serves")
         vetro.run("vm", "exec", "web", "--", "sh", "-c", "echo older > /www/index.html")
         vetro.run("vm", "snapshot", "create", "web", "before")
         pid = vetro.json("vm", "show", "web")["pid"]
@@ -107,7 +108,7 @@ def test_an_upgrade_finds_containers_running(
         vetro.run("vm", "exec", "web", "--", "sh", "-c", "echo newer > /www/index.html")
         assert page(address) == "newer\n"
         vetro.run("vm", "snapshot", "rollback", "web", "before", "--yes")
-        vetro.until(lambda: page(address) == "older\n", "it serves again")
+        until(lambda: page(address) == "older\n", "it serves again")
         second = {
             **payload,
             "uuid": str(uuid.uuid4()),
@@ -116,10 +117,10 @@ def test_an_upgrade_finds_containers_running(
         }
         made = api.call("POST", "/ports", {"uuid": second["ports"][0], "network_uuid": network})
         api.task(api.call("POST", f"/servers/{server['uuid']}/vms", second))
-        vetro.until(lambda: page(made["fixed_ips"][0][1]) == "a page\n", "the second serves")
+        until(lambda: page(made["fixed_ips"][0][1]) == "a page\n", "the second serves")
     finally:
         if vetro.process.poll() is not None:
             vetro.start()
         for row in vetro.json("vm", "list"):
             vetro.run("vm", "destroy", "--yes", row["uuid"], code=None)
-    vetro.until(lambda: vetro.leftovers() == [], "nothing is left")
+    until(lambda: vetro.leftovers() == [], "nothing is left")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import until
 
 pytestmark = [pytest.mark.root, pytest.mark.e2e, pytest.mark.timeout(1800)]
 
@@ -132,9 +133,7 @@ def life_of_an_application(vetro: Any) -> None:
     assert vetro.json("vm", "show", row["uuid"])["snapshots"] == []
 
     vetro.run("env", "destroy", "--yes", "hello")
-    vetro.until(
-        lambda: not vetro.leftovers(), f"everything is gone: {vetro.leftovers()}", seconds=240
-    )
+    until(lambda: not vetro.leftovers(), f"everything is gone: {vetro.leftovers()}")
     assert processes_of(row["uuid"]) == []
 
 

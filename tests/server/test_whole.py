@@ -5,6 +5,7 @@ import signal
 from typing import Any
 
 import pytest
+from tests.waiting import until
 
 Installation = Any  # the fixture of conftest.py
 pytestmark = [pytest.mark.root, pytest.mark.e2e, pytest.mark.timeout(1800)]
@@ -27,9 +28,7 @@ def test_a_page_is_deployed_changed_and_removed(vetro: Installation) -> None:
     assert vetro.open_to_others() == []
     vetro.run("env", "destroy", "--yes", "web")
     assert vetro.json("env", "list") == []
-    vetro.until(
-        lambda: not vetro.leftovers(), f"everything is gone: {vetro.leftovers()}", seconds=240
-    )
+    until(lambda: not vetro.leftovers(), f"everything is gone: {vetro.leftovers()}")
 
 
 def test_a_script_that_fails_says_code_and_stderr(vetro: Installation) -> None:
@@ -89,15 +88,13 @@ def test_a_killed_worker_ends_as_a_failed_deployment(vetro: Installation) -> Non
     script = "#!/bin/sh\nsleep 300\n"
     vetro.run("env", "add", "killed", "HelloScript", "--name", "k", "--set", f"script={script}")
     vetro.run("env", "deploy", "killed", "--no-wait")
-    vetro.until(lambda: "Running the script" in vetro.reports("killed"), "the script runs")
+    until(lambda: "Running the script" in vetro.reports("killed"), "the script runs")
     for pid in vetro.workers():
         os.kill(pid, signal.SIGKILL)
-    vetro.until(lambda: vetro.status("killed") == "deploy failure", "the deployment failed")
+    until(lambda: vetro.status("killed") == "deploy failure", "the deployment failed")
     assert "was killed while deploying" in vetro.reports("killed")
     vetro.run("env", "destroy", "--yes", "killed")
-    vetro.until(
-        lambda: not vetro.leftovers(), f"everything is gone: {vetro.leftovers()}", seconds=240
-    )
+    until(lambda: not vetro.leftovers(), f"everything is gone: {vetro.leftovers()}")
 
 
 def test_a_killed_service_recovers(vetro: Installation) -> None:
@@ -107,16 +104,14 @@ def test_a_killed_service_recovers(vetro: Installation) -> None:
     script = "#!/bin/sh\nsleep 300\n"
     vetro.run("env", "add", "crash", "HelloScript", "--name", "c", "--set", f"script={script}")
     vetro.run("env", "deploy", "crash", "--no-wait")
-    vetro.until(lambda: "Running the script" in vetro.reports("crash"), "the script runs")
+    until(lambda: "Running the script" in vetro.reports("crash"), "the script runs")
     vetro.process.kill()
     vetro.process.wait(30)
     vetro.start()
-    vetro.until(lambda: vetro.status("crash") == "deploy failure", "the deployment failed")
+    until(lambda: vetro.status("crash") == "deploy failure", "the deployment failed")
     assert "was killed during this deployment" in vetro.reports("crash")
     vetro.run("env", "destroy", "--yes", "crash")
-    vetro.until(
-        lambda: not vetro.leftovers(), f"everything is gone: {vetro.leftovers()}", seconds=240
-    )
+    until(lambda: not vetro.leftovers(), f"everything is gone: {vetro.leftovers()}")
 
 
 def test_a_second_process_is_told_who_holds_the_directory(vetro: Installation) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.waiting import eventually
 
 from vetro.stacks import (
     ChangeKind,
@@ -262,14 +263,15 @@ async def test_progress_and_waiting_on_are_told(
         stacks.create(PROJECT, "env", application_template(), progress=said.append)
     )
     await there.wait()
-    while True:
+
+    async def only_its_turn() -> bool:
         stack = await stacks.get(PROJECT, "env")
         assert stack is not None
+        assert stack.status is StackStatus.CREATE_IN_PROGRESS
         # What the other resources wait on is said beside it, until they are there.
-        if stack.waiting_on == f"{WEB}: waiting for its turn on host-1":
-            break
-        await asyncio.sleep(0.01)
-    assert stack.status is StackStatus.CREATE_IN_PROGRESS
+        return stack.waiting_on == f"{WEB}: waiting for its turn on host-1"
+
+    await eventually(only_its_turn)
     gate.set()
     stack = await creating
     assert stack.waiting_on is None
@@ -294,13 +296,17 @@ async def test_a_stack_that_waits_for_an_image_says_how_far_it_is(
     compute.ensure_image = ensure_image  # type: ignore[method-assign]
     creating = asyncio.create_task(stacks.create(PROJECT, "env", application_template()))
     for step, percents in zip(steps, ("", ": 40 %", ": 90 %"), strict=True):
-        while True:
+
+        async def said(percents: str = percents) -> bool:
+            assert not creating.done()
             stack = await stacks.get(PROJECT, "env")
             waits = stack.waiting_on if stack is not None else None
-            if images and waits == f"{WEB}: waiting for the image {images[0]} on host-1{percents}":
-                break
-            assert not creating.done(), waits
-            await asyncio.sleep(0.01)
+            wanted = [
+                f"{WEB}: waiting for the image {image} on host-1{percents}" for image in images
+            ]
+            return waits in wanted
+
+        await eventually(said)
         step.set()
     assert (await creating).waiting_on is None
 

@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 import pytest
+from tests.waiting import eventually
 
 from vetro.storage import (
     Database,
@@ -43,6 +44,11 @@ async def keys(database: Database) -> set[str]:
     """The work that has not ended."""
     async with database.read() as tx:
         return await LeaseQueue(database, "q").keys(tx)
+
+
+async def holds(database: Database, wanted: set[str]) -> bool:
+    """Whether this is the work that has not ended."""
+    return await keys(database) == wanted
 
 
 async def done(database: Database, lease: Lease) -> None:
@@ -92,8 +98,7 @@ async def test_no_more_runs_than_slots(database: Database, slots: int | None) ->
         assert [await began.get() for _ in range(most)] == ["a", "b", "c"][:most]
         assert began.empty()
         go.set()
-        while await keys(database):
-            await asyncio.sleep(0)
+        await eventually(lambda: holds(database, set()))
     assert max(shown) == most
     assert (shown[0], shown[-1]) == (0, 0)
 
@@ -155,8 +160,7 @@ async def test_a_run_that_fails_does_not_end_the_worker(
     await put(database, "a", "b")
     async with working(Worker(LeaseQueue(database, "q"), 1, run, owner="w", ttl_seconds=LONG)):
         assert [await ran.get(), await ran.get()] == ["a", "b"]
-        while await keys(database) != {"a"}:
-            await asyncio.sleep(0)
+        await eventually(lambda: holds(database, {"a"}))
 
 
 async def test_a_database_that_is_away_is_waited_for(

@@ -12,6 +12,7 @@ from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
 from vetro.yaql import (
+    CollectionTooLargeException,
     DepthLimitExceeded,
     Evaluation,
     FrozenDict,
@@ -236,7 +237,7 @@ def test_collect_stops(evaluation: Evaluation) -> None:
             yield 1
 
     evaluation.max_items = 10
-    with pytest.raises(Exception, match="more than 10 elements"):
+    with pytest.raises(CollectionTooLargeException, match="more than 10 elements"):
         collect(endless(), evaluation)
     assert len(taken) == 11
 

@@ -133,7 +133,7 @@ class Package:
             ) from error
 
     def read_resource(self, name: str) -> bytes:
-        """A file below ``Resources/``. Errors: ``FileNotFoundError``, also for names outside it."""
+        """A file below ``Resources/``. Errors: ``FileNotFoundError``, ``PackageFormatError`` (outside it)."""
         path = f"Resources/{safe_name(name)}"
         if not self.members.has(path):
             raise FileNotFoundError(f"{self.full_name} has no resource {name}")

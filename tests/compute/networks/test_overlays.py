@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import pytest
 from sqlalchemy import select
+from tests.waiting import eventually
 
 from vetro.compute.networks.overlays import Span
 from vetro.compute.networks.reconciler import NetworkReconciler
@@ -37,9 +38,8 @@ class Fabric:
             "POST", "/subnets",
             {"uuid": self.subnet, "network_uuid": self.network, "cidr": "10.9.0.0/24"},
         )  # fmt: skip
-        async with asyncio.timeout(240):
-            while not all(self.world.service.networks._has.get(s) for s in (NODE, OTHER, THIRD)):
-                await asyncio.sleep(0.01)
+        known = self.world.service.networks._has
+        await eventually(lambda: all(known.get(server) for server in (NODE, OTHER, THIRD)))
         rule = {"direction": "ingress", "remote_mode": "remote_group_id"}
         await self.world.ok("POST", "/security-groups", {"uuid": self.group, "rules": [rule]})
         return self
@@ -70,13 +70,12 @@ class Fabric:
 
     async def until(self, server: str, **wanted: Any) -> dict[str, Any]:
         """Wait until a server knows this of the network, or has no network for no ``wanted``."""
-        found: dict[str, Any] = {}
-        async with asyncio.timeout(240):
-            while True:
-                found = next(iter(self.told(server)["networks"]), {})
-                if all(found.get(name) == value for name, value in wanted.items()):
-                    return found
-                await asyncio.sleep(0.01)
+
+        def network() -> list[dict[str, Any]]:
+            found = next(iter(self.told(server)["networks"]), {})
+            return [found] if all(found.get(name) == wanted[name] for name in wanted) else []
+
+        return (await eventually(network))[0]
 
 
 @pytest.fixture
@@ -174,9 +173,7 @@ async def test_groups_know_their_members_elsewhere(fabric: Fabric) -> None:
     """Those in networks both nodes have, as they come and go."""
 
     async def members(server: str, wanted: list[str]) -> None:
-        async with asyncio.timeout(240):
-            while fabric.told(server)["security_groups"][0].get("members") != wanted:
-                await asyncio.sleep(0.01)
+        await eventually(lambda: fabric.told(server)["security_groups"][0].get("members") == wanted)
 
     await fabric.place(NODE, "10.9.0.5", fabric.group)
     vm = await fabric.place(OTHER, "10.9.0.6", fabric.group)
@@ -236,18 +233,16 @@ async def test_a_node_that_was_not_told_is_told_again(fabric: Fabric) -> None:
     nodes.answers["network_apply"] = answer
     vm = await fabric.place(OTHER, "10.9.0.6")
     query = select(spans_told.c.server_uuid).where(spans_told.c.fingerprint == "")
-    async with asyncio.timeout(240):
-        while True:
-            async with fabric.world.database.read() as tx:
-                if [row.server_uuid for row in await tx.execute(query)] == [NODE]:
-                    break
-            await asyncio.sleep(0.01)
+
+    async def only_the_first() -> bool:
+        async with fabric.world.database.read() as tx:
+            return [row.server_uuid for row in await tx.execute(query)] == [NODE]
+
+    await eventually(only_the_first)
     version = fabric.told(NODE)["version"]
     nodes.answers.clear()
     # Nothing that the first node should know changes with this one.
     await fabric.place(OTHER, "10.9.0.8")
-    async with asyncio.timeout(240):
-        while fabric.told(NODE)["version"] == version:
-            await asyncio.sleep(0.01)
+    await eventually(lambda: fabric.told(NODE)["version"] != version)
     assert fabric.told(NODE)["networks"][0]["remotes"] == ["192.0.2.2"]
     assert vm in nodes.vms

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.waiting import eventually
 
 from vetro.compute import MIGRATIONS
-from vetro.compute.waitlist.tickets import TicketStore, expiry_of
+from vetro.compute.waitlist.tickets import TicketStore, channel, expiry_of
 from vetro.storage import Database, ManualClock, migrate
 
 NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
@@ -94,6 +95,13 @@ async def test_a_release_lets_the_next_in(any_world: World, verb: str) -> None:
         assert refused[:2] == (404, "ResourceNotFound")
 
 
+async def until_waiting(world: World, ticket: dict[str, Any], count: int = 1) -> None:
+    """Wait until so many calls wait for a ticket at this service."""
+    listening = world.database._switchboard._channels
+    name = channel(ticket["uuid"])
+    await eventually(lambda: len(listening.get(name, ())) == count)
+
+
 async def test_waiting_for_a_turn(any_world: World) -> None:
     """204 when active or finished, 404 when deleted meanwhile or unknown."""
     world = any_world
@@ -105,7 +113,8 @@ async def test_waiting_for_a_turn(any_world: World) -> None:
     assert (await wait(first)).status == 204
     seconds = [wait(second), wait(second)]
     thirds = wait(third)
-    await asyncio.sleep(0.05)
+    await until_waiting(world, second, 2)
+    await until_waiting(world, third)
     assert not any(one.done() for one in [*seconds, thirds])
     await world.ok("PUT", f"/tickets/{first['uuid']}/release")
     assert [(await one).status for one in seconds] == [204, 204]
@@ -133,7 +142,7 @@ async def test_waiting_for_a_ticket_that_expires(
     second = await world.ok("POST", TICKETS, {**BODY, "expires_at": until(10)})
     third = await world.ok("POST", TICKETS, BODY)
     waiting = asyncio.create_task(world.call("GET", f"/tickets/{second['uuid']}/wait"))
-    await asyncio.sleep(0.05)
+    await until_waiting(world, second)
     clock.advance(11)
     await world.service.tickets.expire()
     answer = await waiting
@@ -148,11 +157,10 @@ async def test_waiting_for_a_ticket_that_expires(
 async def test_expiry_is_seen_without_any_other_activity(any_world: World) -> None:
     """The watch sleeps until the first expiry; a new ticket that is earlier wakes it."""
     world = any_world
-    await asyncio.sleep(0)
     soon = (world.database.clock.now() + timedelta(seconds=0.3)).isoformat()
     first = await world.ok("POST", TICKETS, {**BODY, "expires_at": soon})
     second = await world.ok("POST", TICKETS, BODY)
-    async with asyncio.timeout(2.3):
+    async with asyncio.timeout(240):
         assert (await world.call("GET", f"/tickets/{second['uuid']}/wait")).status == 204
     assert (await world.ok("GET", f"/tickets/{first['uuid']}"))["status"] == "expired"
 
@@ -198,7 +206,7 @@ async def test_all_tickets_of_a_server_go_by_force_only(any_world: World) -> Non
         412, "PreconditionFailed", "Will not delete all tickets without ?force=true",
     )  # fmt: skip
     waiting = asyncio.create_task(world.call("GET", f"/tickets/{made[2]['uuid']}/wait"))
-    await asyncio.sleep(0.05)
+    await until_waiting(world, made[2])
     assert (await world.call("DELETE", f"{TICKETS}?force=true")).status == 204
     assert await world.ok("GET", TICKETS) == []
     assert (await waiting).status == 404
@@ -233,7 +241,7 @@ async def test_a_wait_at_one_service_ends_by_a_release_at_another(make_world: Ma
     first = await one.ok("POST", TICKETS, BODY)
     second = await two.ok("POST", TICKETS, BODY)
     waiting = asyncio.create_task(one.call("GET", f"/tickets/{second['uuid']}/wait"))
-    await asyncio.sleep(0.05)
+    await until_waiting(one, second)
     await two.ok("PUT", f"/tickets/{first['uuid']}/release")
     async with asyncio.timeout(240):
         assert (await waiting).status == 204

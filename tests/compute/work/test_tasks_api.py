@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import insert, select, update
+from tests.waiting import eventually
 
 from vetro.compute.tables import instances, servers, tasks, vms
 from vetro.compute.work.agents import NodeTaskError
@@ -36,9 +37,12 @@ async def test_a_job_named_in_a_call_is_told_of_the_task(world: World) -> None:
     await world.job(job)
     made = await world.ok("POST", f"/servers/{NODE}/vms/{VM}/start", {"jobid": job})
     await world.ended(made["id"])
-    async with asyncio.timeout(240):
-        while len(told := await world.ok("GET", f"/jobs/{job}/info")) < 4:
-            await asyncio.sleep(0)
+
+    async def all_told() -> Any:
+        told = await world.ok("GET", f"/jobs/{job}/info")
+        return told if len(told) >= 4 else None
+
+    told = await eventually(all_told)
     mine = [one for one in told if one.get("task_id") == made["id"]]
     assert [one["name"] for one in mine] == ["start", "error"]
     made = await world.ok("POST", f"/servers/{NODE}/vms/{VM}/start", {"jobid": OTHER})

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
 from typing import Any
 
 import pytest
+from tests.waiting import eventually
 
 from vetro.node.drivers.control_groups import groups_of
 from vetro.node.errors import DriverError, ImageError
@@ -21,9 +21,11 @@ async def state_of(rig: Any, uuid: str) -> str:
 
 async def until_state(rig: Any, uuid: str, state: str) -> None:
     """Wait for a state that a guest reaches by itself."""
-    async with asyncio.timeout(240):
-        while await state_of(rig, uuid) != state:
-            await asyncio.sleep(0.02)
+
+    async def reached() -> bool:
+        return await state_of(rig, uuid) == state
+
+    await eventually(reached)
 
 
 async def test_created_means_running_with_all_properties(rig: Any) -> None:
@@ -219,12 +221,13 @@ async def test_processor_time_is_limited_and_changes_while_it_runs(rig: Any) -> 
 async def test_statistics_of_a_running_vm(rig: Any) -> None:
     """It uses processor time and memory; a stopped one has none."""
     uuid = (await rig.create())["uuid"]
-    stats = await rig.driver.stats(uuid)
-    async with asyncio.timeout(240):
+
+    async def with_memory() -> Any:
         # A process that is just being replaced by its program (exec) has no memory for an instant.
-        while stats["memory_stats"]["usage"] == 0:
-            await asyncio.sleep(0.01)
-            stats = await rig.driver.stats(uuid)
+        stats = await rig.driver.stats(uuid)
+        return stats if stats["memory_stats"]["usage"] else None
+
+    stats = await eventually(with_memory)
     assert stats["cpu_stats"]["cpu_usage"]["total_usage"] >= 0
     assert stats["pids_stats"]["current"] >= 1
     await rig.driver.stop(uuid, force=True)

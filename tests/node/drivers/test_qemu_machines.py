@@ -8,12 +8,13 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.waiting import eventually
 
 from vetro.node.drivers.protocol import ExecRequest
 from vetro.node.drivers.qemu import disks
@@ -25,18 +26,19 @@ pytestmark = pytest.mark.root
 
 async def page(address: str, path: str = "/", seconds: float = 60) -> str:
     """What an HTTP server answers, as soon as there is one; '' for 404."""
-    async with asyncio.timeout(seconds):
-        while True:
-            try:
-                reader, writer = await asyncio.open_connection(address, 80)
-                writer.write(f"GET {path} HTTP/1.0\r\n\r\n".encode())
-                head, _, body = (await reader.read()).partition(b"\r\n\r\n")
-                writer.close()
-            except OSError:
-                await asyncio.sleep(0.05)
-                continue
-            if head:
-                return body.decode() if b" 200 " in head.split(b"\r\n")[0] else ""
+
+    async def answer() -> tuple[bytes, bytes] | None:
+        try:
+            reader, writer = await asyncio.open_connection(address, 80)
+            writer.write(f"GET {path} HTTP/1.0\r\n\r\n".encode())
+            head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+            writer.close()
+        except OSError:
+            return None
+        return (head, body) if head else None
+
+    head, body = await eventually(answer)
+    return body.decode() if b" 200 " in head.split(b"\r\n")[0] else ""
 
 
 class Terminal:
@@ -89,13 +91,6 @@ async def logged_in(machines: Any, uuid: str) -> AsyncIterator[Terminal]:
         yield terminal
     finally:
         terminal.close()
-
-
-async def until(condition: Callable[[], Awaitable[bool]], seconds: float = 30) -> None:
-    """Wait until ``condition`` holds."""
-    async with asyncio.timeout(seconds):
-        while not await condition():
-            await asyncio.sleep(0.02)
 
 
 async def test_a_vm_from_its_creation_to_its_end(machines: Any) -> None:
@@ -287,7 +282,7 @@ async def test_vms_outlive_the_agent_and_its_daemon(
     async def stopped() -> bool:
         return bool((await machines.driver.load(uuid))["state"] == "stopped")
 
-    await until(stopped)
+    await eventually(stopped)
     assert uuid in told
     assert (await machines.driver.load(uuid))["exit_timestamp"] >= before["boot_timestamp"]
     assert (await machines.driver.start(uuid))["state"] == "running"

@@ -8,11 +8,11 @@ import signal
 import stat
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.waiting import until
 
 from vetro.node.images.bootstrap import ImageBuildError, build_image, host_sources
 from vetro.node.images.build_scratch import build_directory, mounts_below, remove_leftovers
@@ -205,10 +205,7 @@ def test_nothing_of_a_build_survives_it(
     process.communicate(timeout=60)
     assert mounts_below(cache) == []
     marker = str(98765 + int(number)).encode()
-    deadline = time.monotonic() + 60
-    while any(marker in words.split(b"\0") for words in command_lines()):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    until(lambda: not any(marker in words.split(b"\0") for words in command_lines()))
     if number == signal.SIGKILL:
         assert [left.name[:7] for left in remove_leftovers(cache)] == [".build-"]
     assert list(cache.iterdir()) == []

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from vetro.node.errors import ImageError
+from vetro.node.errors import DriverError, ImageError
 from vetro.node.images.bootstrap import keep_once
 from vetro.node.images.store import ImageStore
 
@@ -83,7 +83,7 @@ async def test_an_image_nobody_has_is_an_error(tmp_path: Path) -> None:
 
 async def test_a_name_that_is_no_uuid_is_refused(tmp_path: Path) -> None:
     """A name such as a path is refused."""
-    with pytest.raises(Exception, match="not a uuid"):
+    with pytest.raises(DriverError, match="not a uuid"):
         await (await store(tmp_path, Source())).ensure("../../etc")
 
 

@@ -15,6 +15,7 @@ from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.root
 
@@ -116,9 +117,17 @@ async def test_detached_commands_run_on_alone(node: Any, containers: Any) -> Non
     )  # fmt: skip
     assert answer == {}
     root = await containers.driver.files(node.vm)
-    async with asyncio.timeout(240):
-        while root.read("/root/mark") != b"done\n":
-            await asyncio.sleep(0.02)
+    await eventually(lambda: root.read("/root/mark") == b"done\n")
+
+
+async def until_ended(driver: Any, vm: str, command: str) -> None:
+    """Wait until no process of a VM has this in its command line."""
+
+    async def ended() -> bool:
+        running = (await driver.processes(vm)).values()
+        return not any(command in " ".join(process["command"]) for process in running)
+
+    await eventually(ended)
 
 
 async def test_a_client_that_goes_away_ends_its_command(node: Any, containers: Any) -> None:
@@ -130,12 +139,7 @@ async def test_a_client_that_goes_away_ends_its_command(node: Any, containers: A
     stream = await Stream.open(where)
     await stream.reader.readline()
     await stream.close()
-    async with asyncio.timeout(240):
-        while any(
-            "echo x" in " ".join(process["command"])
-            for process in (await containers.driver.processes(node.vm)).values()
-        ):
-            await asyncio.sleep(0.05)
+    await until_ended(containers.driver, node.vm, "echo x")
 
 
 @pytest.mark.parametrize("terminal", [False, True])
@@ -151,12 +155,7 @@ async def test_commands_end_with_the_agent(node: Any, containers: Any, terminal:
     with contextlib.suppress(ConnectionError):
         async with asyncio.timeout(240):
             await stream.reader.read()
-    async with asyncio.timeout(240):
-        while any(
-            "echo y" in " ".join(process["command"])
-            for process in (await containers.driver.processes(node.vm)).values()
-        ):
-            await asyncio.sleep(0.05)
+    await until_ended(containers.driver, node.vm, "echo y")
 
 
 async def test_the_token_opens_the_stream_and_nothing_else_does(node: Any) -> None:
@@ -373,11 +372,8 @@ async def test_a_build_ends_with_who_wanted_it(
     else:
         await node.parts.streams.close()
     await stream.close()
-    async with asyncio.timeout(240):
-        while Path(f"/proc/{int(pid.read_text())}").exists() or os.listdir(
-            node.parts.data_dir / "scratch"
-        ):
-            await asyncio.sleep(0.05)
+    await eventually(lambda: not Path(f"/proc/{int(pid.read_text())}").exists())
+    await eventually(lambda: not os.listdir(node.parts.data_dir / "scratch"))
 
 
 async def test_a_build_that_fails_says_how(

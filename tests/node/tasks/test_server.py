@@ -13,39 +13,31 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.waiting import eventually
 
 from vetro.node.tasks.host import SimulatedHost
 
 AGENT = "eeeeeeee-0000-4000-8000-000000000001"
 
 
-async def until_exists(path: Path) -> None:
-    """Wait for a file."""
-    async with asyncio.timeout(240):
-        while not path.exists():
-            await asyncio.sleep(0.05)
-
-
 async def test_reboot_answers_at_once_and_happens_after(node: Any, tmp_path: Path) -> None:
     """A process of its own does it."""
     assert await node.good("server_reboot") == {}
     assert not (tmp_path / "rebooted").exists()
-    await until_exists(tmp_path / "rebooted")
+    await eventually((tmp_path / "rebooted").exists)
 
 
 async def test_a_draining_reboot_waits_for_tasks(node: Any, tmp_path: Path) -> None:
     """No new ones are taken meanwhile."""
     running = asyncio.create_task(node.task("sleep", timeout=500))
-    while not node.runner.history.active():
-        await asyncio.sleep(0)
+    await eventually(node.runner.history.active)
     rebooting = asyncio.create_task(node.task("server_reboot", drain=True))
-    while not node.runner.paused:
-        await asyncio.sleep(0.01)
+    await eventually(lambda: node.runner.paused)
     assert (await node.task("nop"))[0] == 503
     assert not rebooting.done()
     assert (await running)[0] == 200
     assert (await rebooting)[0] == 200
-    await until_exists(tmp_path / "rebooted")
+    await eventually((tmp_path / "rebooted").exists)
 
 
 async def test_a_script_that_ends_with_113_reboots(node: Any, tmp_path: Path) -> None:
@@ -53,7 +45,7 @@ async def test_a_script_that_ends_with_113_reboots(node: Any, tmp_path: Path) ->
     await node.good("command_execute", script="#!/bin/sh\nexit 112\n")
     result = await node.good("command_execute", script="#!/bin/sh\nexit 113\n")
     assert result["exitCode"] == 113
-    await until_exists(tmp_path / "rebooted")
+    await eventually((tmp_path / "rebooted").exists)
 
 
 async def test_setup_and_reset(node: Any, kit: SimpleNamespace, tmp_path: Path) -> None:
@@ -84,7 +76,7 @@ async def test_setup_and_reset(node: Any, kit: SimpleNamespace, tmp_path: Path) 
     # Repeating it is harmless, also with VMs.
     await node.create(kit)
     await node.good("server_setup")
-    await until_exists(tmp_path / "rebooted")
+    await eventually((tmp_path / "rebooted").exists)
 
 
 async def test_recovery_needs_an_encrypted_pool(node: Any) -> None:

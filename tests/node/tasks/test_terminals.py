@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.root
 
@@ -115,12 +116,12 @@ async def test_a_command_that_is_told_to_end_leaves_the_terminal_as_it_was(
         one.process.send_signal(signal)
         assert await asyncio.to_thread(one.end) == 128 + signal
         assert one.mode == one.before
-    async with asyncio.timeout(240):
-        while any(
-            "12345" in process["command"]
-            for process in (await node.driver.processes(node.vm)).values()
-        ):
-            await asyncio.sleep(0.05)
+
+    async def ended() -> bool:
+        processes = (await node.driver.processes(node.vm)).values()
+        return not any("12345" in process["command"] for process in processes)
+
+    await eventually(ended)
 
 
 async def test_much_that_is_pasted_waits_for_its_reader(node: Any) -> None:
