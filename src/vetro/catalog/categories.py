@@ -12,6 +12,14 @@ from vetro.catalog.times import api_time
 from vetro.http import BadRequest, Conflict, Forbidden, NotFound, Principal
 from vetro.storage import Database, Transaction
 
+COUNTED = select(
+    categories,
+    select(func.count())
+    .where(package_categories.c.category_id == categories.c.id)
+    .scalar_subquery()
+    .label("package_count"),
+)
+
 
 class CategoryStore:
     """The categories of all projects."""
@@ -21,14 +29,9 @@ class CategoryStore:
 
     async def listing(self) -> list[dict[str, Any]]:
         """All categories with their number of packages."""
-        count = (
-            select(func.count())
-            .where(package_categories.c.category_id == categories.c.id)
-            .scalar_subquery()
-        )
-        query = select(categories, count.label("package_count")).order_by(categories.c.name)
         async with self.database.read() as tx:
-            return [self._category(row) for row in await tx.execute(query)]
+            found = await tx.execute(COUNTED.order_by(categories.c.name))
+            return [self._category(row) for row in found]
 
     def _category(self, row: Row[Any]) -> dict[str, Any]:
         return {
@@ -66,10 +69,11 @@ class CategoryStore:
 
     async def get(self, id_: str) -> dict[str, Any]:
         """A category. Errors: 404."""
-        for one in await self.listing():
-            if one["id"] == id_:
-                return one
-        raise NotFound(f"Category {id_} does not exist", type_="CategoryNotFound")
+        async with self.database.read() as tx:
+            row = (await tx.execute(COUNTED.where(categories.c.id == id_))).first()
+        if row is None:
+            raise NotFound(f"Category {id_} does not exist", type_="CategoryNotFound")
+        return self._category(row)
 
     async def delete(self, principal: Principal, id_: str) -> None:
         """Remove an empty category. Errors: 403 (also when in use), 404."""

@@ -14,8 +14,9 @@ from sqlalchemy import Row, and_, delete, func, insert, or_, select, update
 from vetro.catalog.blobs import BlobStore, digest_of
 from vetro.catalog.categories import CategoryStore, category_id
 from vetro.catalog.ids import new_id
+from vetro.catalog.indexing import candidates, index_package, unindex_package, weight
 from vetro.catalog.search import ORDER_COLUMNS, PackageQuery
-from vetro.catalog.tables import categories, classes, package_categories, packages, tags
+from vetro.catalog.tables import categories, classes, index, package_categories, packages, tags
 from vetro.catalog.times import api_time
 from vetro.catalog.uses import (
     PackageUses,
@@ -54,6 +55,26 @@ class UploadMetadata(msgspec.Struct, forbid_unknown_fields=True):
     enabled: bool = True
 
 
+def _object(row: Row[Any], names: Mapping[str, list[str]]) -> dict[str, Any]:
+    """The package object (§6.2); ``names``: its classes, tags and categories."""
+    return {
+        "id": row.id,
+        "name": row.name,
+        "fully_qualified_name": row.fully_qualified_name,
+        "version": row.version,
+        "type": row.type,
+        "author": row.author or "",
+        "description": row.description or "",
+        "supplier": row.supplier,
+        **names,
+        "owner_id": row.owner_id,
+        "is_public": row.is_public,
+        "enabled": row.enabled,
+        "created": api_time(row.created),
+        "updated": api_time(row.updated),
+    }
+
+
 class Catalog:
     """Packages and categories in a database, archives in a directory."""
 
@@ -89,6 +110,7 @@ class Catalog:
                 id_ = await self._insert(tx, principal, package, metadata, digest)
                 row = await self._row(tx, id_)
                 view = (await self._view(tx, [row]))[0]
+                await index_package(tx, view)
                 self.blobs.adopt(file, digest)
             if replaced:
                 await self._drop_unused(replaced)
@@ -125,6 +147,7 @@ class Catalog:
         row = (await tx.execute(select(packages).where(same))).first()
         if row is None:
             return None
+        await unindex_package(tx, row.id)
         await tx.execute(delete(packages).where(packages.c.id == row.id))
         return str(row.archive)
 
@@ -283,25 +306,7 @@ class Catalog:
             column = query.selected_columns[0]
             for row in await tx.execute(query.where(column.in_(ids))):
                 names[row.package_id][key].append(row.name)
-        return [
-            {
-                "id": row.id,
-                "name": row.name,
-                "fully_qualified_name": row.fully_qualified_name,
-                "version": row.version,
-                "type": row.type,
-                "author": row.author or "",
-                "description": row.description or "",
-                "supplier": row.supplier,
-                **names[row.id],
-                "owner_id": row.owner_id,
-                "is_public": row.is_public,
-                "enabled": row.enabled,
-                "created": api_time(row.created),
-                "updated": api_time(row.updated),
-            }
-            for row in rows
-        ]
+        return [_object(row, names[row.id]) for row in rows]
 
     async def show(self, principal: Principal, id_: str) -> dict[str, Any]:
         """One package. Errors: 403, 404."""
@@ -345,6 +350,7 @@ class Catalog:
                 .where(packages.c.id == id_)
                 .values(deleted=self.database.clock.now(), enabled=False)
             )
+            await unindex_package(tx, id_)
             # A deleted package does not keep its tags and categories in use.
             for table in (tags, package_categories):
                 await tx.execute(delete(table).where(table.c.package_id == id_))
@@ -425,52 +431,57 @@ class Catalog:
     async def search(
         self, principal: Principal, query: PackageQuery
     ) -> tuple[list[dict[str, Any]], str | None]:
-        """A page of packages and the marker of the next. Errors: 404 for an unknown marker."""
-        async with self.database.read() as tx:
-            rows = list(await tx.execute(select(packages).where(self._visible(principal, query))))
-            ranked = await self._ranked(tx, rows, query)
-            start = 0
-            if query.marker is not None:
-                ids = [row.id for row in ranked]
-                if query.marker not in ids:
-                    raise NotFound(f"Marker {query.marker} is not the id of a package in this list")
-                start = ids.index(query.marker) + 1
-            page = ranked[start : start + query.limit]
-            more = len(ranked) > start + query.limit
-            views = await self._view(tx, page)
-        return views, (page[-1].id if page and more else None)
+        """A page of packages and the marker of the next. Errors: 404 for an unknown marker.
 
-    async def _ranked(
-        self, tx: Transaction, rows: list[Row[Any]], query: PackageQuery
-    ) -> list[Row[Any]]:
-        """Rows in the requested order; with ``search`` only matching ones, best field first."""
-        for name in reversed([ORDER_COLUMNS[one] for one in query.order_by] + ["id"]):
-            rows.sort(key=lambda row, name=name: getattr(row, name), reverse=query.descending)
-        if not query.search:
-            return rows
+        A page continues after the marker's place in the order, whatever was added or removed
+        meanwhile.
+        """
+        columns = [packages.c[ORDER_COLUMNS[name]] for name in query.order_by]
+        keys: list[tuple[Any, bool]] = [
+            (one, query.descending) for one in (*columns, packages.c.id)
+        ]
         words = [word.lower() for word in query.search]
-        views = {view["id"]: view for view in await self._view(tx, rows)}
-
-        def weight(row: Row[Any]) -> int:
-            view = views[row.id]
-            fields = (
-                view["name"],
-                view["fully_qualified_name"],
-                view["description"],
-                " ".join(view["categories"]),
-                " ".join(view["tags"]),
-                " ".join(view["class_definitions"]),
-                view["author"],
-                view["type"],
+        if words:
+            keys.insert(0, (weight(words), False))
+        source = select(packages, index.c.names).join(index, index.c.package_id == packages.c.id)
+        chosen = source.where(self._visible(principal, query))
+        async with self.database.read() as tx:
+            if words:
+                likely = candidates(words, is_sqlite=tx.is_sqlite)
+                chosen = chosen.where(keys[0][0].is_not(None))
+                if likely is not None:
+                    chosen = chosen.where(likely)
+            if query.marker is not None:
+                chosen = chosen.where(await self._after(tx, principal, query.marker, keys))
+            chosen = chosen.order_by(
+                *(key.desc() if descending else key for key, descending in keys)
             )
-            for rank, text in enumerate(fields):
-                if any(word in text.lower() for word in words):
-                    return rank
-            return -1
+            rows = list(await tx.execute(chosen.limit(query.limit + 1)))
+        page = rows[: query.limit]
+        more = len(rows) > query.limit
+        return [_object(row, row.names) for row in page], (page[-1].id if page and more else None)
 
-        weighed = [(weight(row), row) for row in rows]
-        found = [pair for pair in weighed if pair[0] >= 0]
-        return [pair[1] for pair in sorted(found, key=lambda pair: pair[0])]
+    async def _after(
+        self, tx: Transaction, principal: Principal, marker: str, keys: list[tuple[Any, bool]]
+    ) -> Any:
+        """The condition for what comes after a package in an order. Errors: 404."""
+        labels = [key.label(f"key_{place}") for place, (key, _) in enumerate(keys)]
+        query = select(packages.c.owner_id, packages.c.is_public, *labels).join(
+            index, index.c.package_id == packages.c.id
+        )
+        there = and_(packages.c.id == marker, packages.c.deleted.is_(None))
+        row = (await tx.execute(query.where(there))).first()
+        mine = row is not None and (
+            row.is_public or row.owner_id == principal.project_id or principal.is_admin
+        )
+        if row is None or not mine or row.key_0 is None:
+            raise NotFound(f"Marker {marker} is not the id of a package in this list")
+        ways: list[Any] = []
+        for place, (key, descending) in enumerate(keys):
+            value = row[place + 2]
+            before = [one == row[number + 2] for number, (one, _) in enumerate(keys[:place])]
+            ways.append(and_(*before, key < value if descending else key > value))
+        return or_(*ways)
 
     async def show_category(self, principal: Principal, id_: str) -> dict[str, Any]:
         """A category and those of its packages that the caller may see. Errors: 404."""
@@ -579,7 +590,9 @@ class Catalog:
                 await tx.execute(
                     insert(package_categories).values(package_id=id_, category_id=filed)
                 )
-            return (await self._view(tx, [await self._row(tx, id_)]))[0]
+            view = (await self._view(tx, [await self._row(tx, id_)]))[0]
+            await index_package(tx, view)
+            return view
 
     async def usable(self, project_id: str) -> list[StoredPackage]:
         """The packages that a project's environments can move to: enabled, its own or public."""

@@ -94,3 +94,24 @@ package_categories = Table(
     Column("category_id", String(36), ForeignKey("catalog_categories.id"), nullable=False),
     PrimaryKeyConstraint("package_id", "category_id"),
 )
+
+#: What a package is found by, in lower case (``vetro.catalog.indexing``), and the names of its
+#: classes, tags and categories, so that a list needs one statement. The trigrams are beside it.
+index = Table(
+    "catalog_index",
+    metadata,
+    Column(
+        "package_id",
+        String(36),
+        ForeignKey("catalog_packages.id", ondelete="CASCADE"),
+        primary_key=True,
+    ),
+    Column("names", Json, nullable=False),
+    *(
+        Column(name, Text, nullable=False)
+        for name in (
+            *("name", "full_name", "description", "categories"),
+            *("tags", "classes", "author", "type"),
+        )
+    ),
+)

@@ -94,6 +94,11 @@ class Transaction:
         self.read_only = read_only
         self.notifications: list[tuple[str, str]] = []
 
+    @property
+    def is_sqlite(self) -> bool:
+        """Whether the database is SQLite, for the few statements that are not portable."""
+        return self.connection.dialect.name == "sqlite"
+
     async def execute(
         self, statement: Executable, parameters: Parameters | None = None
     ) -> CursorResult[Any]:
