@@ -1,0 +1,278 @@
+"""Packages of several projects: who sees, changes and keeps which, and what their archives do."""
+
+import asyncio
+import io
+import zipfile
+from typing import Any
+
+import pytest
+
+from vetro.catalog import PackageQuery, PackageUser, delete_of_project, packages_of_project
+from vetro.http import BadRequest, Conflict, Fault, Forbidden, NotFound
+
+Shelf = Any  # the fixture of conftest.py
+NAME = "org.acme.App"
+ALL = PackageQuery(catalog=True, include_disabled=True, limit=100)
+
+
+async def names(shelf: Shelf, principal: Any, query: PackageQuery = ALL) -> list[str]:
+    """The full names that a search finds, in its order."""
+    views, _ = await shelf.catalog.search(principal, query)
+    return [view["fully_qualified_name"] for view in views]
+
+
+async def test_one_project_has_a_version_once(shelf: Shelf) -> None:
+    """The same version is refused in its project, and accepted with another version or project."""
+    await shelf.add("p")
+    with pytest.raises(Conflict, match=f"{NAME} 1.0.0 is in this project's catalog already"):
+        await shelf.add("p")
+    await shelf.add("p", file=shelf.archive(version="1.0.1"))
+    await shelf.add("q")
+
+
+async def test_uploads_of_one_version_at_once_leave_one_package(shelf: Shelf, user: Any) -> None:
+    """Of five simultaneous uploads one is stored, and the others leave no file."""
+    made = await asyncio.gather(*(shelf.add("p") for _ in range(5)), return_exceptions=True)
+    assert sorted(type(one).__name__ for one in made) == ["Conflict"] * 4 + ["dict"]
+    assert await names(shelf, user("p")) == [NAME]
+    assert shelf.kept() == 1
+    assert list(shelf.directory.glob("upload-*")) == []
+
+
+async def test_a_class_belongs_to_one_package_of_a_project(shelf: Shelf) -> None:
+    """A class is refused that another package declares, and accepted in a version of the same one."""
+    await shelf.add("p")
+    with pytest.raises(Conflict, match=f"Class {NAME} is declared by package {NAME} already"):
+        await shelf.add("p", file=shelf.archive("org.acme.Other", classes=[NAME]))
+    await shelf.add("p", file=shelf.archive(version="2.0.0"))
+    await shelf.add("q", file=shelf.archive("org.acme.Other", classes=[NAME]))
+
+
+async def test_only_an_administrator_makes_packages_public(shelf: Shelf, user: Any) -> None:
+    """Publishing is refused to members, at the upload and afterwards, and works for administrators."""
+    with pytest.raises(Forbidden, match="Only an administrator may make a package public"):
+        await shelf.add("p", is_public=True)
+    assert shelf.kept() == 0
+    row = await shelf.add("p")
+    publish = [{"op": "replace", "path": "/is_public", "value": True}]
+    with pytest.raises(Forbidden, match="Only an administrator"):
+        await shelf.catalog.patch(user("p"), row["id"], publish, shelf.uses)
+    assert await names(shelf, user("q")) == []
+    await shelf.catalog.patch(user("r", admin=True), row["id"], publish, shelf.uses)
+    assert await names(shelf, user("q")) == [NAME]
+
+
+async def test_a_package_of_another_project_is_private(shelf: Shelf, user: Any) -> None:
+    """It is neither listed nor shown, downloaded, changed, deleted, nor found by the engine."""
+    row = await shelf.add("p")
+    stranger, calls = user("q"), shelf.catalog
+    patch = [{"op": "replace", "path": "/name", "value": "Mine"}]
+    for refused in (
+        calls.show(stranger, row["id"]),
+        calls.archive_for(stranger, row["id"]),
+        calls.patch(stranger, row["id"], patch, shelf.uses),
+        calls.delete(stranger, row["id"], shelf.uses, force=True),
+    ):
+        with pytest.raises(Forbidden, match="belongs to another project"):
+            await refused
+    assert await names(shelf, stranger) == []
+    assert await calls.find_package(NAME, "1.0", "q") is None
+    assert await calls.find_package_for_class(NAME, "1.0", None) is None
+    assert await calls.usable("q") == []
+    assert (await calls.show(user("r", admin=True), row["id"]))["owner_id"] == "p"
+
+
+async def test_the_engine_gets_the_nearest_and_newest_package(shelf: Shelf, user: Any) -> None:
+    """A project's own package precedes a public one, then the highest version that fits."""
+    public = await shelf.add("r", admin=True, file=shelf.archive(version="3.0.0"), is_public=True)
+    for version in ("1.0.0", "1.10.0", "1.9.0"):
+        await shelf.add("p", file=shelf.archive(version=version))
+
+    async def found(spec: str, project: str | None) -> str | None:
+        package = await shelf.catalog.find_package(NAME, spec, project)
+        same = await shelf.catalog.find_package_for_class(NAME, spec, project)
+        assert (package and package.version) == (same and same.version)
+        return package and package.version
+
+    assert await found(">0", "p") == "1.10.0"
+    assert await found("<1.10", "p") == "1.9.0"
+    assert await found(">=2.0", "p") == "3.0.0"
+    assert await found(">=4.0", "p") is None
+    assert (await found(">0", "q"), await found(">0", None)) == ("3.0.0", "3.0.0")
+    disable = [{"op": "replace", "path": "/enabled", "value": False}]
+    root = user("r", admin=True)
+    await shelf.catalog.patch(root, public["id"], disable, shelf.uses, force=True)
+    assert await found(">=2.0", "p") is None
+    pinned = await shelf.catalog.find_package(NAME, ">=2.0", "p", {NAME: {"3.0.0"}})
+    assert pinned is not None
+
+
+async def test_archives_live_as_long_as_a_package_refers_to_them(shelf: Shelf, user: Any) -> None:
+    """Two projects share the file of the same content; the last deletion removes it."""
+    file = shelf.archive()
+    copy = shelf.directory / "copy.zip"
+    copy.write_bytes(file.read_bytes())
+    first, second = await shelf.add("p", file=file), await shelf.add("q", file=copy)
+    assert shelf.kept() == 1
+    await shelf.catalog.delete(user("p"), first["id"], shelf.uses)
+    assert shelf.kept() == 1
+    assert (await shelf.catalog.open_for(user("q"), second["id"])).full_name == NAME
+    await shelf.catalog.delete(user("q"), second["id"], shelf.uses)
+    assert shelf.kept() == 0
+    with pytest.raises(NotFound, match=f"Package id:{first['id']} does not exist"):
+        await shelf.catalog.show(user("p"), first["id"])
+
+
+async def test_a_used_package_is_deleted_by_force_and_kept_for_its_users(
+    shelf: Shelf, user: Any
+) -> None:
+    """The refusal names those users that the caller may know; the file goes with the last of them."""
+    row = await shelf.add("p")
+    shelf.uses.users[NAME] = [PackageUser("e1", "mine", "p"), PackageUser("e2", "theirs", "q")]
+    with pytest.raises(
+        Conflict, match=r"2 environments: mine \(e1\), 1 of other projects\. "
+    ) as no:
+        await shelf.catalog.delete(user("p"), row["id"], shelf.uses)
+    assert no.value.extra == {"environments": [{"id": "e1", "name": "mine"}]}
+    await shelf.catalog.delete(user("p"), row["id"], shelf.uses, force=True)
+    assert await names(shelf, user("p")) == []
+    pins = {NAME: {"1.0.0"}}
+    assert await shelf.catalog.find_package(NAME, "1.0", "p") is None
+    assert await shelf.catalog.find_package(NAME, "1.0", "p", pins) is not None
+    assert await shelf.catalog.drop_unused_packages(shelf.uses) == 0
+    shelf.uses.users.clear()
+    assert await shelf.catalog.drop_unused_packages(shelf.uses) == 1
+    assert shelf.kept() == 0
+
+
+async def test_a_deleted_version_can_be_uploaded_again(shelf: Shelf, user: Any) -> None:
+    """It replaces the deleted package, whose users get the new archive."""
+    row = await shelf.add("p")
+    shelf.uses.users[NAME] = [PackageUser("e1", "mine", "p")]
+    await shelf.catalog.delete(user("p"), row["id"], shelf.uses, force=True)
+    again = await shelf.add("p", file=shelf.archive(classes=[NAME, "org.acme.More"]))
+    assert again["id"] != row["id"]
+    found = await shelf.catalog.find_package_for_class(
+        "org.acme.More", "1.0", "p", {NAME: {"1.0.0"}}
+    )
+    assert found is not None
+    assert shelf.kept() == 1
+
+
+async def test_a_public_package_that_others_use_is_withdrawn_by_force_only(
+    shelf: Shelf, user: Any
+) -> None:
+    """Making it private or disabling it is refused while another project uses it."""
+    row = await shelf.add("r", admin=True, is_public=True)
+    root = user("r", admin=True)
+    shelf.uses.users[NAME] = [PackageUser("e1", "own", "r")]
+    for path in ("/enabled", "/is_public"):
+        shelf.uses.users[NAME] = [PackageUser("e2", "theirs", "q")]
+        withdraw = [{"op": "replace", "path": path, "value": False}]
+        with pytest.raises(Conflict, match=r"is used by 1 environment: theirs \(e2\)"):
+            await shelf.catalog.patch(root, row["id"], withdraw, shelf.uses)
+        view = await shelf.catalog.patch(root, row["id"], withdraw, shelf.uses, force=True)
+        assert view[path[1:]] is False
+        shelf.uses.users[NAME] = [PackageUser("e1", "own", "r")]
+        restore = [{"op": "replace", "path": path, "value": True}]
+        await shelf.catalog.patch(root, row["id"], restore, shelf.uses)
+        # Its own project's environments do not hinder it, and it is published again.
+        await shelf.catalog.patch(root, row["id"], withdraw, shelf.uses)
+        await shelf.catalog.patch(root, row["id"], restore, shelf.uses)
+
+
+async def test_a_patch_with_one_bad_operation_changes_nothing(shelf: Shelf, user: Any) -> None:
+    """Operations before the bad one have no effect."""
+    row = await shelf.add("p")
+    for bad in (
+        {"op": "remove", "path": "/tags", "value": ["absent"]},
+        {"op": "add", "path": "/categories", "value": ["Absent"]},
+        {"op": "replace", "path": "/owner_id", "value": "q"},
+    ):
+        patch = [{"op": "replace", "path": "/name", "value": "New"}, bad]
+        with pytest.raises(Fault):
+            await shelf.catalog.patch(user("p"), row["id"], patch, shelf.uses)
+        assert (await shelf.catalog.show(user("p"), row["id"]))["name"] == "App"
+
+
+async def test_pages_of_a_search_have_every_package_once(shelf: Shelf, user: Any) -> None:
+    """Pages follow their markers to the end, in either direction; an unknown marker is an error."""
+    wanted = [f"org.acme.App{number}" for number in range(5)]
+    for name in wanted:
+        await shelf.add("p", file=shelf.archive(name))
+    for descending in (False, True):
+        seen: list[str] = []
+        marker: str | None = None
+        for _ in range(3):
+            query = PackageQuery(limit=2, marker=marker, descending=descending)
+            views, marker = await shelf.catalog.search(user("p"), query)
+            seen += [view["fully_qualified_name"] for view in views]
+        assert marker is None
+        assert seen == sorted(wanted, reverse=descending)
+    with pytest.raises(NotFound, match="Marker nowhere"):
+        await shelf.catalog.search(user("p"), PackageQuery(marker="nowhere"))
+
+
+async def test_words_find_packages_by_their_best_field(shelf: Shelf, user: Any) -> None:
+    """A word in the name precedes one in the description, which precedes one in a tag."""
+    for name, description, tags in (
+        ("org.acme.A", "", ["apache"]),
+        ("org.acme.B", "runs Apache", []),
+        ("org.acme.Apache", "", []),
+        ("org.acme.C", "", []),
+    ):
+        file = shelf.archive(name, description=description)
+        await shelf.add("p", file=file, tags=tags, description="the manifest's counts")
+    found = await names(shelf, user("p"), PackageQuery(search=["APACHE"]))
+    assert found == ["org.acme.Apache", "org.acme.B", "org.acme.A"]
+
+
+async def test_a_category_with_packages_stays(shelf: Shelf, user: Any) -> None:
+    """A used category cannot be deleted, and is free again after its package was deleted."""
+    root = user("r", admin=True)
+    with pytest.raises(Forbidden, match="Only an administrator may add categories"):
+        await shelf.catalog.categories.add(user("p"), "Web")
+    category = await shelf.catalog.categories.add(root, "Web")
+    with pytest.raises(Conflict, match="Category 'Web' exists already"):
+        await shelf.catalog.categories.add(root, "Web")
+    with pytest.raises(BadRequest, match="Category 'Absent' doesn't exist"):
+        await shelf.add("p", categories=["Absent"])
+    row = await shelf.add("p", categories=["Web", "Web"])
+    shown = await shelf.catalog.show_category(user("p"), category["id"])
+    assert [one["id"] for one in shown["packages"]] == [row["id"]]
+    assert (await shelf.catalog.show_category(user("q"), category["id"]))["packages"] == []
+    with pytest.raises(Forbidden, match="has packages: it cannot be deleted"):
+        await shelf.catalog.categories.delete(root, category["id"])
+    await shelf.catalog.delete(user("p"), row["id"], shelf.uses)
+    await shelf.catalog.categories.delete(root, category["id"])
+    assert await shelf.catalog.categories.listing() == []
+
+
+async def test_a_deleted_project_leaves_no_packages(shelf: Shelf, user: Any) -> None:
+    """Its packages are listed with their publicity, then deleted; those of other projects stay."""
+    await shelf.add("p", admin=True, is_public=True)
+    await shelf.add("p", file=shelf.archive("org.acme.Other"))
+    await shelf.add("q")
+    async with shelf.catalog.database.read() as tx:
+        found = await packages_of_project(tx, "p")
+    assert list(found.values()) == [f"{NAME} 1.0.0 (public)", "org.acme.Other 1.0.0"]
+    await delete_of_project(shelf.catalog, user("p"), shelf.uses)
+    assert await names(shelf, user("p")) == []
+    assert await names(shelf, user("q")) == [NAME]
+    assert shelf.kept() == 1
+
+
+@pytest.mark.parametrize("content", [b"", b"no archive", b"PK\x03\x04" + bytes(40), "empty"])
+async def test_a_bad_archive_leaves_nothing(shelf: Shelf, user: Any, content: Any) -> None:
+    """What is no package is refused; neither its file nor a row stays."""
+    file = shelf.directory / "bad.zip"
+    if content == "empty":
+        buffer = io.BytesIO()
+        zipfile.ZipFile(buffer, "w").close()
+        content = buffer.getvalue()
+    file.write_bytes(content)
+    with pytest.raises(BadRequest, match="Couldn't load package from file"):
+        await shelf.add("p", file=file)
+    assert not file.exists()
+    assert shelf.kept() == 0
+    assert await names(shelf, user("p")) == []
