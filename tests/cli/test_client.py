@@ -345,7 +345,7 @@ def test_applications_move_to_newer_versions(
     assert (code, "would fail" in text, "--set" in text) == (1, True, True)
     given = ("corner", "--set", "owner=ann")
     code, text = shop.run("env", "upgrade", "up", *given)
-    assert (code, "give --yes" in text) == (2, True)
+    assert (code, "Give --yes" in text) == (2, True)
     assert "env deploy up" in shop.ok("env", "upgrade", "up", *given, "--yes")
     assert "changed corner: ?.type, owner" in shop.ok("env", "changes", "up")
     shop.ok("env", "deploy", "up")
@@ -519,6 +519,23 @@ def test_objects_are_checked_before_they_are_taken(shop: Service, tmp_path: Path
         assert shop.json("env", "edit", "looked", "web", *changed)["port"] == 81
     shop.ok("env", "destroy", "--yes", "looked")
     shop.ok("image", "delete", "--yes", "debian")
+
+
+def test_a_refused_change_leaves_no_session_behind(shop: Service) -> None:
+    """An application that is refused in an environment without changes leaves it as it was."""
+    sample = Path(__file__).resolve().parents[2] / "library" / "ApacheHttpServer"
+    shop.ok("package", "import", sample, "--exists-action", "skip")
+    shop.ok("env", "create", "quiet")
+    state = shop.json("env", "show", "quiet")["status"]
+    words = ("env", "add", "quiet", "ApacheHttpServer", "--set", "image=nope")
+    said = shop.refused(*words)
+    assert "there is no image nope; there are none yet: 'vetro image build nope'" in said
+    shop.refused("env", "remove", "quiet", "nothing")
+    assert shop.json("env", "show", "quiet")["status"] == state
+    shop.ok("env", "add", "quiet", "Shop", "--name", "other")
+    shop.refused(*words)
+    assert [one["name"] for one in shop.json("env", "show", "quiet")["services"]] == ["other"]
+    shop.ok("env", "destroy", "--yes", "quiet")
 
 
 def test_packages_from_upload_to_deletion(

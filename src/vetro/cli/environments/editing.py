@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Any
 
-from vetro.cli.client.connection import Connection
+from vetro.cli.client.connection import Connection, segment
 from vetro.cli.environments.applications import application_row
-from vetro.cli.environments.sessions import open_session_of
+from vetro.cli.environments.sessions import forget_session, open_session_of
 from vetro.cli.terminal.documents import json_or_text
 from vetro.cli.terminal.output import fail
 
@@ -40,12 +42,26 @@ def find_application(services: list[dict[str, Any]], wanted: str) -> int:
     fail(f"There is no application '{wanted}'", f"Applications: {names or 'none'}.")
 
 
+@contextmanager
 def session_and_services(
     connection: Connection, environment: dict[str, Any]
-) -> tuple[dict[str, str], list[dict[str, Any]]]:
-    """The headers that name the session, and its applications as they are stored."""
-    headers = {"X-Configuration-Session": open_session_of(connection, environment) or ""}
-    services = connection.get(f"/v1/environments/{environment['id']}/services", headers=headers)
-    for service in services:
-        service.get("?", {}).pop("status", None)
-    return headers, services
+) -> Generator[tuple[dict[str, str], list[dict[str, Any]]]]:
+    """The headers that name the session, and its applications as they are stored.
+
+    A session that was opened for the block is removed again when the block fails: an environment in
+    which nothing was changed does not wait for a deployment.
+    """
+    there = open_session_of(connection, environment, create_one=False)
+    session = open_session_of(connection, environment) or ""
+    try:
+        headers = {"X-Configuration-Session": session}
+        services = connection.get(f"/v1/environments/{environment['id']}/services", headers=headers)
+        for service in services:
+            service.get("?", {}).pop("status", None)
+        yield headers, services
+    except BaseException:
+        if session != there:
+            path = f"/v1/environments/{environment['id']}/sessions/{segment(session)}"
+            connection.answer("DELETE", path)
+            forget_session(environment)
+        raise

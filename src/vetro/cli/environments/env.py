@@ -167,18 +167,18 @@ def add(
             model = build_model(connection, package, name, parse_settings(settings))
         else:
             fail("There is nothing to add", "Name a PACKAGE, or give the object with --file.", 2)
-        headers, services = session_and_services(connection, row)
-        checker = Checker(connection)
-        for item in cast("list[Any]", model if isinstance(model, list) else [model]):
-            # What is no object at all the service refuses.
-            if isinstance(item, dict) and isinstance(cast("Any", item).get("?"), dict):
-                service = cast("dict[str, Any]", item)
-                checker.refuse_wrong(service, services)
-                services.append(service)
-        path = f"/v1/environments/{row['id']}/services"
-        stored = connection.request(
-            "POST", path, json=cast("object", model), headers=headers
-        ).json()
+        with session_and_services(connection, row) as (headers, services):
+            checker = Checker(connection)
+            for item in cast("list[Any]", model if isinstance(model, list) else [model]):
+                # What is no object at all the service refuses.
+                if isinstance(item, dict) and isinstance(cast("Any", item).get("?"), dict):
+                    service = cast("dict[str, Any]", item)
+                    checker.refuse_wrong(service, services)
+                    services.append(service)
+            path = f"/v1/environments/{row['id']}/services"
+            stored = connection.request(
+                "POST", path, json=cast("object", model), headers=headers
+            ).json()
     rows = cast("list[dict[str, Any]]", stored if isinstance(stored, list) else [stored])
     if wants_json():
         emit_json(cast("Any", stored))
@@ -228,14 +228,14 @@ def edit(environment: str, application: str, settings: tuple[str, ...]) -> None:
     values = parse_settings(settings)
     with Connection() as connection:
         row = find_environment(connection, environment)
-        headers, services = session_and_services(connection, row)
-        service = services.pop(find_application(services, application))
-        for path, value in values.items():
-            set_path(service, path, value)
-        Checker(connection).refuse_wrong_change(service, values, services)
-        # Only this application: others may be added or changed at the same moment.
-        where = f"/v1/environments/{row['id']}/services/{segment(str(service['?']['id']))}"
-        stored = connection.request("PUT", where, json=service, headers=headers).json()
+        with session_and_services(connection, row) as (headers, services):
+            service = services.pop(find_application(services, application))
+            for path, value in values.items():
+                set_path(service, path, value)
+            Checker(connection).refuse_wrong_change(service, values, services)
+            # Only this application: others may be added or changed at the same moment.
+            where = f"/v1/environments/{row['id']}/services/{segment(str(service['?']['id']))}"
+            stored = connection.request("PUT", where, json=service, headers=headers).json()
     emit_object(stored)
 
 
@@ -248,10 +248,10 @@ def remove(environment: str, application: str) -> None:
 
     with Connection() as connection:
         row = find_environment(connection, environment)
-        headers, services = session_and_services(connection, row)
-        service = services[find_application(services, application)]
-        where = f"/v1/environments/{row['id']}/services/{segment(str(service['?']['id']))}"
-        connection.request("DELETE", where, headers=headers)
+        with session_and_services(connection, row) as (headers, services):
+            service = services[find_application(services, application)]
+            where = f"/v1/environments/{row['id']}/services/{segment(str(service['?']['id']))}"
+            connection.request("DELETE", where, headers=headers)
     name = application_row(service)["name"] or application
     done(f"Removed {name}; deploy to make it so", removed=service)
 

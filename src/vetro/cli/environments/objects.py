@@ -17,6 +17,7 @@ import click
 from vetro.cli.client.connection import Connection, error_text, segment
 from vetro.cli.terminal.output import fail
 
+_NO_IMAGES = "there are none yet: 'vetro image build {0}' or 'vetro image import {0} FILE' makes it"
 _HOST = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z")
 
 
@@ -153,8 +154,10 @@ class Checker:
                 known = self._known(path, key)
                 if known is not None and value not in known and value not in known.values():
                     close = difflib.get_close_matches(value, known, 1)
-                    there = ", ".join(sorted(known)[:20]) or "none"
+                    there = ", ".join(sorted(known)[:20])
                     hint = f"did you mean {close[0]}?" if close else f"there are: {there}"
+                    if not known and name == "image":
+                        hint = _NO_IMAGES.format(value)
                     yield f"{where}{name}: there is no {name} {value}; {hint}"
         host = node.get("name")
         if "name" in names and isinstance(host, str):

@@ -64,13 +64,9 @@ def upgrade(
         fail("--to and --set are for one application", "Name it after the environment.", 2)
     with Connection() as connection:
         row = find_environment(connection, environment)
-        if preview:
-            session = open_session_of(connection, row, create_one=False)
-            headers = {"X-Configuration-Session": session} if session else {}
-            path = f"/v1/environments/{row['id']}/services"
-            services = connection.get(path, headers=headers)
-        else:
-            headers, services = session_and_services(connection, row)
+        session = open_session_of(connection, row, create_one=False)
+        headers = {"X-Configuration-Session": session} if session else {}
+        services = connection.get(f"/v1/environments/{row['id']}/services", headers=headers)
         body = _body(services, application, version, values)
         path = f"/v1/environments/{row['id']}/upgrades"
         found = connection.request("POST", f"{path}/preview", json=body, headers=headers).json()
@@ -85,13 +81,14 @@ def upgrade(
         if not _wrong(found):
             names = ", ".join(f"{one['name'] or one['id']} to {one['to']}" for one in moving)
             agree(f"{names}, with the next deploy", "Move")
-        # What would not work the service refuses: it looks once more.
-        answer = connection.answer("POST", path, json=body, headers=headers)
-        if answer.status >= 400:
-            hint = hint_for(answer)
-            if '"UpgradeRefused"' in answer.text:
-                hint = "--set PROPERTY=VALUE gives an application what its new version needs."
-            fail(error_text(answer), hint)
+        with session_and_services(connection, row) as (headers, _):
+            # What would not work the service refuses: it looks once more.
+            answer = connection.answer("POST", path, json=body, headers=headers)
+            if answer.status >= 400:
+                hint = hint_for(answer)
+                if '"UpgradeRefused"' in answer.text:
+                    hint = "--set PROPERTY=VALUE gives an application what its new version needs."
+                fail(error_text(answer), hint)
     if wants_json():
         emit_json(shown(answer.json()))
     else:

@@ -54,7 +54,8 @@ def agree_or(
     if agreed:
         return
     if wants_json() or not choice.is_watched():
-        fail(f"Nothing was done: {losing}", hint or f"If that is meant, give {option}.", exit_code)
+        text = f"Nothing was done, because nobody confirmed this: {losing}"
+        fail(text, hint or f"Give {option} to confirm it.", exit_code)
     click.echo(f"{losing}.", err=True)
     if not click.confirm(question, err=True):
         fail("Nothing was done")
