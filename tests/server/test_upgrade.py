@@ -14,11 +14,20 @@ from typing import Any
 import pytest
 from tests.waiting import until
 
-from vetro import catalog, compute, engine, environments, identity, messaging, stacks
+from vetro import (
+    catalog,
+    compute,
+    engine,
+    environments,
+    identity,
+    messaging,
+    repository,
+    stacks,
+)
 
 Installation = Any  # the fixtures of conftest.py
 ROOT = Path(__file__).resolve().parents[2]
-ROOMS = (catalog, compute, engine, environments, identity, messaging, stacks)
+ROOMS = (catalog, compute, engine, environments, identity, messaging, repository, stacks)
 OWNER = "9f7c1b3a-4a0e-4c0d-8a3c-f4f4b7c1f111"
 pytestmark = [pytest.mark.root, pytest.mark.e2e, pytest.mark.timeout(1800)]
 

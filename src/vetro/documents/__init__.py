@@ -36,6 +36,7 @@ from vetro.documents.yamlvalues import (
     read_yaml_and_node,
     safe_loader,
     write_yaml,
+    write_yaml_node,
 )
 
 __all__ = [
@@ -67,4 +68,5 @@ __all__ = [
     "scalar_value",
     "text_of",
     "write_yaml",
+    "write_yaml_node",
 ]

@@ -98,9 +98,16 @@ def compose_yaml(content: bytes | str, limits: DocumentLimits | None = None) -> 
         raise not_yaml(error) from error
 
 
-def write_yaml(value: object) -> str:
-    """A plain value as YAML."""
+def write_yaml(value: object, *, ordered: bool = False) -> str:
+    """A plain value as YAML; ``ordered``: keys keep their order, and letters of all scripts stay."""
+    if ordered:
+        return str(cast("Any", yaml).safe_dump(value, sort_keys=False, allow_unicode=True))
     return str(cast("Any", yaml).safe_dump(value))
+
+
+def write_yaml_node(node: yaml.Node) -> str:
+    """A composed document as YAML: tags stay, and no value is built on the way."""
+    return str(cast("Any", yaml).serialize(node, allow_unicode=True))
 
 
 def measure_yaml(text: str, limits: DocumentLimits | None = None) -> int:

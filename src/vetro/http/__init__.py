@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from vetro.http.faults import (
         CATALOG_FAULTS,
         COMPUTE_FAULTS,
+        REPOSITORY_FAULTS,
         BadRequest,
         Conflict,
         Fault,
@@ -102,7 +103,8 @@ __getattr__ = import_when_used(
         "vetro.http.events": "ServerEvent event_stream unless_closing",
         "vetro.http.face": "Face make_face",
         "vetro.http.faults": (
-            "CATALOG_FAULTS COMPUTE_FAULTS BadRequest Conflict Fault FaultStyle Forbidden"
+            "CATALOG_FAULTS COMPUTE_FAULTS REPOSITORY_FAULTS BadRequest Conflict Fault FaultStyle"
+            " Forbidden"
             " GatewayTimeout InsufficientStorage InternalError MalformedBody MethodNotAllowed"
             " NoSuchPath NotAcceptable NotFound PartTooLarge PayloadTooLarge"
             " PreconditionFailed ServiceUnavailable TooManyRequests Unauthorized"
@@ -133,6 +135,7 @@ __all__ = [
     "COMPUTE_FAULTS",
     "DECLARED",
     "LIMITED",
+    "REPOSITORY_FAULTS",
     "TOKEN",
     "Admission",
     "Assembly",

@@ -188,12 +188,14 @@ class FaultStyle:
 
     body: Callable[[Fault, str], Any]
     html: bool = False
+    #: Plain text with the message for whoever does not accept JSON.
+    text: bool = False
     #: The JSON Schema of ``body``; ``None``: the catalog's.
     schema: Mapping[str, Any] | None = None
 
     def render(self, fault: Fault, request_id: str, accept: str) -> tuple[bytes, str]:
         """The body and its content type."""
-        from vetro.http.accept import prefers_html  # clients use faults without a server
+        from vetro.http.accept import JSON, prefers_html, quality  # clients need no server
 
         if self.html and prefers_html(accept):
             page = (
@@ -202,6 +204,8 @@ class FaultStyle:
                 f"{html.escape(fault.message)}<br /><br /></body></html>"
             )
             return page.encode(), "text/html; charset=utf-8"
+        if self.text and not quality(accept, JSON):
+            return fault.message.encode(), "text/plain; charset=utf-8"
         return msgspec.json.encode(self.body(fault, request_id)), "application/json"
 
 
@@ -221,6 +225,10 @@ def _catalog_body(fault: Fault, request_id: str) -> Any:
 def _compute_body(fault: Fault, _request_id: str) -> Any:
     code = COMPUTE_CODES.get(fault.type, fault.type)
     return {"code": code, "message": fault.message, **fault.extra}
+
+
+def _repository_body(fault: Fault, _request_id: str) -> Any:
+    return {"error": {"code": fault.status, "message": fault.message}}
 
 
 #: The compute API's names for faults that its handlers did not raise themselves.
@@ -245,5 +253,20 @@ COMPUTE_FAULTS = FaultStyle(
             "errors": {"type": "array", "items": {"type": "object"}},
         },
         "required": ["code", "message"],
+    },
+)
+REPOSITORY_FAULTS = FaultStyle(
+    _repository_body,
+    text=True,
+    schema={
+        "type": "object",
+        "properties": {
+            "error": {
+                "type": "object",
+                "properties": {"code": {"type": "integer"}, "message": {"type": "string"}},
+                "required": ["code", "message"],
+            }
+        },
+        "required": ["error"],
     },
 )

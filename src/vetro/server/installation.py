@@ -30,9 +30,18 @@ KEYS = "keys"
 
 def migration_sets() -> list[MigrationSet]:
     """The migrations of all rooms."""
-    from vetro import catalog, compute, engine, environments, identity, messaging, stacks
+    from vetro import (
+        catalog,
+        compute,
+        engine,
+        environments,
+        identity,
+        messaging,
+        repository,
+        stacks,
+    )
 
-    rooms = (identity, catalog, environments, messaging, stacks, compute, engine)
+    rooms = (identity, catalog, environments, messaging, stacks, compute, engine, repository)
     return [room.MIGRATIONS for room in rooms]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vetro import catalog, environments, stacks
+from vetro import catalog, environments, repository, stacks
 from vetro.compute import ComputeService
 from vetro.http import Principal
 from vetro.identity import Names
@@ -53,7 +53,8 @@ class Holdings:
         await self.service.projects.remove(project_id)
 
     async def clear(self, tx: Transaction, project_id: str) -> None:
-        """Remove what ``names`` does not count: empty routers, templates, the records of stacks."""
+        """Remove what ``names`` does not count: routers, templates, records of stacks, definitions."""
         await environments.forget_templates_of_project(tx, project_id)
         await self.service.projects.clear(tx, project_id)
         await stacks.forget_of_project(tx, project_id)
+        await repository.forget_project(tx, project_id)

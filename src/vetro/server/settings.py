@@ -24,6 +24,7 @@ from typing import Any, cast
 from vetro.engine import EngineSection, NetworkSection
 from vetro.environments import HistorySection
 from vetro.messaging import MailboxSection, RabbitmqSection
+from vetro.repository import RepositorySection
 
 
 class SettingsError(Exception):
@@ -240,6 +241,7 @@ class Settings:
     dapi: DapiSection = field(default_factory=DapiSection)
     engine: EngineSection = field(default_factory=EngineSection)
     mailbox: MailboxSection = field(default_factory=MailboxSection)
+    repository: RepositorySection = field(default_factory=RepositorySection)
     history: HistorySection = field(default_factory=HistorySection)
     rabbitmq: RabbitmqSection = field(default_factory=RabbitmqSection)
     tls: TlsSection = field(default_factory=TlsSection)
@@ -281,6 +283,7 @@ _SECTIONS: dict[str, type] = {
     "dapi": DapiSection,
     "engine": EngineSection,
     "mailbox": MailboxSection,
+    "repository": RepositorySection,
     "history": HistorySection,
     "rabbitmq": RabbitmqSection,
     "tls": TlsSection,
@@ -305,6 +308,10 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "connections.total": (0, 2**20),
     "connections.per_address": (0, 2**20),
     "connections.reserve": (1, 1024),
+    "repository.body_limit": (1024, 2**30),
+    "repository.import_limit": (1024, 2**30),
+    "repository.archive_members": (1, 1_000_000),
+    "repository.archive_bytes": (1024, 2**31),
 }
 
 

@@ -19,6 +19,7 @@ import structlog
 
 from vetro.engine import EnginePool, EngineSettings
 from vetro.server import data_directory
+from vetro.server.definitions import definitions_of
 from vetro.server.errors import StartError
 from vetro.server.installation import KEYS, open_database, refuse_missing
 from vetro.server.listeners import listen, port_of
@@ -312,7 +313,7 @@ class _Up:
     async def _rooms(
         self, port: int
     ) -> AsyncGenerator[tuple[list[Any], Any, Any, ProjectRemoval], None]:
-        from vetro import catalog, compute, environments, identity, messaging, stacks
+        from vetro import catalog, compute, environments, identity, messaging, repository, stacks
         from vetro.http import discard_abandoned_uploads
         from vetro.server.projects import Holdings
 
@@ -352,6 +353,7 @@ class _Up:
                 database,
                 environments.EnvironmentSettings(model_limit=settings.engine.model_limit),
             )
+            definitions = definitions_of(settings, database)
             known = identity.Identity(
                 database,
                 identity.IdentitySettings(
@@ -385,7 +387,16 @@ class _Up:
                         ),
                         identity.CatalogEndpoint("application-catalog", "vetro", url),
                         identity.CatalogEndpoint("cnapi", "vetro-compute", f"{url}/compute"),
+                        identity.CatalogEndpoint(
+                            "murano-metadata", "vetro-repository", f"{url}/repository/v1"
+                        ),
                     ]
+                ),
+                repository.repository_face(
+                    definitions,
+                    tokens,
+                    identity_url=f"{url}/identity/v3",
+                    debug=settings.server.debug,
                 ),
                 compute.compute_face(
                     service,

@@ -1,0 +1,44 @@
+"""The metadata repository: service definitions of the v0.3 world (metadata-repository.md).
+
+``Repository`` is the store: definitions by project, and the archives that forms and engines fetch.
+``repository_face`` serves it. Every project begins with the shipped definitions, which it shares
+until its first change.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vetro.lazy_names import import_when_used
+
+if TYPE_CHECKING:
+    from vetro.repository.definitions import Service
+    from vetro.repository.face import repository_face
+    from vetro.repository.sets import forget_project
+    from vetro.repository.settings import RepositorySection
+    from vetro.repository.store import ClientArchive, DefinitionsMissing, Repository
+    from vetro.repository.tables import MIGRATIONS
+
+__getattr__ = import_when_used(
+    __name__,
+    {
+        "vetro.repository.definitions": "Service",
+        "vetro.repository.face": "repository_face",
+        "vetro.repository.sets": "forget_project",
+        "vetro.repository.settings": "RepositorySection",
+        "vetro.repository.store": "ClientArchive DefinitionsMissing Repository",
+        "vetro.repository.tables": "MIGRATIONS",
+    },
+)
+
+
+__all__ = [
+    "MIGRATIONS",
+    "ClientArchive",
+    "DefinitionsMissing",
+    "Repository",
+    "RepositorySection",
+    "Service",
+    "forget_project",
+    "repository_face",
+]

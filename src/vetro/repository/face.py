@@ -1,0 +1,42 @@
+"""The HTTP face of the metadata repository: at ``/repository/v1``, or alone at ``/v1``."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from litestar import Litestar
+
+from vetro.http import REPOSITORY_FAULTS, Authenticator, Face, make_face
+from vetro.repository.answers import REPLIES
+from vetro.repository.endpoints import repository_handlers
+from vetro.repository.store import Repository
+
+
+def repository_face(
+    repository: Repository,
+    authenticator: Authenticator,
+    *,
+    prefix: str = "/repository",
+    identity_url: str = "",
+    debug: bool = False,
+) -> Face:
+    """The repository below a prefix; '' for a process of its own."""
+
+    @asynccontextmanager
+    async def prepared(_app: Litestar) -> AsyncGenerator[None, None]:
+        await repository.prepare()
+        yield
+
+    return make_face(
+        name="repository",
+        prefix=prefix,
+        title="Vetro metadata repository",
+        handlers=repository_handlers(repository),
+        authenticator=authenticator,
+        faults=REPOSITORY_FAULTS,
+        www_authenticate=f'Keystone uri="{identity_url}"' if identity_url else "",
+        debug=debug,
+        lifespan=[prepared],
+        replies=REPLIES,
+    )

@@ -1,0 +1,189 @@
+"""What clients fetch: archives, their hash and their caching (metadata-repository.md §5, §6)."""
+
+import asyncio
+import hashlib
+import io
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vetro.repository import Repository, RepositorySection, store
+from vetro.repository.archives import client_archive
+from vetro.storage import Database
+
+from .conftest import Api, pack, unpack
+
+
+async def test_conductor_gets_what_enabled_services_list(api: Api) -> None:
+    """The archive for engines has each listed file once, in the directory of its type."""
+    files = await api.archive("conductor")
+    assert sorted(files) == [
+        "templates/agent/Demo.template",
+        "templates/agent/scripts/Linux/run.sh",
+        "templates/cf/Demo.template",
+        "workflows/Common.xml",
+        "workflows/Demo.xml",
+        "workflows/Web.xml",
+    ]
+    assert files["templates/agent/scripts/Linux/run.sh"] == b"#!/bin/sh\n"
+
+
+async def test_forms_carry_their_service(api: Api) -> None:
+    """Forms stand in a directory of their service, with its description, type and name; tags stay."""
+    files = await api.archive("ui")
+    assert sorted(files) == ["demoService/Demo.yaml", "webServer/Web.yaml"]
+    text = files["demoService/Demo.yaml"].decode()
+    assert "description: A <b>demo</b>" in text
+    assert "type: demoService" in text
+    assert "name: Demo Service" in text
+    assert "!yaql" in text
+    assert text.count("name:") == 1
+
+
+async def test_hash_etag_and_304(api: Api) -> None:
+    """The hash is that of the bytes; whoever has them gets 304 without a body, by hash or by tag."""
+    answer = await api.call("GET", "/client/ui")
+    sha1 = hashlib.sha1(answer.content).hexdigest()
+    assert answer.headers["etag"] == f'"{sha1}"'
+    assert answer.headers["x-content-sha1"] == sha1
+    assert answer.headers["content-type"] == "application/octet-stream"
+    assert int(answer.headers["content-length"]) == len(answer.content)
+    for known in (f"?hash={sha1}", f"?hash={sha1.upper()}"):
+        same = await api.call("GET", f"/client/ui{known}")
+        assert (same.status, same.content) == (304, b"")
+        assert same.headers["etag"] == f'"{sha1}"'
+    for tags in (f'"{sha1}"', f'"x", "{sha1}"', "*"):
+        same = await api.call("GET", "/client/ui", **{"If-None-Match": tags})
+        assert (same.status, same.content) == (304, b"")
+    for unknown in ("?hash=zz", "?hash=", f"?hash={'0' * 40}", f"?hash={sha1}0"):
+        assert (await api.call("GET", f"/client/ui{unknown}")).content == answer.content
+    weak = await api.call("GET", "/client/ui", **{"If-None-Match": f'W/"{sha1}"'})
+    assert weak.status == 200
+    wins = await api.call("GET", "/client/ui?hash=other", **{"If-None-Match": f'"{sha1}"'})
+    assert wins.status == 200
+
+
+async def test_same_content_gives_the_same_archive(
+    api: Api, database: Database, shipped: Path
+) -> None:
+    """The bytes are the same after caches are reset, in another process, and in another project."""
+    first = (await api.call("GET", "/client/conductor")).content
+    await api.ok("POST", "/admin/reset_caches")
+    assert (await api.call("GET", "/client/conductor")).content == first
+    other = Repository(database, RepositorySection(), shipped)
+    await other.prepare()
+    assert (await other.archive("q", "conductor")).content == first
+    await api.ok("POST", "/admin/scripts?filename=unused", b"x")
+    assert (await api.call("GET", "/client/conductor")).content == first
+    with tarfile.open(fileobj=io.BytesIO(first), mode="r:gz") as archive:
+        members = archive.getmembers()
+    names = [one.name for one in members]
+    folders = [one.name for one in members if one.isdir()]
+    assert names == sorted(folders) + sorted(set(names) - set(folders))
+    assert {(one.uid, one.gid, one.uname, one.mtime) for one in members} == {(0, 0, "", 0)}
+    assert {one.mode for one in members} == {0o644, 0o755}
+    assert first[4:8] == bytes(4)
+
+
+async def test_disabled_services_leave_shared_files(api: Api) -> None:
+    """A service that is switched off leaves the archives; what others list stays."""
+    await api.ok("POST", "/admin/services/webServer/toggle_enabled")
+    assert sorted(await api.archive("ui")) == ["demoService/Demo.yaml"]
+    files = await api.archive("conductor")
+    assert "workflows/Web.xml" not in files
+    assert "workflows/Common.xml" in files
+
+
+async def test_every_change_is_seen_at_once(api: Api) -> None:
+    """After a change the old hash is no longer current, for both clients."""
+    before = (await api.call("GET", "/client/conductor")).headers["x-content-sha1"]
+    await api.ok("PUT", "/admin/scripts/Linux/run.sh?overwrite=true", b"#!/bin/bash\n")
+    after = await api.call("GET", f"/client/conductor?hash={before}")
+    assert after.status == 200
+    assert unpack(after.content)["templates/agent/scripts/Linux/run.sh"] == b"#!/bin/bash\n"
+
+
+async def test_broken_form_costs_only_its_service(api: Api) -> None:
+    """A form that is not YAML keeps its service from the forms, and says why; the rest is served."""
+    await api.ok("PUT", "/admin/ui/Web.yaml?overwrite=true", b"a: [")
+    assert sorted(await api.archive("ui")) == ["demoService/Demo.yaml"]
+    assert "workflows/Web.xml" in await api.archive("conductor")
+    info = await api.ok("GET", "/admin/services/webServer/info")
+    assert any("ui/Web.yaml:" in one for one in info["errors"])
+
+
+async def test_nothing_to_ship_is_an_empty_archive(api: Api) -> None:
+    """Without services the archives are valid and empty."""
+    for name in ("demoService", "webServer"):
+        await api.ok("DELETE", f"/admin/services/{name}")
+    assert await api.archive("ui") == {}
+    assert await api.archive("conductor") == {}
+
+
+async def test_one_service_travels_to_another_project(api: Api) -> None:
+    """The archive of a service can be uploaded in another project, which then has the same."""
+    archive = (await api.call("GET", "/client/services/demoService")).content
+    assert "ui/Demo.yaml" in unpack(archive)
+    before = await api.ok("GET", "/admin/services/demoService/info", user="eve")
+    files = await api.ok("GET", "/admin/services/demoService", user="eve")
+    await api.ok("DELETE", "/admin/services/demoService", user="eve")
+    assert (await api.call("GET", "/client/services/demoService", user="eve")).status == 404
+    await api.ok("POST", "/admin/services/", archive, user="eve")
+    assert await api.ok("GET", "/admin/services/demoService/info", user="eve") == before
+    assert await api.ok("GET", "/admin/services/demoService", user="eve") == files
+
+
+async def test_projects_do_not_see_each_other(api: Api) -> None:
+    """What one project changes, another neither sees nor finds in its archives."""
+    hers = (await api.call("GET", "/client/conductor", user="eve")).headers["x-content-sha1"]
+    await api.ok("POST", "/admin/workflows?filename=Mine.xml", b"<workflow/>")
+    await api.ok("POST", "/admin/services/webServer/toggle_enabled")
+    same = await api.call("GET", f"/client/conductor?hash={hers}", user="eve")
+    assert same.status == 304
+    assert (await api.call("GET", "/admin/workflows/Mine.xml", user="eve")).status == 404
+    assert "Mine.xml" not in (await api.ok("GET", "/admin/workflows", user="eve"))["workflows"]
+
+
+async def test_archives_are_built_once(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requests at the same time get the same archive, from one build."""
+    builds: list[str] = []
+
+    def counted(definitions: Any, client: str, *given: Any) -> bytes:
+        builds.append(client)
+        return client_archive(definitions, client, *given)
+
+    monkeypatch.setattr(store, "client_archive", counted)
+    answers = await asyncio.gather(*(api.call("GET", "/client/conductor") for _ in range(8)))
+    assert len({one.content for one in answers}) == 1
+    assert builds == ["conductor"]
+
+
+async def test_unknown_clients_and_services(api: Api) -> None:
+    """An unknown client type, a bad name and an unknown service are 404, with a reason."""
+    for path in ("/client/other", "/client/services/x", "/client/services/no.such", "/client"):
+        answer = await api.call("GET", path)
+        assert answer.status == 404, path
+    assert "at least two letters" in (await api.call("GET", "/client/services/x")).text
+
+
+async def test_large_upload_of_shipped_files_is_shared(api: Api, database: Database) -> None:
+    """A project that changes one file keeps sharing the contents of all others."""
+    from sqlalchemy import func, select
+
+    from vetro.repository.tables import contents
+
+    async def stored() -> int:
+        async with database.read() as tx:
+            return int((await tx.execute(select(func.count()).select_from(contents))).scalar_one())
+
+    await api.ok("GET", "/admin/services")
+    before = await stored()
+    await api.ok("POST", "/admin/services", pack({"own.app-manifest.yaml": OWN}))
+    assert await stored() == before + 1
+    await api.ok("DELETE", "/admin/services/own.app")
+    assert await stored() == before
+
+
+OWN = "full_service_name: own.app\nservice_display_name: Own\nworkflows: [Common.xml]\n"
