@@ -1,7 +1,9 @@
 """Packages and categories over HTTP."""
 
 import asyncio
+import io
 import json
+import zipfile
 from typing import Any
 
 import pytest
@@ -28,6 +30,34 @@ async def test_a_package_is_uploaded_shown_and_downloaded(api: Api, package_zip:
     assert (await api.call("GET", f"{path}/logo")).content == b""
     assert (await api.call("DELETE", path)).status == 200
     assert (await api.call("GET", path)).status == 404
+
+
+def heat_zip(template: str) -> bytes:
+    """A Heat package."""
+    manifest = "Format: Heat.HOT/1.0\nType: Application\nFullName: org.acme.Hot\nDescription: d\n"
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("manifest.yaml", manifest)
+        archive.writestr("template.yaml", template)
+    return buffer.getvalue()
+
+
+async def test_a_heat_package_has_the_class_and_the_form_of_its_template(api: Api) -> None:
+    """The catalog finds it by its generated class and serves its generated form; a bad one is a 400."""
+    template = "parameters:\n  size: {type: number, default: 2}\nresources: {}\n"
+    answer = await api.upload(heat_zip(template))
+    assert answer.status == 200, answer.text
+    row = answer.json()
+    assert row["class_definitions"] == ["org.acme.Hot"]
+    found = await api.call("GET", "/catalog/packages?class_name=org.acme.Hot")
+    assert [one["id"] for one in found.json()["packages"]] == [row["id"]]
+    ui = await api.call("GET", f"/catalog/packages/{row['id']}/ui")
+    assert '"initial": 2' in ui.text
+
+    answer = await api.upload(heat_zip("parameters:\n  size: {type: text}\nresources: {}\n"))
+    assert answer.status == 400
+    assert "template.yaml:2:9" in answer.json()["error"]["message"]
+    assert "Unsupported parameter type of size" in answer.json()["error"]["message"]
 
 
 @pytest.mark.parametrize(

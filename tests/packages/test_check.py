@@ -404,12 +404,11 @@ def test_heat_packages_have_no_classes_to_check():
     """A Heat.HOT package is checked for its template instead."""
     text = manifest(Format="Heat.HOT/1.0", Classes=None).replace("  p.App: App.yaml\n", "")
     files = {"manifest.yaml": text, "Classes/App.yaml": None, "template.yaml": "resources: {}"}
-    format_ = "E032 manifest.yaml:1:9"
-    assert found(files) == [format_]
-    assert found({**files, "template.yaml": None}) == ["E050 manifest.yaml", format_]
-    assert found({**files, "template.yaml": "a: 1"}) == [format_, "E004 template.yaml:1:1"]
-    assert found({**files, "template.yaml": ""}) == [format_, "E004 template.yaml"]
-    assert found({**files, "template.yaml": "a: ["}) == [format_, "E002 template.yaml:2:1"]
+    assert found(files) == []
+    assert found({**files, "template.yaml": None}) == ["E050 manifest.yaml"]
+    assert found({**files, "template.yaml": "a: 1"}) == ["E004 template.yaml:1:1"]
+    assert found({**files, "template.yaml": ""}) == ["E004 template.yaml"]
+    assert found({**files, "template.yaml": "a: ["}) == ["E002 template.yaml:2:1"]
 
 
 def test_every_code_has_a_case():
@@ -427,6 +426,9 @@ def test_every_code_has_a_case():
     elsewhere = {
         "E001",  # an archive that opens for the lint opens for the loader, too
         "W031",  # the prefix is resolved when code runs
+        "E091",  # tests/packages/test_hot.py has templates
+        "E092",
+        "E093",
     }
     assert set(CODES) - shown - elsewhere == set()
 

@@ -156,7 +156,7 @@ def test_bombs_are_refused_by_what_they_say_and_by_what_they_hold() -> None:
         ("Type: Lib\nFullName: a\n", "Invalid package Type", 1),
         ("Type: Library\nFullName: a\nFormat: 9.9\n", "Unsupported format", 3),
         ("Type: Library\nFullName: a\nFormat: X/1.0\n", "Unsupported format", 3),
-        ("Type: Library\nFullName: a\nFormat: Heat.HOT/1.0\n", "Heat.HOT/1.0", None),
+        ("Type: Library\nFullName: a\nFormat: Heat.HOT/1.0\n", "no file template.yaml", None),
         ("Type: Library\nFullName: a\nVersion: one\n", "Version", 3),
         ("Type: Library\nFullName: a\nTags: x\n", "Tags must be a list", 3),
         ("Type: Library\nFullName: a\nClasses: [x]\n", "Classes must be a map", 3),

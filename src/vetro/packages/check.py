@@ -22,7 +22,8 @@ from vetro.muranopl import (
 from vetro.packages.check_codes import CODES
 from vetro.packages.check_forms import check_form
 from vetro.packages.check_manifest import Declared, check_manifest
-from vetro.packages.check_yaml import Finding, Findings, get, is_map, read_documents
+from vetro.packages.check_template import check_template
+from vetro.packages.check_yaml import Finding, Findings
 from vetro.packages.data import read_json, read_yaml
 from vetro.packages.errors import PackageError
 from vetro.packages.manifest import FILE
@@ -69,7 +70,7 @@ def check(source: Path | bytes, runtime: Runtime | None = None) -> list[Finding]
     _files(members, declared, manifest)
     found = [*found, *form_findings(members, declared.ui, declared.full_name), *_resources(members)]
     if declared.is_hot:
-        found += _template(members)
+        found += check_template(members).found
     else:
         listed = _classes(source, members, found, runtime or _language(), declared)
         if runtime is None and declared.full_name == CORE:
@@ -129,21 +130,6 @@ def _has(members: Members, name: str) -> bool:
         return members.has(safe_name(name))
     except PackageError:
         return False
-
-
-def _template(members: Members) -> list[Finding]:
-    """Check that a Heat package's template is valid (packages-and-forms.md A6)."""
-    name = "template.yaml"
-    findings = Findings(name)
-    if members.has(name):
-        documents = read_documents(members.read(name), findings)
-        if documents is not None:
-            root = documents[0] if documents else None
-            if not is_map(root) or not is_map(get(root, "resources")):
-                findings.add(
-                    "E004", "not a Heat template: it has no section resources that is a map", root
-                )
-    return findings.found
 
 
 def _files(members: Members, declared: Declared, findings: Findings) -> None:

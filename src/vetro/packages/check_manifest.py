@@ -123,12 +123,6 @@ def _format(node: Any, declared: Declared, findings: Findings) -> None:
         return
     if kind == "Heat.HOT":
         declared.is_hot = True
-        findings.add(
-            "E032",
-            "Heat templates as packages cannot be run yet: wrap the template in a class that"
-            " extends io.murano.Application",
-            node,
-        )
     elif kind == "MuranoPL" and str(version) in MURANOPL_FORMATS:
         declared.format = (version.major, version.minor)
         return

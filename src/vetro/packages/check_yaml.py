@@ -19,6 +19,7 @@ from vetro.documents import (
 )
 from vetro.muranopl import yaml_hint
 from vetro.packages.check_codes import CODES
+from vetro.packages.errors import PackageError
 from vetro.yaql import STANDARD, YaqlException, ast, parse
 
 LIMITS = DocumentLimits(bytes=4 * 2**20, aliases=1000)
@@ -67,6 +68,12 @@ class Findings:
                 None if mark is None else mark.column + 1,
             )
         )
+
+    def add_error(self, code: str, error: PackageError) -> None:
+        """Add what a reader of the package complains of, at its place."""
+        assert code in CODES, code
+        found = Finding("error", code, error.message, self.file, error.line, error.column)
+        self.found.append(found)
 
 
 def read_documents(content: bytes, findings: Findings) -> list[Any] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import zipfile
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,17 @@ from vetro import documents
 from vetro.documents import DocumentError, measure_yaml
 from vetro.packages.errors import (
     PackageClassError,
-    PackageFormatError,
     PackageLoadError,
+)
+from vetro.packages.hot import (
+    CLASS_FILE,
+    ENVIRONMENTS,
+    FILES,
+    TEMPLATE,
+    HotTemplate,
+    class_text,
+    form_text,
+    read_template,
 )
 from vetro.packages.manifest import FILE, Manifest, parse_manifest, parse_yaml
 from vetro.packages.members import (
@@ -49,13 +59,13 @@ class Package:
             )
             raise PackageLoadError(f"Unable to find package manifest {FILE}{hint}")
         self.manifest: Manifest = parse_manifest(members.read(FILE))
+        self.hot: HotTemplate | None = None
+        """The template of a Heat package, which stands in for classes."""
         if self.manifest.format == "HOT":
-            raise PackageFormatError(
-                "Unsupported format Heat.HOT/1.0: Heat templates as packages come with a later"
-                " version; wrap the template in a class that extends io.murano.Application",
-                file=FILE,
-            )
-        for name, file in self.manifest.classes.items():
+            self.hot = self._template()
+            classes = {self.full_name: CLASS_FILE}
+            self.manifest = replace(self.manifest, classes=classes, requirements={})
+        for name, file in () if self.hot else self.manifest.classes.items():
             if not members.has(f"Classes/{safe_name(file)}"):
                 raise PackageClassError(
                     self.full_name,
@@ -70,6 +80,18 @@ class Package:
         self.supplier_logo = self._image(
             str(supplier_logo or "supplier_logo.png"), supplier_logo is not None, "supplier logo"
         )
+
+    def _template(self) -> HotTemplate:
+        if not self.members.has(TEMPLATE):
+            raise PackageClassError(
+                self.full_name, self.full_name, f"there is no file {TEMPLATE}", file=TEMPLATE
+            )
+        resources = [
+            name.removeprefix("Resources/")
+            for name in self.members.names()
+            if name.startswith((f"Resources/{FILES}", f"Resources/{ENVIRONMENTS}"))
+        ]
+        return read_template(self.members.read(TEMPLATE), resources)
 
     def _image(self, name: str, named: bool, what: str) -> bytes | None:
         if not self.members.has(name):
@@ -102,8 +124,8 @@ class Package:
 
     @property
     def format(self) -> str:
-        """The MuranoPL format, for example ``1.4``."""
-        return self.manifest.format
+        """The MuranoPL format, for example ``1.4``; also of the class made for a Heat template."""
+        return "1.4" if self.hot else self.manifest.format
 
     @property
     def requirements(self) -> Mapping[str, str | None]:
@@ -122,6 +144,8 @@ class Package:
 
     def read_class(self, file: str) -> str:
         """The text of a class file. Errors: ``FileNotFoundError``, ``PackageClassError``."""
+        if self.hot and file == CLASS_FILE:
+            return class_text(self.full_name, self.hot)
         name = f"Classes/{safe_name(file)}"
         if not self.members.has(name):
             raise FileNotFoundError(f"{self.full_name} has no class file {file}")
@@ -133,7 +157,12 @@ class Package:
             ) from error
 
     def read_resource(self, name: str) -> bytes:
-        """A file below ``Resources/``. Errors: ``FileNotFoundError``, ``PackageFormatError`` (outside it)."""
+        """A file below ``Resources/``. Errors: ``FileNotFoundError``, ``PackageFormatError`` (outside it).
+
+        A Heat template has the name of its class (core-library.md section 4.1).
+        """
+        if self.hot and name == self.full_name:
+            return self.members.read(TEMPLATE)
         path = f"Resources/{safe_name(name)}"
         if not self.members.has(path):
             raise FileNotFoundError(f"{self.full_name} has no resource {name}")
@@ -141,9 +170,15 @@ class Package:
 
     @cached_property
     def ui(self) -> str | None:
-        """The text of the form definition, or ``None``."""
+        """The text of the form definition, or ``None``. A Heat package without one gets a form that
+        asks for the template's parameters."""
         name = f"UI/{safe_name(self.manifest.ui)}"
         if not self.members.has(name):
+            if self.hot:
+                manifest = self.manifest
+                return form_text(
+                    manifest.full_name, manifest.version, manifest.description, self.hot
+                )
             return None
         content = self.members.read(name)
         try:
@@ -154,7 +189,7 @@ class Package:
     def check_classes(self) -> None:
         """Read every class file once as YAML. Errors: with the position of the first mistake."""
         seen: set[str] = set()
-        for name, file in self.classes.items():
+        for name, file in () if self.hot else self.classes.items():
             if file in seen:
                 continue
             seen.add(file)

@@ -86,6 +86,9 @@ class Stack:
     outputs: dict[str, Json]
     waiting_on: str | None = None
     tags: list[str] = field(default_factory=list[str])
+    files: dict[str, str] = field(default_factory=dict[str, str])
+    """The files and the environment that the template was given with."""
+    environment: str | None = None
     resources: dict[str, StackResource] = field(default_factory=dict[str, StackResource])
     failure: StackFailure | None = None
     """Only in what the operation that failed returns; later only `reason` tells."""

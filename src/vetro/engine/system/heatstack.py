@@ -87,6 +87,8 @@ class HeatStack:
                 return {
                     "template": stack.template,
                     "parameters": stack.parameters,
+                    "files": stack.files,
+                    "environment": stack.environment,
                     "settled": not stack.status.failed,
                 }
 
@@ -94,6 +96,10 @@ class HeatStack:
             self._template = found["template"] if found else {}
             parameters = cast("dict[str, Json]", found["parameters"] if found else {})
             self._parameters = {k: v for k, v in parameters.items() if not k.startswith("OS::")}
+            if found:
+                # Journals of an earlier version have neither.
+                self._files = cast("dict[str, str]", found.get("files") or {})
+                self._environment = found.get("environment")
             self._pushed = self._revision
             self._content = self._wanted()
             if found and not found["settled"]:

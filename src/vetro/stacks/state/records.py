@@ -69,6 +69,8 @@ class StackRow:
             outputs=self.outputs,
             waiting_on=self.waiting_on,
             tags=self.tags,
+            files=self.files,
+            environment=self.environment,
             resources={
                 name: StackResource(name, row.type, row.status, row.reason, row.physical_id)
                 for name, row in current.items()

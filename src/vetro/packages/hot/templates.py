@@ -1,0 +1,255 @@
+"""What a Heat template declares: its parameters with their constraints, and their groups."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from vetro.documents import (
+    DocumentError,
+    DocumentLimits,
+    DocumentTooLarge,
+    MappingNode,
+    read_yaml_and_node,
+)
+from vetro.packages.errors import PackageFormatError, PackageLimitError, PackageLoadError
+
+TEMPLATE = "template.yaml"
+FILES = "HotFiles/"
+"""Folder of the files that the template names (below ``Resources/``)."""
+ENVIRONMENTS = "HotEnvironments/"
+CLASS_FILE = "generated.yaml"
+"""The name that messages give to the text of the generated class."""
+TYPES = ("string", "number", "comma_delimited_list", "json", "boolean")
+LIMITS = DocumentLimits(bytes=512 * 1024, depth=100, aliases=1000, nodes=100_000)
+
+Json = Any
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """One rule for a parameter's value.
+
+    ``kind``: ``allowed_values`` (``values``), ``length`` and ``range`` (``least``, ``most``),
+    ``allowed_pattern`` (``pattern``, for the whole value) or ``modulo`` (``step``, ``offset``).
+    """
+
+    kind: str
+    message: str | None = None
+    values: tuple[Json, ...] = ()
+    least: int | float | None = None
+    most: int | float | None = None
+    pattern: str = ""
+    step: int = 1
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of a template. ``default`` counts when ``has_default``."""
+
+    name: str
+    type: str
+    label: str | None = None
+    description: str | None = None
+    default: Json = None
+    has_default: bool = False
+    hidden: bool = False
+    immutable: bool = False
+    constraints: tuple[Constraint, ...] = ()
+
+    @property
+    def is_fractional(self) -> bool:
+        """A number whose default or limits are not whole: asked for, and checked, as text."""
+        numbers: list[Json] = [self.default]
+        for one in self.constraints:
+            numbers += [*one.values, one.least, one.most]
+        return self.type == "number" and any(
+            isinstance(number, float) and not number.is_integer() for number in numbers
+        )
+
+
+@dataclass(frozen=True)
+class HotTemplate:
+    """A template's parameters by name, and their names by group."""
+
+    parameters: dict[str, Parameter]
+    groups: tuple[tuple[str, ...], ...] = ()
+    files: tuple[str, ...] = field(default=())
+    """Names of the package's files below ``Resources/HotFiles/``."""
+    environments: tuple[str, ...] = field(default=())
+    """Names of those below ``Resources/HotEnvironments/``."""
+
+
+def read_template(content: bytes, resources: Sequence[str]) -> HotTemplate:
+    """Read a package's ``template.yaml``; ``resources``: the names of its files below ``Resources/``.
+
+    Errors: ``PackageFormatError`` for what is not a Heat template or has a parameter of an unknown
+    type, with its place; ``PackageLimitError``; ``PackageLoadError`` for what is not YAML.
+    """
+    try:
+        document, node = read_yaml_and_node(content, LIMITS)
+    except DocumentTooLarge as error:
+        raise PackageLimitError(
+            error.message, file=TEMPLATE, line=error.line, column=error.column
+        ) from error
+    except DocumentError as error:
+        raise PackageLoadError(
+            error.message, file=TEMPLATE, line=error.line, column=error.column
+        ) from error
+    read = _Reader(node)
+    if not isinstance(document, dict) or not isinstance(
+        cast("dict[str, Json]", document).get("resources"), dict
+    ):
+        raise read.wrong("Not a HOT template: it has no section resources that is a map", "E004")
+    declared = cast("dict[str, Json]", document)
+    parameters: dict[str, Parameter] = {}
+    read.place = read.entry(node, "parameters")
+    section = read.place
+    for name, body in read.map(declared.get("parameters"), "parameters").items():
+        read.place = read.entry(section, name)
+        parameters[name] = read.parameter(name, body)
+    read.place = read.entry(node, "parameter_groups")
+    return HotTemplate(
+        parameters,
+        read.groups(declared.get("parameter_groups"), parameters),
+        tuple(_below(resources, FILES)),
+        tuple(_below(resources, ENVIRONMENTS)),
+    )
+
+
+def _below(names: Sequence[str], folder: str) -> list[str]:
+    return [name.removeprefix(folder) for name in names if name.startswith(folder)]
+
+
+def _text(value: Json) -> str | None:
+    return None if value is None else str(value)
+
+
+class _Reader:
+    """Reads the parts of a template; ``place`` is the node that a mistake is reported at."""
+
+    def __init__(self, place: Any) -> None:
+        self.place = place
+
+    @staticmethod
+    def entry(node: Any, name: str) -> Any:
+        """The value node of a key; the map itself when it has none of its own."""
+        pairs = cast("list[tuple[Any, Any]]", node.value) if isinstance(node, MappingNode) else []
+        return next((value for key, value in pairs if key.value == name), node)
+
+    def wrong(self, message: str, code: str = "E091") -> PackageFormatError:
+        """An error at the present place."""
+        mark = getattr(self.place, "start_mark", None)
+        place = (None, None) if mark is None else (mark.line + 1, mark.column + 1)
+        return PackageFormatError(message, file=TEMPLATE, line=place[0], column=place[1], code=code)
+
+    def map(self, value: Json, what: str) -> dict[str, Json]:
+        """A map with texts as keys; null is an empty one."""
+        if value is None:
+            return {}
+        if not isinstance(value, dict):
+            raise self.wrong(f"{what} must be a map")
+        return {str(key): item for key, item in cast("dict[object, Json]", value).items()}
+
+    def list(self, value: Json, what: str) -> list[Json]:
+        """A list; null is an empty one."""
+        if value is not None and not isinstance(value, list):
+            raise self.wrong(f"{what} must be a list")
+        return cast("list[Json]", value or [])
+
+    def parameter(self, name: str, given: Json) -> Parameter:
+        """One parameter."""
+        body = self.map(given, f"the parameter {name}")
+        type_ = body.get("type")
+        if type_ not in TYPES:
+            said = "it has none" if type_ is None else repr(type_)
+            raise self.wrong(
+                f"Unsupported parameter type of {name}: {said}; the types are {', '.join(TYPES)}"
+            )
+        constraints: list[Constraint] = []
+        for one in self.list(body.get("constraints"), f"the constraints of the parameter {name}"):
+            constraints += self.constraints(name, one)
+        return Parameter(
+            name,
+            type_,
+            label=_text(body.get("label")),
+            description=_text(body.get("description")),
+            default=body.get("default"),
+            has_default=body.get("default") is not None,
+            hidden=self.truth(name, "hidden", body.get("hidden")),
+            immutable=self.truth(name, "immutable", body.get("immutable")),
+            constraints=tuple(constraints),
+        )
+
+    def truth(self, name: str, key: str, value: Json) -> bool:
+        """A boolean; null is false."""
+        if value is None or isinstance(value, bool):
+            return bool(value)
+        if str(value).lower() in ("true", "false"):
+            return str(value).lower() == "true"
+        raise self.wrong(f"{key} of the parameter {name} must be true or false")
+
+    def constraints(self, name: str, given: Json) -> list[Constraint]:
+        """The rules of one entry. Rules of other kinds (``custom_constraint``) are the back end's."""
+        body = self.map(given, f"a constraint of the parameter {name}")
+        message = _text(body.get("description"))
+        found: list[Constraint] = []
+        for kind, bound in body.items():
+            where = f"the constraint {kind} of the parameter {name}"
+            if kind == "allowed_values":
+                found.append(Constraint(kind, message, tuple(self.list(bound, where))))
+            elif kind in ("length", "range"):
+                limits = self.map(bound, where)
+                least, most = (self.number(limits.get(key), where) for key in ("min", "max"))
+                if least is None and most is None:
+                    raise self.wrong(f"{where} needs min or max")
+                found.append(Constraint(kind, message, least=least, most=most))
+            elif kind == "allowed_pattern":
+                found.append(Constraint(kind, message, pattern=self.pattern(bound, where)))
+            elif kind == "modulo":
+                parts = self.map(bound, where)
+                step, offset = (self.number(parts.get(key), where) for key in ("step", "offset"))
+                if not isinstance(step, int) or not isinstance(offset, int) or step == 0:
+                    raise self.wrong(f"{where} needs whole numbers step (not 0) and offset")
+                found.append(Constraint(kind, message, step=step, offset=offset))
+        return found
+
+    def number(self, value: Json, where: str) -> int | float | None:
+        """A number, or text that is one."""
+        if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
+            return value
+        try:
+            return float(value) if "." in str(value) else int(value)
+        except (ValueError, TypeError) as error:
+            raise self.wrong(f"{where} must have numbers, not {value!r:.60}") from error
+
+    def pattern(self, value: Json, where: str) -> str:
+        """A pattern for the whole value, as Heat means it."""
+        text = str(value)
+        try:
+            re.compile(text)
+        except (re.error, OverflowError, RecursionError) as error:
+            raise self.wrong(f"{where} is not a regular expression: {error}") from error
+        # Flags at the start must stay there.
+        return text if text.startswith("(?") else f"^(?:{text})$"
+
+    def groups(
+        self, value: Json, parameters: Mapping[str, Parameter]
+    ) -> tuple[tuple[str, ...], ...]:
+        """The known parameters of each group, each once, then those of no group."""
+        rest = dict.fromkeys(parameters)
+        groups: list[tuple[str, ...]] = []
+        for given in self.list(value, "parameter_groups"):
+            body = self.map(given, "a group of parameter_groups")
+            names = [str(one) for one in self.list(body.get("parameters"), "a group's parameters")]
+            known = tuple(name for name in dict.fromkeys(names) if name in rest)
+            for name in known:
+                del rest[name]
+            if known:
+                groups.append(known)
+        if rest:
+            groups.append(tuple(rest))
+        return tuple(groups)
