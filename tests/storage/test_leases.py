@@ -270,7 +270,7 @@ async def test_holding_renews_until_the_block_ends(
             last = await renewals.get()
         assert last.expires_at > lease.expires_at
         assert await queue.claim("y", 10) is None
-    assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("lease ")]
+    assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("renewal ")]
     async with database.transaction() as tx:
         await queue.complete(tx, last)
 

@@ -25,6 +25,7 @@ from vetro.storage.keyring import Keyring
 from vetro.storage.leases import Lease, LeaseQueue, QueueLoad
 from vetro.storage.migrate import STORAGE_MIGRATIONS, MigrationSet, migrate
 from vetro.storage.notify import Subscription
+from vetro.storage.renewal import Renewal
 from vetro.storage.sealed import SealedBytes, SealedJson, SealedText, sealed_columns
 from vetro.storage.sealing import prepare_sealing, rotate_key
 from vetro.storage.types import Json, UtcDateTime
@@ -52,6 +53,7 @@ __all__ = [
     "MigrationError",
     "MigrationSet",
     "QueueLoad",
+    "Renewal",
     "SealedBytes",
     "SealedJson",
     "SealedText",

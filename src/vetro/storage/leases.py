@@ -9,26 +9,21 @@ that the result of the work and the end of the work are one commit, exactly once
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-import structlog
 from sqlalchemy import and_, case, delete, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
 from vetro.storage.database import Database, Transaction
-from vetro.storage.errors import AlreadyQueued, LeaseLost, StorageError
+from vetro.storage.errors import AlreadyQueued, LeaseLost
+from vetro.storage.renewal import Renewal
 from vetro.storage.tables import fences, leased_work
 from vetro.storage.types import UtcDateTime
 from vetro.storage.waiting import LookAgain, await_until
-
-log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
@@ -217,64 +212,14 @@ class LeaseQueue:
                 raise LeaseLost(self.name, lease.key, lease.fence)
         return replace(lease, expires_at=expires_at, ttl_seconds=ttl)
 
-    @asynccontextmanager
-    async def hold(self, lease: Lease) -> AsyncGenerator[None, None]:
-        """Renew the lease, every third of its time, for the duration of the block.
+    def hold(self, lease: Lease) -> Renewal:
+        """Renew the lease for the duration of ``async with``.
 
-        When it is lost (or cannot be renewed before it expires, for instance because the database
-        is down), the block is cancelled and raises ``LeaseLost``: another owner has the work now.
+        When it is lost, the block is cancelled and raises ``LeaseLost``: another owner has the work now.
         """
-        holder = asyncio.current_task()
-        assert holder is not None
-        lost: LeaseLost | None = None
-
-        async def renewing() -> None:
-            nonlocal lost
-            lost = await self._renew_until_lost(lease)
-            holder.cancel()
-
-        renewer = asyncio.create_task(renewing(), name=f"lease {self.name}/{lease.key}")
-        try:
-            yield
-        except asyncio.CancelledError:
-            # The cancellation is ours, unless the task was cancelled from elsewhere as well.
-            if lost is not None and holder.uncancel() == 0:
-                raise lost from None
-            raise
-        else:
-            if lost is not None:
-                # The block ended between the loss and its cancellation.
-                holder.uncancel()
-                raise lost
-        finally:
-            renewer.cancel()
-            with suppress(asyncio.CancelledError):
-                await renewer
-
-    async def _renew_until_lost(self, lease: Lease) -> LeaseLost:
-        renewed = time.monotonic()
-        pause = lease.ttl_seconds / 3
-        while True:
-            await asyncio.sleep(pause)
-            pause = lease.ttl_seconds / 3
-            attempted = time.monotonic()
-            try:
-                lease = await self.renew(lease)
-                renewed = attempted
-            except LeaseLost as error:
-                return error
-            except StorageError as error:
-                left = renewed + lease.ttl_seconds - time.monotonic()
-                log.warning(
-                    "a lease could not be renewed",
-                    queue=self.name,
-                    key=lease.key,
-                    seconds_left=round(left, 3),
-                    error=str(error),
-                )
-                if left <= 0:
-                    return LeaseLost(self.name, lease.key, lease.fence)
-                pause = min(pause, left)
+        lost = LeaseLost(self.name, lease.key, lease.fence)
+        name = f"{self.name}/{lease.key}"
+        return Renewal(lambda: self.renew(lease), lease.ttl_seconds, lost=lost, name=name)
 
     async def complete(self, tx: Transaction, lease: Lease) -> None:
         """End the work within ``tx``. ``LeaseLost`` (and so no commit) when it is not ours.

@@ -14,6 +14,7 @@ from vetro.stacks.errors import OperationLost
 from vetro.stacks.model import StackStatus
 from vetro.stacks.operations.operation import Failure, Operation, describe
 from vetro.stacks.state.records import Hold, StackStore
+from vetro.storage import Renewal, StorageError
 
 Json = Any
 _log = structlog.get_logger(__name__)
@@ -22,9 +23,9 @@ _log = structlog.get_logger(__name__)
 class Work:
     """An async context manager around one operation.
 
-    Inside, the hold is renewed and `waiting_on` is stored. The block ends the work with `settle` or
-    `remove`. If it is cancelled or fails instead, the stack's status says so; if the hold is lost,
-    the block is cancelled and `OperationLost` raised.
+    Inside, the hold is renewed (`vetro.storage.Renewal`) and `waiting_on` is stored. The block ends the
+    work with `settle` or `remove`. If it is cancelled or fails instead, the stack's status says so; if
+    the hold is lost, the block is cancelled and `OperationLost` raised.
     """
 
     def __init__(
@@ -41,18 +42,19 @@ class Work:
         self._store = store
         self._hold = hold
         self._action = action
-        self._hold_seconds = hold_seconds
         self._waiting_seconds = waiting_seconds
         self._now = now
         self.operation = operation
-        self._over = asyncio.Event()
-        self._lost = False
-        self._worker: asyncio.Task[Any] | None = None
-        self._keeper: asyncio.Task[None] | None = None
+        self._renewal = Renewal(
+            lambda: store.renew(hold, hold_seconds),
+            hold_seconds,
+            lost=OperationLost(hold.name),
+            name=f"stack {hold.name}",
+        )
 
     async def __aenter__(self) -> Work:
-        self._worker = asyncio.current_task()
-        self._keeper = asyncio.create_task(self._keep(), name=f"stack {self._hold.name}")
+        await self._renewal.__aenter__()
+        self._teller = asyncio.create_task(self._tell(), name=f"stack {self._hold.name}")
         return self
 
     async def __aexit__(
@@ -61,18 +63,19 @@ class Work:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self._stop_keeping()
-        if error is None or isinstance(error, OperationLost):
+        await self._stop_telling()
+        await self._renewal.__aexit__(kind, error, traceback)
+        if isinstance(error, OperationLost) or not isinstance(
+            error, asyncio.CancelledError | Exception
+        ):
             return
-        if isinstance(error, asyncio.CancelledError) and self._lost:
-            if self._worker is not None:
-                self._worker.uncancel()
-            raise OperationLost(self._hold.name) from None
-        if isinstance(error, asyncio.CancelledError | Exception):
-            text = "was cancelled before it finished"
-            if not isinstance(error, asyncio.CancelledError):
-                text = f"was interrupted: {describe(error)}"
-            await self._broke_off(f"The operation {text}")
+        text = "was cancelled before it finished"
+        if not isinstance(error, asyncio.CancelledError):
+            text = f"was interrupted: {describe(error)}"
+        try:
+            await self.settle(StackStatus(f"{self._action}_FAILED"), f"The operation {text}", None)
+        except OperationLost:
+            _log.warning("operation_lost", stack=self._hold.name)
 
     async def change(self, values: Mapping[str, Any]) -> None:
         """Change the stack and continue."""
@@ -82,7 +85,7 @@ class Work:
         self, status: StackStatus, reason: str, outputs: Mapping[str, Json] | None
     ) -> None:
         """Record the operation's result; `outputs` None leaves the former ones."""
-        await self._stop_keeping()
+        await self._end()
         values: dict[str, Any] = {"status": status, "reason": reason, "updated": self._now()}
         if outputs is not None:
             values["outputs"] = dict(outputs)
@@ -90,49 +93,31 @@ class Work:
 
     async def remove(self) -> None:
         """Remove the stack."""
-        await self._stop_keeping()
+        await self._end()
         await self._store.remove(self._hold)
 
-    async def _stop_keeping(self) -> None:
-        """Stop renewing the hold before it is released."""
-        self._over.set()
-        if self._keeper is not None:
-            await asyncio.wait({self._keeper})
+    async def _end(self) -> None:
+        """Write nothing more beside the block, before the hold is released."""
+        await self._stop_telling()
+        await self._renewal.end()
 
-    async def _broke_off(self, reason: str) -> None:
-        try:
-            status = StackStatus(f"{self._action}_FAILED")
-            await self.settle(status, reason, None)
-        except OperationLost:
-            _log.warning("operation_lost", stack=self._hold.name)
+    async def _stop_telling(self) -> None:
+        self._teller.cancel()
+        await asyncio.wait({self._teller})
 
-    async def _keep(self) -> None:
-        try:
-            await self._renew()
-        except OperationLost:
-            self._lost = True
-            if self._worker is not None and not self._over.is_set():
-                self._worker.cancel()
-        except Exception as error:  # noqa: BLE001 a database that is away does not end the work
-            # The hold may expire meanwhile; the next write of the work itself will notice.
-            _log.warning("hold_not_renewed", stack=self._hold.name, error=describe(error))
-
-    async def _renew(self) -> None:
+    async def _tell(self) -> None:
+        """Store what the operation waits on, whenever that has changed."""
         said: str | None = None
-        waited = 0.0
         while True:
+            await asyncio.sleep(self._waiting_seconds)
+            if self.operation.waiting_on == said:
+                continue
+            said = self.operation.waiting_on
             try:
-                async with asyncio.timeout(self._waiting_seconds):
-                    await self._over.wait()
-                return
-            except TimeoutError:
-                waited += self._waiting_seconds
-            if self.operation.waiting_on != said:
-                said = self.operation.waiting_on
                 await self._store.change(self._hold, {"waiting_on": said})
-            if waited >= self._hold_seconds / 3:
-                waited = 0.0
-                await self._store.renew(self._hold, self._hold_seconds)
+            except (OperationLost, StorageError) as error:
+                # The renewal ends the work when the hold is lost, or the database away for long.
+                _log.warning("waiting_not_stored", stack=self._hold.name, error=describe(error))
 
 
 async def within(operation: Operation, work: asyncio.Future[Any], timeout: float | None) -> Any:

@@ -1,0 +1,97 @@
+"""Renewing a claim while its work is done."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from types import TracebackType
+
+import structlog
+
+from vetro.storage.errors import StorageError
+
+log = structlog.get_logger(__name__)
+
+
+class Renewal:
+    """Renews a claim, every third of its time, for the duration of a block (``async with``).
+
+    ``renew`` extends the claim to ``seconds`` from now, and raises an error of the type of ``lost`` when
+    another owner has it. Then, or when the claim cannot be renewed before it expires (for instance because
+    the database is away), the block is cancelled and raises ``lost``. ``name``: of the claim, for logs.
+    """
+
+    def __init__(
+        self,
+        renew: Callable[[], Awaitable[object]],
+        seconds: float,
+        *,
+        lost: Exception,
+        name: str,
+    ) -> None:
+        self._renew = renew
+        self._seconds = seconds
+        self._error = lost
+        self._name = name
+        self._is_lost = False
+
+    async def __aenter__(self) -> Renewal:
+        holder = asyncio.current_task()
+        assert holder is not None
+        self._holder = holder
+        self._renewer = asyncio.create_task(self._renewing(), name=f"renewal {self._name}")
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            if not self._is_lost:
+                return
+            others = self._holder.uncancel()
+            # The cancellation is ours, unless the task was cancelled from elsewhere as well. A block that
+            # ended between the loss and its cancellation has lost the claim all the same.
+            if error is None or (isinstance(error, asyncio.CancelledError) and others == 0):
+                raise self._error from None
+        finally:
+            await self.end()
+
+    async def end(self) -> None:
+        """Renew no more, before the claim is released; ending twice does nothing."""
+        self._renewer.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._renewer
+
+    async def _renewing(self) -> None:
+        await self._until_lost()
+        self._is_lost = True
+        self._holder.cancel()
+
+    async def _until_lost(self) -> None:
+        renewed = time.monotonic()
+        pause = self._seconds / 3
+        while True:
+            await asyncio.sleep(pause)
+            pause = self._seconds / 3
+            attempted = time.monotonic()
+            try:
+                await self._renew()
+                renewed = attempted
+            except type(self._error):
+                return
+            except StorageError as error:
+                left = renewed + self._seconds - time.monotonic()
+                log.warning(
+                    "claim_not_renewed",
+                    claim=self._name,
+                    seconds_left=round(left, 3),
+                    error=str(error),
+                )
+                if left <= 0:
+                    return
+                pause = min(pause, left)
