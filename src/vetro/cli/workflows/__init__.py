@@ -1,0 +1,1 @@
+"""Commands for authors of XML workflows: cases, tests and explanations, without any service."""

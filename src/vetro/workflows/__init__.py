@@ -1,0 +1,66 @@
+"""The XML workflow language of the v0.3 world: its files, its rule loop, its execution plans.
+
+    task = Task(model, Files(contents, read_document), port)
+    outcome = task.run()
+
+Phases: `source` reads XML with positions; `content` and the modules of functions resolve names, paths
+and expressions and make closures; `task` runs them in rounds. All that leaves goes through a ``Port``,
+and documents are read by the function that ``Files`` is given: the room imports no other.
+"""
+
+from vetro.workflows.cases import CaseError, RecordedPort, run_case
+from vetro.workflows.errors import (
+    CommandFailed,
+    EvaluationError,
+    NotConverging,
+    Place,
+    TemplateError,
+    WorkflowError,
+    WorkflowSyntaxError,
+)
+from vetro.workflows.files import Files
+from vetro.workflows.ports import (
+    AgentAnswer,
+    AgentRequest,
+    Broker,
+    Fragment,
+    Limits,
+    NetworkRequest,
+    Port,
+    PortError,
+    Report,
+    WorkflowSettings,
+)
+from vetro.workflows.task import FUNCTIONS, Outcome, Task, Workflow, compile_workflow
+from vetro.workflows.trace import Event, Trace
+
+__all__ = [
+    "FUNCTIONS",
+    "AgentAnswer",
+    "AgentRequest",
+    "Broker",
+    "CaseError",
+    "CommandFailed",
+    "EvaluationError",
+    "Event",
+    "Files",
+    "Fragment",
+    "Limits",
+    "NetworkRequest",
+    "NotConverging",
+    "Outcome",
+    "Place",
+    "Port",
+    "PortError",
+    "RecordedPort",
+    "Report",
+    "Task",
+    "TemplateError",
+    "Trace",
+    "Workflow",
+    "WorkflowError",
+    "WorkflowSettings",
+    "WorkflowSyntaxError",
+    "compile_workflow",
+    "run_case",
+]

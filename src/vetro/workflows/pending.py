@@ -1,0 +1,222 @@
+"""Executing the queued commands of a round: network, stack updates, stack deletes, agents (§1, §9 to §11).
+
+A kind's commands are executed together. If one of them failed without a failure block, the blocks of the
+others still run, and then the task fails ("finish the batch, then fail").
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from vetro.workflows.commands import Command, digest, failure_value
+from vetro.workflows.errors import CommandFailed, EvaluationError, WorkflowError
+from vetro.workflows.ports import NetworkRequest, PortError
+from vetro.workflows.results import decode
+from vetro.workflows.scopes import Run
+from vetro.workflows.templates import merge
+
+if TYPE_CHECKING:
+    from vetro.workflows.task import Task
+
+Json = Any
+
+
+class Stack:
+    """What the task has applied so far: one template that every batch adds to (§9.2)."""
+
+    def __init__(self) -> None:
+        self.template: dict[str, Json] = {}
+        self.arguments: dict[str, Json] = {}
+        self.outputs: dict[str, Json] = {}
+        self._applied: str | None = None
+
+    def clear(self) -> None:
+        """The stack was deleted."""
+        self.template, self.arguments, self.outputs = {}, {}, {}
+        self._applied = None
+
+    def apply(self, task: Task, commands: list[Command]) -> dict[str, Json]:
+        """Merge fragments in call order and apply the whole; its outputs.
+
+        What is applied already is not pushed again. Raises: PortError, EvaluationError.
+        """
+        template: dict[str, Json] = self.template
+        arguments = self.arguments
+        for command in commands:
+            template = merge(template, command.body)
+            arguments = {**arguments, **command.arguments}
+        self.template, self.arguments = template, arguments
+        wanted = digest([template, arguments])
+        if wanted != self._applied:
+            self._applied = None
+            fragments = [command.fragment for command in commands if command.fragment]
+            self.outputs = task.port.update_stack(fragments, template, arguments)
+            self._applied = wanted
+        return self.outputs
+
+
+def execute(task: Task, commands: list[Command]) -> None:
+    """Execute a batch and run its blocks. Raises: CommandFailed, or what a block raises."""
+    kinds: dict[str, list[Command]] = {}
+    for command in commands:
+        kinds.setdefault(command.kind, []).append(command)
+    for kind, run in _KINDS.items():
+        if kind in kinds:
+            settling = _Settling(task)
+            run(task, kinds[kind], settling)
+            settling.finish()
+
+
+class _Settling:
+    """Runs blocks after commands, and keeps the first error until all have run."""
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self.failed: WorkflowError | None = None
+
+    def succeed(self, command: Command, result: Json) -> None:
+        self._run(command, command.blocks.success, result, None)
+
+    def fail(self, command: Command, error: Json, message: str, result: Json = None) -> None:
+        if command.blocks.failure is not None:
+            self._run(command, command.blocks.failure, result, error)
+            return
+        failed = CommandFailed(f"{command.blocks.element.tag}: {message}", command.place)
+        failed.rules = () if command.frame.rule is None else command.frame.rule.chain()
+        self.failed = self.failed or failed
+
+    def _run(self, command: Command, block: Any, result: Json, error: Json) -> None:
+        if command.blocks.result is not None:
+            command.scope.put(command.blocks.result, result)
+        if command.blocks.error is not None:
+            command.scope.put(command.blocks.error, error)
+        if block is None:
+            return
+        run = Run(self.task, command.frame.run.mutes)
+        try:
+            block(command.frame.within(run), command.scope)
+        except WorkflowError as problem:
+            self.failed = self.failed or problem
+
+    def finish(self) -> None:
+        if self.failed is not None:
+            raise self.failed
+
+
+def _order(request: NetworkRequest) -> int:
+    if request.command == "get-cidr":
+        return 3 if "existingNetwork" in request.arguments else 0
+    return {"get-default-network-id": 1, "get-default-router-id": 2}[request.command]
+
+
+def _network(task: Task, commands: list[Command], settling: _Settling) -> None:
+    asked = [(command, command.network) for command in commands if command.network is not None]
+    asked.sort(key=lambda pair: _order(pair[1]))
+    answers: list[Json | PortError]
+    if task.settings.network_topology == "nova":
+        refusal = PortError("the topology 'nova' has no networks of its own")
+        answers = [refusal for _ in asked]
+    else:
+        answers = task.port.network([request for _, request in asked])
+    for (command, request), answer in zip(asked, answers, strict=True):
+        problem = _network_problem(request, answer, command)
+        if problem is None:
+            settling.succeed(command, answer)
+        else:
+            message = problem if isinstance(problem, str) else problem.message
+            settling.fail(command, failure_value(problem, task.timestamp()), message)
+
+
+def _network_problem(
+    request: NetworkRequest, answer: Json | PortError, command: Command
+) -> PortError | str | None:
+    if isinstance(answer, PortError):
+        return answer
+    if request.command != "get-cidr" or answer["cidr"] is not None:
+        return None
+    if "existingNetwork" not in request.arguments:
+        return "no address range is free: see the settings env_ip_template, max_environments, max_hosts"
+    if command.blocks.failure is None:
+        return None  # the success block looks at the null itself, as it always had to
+    return f"the network {request.arguments['existingNetwork']} has no subnet"
+
+
+def _stack_updates(task: Task, commands: list[Command], settling: _Settling) -> None:
+    good = [command for command in commands if command.broken is None]
+    problem: PortError | EvaluationError | None = None
+    outputs: dict[str, Json] = {}
+    if good:
+        try:
+            outputs = task.stack.apply(task, good)
+        except (PortError, EvaluationError) as error:
+            problem = error
+    for command in commands:
+        if command.broken is not None:
+            settling.fail(command, failure_value(command.broken, task.timestamp()), command.broken)
+        elif problem is not None:
+            value = problem if isinstance(problem, PortError) else problem.message
+            settling.fail(command, failure_value(value, task.timestamp()), problem.message)
+        else:
+            settling.succeed(command, dict(outputs))
+
+
+def _stack_deletes(task: Task, commands: list[Command], settling: _Settling) -> None:
+    problem: PortError | None = None
+    try:
+        task.port.delete_stack()
+        task.stack.clear()
+    except PortError as error:
+        problem = error
+    for command in commands:
+        if problem is None:
+            settling.succeed(command, None)
+        elif command.blocks.failure is not None:
+            settling.fail(command, failure_value(problem, task.timestamp()), problem.message)
+        else:
+            task.report(
+                "environment",
+                task.environment_id,
+                "warning",
+                "The stack could not be deleted",
+                problem.message,
+            )
+
+
+def _agents(task: Task, commands: list[Command], settling: _Settling) -> None:
+    sent = [
+        (command, command.agent)
+        for command in commands
+        if command.broken is None and command.agent is not None
+    ]
+    answers = task.port.run_plans([request for _, request in sent]) if sent else []
+    by_command = {id(pair[0]): answer for pair, answer in zip(sent, answers, strict=True)}
+    for command in commands:
+        timestamp = task.timestamp()
+        if command.broken is not None:
+            value = {
+                "source": "execution_plan",
+                "type": None,
+                "message": command.broken,
+                "command": None,
+                "details": None,
+                "timestamp": timestamp,
+            }
+            settling.fail(command, [value], command.broken)
+            continue
+        good, errors = decode(by_command[id(command)], timestamp)
+        if errors:
+            settling.fail(command, errors, _message(errors), good)
+        else:
+            settling.succeed(command, good)
+
+
+def _message(errors: list[dict[str, Json]]) -> str:
+    return "; ".join(str(error.get("message")) for error in errors)
+
+
+_KINDS = {
+    "network": _network,
+    "stack-update": _stack_updates,
+    "stack-delete": _stack_deletes,
+    "agent": _agents,
+}

@@ -1,0 +1,272 @@
+"""A task: one environment, its workflow files, and the loop that runs them (§1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from vetro.workflows.commands import COMMANDS, Command
+from vetro.workflows.content import Closure, Compile, Compiler
+from vetro.workflows.errors import (
+    EvaluationError,
+    NotConverging,
+    Place,
+    WorkflowError,
+    WorkflowSyntaxError,
+)
+from vetro.workflows.files import Files
+from vetro.workflows.functions import PLAIN, extension
+from vetro.workflows.normalising import clean_up, normalise
+from vetro.workflows.paths import Cursor, Path, write
+from vetro.workflows.pending import Stack, execute
+from vetro.workflows.ports import Limits, Port, Report, WorkflowSettings
+from vetro.workflows.rules import RULES
+from vetro.workflows.scopes import Frame, Mutes, RuleMark, Run, Scope
+from vetro.workflows.secrets import scrubbed, secret_texts
+from vetro.workflows.selecting import SELECTING
+from vetro.workflows.source import parse_xml
+from vetro.workflows.trace import Trace
+from vetro.workflows.values import size
+
+Json = Any
+FUNCTIONS: Mapping[str, Compile] = {**PLAIN, **SELECTING, **RULES, **COMMANDS}
+
+
+@dataclass(frozen=True)
+class Workflow:
+    """A file, ready to run."""
+
+    name: str
+    closure: Closure
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a task ended. ``rounds`` counts the last one, in which nothing was left to do."""
+
+    model: dict[str, Json]
+    rounds: int
+    stopped: bool
+    error: str | None
+
+
+def compile_workflow(
+    content: str | bytes, file: str, extensions: Mapping[str, Any] | None = None
+) -> Workflow:
+    """Read a file. ``extensions``: functions ``(arguments, body) -> value`` under new names.
+
+    Raises: WorkflowSyntaxError with the place; ValueError for an extension under a known name.
+    """
+    functions = dict(FUNCTIONS)
+    for name, call in (extensions or {}).items():
+        if name in functions:
+            raise ValueError(f"there is a function {name!r} already")
+        functions[name] = extension(call)
+    root = parse_xml(content, file)
+    if root.tag != "workflow":
+        raise WorkflowSyntaxError(f"the root element is 'workflow', not {root.tag!r}", root.place)
+    return Workflow(file, Compiler(functions).call(root))
+
+
+class Task:
+    """Runs the workflow files of an archive over one model. ``model`` is changed in place."""
+
+    def __init__(
+        self,
+        model: dict[str, Json],
+        files: Files,
+        port: Port,
+        settings: WorkflowSettings | None = None,
+        limits: Limits | None = None,
+        trace: Trace | None = None,
+        extensions: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.model = model
+        self.files = files
+        self.port = port
+        self.settings = settings or WorkflowSettings()
+        self.limits = limits or Limits()
+        self.trace = trace
+        self.stack = Stack()
+        self.round = 0
+        self.issued_names: set[tuple[str | None, str]] = set()
+        self._extensions = extensions
+        self._queue: list[Command] = []
+        # By the element and the place of the call: only such commands can be the same.
+        self._queued: dict[tuple[int, Cursor], list[Command]] = {}
+        self._stopped = False
+        self._count = 0
+        self._last_change: RuleMark | None = None
+        self._secrets: set[str] = set()
+
+    @property
+    def environment_id(self) -> str:
+        """The id of the environment."""
+        return str(self.model.get("id") or "")
+
+    def run(self) -> Outcome:
+        """Run to the end. Errors of workflows are reported and stand in the outcome; those of the
+        port that it does not announce pass through.
+        """
+        error: str | None = None
+        try:
+            self._prepare()
+            if not self._stopped:
+                self._loop()
+        except WorkflowError as problem:
+            error = str(problem)
+        except RecursionError:
+            error = "a value is nested too deep"
+        if error is not None:
+            error = self._scrub(error)
+            self.port.report(Report(None, None, "error", "Unexpected error has occurred", error))
+        clean_up(self.model)
+        return Outcome(self.model, self.round, self._stopped, error)
+
+    def _prepare(self) -> None:
+        self._secrets.update(secret_texts(self.model))
+        password = self.settings.broker.password
+        if password not in ("", "guest"):
+            self._secrets.add(password)
+        for service in normalise(self.model, self.port.new_id):
+            name = service.get("name") or service.get("type")
+            self.report(
+                "service",
+                str(service.get("id")),
+                "error",
+                f"The service {name} needs an image: osImage has no name",
+            )
+            self.request_stop()
+
+    def _loop(self) -> None:
+        workflows = [
+            (compile_workflow(content, name, self._extensions), Mutes())
+            for name, content in self.files.workflows()
+        ]
+        while True:
+            self.round += 1
+            if self.round > self.limits.rounds:
+                self.round -= 1
+                raise self._not_converging(f"{self.limits.rounds} rounds")
+            for _, mutes in workflows:
+                mutes.next_round()
+            self._settle(workflows)
+            self._measure()
+            commands, self._queue, self._queued = self._queue, [], {}
+            if not commands:
+                return
+            execute(self, commands)
+            self._measure()
+            self.port.checkpoint(self.model, self.round)
+            if self._stopped:
+                return
+
+    def _settle(self, workflows: list[tuple[Workflow, Mutes]]) -> None:
+        """Passes over all files until none changes the model."""
+        for number in range(1, self.limits.passes + 1):
+            changed = False
+            if number % 16 == 0:
+                # References can double a model in every pass.
+                self._measure()
+            for workflow, mutes in workflows:
+                frame = Frame(Run(self, mutes))
+                if workflow.closure(frame, Scope(None)):
+                    changed = True
+            if not changed:
+                return
+        raise self._not_converging(f"{self.limits.passes} passes in round {self.round}")
+
+    def _not_converging(self, after: str) -> NotConverging:
+        last = self._last_change
+        text = (
+            "no rule has changed the model"
+            if last is None
+            else (f"the last rule that changed the model is {last.id!r} at {last.place}")
+        )
+        error = NotConverging(f"workflow does not converge: not at rest after {after}; {text}")
+        if last is not None:
+            error.place = last.place
+        return error
+
+    def _measure(self) -> None:
+        nodes = size(self.model)
+        if nodes > self.limits.nodes:
+            raise EvaluationError(
+                f"the model has {nodes} values; at most {self.limits.nodes} are allowed"
+            )
+
+    # what functions use
+
+    def mark_changed(self, frame: Frame, path: Path, value: Json) -> None:
+        """The model changed: the file runs again."""
+        frame.run.changed = True
+        if frame.rule is not None:
+            self._last_change = frame.rule
+        if self.trace is not None:
+            self.trace.changed(self.round, frame.rule, path.text, value)
+        if isinstance(value, str) and path.steps:
+            self._secrets.update(secret_texts({path.steps[-1]: value}))
+
+    def enqueue(self, command: Command) -> None:
+        """Queue a command for the end of the round, unless the same one waits already."""
+        calls = self._queued.setdefault((id(command.blocks.element), command.frame.cursor), [])
+        if any(command.repeats(other) for other in calls):
+            return
+        calls.append(command)
+        self._queue.append(command)
+        if self.trace is not None:
+            self.trace.queued(self.round, str(command.place), command.kind, _described(command))
+
+    def request_stop(self) -> None:
+        """No further round after this one (§1.1)."""
+        self._stopped = True
+        write(self.model, ("temp", "_stop_requested"), True, "/temp._stop_requested")
+
+    def report(
+        self, entity: str, id_: str | None, level: str, text: str, details: str | None = None
+    ) -> None:
+        """Send a report without the secrets that are known (§13.4)."""
+        self.port.report(
+            Report(
+                entity,
+                id_,
+                level,
+                self._scrub(text),
+                None if details is None else self._scrub(details),
+            )
+        )
+
+    def _scrub(self, text: str) -> str:
+        return scrubbed(text, self._secrets)
+
+    def warn_of_missing(self, template: str, missing: list[str], place: Place) -> None:
+        """Keys of a template that have no mapping stay as they are."""
+        if missing and self.trace is not None:
+            message = f"the template {template} needs {', '.join(missing)}: no mapping"
+            self.trace.warned(self.round, str(place), message)
+
+    def timestamp(self) -> str:
+        """The time as errors carry it."""
+        return self.port.now().isoformat()
+
+    def next_count(self) -> int:
+        """A number that rises."""
+        self._count += 1
+        return self._count
+
+
+def _described(command: Command) -> dict[str, Json]:
+    if command.agent is not None:
+        agent = command.agent
+        return {
+            "template": agent.template,
+            "service": agent.service,
+            "unit": agent.unit,
+            "mappings": agent.mappings,
+        }
+    if command.fragment is not None:
+        return {"template": command.fragment.template, "mappings": command.fragment.mappings}
+    if command.network is not None:
+        return cast("dict[str, Json]", {"command": command.network.command})
+    return {}

@@ -1,0 +1,71 @@
+"""What happened in a task and why, for `explain` and for the trace of a deployment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from vetro.workflows.paths import Cursor
+from vetro.workflows.scopes import RuleMark
+from vetro.workflows.secrets import sanitised
+
+Json = Any
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """``kind``: ``rule``, ``set``, ``command``, ``warning``. ``at``: file:line."""
+
+    round: int
+    kind: str
+    at: str
+    subject: str
+    details: dict[str, Json]
+
+
+class Trace:
+    """Events in order, at most ``most``; what came after is only counted."""
+
+    def __init__(self, most: int = 100_000) -> None:
+        self.events: list[Event] = []
+        self.left_out = 0
+        self._most = most
+
+    def _add(self, event: Event) -> None:
+        if len(self.events) < self._most:
+            self.events.append(event)
+        else:
+            self.left_out += 1
+
+    def fired(
+        self, round_number: int, mark: RuleMark, cursor: Cursor, object_id: str | None
+    ) -> None:
+        """A rule's body begins for an object."""
+        details = {"match": mark.description, "object": object_id, "cursor": _path(cursor)}
+        self._add(Event(round_number, "rule", str(mark.place), mark.id, details))
+
+    def changed(self, round_number: int, mark: RuleMark | None, path: str, value: Json) -> None:
+        """The model changed."""
+        name = path.rpartition(".")[2]
+        shown = sanitised({name: value})[name]
+        self._add(
+            Event(
+                round_number,
+                "set",
+                "" if mark is None else str(mark.place),
+                path,
+                {"rule": mark and mark.id, "value": shown},
+            )
+        )
+
+    def queued(self, round_number: int, at: str, kind: str, details: dict[str, Json]) -> None:
+        """A command was queued."""
+        self._add(Event(round_number, "command", at, kind, sanitised(details)))
+
+    def warned(self, round_number: int, at: str, message: str) -> None:
+        """Something looks wrong but goes on."""
+        self._add(Event(round_number, "warning", at, message, {}))
+
+
+def _path(cursor: Cursor) -> str:
+    return ".".join(map(str, cursor)) or "/"

@@ -1,0 +1,107 @@
+"""JSON values as workflows see them: equality that knows types, truth, and text (§2.1, §3, §7)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, cast
+
+Json = Any
+CONTAINERS = (dict, list)
+_PLAIN = (str, int, type(None))
+
+
+def equal(left: Json, right: Json) -> bool:
+    """Deep equality by JSON type: ``true`` is not ``1``, but ``1`` is ``1.0``."""
+    if left is right:
+        return True
+    if isinstance(left, bool) or isinstance(right, bool):
+        return False  # the two bools that are equal are identical
+    if isinstance(left, dict):
+        if not isinstance(right, dict):
+            return False
+        one, other = cast("dict[str, Json]", left), cast("dict[str, Json]", right)
+        return len(one) == len(other) and all(
+            key in other and equal(value, other[key]) for key, value in one.items()
+        )
+    if isinstance(left, list):
+        if not isinstance(right, list):
+            return False
+        items, others = cast("list[Json]", left), cast("list[Json]", right)
+        return len(items) == len(others) and all(map(equal, items, others))
+    return not isinstance(right, CONTAINERS) and bool(left == right)
+
+
+def scalar_text(value: Json) -> str:
+    """A scalar inside other text: ``None`` is empty, bools are ``True`` and ``False``."""
+    if isinstance(value, str):
+        return value
+    return "" if value is None else text(value)
+
+
+def text(value: Json) -> str:
+    """The function `text` (§7): ``None``, ``True``, decimal numbers; containers as JSON."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, CONTAINERS):
+        return json.dumps(value, ensure_ascii=False)
+    return str(value)
+
+
+def type_name(value: Json) -> str:
+    """What kind of value it is, for error texts."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "a boolean"
+    if isinstance(value, (int, float)):
+        return "a number"
+    if isinstance(value, CONTAINERS):
+        return "a list" if isinstance(value, list) else "a map"
+    return "text" if isinstance(value, str) else type(value).__name__
+
+
+def children_of(value: Json) -> Iterator[Json]:
+    """The values in a container; nothing for a scalar."""
+    if isinstance(value, dict):
+        yield from cast("dict[str, Json]", value).values()
+    elif isinstance(value, list):
+        yield from cast("list[Json]", value)
+
+
+def reaches(start: Json, target: Json) -> bool:
+    """Whether the container ``target`` itself stands somewhere in ``start``."""
+    pending: list[Json] = [start]
+    seen: set[int] = set()
+    while pending:
+        value = pending.pop()
+        if value is target:
+            return True
+        if isinstance(value, CONTAINERS) and id(cast("Json", value)) not in seen:
+            seen.add(id(cast("Json", value)))
+            pending.extend(children_of(value))
+    return False
+
+
+def plain_copy(value: Json) -> Json:
+    """A deep copy that shares nothing, also where the value does."""
+    if isinstance(value, dict):
+        return {key: plain_copy(item) for key, item in cast("dict[str, Json]", value).items()}
+    if isinstance(value, list):
+        return [plain_copy(item) for item in cast("list[Json]", value)]
+    return value
+
+
+def size(value: Json) -> int:
+    """How many nodes the value has when it is written out; shared parts count each time."""
+    known: dict[int, int] = {}
+
+    def count(one: Json) -> int:
+        if not isinstance(one, CONTAINERS):
+            return 1
+        key = id(cast("Json", one))
+        if key not in known:
+            known[key] = 1 + sum(map(count, children_of(one)))
+        return known[key]
+
+    return count(value)

@@ -1,0 +1,71 @@
+"""Documents that want to harm: bombs, entities, depth, sizes, encodings, and traversal."""
+
+from __future__ import annotations
+
+import pytest
+
+from vetro.documents import read_yaml
+from vetro.workflows import WorkflowSyntaxError, compile_workflow, run_case
+
+BOMB = (
+    '<!DOCTYPE w [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;"><!ENTITY c "&b;&b;&b;&b;">]>'
+    "<workflow>&c;</workflow>"
+)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (BOMB, "a document type is not allowed"),
+        ("<!DOCTYPE workflow SYSTEM 'http://example.org/x.dtd'><workflow/>", "document type"),
+        ("<workflow>&undeclared;</workflow>", "undefined entity"),
+        ("<text>" * 5000 + "</text>" * 5000, "nest deeper than 100"),
+        ("<workflow>" + "<null/>" * 100_001 + "</workflow>", "more than 100000 elements"),
+        ("<workflow>" + " " * (4 * 1024 * 1024) + "</workflow>", "larger than"),
+        (b"<?xml version='1.0' encoding='no-such'?><workflow/>", "encoding"),
+        (b"\xff\xfe\x00", "not well-formed"),
+        ("", "no element found"),
+        ("<workflow>\ud800</workflow>", "not well-formed"),
+        ("<rule match=\"$.a[?(" + "not " * 500 + "@.x)]\"/>", "root element"),
+    ],
+)  # fmt: skip
+def test_a_hostile_file_is_refused_with_its_place(content: str | bytes, message: str) -> None:
+    """A file that tries something is an error with file and line before anything runs."""
+    with pytest.raises(WorkflowSyntaxError) as caught:
+        compile_workflow(content, "Evil.xml")
+    assert message in str(caught.value)
+    assert str(caught.value).startswith("Evil.xml:")
+
+
+@pytest.mark.parametrize("depth", [100, 4000])
+@pytest.mark.parametrize("piece", ["not ", "(", "-"])
+def test_a_deep_expression_is_refused(depth: int, piece: str) -> None:
+    """Conditions and index expressions have a depth of their own."""
+    expression = f"$.a[({piece * depth}1)]" if piece == "-" else f"$.a[?({piece * depth}@.x)]"
+    with pytest.raises(WorkflowSyntaxError, match="nests deeper|missing"):
+        compile_workflow(f'<workflow><rule match="{expression}"/></workflow>', "Evil.xml")
+
+
+@pytest.mark.parametrize("name", ["../../secret", "/etc/passwd", "a/../../b", "x/..", "a\\b"])
+def test_a_template_stays_in_its_folder(name: str) -> None:
+    """A template name that leads out of its folder is an error that says so."""
+    rules = f'<workflow><update-cf-stack template="{name}"/></workflow>'
+    files = {"workflows/A.xml": rules, "secret.template": "{}", "etc/passwd.template": "{}"}
+    result = run_case({"model": {"id": "e1"}, "files": files}, read_yaml)
+    assert "does not stay inside its folder" in result["error"]
+    assert [effect["kind"] for effect in result["effects"]] == ["report"]
+
+
+def test_a_model_that_grows_by_sharing_is_stopped() -> None:
+    """Doubling a value by references ends in an error before it is written out."""
+    rules = (
+        "<workflow><rule match='$[?(@.n != 40)]'><unmute/>"
+        "<set path='a'><list><select path='a'/><select path='a'/></list></set>"
+        "<set path='n'><select path='n'/></set></rule></workflow>"
+    )
+    case = {
+        "model": {"id": "e1", "a": [1]},
+        "files": {"workflows/A.xml": rules},
+        "limits": {"passes": 60},
+    }
+    assert "values; at most 2000000 are allowed" in run_case(case, read_yaml)["error"]
