@@ -88,8 +88,8 @@ def check_isolation(document: "dict[str, Any]") -> None:
         raise InvalidPlan(
             "The plan %s was not run: this instance has no isolation (driver 'process'), and the plan"
             " would change the machine that it shares. Deploy on a node with containers or virtual"
-            " machines; a package whose plans are safe says 'Isolation: optional' in its manifest"
-            % (document.get("Name") or document.get("ID") or "")
+            " machines. Here plans run only when the manifest of every package that the environment uses"
+            " says 'Isolation: optional'" % (document.get("Name") or document.get("ID") or "")
         )
 
 
