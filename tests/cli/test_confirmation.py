@@ -77,16 +77,16 @@ COMMANDS: dict[tuple[str, ...], tuple[str, str]] = {
     ("env", "changes", "web", "--discard"): ("added more", "--yes"),
     ("package", "delete", "Site"): ("org.Site 1.0.0", "--yes"),
     ("category", "delete", "Web"): ("Web", "--yes"),
-    ("project", "delete", "team"): ("project team is deleted", "--yes"),
+    ("project", "delete", "team"): ("project team would be deleted", "--yes"),
     ("project", "delete", "team", "--force"): (
-        "project team is deleted, with all that it has (environments: 2 (web, db), images: 1 (debian))",
+        "project team would be deleted, with all that it has (environments: 2 (web, db), images: 1 (debian))",
         "--yes",
     ),
     ("image", "delete", "debian"): ("debian (i1)", "--yes"),
-    ("vm", "destroy", "db"): ("VM db is destroyed with its disks", "--yes"),
-    ("vm", "delete", "db", "db"): ("VM db is destroyed with its disks", "--yes"),
+    ("vm", "destroy", "db"): ("VM db would be destroyed with its disks", "--yes"),
+    ("vm", "delete", "db", "db"): ("VM db would be destroyed with its disks", "--yes"),
     **{
-        (kind, "delete", UUID): (f"{noun} one is deleted", "--yes")
+        (kind, "delete", UUID): (f"{noun} one would be deleted", "--yes")
         for kind, noun in (
             ("network", "network"),
             ("subnet", "subnet"),
@@ -95,10 +95,10 @@ COMMANDS: dict[tuple[str, ...], tuple[str, str]] = {
             ("group", "security group"),
         )
     },
-    ("address", "delete", UUID): ("floating address 192.0.2.1 is deleted", "--yes"),
-    ("keypair", "delete", "k"): ("key pair k is deleted", "--yes"),
+    ("address", "delete", UUID): ("floating address 192.0.2.1 would be deleted", "--yes"),
+    ("keypair", "delete", "k"): ("key pair k would be deleted", "--yes"),
     ("vm", "snapshot", "rollback", "db", "old"): ("what changed since old", "--yes"),
-    ("vm", "snapshot", "delete", "db", "old"): ("loses its snapshot old", "--yes"),
+    ("vm", "snapshot", "delete", "db", "old"): ("would lose its snapshot old", "--yes"),
     ("server", "factory-reset", "node-1"): ("Everything on server node-1", "--yes"),
     ("server", "evacuate", "node-1"): ("its VMs would run twice", "--fenced"),
     ("key", "rotate"): ("backups of the database", "--yes"),

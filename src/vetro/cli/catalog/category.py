@@ -67,7 +67,7 @@ def delete(names_or_ids: tuple[str, ...]) -> None:
     with Connection() as connection:
         rows = [find_category(connection, wanted) for wanted in names_or_ids]
         names = some_of([str(row["name"]) for row in rows])
-        agree(f"{names}: deleted for every project", "Delete")
+        agree(f"{names}: it would be deleted for every project", "Delete")
         for row in rows:
             connection.request(
                 "DELETE",

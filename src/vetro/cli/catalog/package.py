@@ -483,7 +483,7 @@ def delete(names_or_ids: tuple[str, ...], version: str | None, force: bool) -> N
     with Connection() as connection:
         rows = [choose_package(connection, name, version) for name in names_or_ids]
         names = some_of([f"{row['fully_qualified_name']} {row['version']}" for row in rows])
-        agree(f"{names}: it leaves the catalog, and its archive is lost", "Delete")
+        agree(f"{names}: it would leave the catalog, and its archive would be lost", "Delete")
         for row in rows:
             path = f"/v1/catalog/packages/{segment(row['id'])}"
             answer = connection.answer("DELETE", path, params={"force": str(force).lower()})

@@ -390,7 +390,7 @@ def delete(names_or_uuids: tuple[str, ...], force: bool) -> None:
             for wanted in names_or_uuids
         ]
         names = some_of([f"{row['name']} ({row['uuid']})" for row in rows])
-        agree(f"{names}: the file of the image is lost", "Delete")
+        agree(f"{names}: the file of the image would be lost", "Delete")
         for row in rows:
             path = f"/compute/images/{segment(row['uuid'])}"
             answer = connection.answer("DELETE", path, params={"force": str(force).lower()})

@@ -100,7 +100,7 @@ def keypair_delete(names: tuple[str, ...], project: str | None) -> None:
     """Forget public keys; machines made with one still let it in."""
     with Connection() as connection:
         owner = project_of(connection, project)
-        agree(f"The key pair {some_of(list(names))} is deleted", "Go on")
+        agree(f"The key pair {some_of(list(names))} would be deleted", "Go on")
         for name in names:
             connection.send(calls.remove_keypair(name, owner))
     done(f"Deleted key pair {', '.join(names)}", deleted=list(names))

@@ -260,7 +260,7 @@ def common_verbs(
 def agree_to_delete(kind: Kind[Shown, New, Change], rows: Sequence[Shown]) -> None:
     """Go on only when the user agrees to lose these."""
     called = some_of([kind.called(row) for row in rows])
-    agree(f"The {kind.noun} {called} is deleted", "Go on")
+    agree(f"The {kind.noun} {called} would be deleted", "Go on")
 
 
 def report_deleted(kind: Kind[Shown, New, Change], rows: Sequence[Shown]) -> None:

@@ -250,7 +250,10 @@ def server_factory_reset(name_or_uuid: str, wait: bool) -> None:
     """Erase a compute node that has no VMs."""
     with Connection() as connection:
         row = find_server(connection, name_or_uuid)
-        agree(f"Everything on server {row.get('hostname')} ({row['uuid']}) is erased", "Erase it")
+        agree(
+            f"Everything on server {row.get('hostname')} ({row['uuid']}) would be erased",
+            "Erase it",
+        )
         job = start_job(connection, "PUT", f"{path_of(row)}/factory-reset", {})
         finish(connection, str(job), wait, f"Server {row.get('hostname')} is reset")
 

@@ -134,11 +134,11 @@ def vm_destroy(names_or_uuids: tuple[str, ...]) -> None:
         rows = [find_vm(connection, one) for one in dict.fromkeys(names_or_uuids)]
         called = ", ".join(str(row.get("alias") or row["uuid"]) for row in rows)
         agree(
-            f"VM {called} is destroyed with its disks and snapshots; an environment that uses it will"
-            " miss it"
+            f"VM {called} would be destroyed with its disks and snapshots; an environment that uses it"
+            " would miss it"
             if len(rows) == 1
-            else f"VMs {called} are destroyed with their disks and snapshots; environments that use them"
-            " will miss them",
+            else f"VMs {called} would be destroyed with their disks and snapshots; environments that"
+            " use them would miss them",
             "Go on",
         )
         for row in rows:
@@ -216,7 +216,7 @@ def snapshot_create(name_or_uuid: str, snapshot_name: str | None) -> None:
 def snapshot_rollback(name_or_uuid: str, snapshot_name: str) -> None:
     """Take the disks back to a snapshot."""
     path = f"/snapshots/{segment(snapshot_name)}/rollback"
-    losing = f"loses what changed since {snapshot_name}, newer snapshots too"
+    losing = f"would lose what changed since {snapshot_name}, newer snapshots too"
     _vm_task(name_or_uuid, "PUT", path, f"is back at {snapshot_name}", losing=losing)
 
 
@@ -228,7 +228,7 @@ def snapshot_rollback(name_or_uuid: str, snapshot_name: str) -> None:
 def snapshot_delete(name_or_uuid: str, snapshot_name: str) -> None:
     """Delete a snapshot."""
     path = f"/snapshots/{segment(snapshot_name)}"
-    losing = f"loses its snapshot {snapshot_name}"
+    losing = f"would lose its snapshot {snapshot_name}"
     _vm_task(
         name_or_uuid, "DELETE", path, f"has no snapshot {snapshot_name} any more", losing=losing
     )

@@ -333,7 +333,7 @@ def changes(environment: str, taking: bool, discard: bool, session: str | None) 
         elif discard:
             if not own:
                 fail(f"You have no changes in {row['name']}")
-            agree(f"Dropped: {'; '.join(one['summary'] for one in own)}", "Drop them")
+            agree(f"This would be dropped: {'; '.join(one['summary'] for one in own)}", "Drop them")
             for one in own:
                 path = f"/v1/environments/{row['id']}/sessions/{segment(one['id'])}"
                 connection.request("DELETE", path)
@@ -411,7 +411,7 @@ def what_is_lost(connection: Connection, environment: dict[str, Any], *, abandon
     ]
     left = f"; its machines ({len(machines)}) stay, and nothing knows them any more"
     return (
-        f"Environment {environment['name']} is {'forgotten' if abandon else 'destroyed'} with"
+        f"Environment {environment['name']} would be {'forgotten' if abandon else 'destroyed'} with"
         f" {', '.join(part for part in parts if part)}{left if abandon and machines else ''}"
     )
 

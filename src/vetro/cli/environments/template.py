@@ -127,7 +127,7 @@ def delete(names_or_ids: tuple[str, ...]) -> None:
     """Delete templates; environments made from them stay."""
     with Connection() as connection:
         rows = [find_template(connection, wanted) for wanted in names_or_ids]
-        agree(f"{some_of([str(row['name']) for row in rows])}: deleted", "Delete")
+        agree(f"{some_of([str(row['name']) for row in rows])} would be deleted", "Delete")
         for row in rows:
             connection.request("DELETE", address_of(row))
     gone = [str(row["name"]) for row in rows]
@@ -204,6 +204,7 @@ def add(
 @template.command("remove")
 @click.argument("name_or_id", type=TEMPLATE)
 @click.argument("application")
+@yes_option
 @json_option
 def remove(name_or_id: str, application: str) -> None:
     """Take APPLICATION out of a template."""
@@ -212,8 +213,9 @@ def remove(name_or_id: str, application: str) -> None:
         services: list[dict[str, Any]] = connection.get(f"{address_of(row)}/services")
         service = services[find_application(services, application)]
         where = f"{address_of(row)}/services/{segment(str(service['?']['id']))}"
+        name = application_row(service)["name"] or application
+        agree(f"{name} would be removed from template {row['name']}", "Remove it")
         connection.request("DELETE", where)
-    name = application_row(service)["name"] or application
     done(f"Removed {name} from {row['name']}", removed=service)
 
 

@@ -80,7 +80,7 @@ def upgrade(
             _show(found)
         if not _wrong(found):
             names = ", ".join(f"{one['name'] or one['id']} to {one['to']}" for one in moving)
-            agree(f"{names}, with the next deploy", "Move")
+            agree(f"These would move with the next deploy: {names}", "Move")
         with session_and_services(connection, row) as (headers, _):
             # What would not work the service refuses: it looks once more.
             answer = connection.answer("POST", path, json=body, headers=headers)

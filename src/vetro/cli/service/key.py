@@ -50,7 +50,7 @@ def rotate(ctx: click.Context, data_dir: str | None, config: Path | None) -> Non
             config_file=config,
         )
         agree(
-            f"The key that is in {settings.shared_dir / KEYS} now is removed: backups of the database"
+            f"The key that is in {settings.shared_dir / KEYS} now would be removed: backups of the database"
             " from before cannot be read without the key file of that time",
             "Rotate",
         )

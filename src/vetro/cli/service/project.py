@@ -93,7 +93,7 @@ def delete(names_or_ids: tuple[str, ...], force: bool) -> None:
         for row in rows:
             held = _holdings(connection, row) if force else {}
             words = f", with all that it has ({_in_words(held)})" if held else ""
-            losing.append(f"project {row['name']} is deleted{words}")
+            losing.append(f"project {row['name']} would be deleted{words}")
         agree("; ".join(losing), "Delete")
         for row in rows:
             answer = connection.ask_identity(

@@ -33,8 +33,9 @@ yes_option = click.option(
 def agree(losing: str, question: str) -> None:
     """Go on only when the user agrees: by ``--yes``, or by an answer on the terminal.
 
-    ``losing``: what would be lost, a sentence without its full stop. ``question``: without its
-    question mark's default, for example "Destroy it". The command needs ``yes_option``.
+    ``losing``: what would be lost ("VM web would be destroyed"), without its full stop.
+    ``question``: without its question mark's default, for example "Destroy it".
+    The command needs ``yes_option``.
     """
     context = click.get_current_context(silent=True)
     agreed = context is not None and bool(context.find_root().meta.get(_KEY))
@@ -54,8 +55,7 @@ def agree_or(
     if agreed:
         return
     if wants_json() or not choice.is_watched():
-        text = f"Nothing was done, because nobody confirmed this: {losing}"
-        fail(text, hint or f"Give {option} to confirm it.", exit_code)
+        fail(f"Nothing was done: {losing}", hint or f"Give {option} to confirm it.", exit_code)
     click.echo(f"{losing}.", err=True)
     if not click.confirm(question, err=True):
         fail("Nothing was done")
