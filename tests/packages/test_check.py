@@ -305,7 +305,7 @@ def test_statements(statement, expected):
         (FORM + "  a: my-app\n", ["W203 4:6"]),
         (FORM + "  a: $.b(\n", ["W202 4:6"]),
         (FORM + "Version: 2.4\n", ["E006 4:1"]),
-        (FORM + "Forms: [{a: {fields: [{name: x, type: choice, choices: [1]}]}}]\n", ["E087"]),
+        (FORM + "Forms: [{a: {fields: [{name: x, type: choice, choices: [1]}]}}]\n", ["E087 4:23"]),
     ],
 )
 def test_forms(text, expected):

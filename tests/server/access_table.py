@@ -160,6 +160,14 @@ async def package(place: Place, who: str = "ann", metadata: str = "{}") -> Names
     return {"package_id": made, "part": "ui"}
 
 
+async def wizard(place: Place) -> Names:
+    """The form of a package, begun."""
+    made = await package(place)
+    answer = await place.ok("ann", "POST", "/v1/wizards", {"package": made["package_id"]})
+    place.known.add(answer["id"])
+    return {"wizard_id": answer["id"], "page": "workflowManagement"}
+
+
 async def shared_package(place: Place) -> Names:
     """A package that an operator made public."""
     return await package(place, "root", '{"is_public": true}')
@@ -320,6 +328,15 @@ CATALOG = {
     f"POST {P}/services": Row("owned", template(public=False), T),
     f"PUT {P}/services/{{path}}": Row("owned", template(public=False), T),
     f"DELETE {P}/services/{{path}}": Row("owned", template(public=False)),
+    "GET /v1/wizards": Row("list", wizard),
+    "POST /v1/wizards": Row("people", body={"package": "none"}, good=(404,)),
+    "GET /v1/wizards/{wizard_id}": Row("owned", wizard),
+    "DELETE /v1/wizards/{wizard_id}": Row("owned", wizard),
+    "GET /v1/wizards/{wizard_id}/pages/{page}": Row("owned", wizard),
+    "POST /v1/wizards/{wizard_id}/pages/{page}": Row("owned", wizard, {"values": {}}),
+    "POST /v1/wizards/{wizard_id}/pages/{page}/check": Row("owned", wizard, {"values": {}}),
+    "POST /v1/wizards/{wizard_id}/build": Row("owned", wizard, {}, good=(400,)),
+    "POST /v1/wizards/{wizard_id}/finish": Row("owned", wizard, {}, good=(400,)),
     "GET /v1/upgrades": Row("people"),
     f"GET {E}/upgrades": Row("owned", environment),
     # No application of it has a package: nobody asks an engine.

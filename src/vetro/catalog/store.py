@@ -601,6 +601,38 @@ class Catalog:
         async with self.database.read() as tx:
             return await stored_packages(tx, list(await tx.execute(query)))
 
+    async def declaring(self, principal: Principal, names: Sequence[str]) -> list[dict[str, Any]]:
+        """The enabled packages that declare one of these classes, each with its ``classes`` of them."""
+        if not names:
+            return []
+        mine = packages.c.owner_id == principal.project_id
+        query = (
+            select(packages, classes.c.name.label("class_name"))
+            .join(classes, classes.c.package_id == packages.c.id)
+            .where(
+                classes.c.name.in_(list(names)),
+                or_(mine, packages.c.is_public),
+                packages.c.enabled,
+                packages.c.deleted.is_(None),
+            )
+            .order_by(packages.c.name, packages.c.id)
+        )
+        found: dict[str, dict[str, Any]] = {}
+        async with self.database.read() as tx:
+            for row in await tx.execute(query):
+                one = found.setdefault(
+                    row.id,
+                    {
+                        "id": row.id,
+                        "fully_qualified_name": row.fully_qualified_name,
+                        "name": row.name,
+                        "version": row.version,
+                        "classes": [],
+                    },
+                )
+                one["classes"].append(row.class_name)
+        return list(found.values())
+
     # Packages, for the engine
 
     async def find_package(

@@ -207,7 +207,109 @@ UPGRADE = shape(
         "problems": listed(_TEXT),
     },
 )
+_ENTERED: dict[str, object] = {}
+CHOICE = shape(
+    "FormChoice", {"value": _ANYTHING, "label": _TEXT, "enabled": _FLAG}, optional=["enabled"]
+)
+FORM_PACKAGE = shape(
+    "FormPackage",
+    {"id": _TEXT, "fully_qualified_name": _TEXT, "name": _TEXT, "version": _TEXT, "class": _TEXT},
+    optional=["class"],
+)
+FORM_FIELD = shape(
+    "FormField",
+    {
+        "name": _TEXT,
+        "path": _TEXT,
+        "type": _TEXT,
+        "control": {
+            "type": "string",
+            "enum": [
+                *("line", "text", "number", "password", "checkbox", "select", "object", "table"),
+            ],
+        },
+        "label": _TEXT,
+        "description": maybe(_TEXT),
+        "description_title": maybe(_TEXT),
+        "help_text": maybe(_TEXT),
+        "required": _FLAG,
+        "enabled": _FLAG,
+        "visible": _FLAG,
+        "hidden": _FLAG,
+        "secret": _FLAG,
+        "filled": _FLAG,
+        "initial": _ENTERED,
+        "value": _ENTERED,
+        "placeholder": maybe(_TEXT),
+        "choices": {"anyOf": [listed(CHOICE), {"type": "null"}]},
+        "constraints": {"type": "object", "additionalProperties": _NUMBER},
+        "messages": {"type": "object", "additionalProperties": _TEXT},
+        "patterns": listed(
+            shape("FormPattern", {"pattern": _TEXT, "flags": _TEXT, "message": _TEXT})
+        ),
+        "rules": listed(_TEXT),
+        "problem": _TEXT,
+        "confirmation": _TEXT,
+        "classes": listed(_TEXT),
+        "packages": listed(FORM_PACKAGE),
+        "empty_label": _TEXT,
+        "requirements": _OBJECT,
+        "columns": _ANYTHING,
+    },
+    optional=[
+        *("filled", "problem", "confirmation", "classes", "packages", "empty_label"),
+        *("requirements", "columns"),
+    ],
+)
+FORM_PAGE = shape(
+    "FormPage",
+    {
+        "name": _TEXT,
+        "title": _TEXT,
+        "number": _NUMBER,
+        "region": maybe(_TEXT),
+        "submitted": _FLAG,
+        "notes": listed(shape("FormNote", {"title": _TEXT, "text": _TEXT})),
+        "fields": listed(FORM_FIELD),
+    },
+)
+FORM = shape(
+    "Form",
+    {
+        "package": _TEXT,
+        "package_version": _TEXT,
+        "title": _TEXT,
+        "version": _TEXT,
+        "texts": {"type": "string", "enum": ["plain"]},
+        "pages": listed(FORM_PAGE),
+        "next": maybe(_TEXT),
+        "warnings": listed(_TEXT),
+    },
+)
+_WIZARD_COLUMNS = {
+    "id": _TEXT,
+    "package": FORM_PACKAGE,
+    "environment_id": maybe(_TEXT),
+    "component_id": maybe(_TEXT),
+    "created": _TIME,
+    "updated": _TIME,
+}
+LISTED_WIZARD = shape("ListedWizard", _WIZARD_COLUMNS)
+WIZARD = shape("Wizard", {**_WIZARD_COLUMNS, "form": FORM})
+_ERRORS = {"type": "object", "additionalProperties": listed(_TEXT)}
+CHECKED_PAGE = shape("CheckedPage", {"valid": _FLAG, "errors": _ERRORS, "page": FORM_PAGE})
+SUBMITTED_PAGE = shape(
+    "SubmittedPage",
+    {
+        "valid": _FLAG,
+        "errors": _ERRORS,
+        "next": maybe(_TEXT),
+        "page": maybe(FORM_PAGE),
+        "complete": _FLAG,
+    },
+)
 _E = "/v1/environments/{environment_id}"
+_W = "/v1/wizards/{wizard_id}"
 
 
 def _value(name: str, *errors: int) -> Reply:
@@ -319,5 +421,17 @@ REPLIES = {
     "GET /v1/schemas/{class_name}": Reply(_OBJECT, name="show_schemas", errors=(504,)),
     "GET /v1/schemas/{class_name}/{method_names}": Reply(
         _OBJECT, name="show_method_schemas", errors=(504,)
+    ),
+    "GET /v1/wizards": Reply(_in("wizards", listed(LISTED_WIZARD)), name="list_wizards"),
+    "POST /v1/wizards": Reply(WIZARD, name="start_wizard", errors=(404,)),
+    f"GET {_W}": Reply(WIZARD, name="show_wizard"),
+    f"DELETE {_W}": Reply(name="delete_wizard"),
+    f"GET {_W}/pages/{{page}}": Reply(FORM_PAGE, name="show_wizard_page"),
+    f"POST {_W}/pages/{{page}}": Reply(SUBMITTED_PAGE, name="submit_wizard_page"),
+    f"POST {_W}/pages/{{page}}/check": Reply(CHECKED_PAGE, name="check_wizard_page"),
+    f"POST {_W}/build": Reply(_in("model", _OBJECT), name="build_wizard"),
+    f"POST {_W}/finish": Reply(
+        shape("FinishedWizard", {"environment_id": _TEXT, "component": _OBJECT}),
+        name="finish_wizard",
     ),
 }

@@ -96,3 +96,23 @@ STATIC_ACTION = Body(
     )
 )
 SCHEMAS = query(STRING, "classVersion", "packageName")
+_VALUES = {"type": "object", "additionalProperties": True}
+LANGUAGE = query(STRING, "language")
+SHOW_WIZARD = (
+    *LANGUAGE,
+    *query(pattern("true|false", schema={"type": "string", "enum": ["true", "false"]}), "refresh"),
+)
+START_WIZARD = Body(
+    an_object(
+        {
+            "package": {"type": "string", "minLength": 1},
+            "environment_id": _MAYBE_TEXT,
+            "session_id": _MAYBE_TEXT,
+            "quick": {"type": "boolean"},
+        },
+        ["package"],
+    )
+)
+PAGE_VALUES = Body(an_object({"values": _VALUES}, ["values"]))
+CHECKED_VALUES = Body(an_object({"values": _VALUES, "field": _MAYBE_TEXT}, ["values"]))
+FINISH = Body(an_object({"environment_id": _MAYBE_TEXT, "session_id": _MAYBE_TEXT}))

@@ -15,6 +15,7 @@ from vetro.environments.store import EnvironmentStore
 from vetro.environments.tasks import TaskStore
 from vetro.environments.templates import TemplateStore
 from vetro.environments.upgrading import Upgrades
+from vetro.environments.wizards import Wizards
 from vetro.http import BadRequest
 from vetro.http import endpoint as http
 from vetro.storage import Database
@@ -32,6 +33,7 @@ class Services:
     calls: CallStore
     upgrades: Upgrades
     templates: TemplateStore
+    wizards: Wizards
     flavors: Mapping[str, Mapping[str, int]] | None = None
 
     @property

@@ -21,6 +21,7 @@ from vetro.environments import (
     static_call_endpoints,
     template_endpoints,
     upgrade_endpoints,
+    wizard_endpoints,
 )
 from vetro.environments.endpoint import Call, Endpoint, Json, Services
 from vetro.environments.static_calls import TIMEOUT_SECONDS, CallStore
@@ -29,6 +30,8 @@ from vetro.environments.tasks import TaskStore
 from vetro.environments.templates import TemplateStore
 from vetro.environments.upgrading import Upgrades
 from vetro.environments.uses import EnvironmentUses
+from vetro.environments.wizard_offers import NoPlatform, Platform, WizardOffers
+from vetro.environments.wizards import Wizards
 from vetro.http import Authenticator, Face, NoSuchPath, NotFound, make_face
 from vetro.http.endpoint import routes, serving
 from vetro.storage import StorageError, Subscription
@@ -90,6 +93,7 @@ ENDPOINTS = [
     *static_call_endpoints.ENDPOINTS,
     *upgrade_endpoints.ENDPOINTS,
     *template_endpoints.ENDPOINTS,
+    *wizard_endpoints.ENDPOINTS,
 ]
 
 
@@ -108,10 +112,12 @@ def environments_face(
     static_call_timeout: float = TIMEOUT_SECONDS,
     debug: bool = False,
     flavors: Mapping[str, Mapping[str, int]] | None = None,
+    platform: Platform | None = None,
 ) -> Face:
     """Discovery, environments and packages behind one prefix (none).
 
-    ``flavors``: the sizes of instances that the back end knows, by name.
+    ``flavors``: the sizes of instances that the back end knows, by name. ``platform``: what forms
+    can choose from beside them.
     """
     calls = CallStore(work.database, timeout_seconds=static_call_timeout)
     uses = EnvironmentUses(work.database)
@@ -139,8 +145,14 @@ def environments_face(
                 # They stay until the next model is stored.
                 log.warning("unused packages were not removed", error=str(error))
 
+    offers = WizardOffers(work.store, catalog, platform or NoPlatform(), flavors)
     services = Services(
-        work, calls, Upgrades(work.store, catalog, calls), TemplateStore(work.store), flavors
+        work,
+        calls,
+        Upgrades(work.store, catalog, calls),
+        TemplateStore(work.store),
+        Wizards(work.store, catalog, calls, offers),
+        flavors,
     )
     return make_face(
         name="catalog",

@@ -147,3 +147,29 @@ templates = Table(
     Column("updated", UtcDateTime, nullable=False),
     UniqueConstraint("tenant_id", "name"),
 )
+
+# Forms that are being filled in, and those that made a component, to open it again.
+wizards = Table(
+    "environments_wizards",
+    metadata,
+    Column("id", String(36), primary_key=True),
+    Column("project_id", String(64), nullable=False),
+    Column("user_id", String(64), nullable=False),
+    Column("package_id", String(36), nullable=False),
+    Column("package_name", String(128), nullable=False),
+    Column("package_version", String(64), nullable=False),
+    Column("title", String(80), nullable=False),
+    # The definition, as it was when the wizard was started.
+    Column("form", Text, nullable=False),
+    Column("environment_id", String(255), ForeignKey("environments.id", ondelete="CASCADE")),
+    # The component that it made, or changes.
+    Column("component_id", String(255)),
+    Column("options", SealedJson, nullable=False),
+    Column("state", SealedJson, nullable=False),
+    # The choices that were shown last.
+    Column("offers", SealedJson, nullable=False),
+    Column("created", UtcDateTime, nullable=False),
+    Column("updated", UtcDateTime, nullable=False),
+    Index("environments_wizards_project", "project_id", "updated"),
+    Index("environments_wizards_component", "environment_id", "component_id"),
+)

@@ -43,7 +43,7 @@ def form_fields(package: Package) -> list[dict[str, Any]]:
     except FormError as error:
         click.echo(f"The form cannot be read: {error}", err=True)
         return []
-    return form.describe()
+    return form.summary()
 
 
 def actions_of(package: Package, catalog: PackageResolver) -> list[dict[str, Any]]:

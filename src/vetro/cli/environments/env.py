@@ -201,7 +201,7 @@ def build_model(
         )
     try:
         form = load_form(text, package_name=row["fully_qualified_name"], title=row["name"])
-        model = form.build(values, name=name)
+        model = form.build(form.fill(values, name=name), name=name)
     except FormError as error:
         fail(str(error), "Give fields with --set FIELD=VALUE or --set PAGE.FIELD=VALUE.")
     # Without a version an object means a 0.x package (muranopl.md §5): say which one was chosen.

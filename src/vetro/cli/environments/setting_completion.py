@@ -63,7 +63,7 @@ class FormField(Setting):
             form = load_form(text, package_name=row["fully_qualified_name"], title=row["name"])
         except FormError:
             return {}
-        fields = form.describe()
+        fields = form.summary()
         often = Counter(one["name"] for one in fields)
         return {
             one["name"] if often[one["name"]] == 1 else f"{one['page']}.{one['name']}": str(

@@ -1,0 +1,158 @@
+"""The calls of wizards: forms of packages, filled in page by page (docs/forms.md)."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from vetro.environments import bodies
+from vetro.environments.endpoint import Call, Endpoint, Json
+from vetro.http import BadRequest
+from vetro.http.endpoint import EMPTY
+
+VALUES_LIMIT = 2**20
+"""Bytes of the values of one page."""
+
+
+async def _object(call: Call, *known: str) -> dict[str, Any]:
+    body = await call.json(limit_bytes=VALUES_LIMIT)
+    if not isinstance(body, dict):
+        raise BadRequest(f"The body must be an object with {', '.join(known)}")
+    given = cast("dict[str, Any]", body)
+    unknown = sorted(set(given) - set(known))
+    if unknown:
+        raise BadRequest(f"Unknown member {unknown[0]!r:.80}; known: {', '.join(known)}")
+    return given
+
+
+def _text(given: dict[str, Any], name: str, *, most: int = 255) -> str | None:
+    value = given.get(name)
+    if value is None or value == "":
+        return None
+    if not isinstance(value, str) or len(value) > most:
+        raise BadRequest(f"{name} must be text of at most {most} characters")
+    return value
+
+
+def _values(given: dict[str, Any]) -> dict[str, Any]:
+    values = given.get("values")
+    if not isinstance(values, dict):
+        raise BadRequest("values must be an object: names of fields and what was entered")
+    return cast("dict[str, Any]", values)
+
+
+def _language(call: Call) -> str:
+    return call.query("language")[:20]
+
+
+async def start(call: Call) -> Json:
+    """Start to fill in the form of a package."""
+    given = await _object(call, "package", "environment_id", "session_id", "quick")
+    if _text(given, "package") is None:
+        raise BadRequest("package is required: the id of a package")
+    quick = given.get("quick", False)
+    if not isinstance(quick, bool):
+        raise BadRequest("quick must be true or false")
+    return await call.service.wizards.start(
+        call.principal,
+        {
+            "package": _text(given, "package"),
+            "environment_id": _text(given, "environment_id"),
+            "session_id": _text(given, "session_id") or call.session,
+            "quick": quick,
+        },
+    )
+
+
+async def listing(call: Call) -> Json:
+    """The wizards that the caller has not finished."""
+    return {"wizards": await call.service.wizards.listing(call.principal)}
+
+
+async def show(call: Call) -> Json:
+    """A wizard with its form: pages, fields, values, choices; ``refresh=true`` asks for choices anew."""
+    return await call.service.wizards.show(
+        call.principal,
+        call.path["wizard_id"],
+        call.session,
+        language=_language(call),
+        refresh=call.flag("refresh"),
+    )
+
+
+async def show_page(call: Call) -> Json:
+    """One page of a wizard."""
+    return await call.service.wizards.show_page(
+        call.principal, call.path["wizard_id"], call.path["page"], call.session, _language(call)
+    )
+
+
+async def submit(call: Call) -> Json:
+    """Submit the values of a page: errors by field, or the next page."""
+    given = await _object(call, "values")
+    return await call.service.wizards.submit(
+        call.principal,
+        call.path["wizard_id"],
+        call.path["page"],
+        _values(given),
+        call.session,
+        _language(call),
+    )
+
+
+async def check(call: Call) -> Json:
+    """Validate the values of a page, or of one ``field``, and describe the page for them; nothing is
+    stored."""
+    given = await _object(call, "values", "field")
+    return await call.service.wizards.check(
+        call.principal,
+        call.path["wizard_id"],
+        call.path["page"],
+        _values(given),
+        _text(given, "field"),
+        call.session,
+        _language(call),
+    )
+
+
+async def build(call: Call) -> Json:
+    """The object model that the values make; nothing is stored."""
+    return await call.service.wizards.build(call.principal, call.path["wizard_id"], call.session)
+
+
+async def finish(call: Call) -> Json:
+    """Build the object and add it to a session of an environment."""
+    given = await _object(call, "environment_id", "session_id")
+    return await call.service.wizards.finish(
+        call.principal,
+        call.path["wizard_id"],
+        _text(given, "session_id") or call.session,
+        _text(given, "environment_id"),
+    )
+
+
+async def remove(call: Call) -> Json:
+    """Forget a wizard and what was entered in it."""
+    await call.service.wizards.remove(call.principal, call.path["wizard_id"])
+    return EMPTY
+
+
+_ALL, _ONE = "/v1/wizards", "/v1/wizards/{wizard_id}"
+_PAGE = _ONE + "/pages/{page}"
+
+ENDPOINTS = [
+    Endpoint("list_wizards", "GET", _ALL, listing),
+    Endpoint("start_wizard", "POST", _ALL, start, bodies.SESSION, bodies.START_WIZARD),
+    Endpoint("show_wizard", "GET", _ONE, show, (*bodies.SESSION, *bodies.SHOW_WIZARD)),
+    Endpoint("delete_wizard", "DELETE", _ONE, remove),
+    Endpoint("show_wizard_page", "GET", _PAGE, show_page, (*bodies.SESSION, *bodies.LANGUAGE)),
+    Endpoint(
+        "submit_wizard_page", "POST", _PAGE, submit, (*bodies.SESSION, *bodies.LANGUAGE),
+        bodies.PAGE_VALUES,
+    ),
+    Endpoint(
+        "check_wizard_page", "POST", _PAGE + "/check", check,
+        (*bodies.SESSION, *bodies.LANGUAGE), bodies.CHECKED_VALUES,
+    ),
+    Endpoint("build_wizard", "POST", _ONE + "/build", build, bodies.SESSION),
+    Endpoint("finish_wizard", "POST", _ONE + "/finish", finish, bodies.SESSION, bodies.FINISH),
+]  # fmt: skip

@@ -1,0 +1,361 @@
+"""Wizards: forms that users fill in, kept in the database (packages-and-forms.md B5, B10).
+
+A wizard has the definition as it was when it was started, the values so far and the choices that were
+shown last. So two wizards of one package do not meet, and a restart loses nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import Any, cast
+
+from sqlalchemy import Row, delete, insert, select, update
+
+from vetro.catalog import Catalog, api_time
+from vetro.environments.model import new_id
+from vetro.environments.static_calls import CallStore
+from vetro.environments.store import EnvironmentStore
+from vetro.environments.tables import wizards
+from vetro.environments.wizard_offers import WizardOffers
+from vetro.http import BadRequest, Fault, NotFound, Principal
+from vetro.packages.forms import Form, FormError, NoSuchPage, Offers, PageInvalid, State, load_form
+from vetro.storage import Transaction
+
+KEPT_DAYS = 30
+"""How long a wizard that nobody touches and that made no component is kept."""
+Json = dict[str, Any]
+
+
+class Wizards:
+    """The wizards of all projects."""
+
+    def __init__(
+        self, store: EnvironmentStore, catalog: Catalog, calls: CallStore, offers: WizardOffers
+    ) -> None:
+        self.store = store
+        self.database = store.database
+        self.catalog = catalog
+        self.calls = calls
+        self.offers = offers
+
+    # Rows
+
+    async def _row(
+        self, tx: Transaction, principal: Principal, id_: str, *, lock: bool = False
+    ) -> Row[Any]:
+        query = select(wizards).where(
+            wizards.c.id == id_, wizards.c.project_id == principal.project_id
+        )
+        row = (await tx.execute(query.with_for_update() if lock else query)).first()
+        if row is None:
+            raise NotFound(f"There is no wizard {id_}", type_="WizardNotFound")
+        return row
+
+    async def start(self, principal: Principal, body: Json) -> Json:
+        """Start a wizard. Errors: 400 for a form that cannot be read, 403, 404."""
+        package = await self.catalog.show(principal, str(body["package"]))
+        form_text = (await self.catalog.open_for(principal, package["id"])).ui or ""
+        if not form_text.strip():
+            raise BadRequest(f"{package['fully_qualified_name']} has no form", type_="NoForm")
+        now = self.database.clock.now()
+        values: Json = {
+            "id": new_id(),
+            "project_id": principal.project_id,
+            "user_id": principal.user_id,
+            "package_id": package["id"],
+            "package_name": package["fully_qualified_name"],
+            "package_version": package["version"],
+            "title": package["name"],
+            "form": form_text,
+            "environment_id": body.get("environment_id"),
+            "component_id": None,
+            "options": {"quick": bool(body.get("quick"))},
+            "created": now,
+            "updated": now,
+        }
+        form = await asyncio.to_thread(form_of, values)
+        state, problem = await self._begin(principal, form, package)
+        values["state"] = state.as_json()
+        values["offers"] = await self.offers.gather(principal, form, None)
+        if problem:
+            values["offers"]["warnings"].append(problem)
+        async with self.database.transaction() as tx:
+            if values["environment_id"] is not None:
+                await self.store.environment(
+                    tx, principal, values["environment_id"], with_model=False
+                )
+            old = now - timedelta(days=KEPT_DAYS)
+            await tx.execute(
+                delete(wizards).where(wizards.c.updated < old, wizards.c.component_id.is_(None))
+            )
+            await tx.execute(insert(wizards).values(**values))
+        return await self.show(principal, values["id"], body.get("session_id"))
+
+    async def _begin(
+        self, principal: Principal, form: Form, package: Json
+    ) -> tuple[State, str | None]:
+        """The first state, and why the parameters of a static action are missing, if they are."""
+        call, found, problem = form.parameters_call, None, None
+        if call is not None:
+            try:
+                found = await self.calls.act(
+                    principal, call.class_name or form.package_name, call.method, {},
+                    package_name=form.package_name, class_version=package["version"] or "*",
+                )  # fmt: skip
+            except Fault as error:
+                name = f"{call.class_name or form.package_name}.{call.method}"
+                problem = (
+                    f"The parameters of the form could not be read from {name}: {error.message}"
+                )
+        try:
+            return await asyncio.to_thread(form.begin, found), problem
+        except FormError as error:
+            raise wrong_form(form.package_name, error) from error
+
+    # Reading
+
+    async def show(
+        self,
+        principal: Principal,
+        id_: str,
+        session_id: str | None,
+        *,
+        language: str = "",
+        refresh: bool = False,
+    ) -> Json:
+        """A wizard with its described form. ``refresh``: the platform is asked for its choices again."""
+        if refresh:
+            await self._refresh(principal, id_)
+        async with self.database.read() as tx:
+            row = await self._row(tx, principal, id_)
+            offers = await self.offers.of_wizard(tx, principal, row, session_id)
+        form = await asyncio.to_thread(form_of, row)
+        described = await described_form(form, State.of_json(row.state), offers, language)
+        return {**view(row), "form": described}
+
+    async def _refresh(self, principal: Principal, id_: str) -> None:
+        async with self.database.read() as tx:
+            row = await self._row(tx, principal, id_)
+        form = await asyncio.to_thread(form_of, row)
+        gathered = await self.offers.gather(principal, form, None)
+        async with self.database.transaction() as tx:
+            await tx.execute(update(wizards).where(wizards.c.id == id_).values(offers=gathered))
+
+    async def show_page(
+        self, principal: Principal, id_: str, page: str, session_id: str | None, language: str
+    ) -> Json:
+        """One page, described."""
+        form, state, offers = await self._opened(principal, id_, session_id)
+        try:
+            return await asyncio.to_thread(form.describe_page, page, state, offers, language)
+        except FormError as error:
+            raise refused(error) from error
+
+    async def _opened(
+        self, principal: Principal, id_: str, session_id: str | None
+    ) -> tuple[Form, State, Offers]:
+        async with self.database.read() as tx:
+            row = await self._row(tx, principal, id_)
+            offers = await self.offers.of_wizard(tx, principal, row, session_id)
+        form = await asyncio.to_thread(form_of, row)
+        return form, State.of_json(row.state), offers
+
+    async def listing(self, principal: Principal) -> list[Json]:
+        """The wizards of the caller that have made nothing yet, newest first, without their forms."""
+        query = (
+            select(wizards)
+            .where(
+                wizards.c.project_id == principal.project_id,
+                wizards.c.user_id == principal.user_id,
+                wizards.c.component_id.is_(None),
+            )
+            .order_by(wizards.c.updated.desc(), wizards.c.id)
+            .limit(100)
+        )
+        async with self.database.read() as tx:
+            return [view(row) for row in await tx.execute(query)]
+
+    # Writing
+
+    async def check(
+        self,
+        principal: Principal,
+        id_: str,
+        page: str,
+        values: Json,
+        field: str | None,
+        session_id: str | None,
+        language: str,
+    ) -> Json:
+        """Validate a page or one field of it; nothing is stored."""
+        form, state, offers = await self._opened(principal, id_, session_id)
+
+        def work() -> Json:
+            checked = form.check(page, values, state, offers, field=field)
+            state.entered[page] = {**state.entered.get(page, {}), **values}
+            state.pages.pop(page, None)
+            described = form.describe_page(page, state, offers, language)
+            return {"valid": not checked.errors, "errors": checked.errors, "page": described}
+
+        try:
+            return await asyncio.to_thread(work)
+        except FormError as error:
+            raise refused(error) from error
+
+    async def submit(
+        self,
+        principal: Principal,
+        id_: str,
+        page: str,
+        values: Json,
+        session_id: str | None,
+        language: str,
+    ) -> Json:
+        """Store the values of a page; the errors by field, or the next page."""
+        async with self.database.transaction() as tx:
+            row = await self._row(tx, principal, id_, lock=True)
+            offers = await self.offers.of_wizard(tx, principal, row, session_id)
+            form, state = form_of(row), State.of_json(row.state)
+
+            def work() -> Json:
+                errors: dict[str, list[str]] = {}
+                try:
+                    form.submit(page, values, state, offers)
+                except PageInvalid as error:
+                    errors = error.errors
+                following = page if errors else form.next_page(page)
+                shown = (
+                    None
+                    if following is None
+                    else form.describe_page(following, state, offers, language)
+                )
+                return {
+                    "valid": not errors,
+                    "errors": errors,
+                    "next": following,
+                    "page": shown,
+                    "complete": form.first_open(state) is None,
+                }
+
+            try:
+                answer = await asyncio.to_thread(work)
+            except FormError as error:
+                raise refused(error) from error
+            await tx.execute(
+                update(wizards)
+                .where(wizards.c.id == id_)
+                .values(state=state.as_json(), updated=self.database.clock.now())
+            )
+        return answer
+
+    async def build(self, principal: Principal, id_: str, session_id: str | None) -> Json:
+        """The object that the values make; nothing is stored."""
+        form, state, offers = await self._opened(principal, id_, session_id)
+        return {"model": await built(form, state, offers)}
+
+    async def finish(
+        self, principal: Principal, id_: str, session_id: str | None, environment_id: str | None
+    ) -> Json:
+        """Build the object and add it to the session of an environment. Errors: as a change of it."""
+        async with self.database.read() as tx:
+            row = await self._row(tx, principal, id_)
+            offers = await self.offers.of_wizard(tx, principal, row, session_id)
+        form = await asyncio.to_thread(form_of, row)
+        model = await built(form, State.of_json(row.state), offers)
+        target = environment_id or row.environment_id
+        if target is None:
+            raise BadRequest("Say in environment_id which environment the component goes to")
+
+        def add(objects: Json) -> None:
+            objects.setdefault("services", []).append(model)
+
+        await self.store.change_objects(principal, target, session_id, add)
+        async with self.database.transaction() as tx:
+            await tx.execute(
+                update(wizards)
+                .where(wizards.c.id == id_)
+                .values(
+                    environment_id=target,
+                    component_id=model["?"]["id"],
+                    updated=self.database.clock.now(),
+                )
+            )
+        return {"environment_id": target, "component": model}
+
+    async def remove(self, principal: Principal, id_: str) -> None:
+        """Forget a wizard and what was entered in it."""
+        async with self.database.transaction() as tx:
+            await self._row(tx, principal, id_)
+            await tx.execute(delete(wizards).where(wizards.c.id == id_))
+
+
+def form_of(row: Any) -> Form:
+    """The form of a wizard's row (or of its values). Errors: 400."""
+    given = cast("Json", row if isinstance(row, dict) else row._mapping)
+    try:
+        return load_form(
+            given["form"],
+            package_name=given["package_name"],
+            title=given["title"],
+            version=given["package_version"],
+            may_stay=not given["options"].get("quick"),
+        )
+    except FormError as error:
+        raise wrong_form(given["package_name"], error) from error
+
+
+async def described_form(form: Form, state: State, offers: Offers, language: str) -> Json:
+    """A form as JSON. Errors: 400."""
+    try:
+        return await asyncio.to_thread(form.describe, state, offers, language)
+    except FormError as error:
+        raise refused(error) from error
+
+
+async def built(form: Form, state: State, offers: Offers) -> Json:
+    """The object of a filled form, of the package's version. Errors: 400."""
+    try:
+        model = await asyncio.to_thread(form.build, state, offers)
+    except FormError as error:
+        raise refused(error) from error
+    header = model.get("?")
+    if isinstance(header, dict) and form.version and "/" not in str(model["?"].get("type")):
+        # Without a version an object means a 0.x package (muranopl.md §5).
+        cast("Json", header).setdefault("classVersion", form.version)
+    return model
+
+
+def wrong_form(package: str, error: FormError) -> BadRequest:
+    """A definition that cannot be used."""
+    return BadRequest(
+        f"The form of {package} cannot be used: {error.placed}",
+        type_="FormInvalid",
+        extra={"line": error.line, "column": error.column},
+    )
+
+
+def refused(error: FormError) -> Fault:
+    """What a form says against a request."""
+    if isinstance(error, NoSuchPage):
+        return NotFound(error.placed, type_="PageNotFound")
+    return BadRequest(
+        error.placed, type_="FormError", extra={"line": error.line, "column": error.column}
+    )
+
+
+def view(row: Row[Any]) -> Json:
+    """A wizard without its form."""
+    return {
+        "id": row.id,
+        "package": {
+            "id": row.package_id,
+            "fully_qualified_name": row.package_name,
+            "name": row.title,
+            "version": row.package_version,
+        },
+        "environment_id": row.environment_id,
+        "component_id": row.component_id,
+        "created": api_time(row.created),
+        "updated": api_time(row.updated),
+    }

@@ -1,0 +1,51 @@
+"""UI definitions without a user interface: describe, submit, build (packages-and-forms.md part B).
+
+    form = load_form(text, package_name="org.acme.Farm", title="Acme farm")
+    state = form.begin()                                 # JSON: state.as_json()
+    form.describe(state, offers)                         # pages and fields, as JSON
+    form.submit("main", {"count": "2"}, state, offers)   # or PageInvalid with the errors by field
+    form.build(state, offers)                            # the application's object
+
+Layers, each a module that opens with what it establishes: ``source`` (text to values with marked
+expressions) → ``expressions`` (scopes, functions, limits) → ``patterns``, ``offers`` (what can be
+chosen) → ``fields`` → ``definition`` (sections) → ``describing``, ``model``, ``version1``, ``state`` →
+``wizard`` (pages and their flow). ``checking`` finds mistakes of definitions.
+"""
+
+from vetro.packages.forms.definition import MANAGEMENT, NAME, STAY, ParametersCall
+from vetro.packages.forms.errors import PAGE, FormError, NoSuchPage, PageInvalid
+from vetro.packages.forms.fields import clone_of
+from vetro.packages.forms.model import STORAGE_KEY
+from vetro.packages.forms.offers import (
+    KINDS,
+    NO_OFFERS,
+    Choice,
+    Component,
+    Offers,
+    PackageOffer,
+)
+from vetro.packages.forms.state import State
+from vetro.packages.forms.wizard import Checked, Form, load_form
+
+__all__ = [
+    "KINDS",
+    "MANAGEMENT",
+    "NAME",
+    "NO_OFFERS",
+    "PAGE",
+    "STAY",
+    "STORAGE_KEY",
+    "Checked",
+    "Choice",
+    "Component",
+    "Form",
+    "FormError",
+    "NoSuchPage",
+    "Offers",
+    "PackageOffer",
+    "PageInvalid",
+    "ParametersCall",
+    "State",
+    "clone_of",
+    "load_form",
+]

@@ -1,0 +1,151 @@
+"""Pages and fields as JSON, for programs that show them (docs/forms.md).
+
+Every text is plain: a front end shows it as text, whatever characters it has. Nothing is markup.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from vetro.packages.forms.errors import FormError
+from vetro.packages.forms.fields import BOOLEANS, Field, clone_of
+from vetro.packages.forms.offers import Offers
+from vetro.packages.forms.source import Marked
+
+Json = dict[str, Any]
+_CONTROLS = {
+    "string": "line",
+    "clusterip": "line",
+    "databaselist": "line",
+    "text": "text",
+    "integer": "number",
+    "instance": "number",
+    "password": "password",
+    "table": "table",
+    "object": "object",
+}
+_EMPTY_OBJECT = "Select Application"
+
+
+def described_field(
+    field: Field, start: Any, value: Any, offers: Offers, language: str = ""
+) -> Json:
+    """A field with its value. ``start``: what it has before anything is entered."""
+    kind = field.kind
+    is_secret = kind == "password"
+    shown: Json = {
+        "name": field.name,
+        "path": field.source.path,
+        "type": kind,
+        "control": control_of(kind),
+        "label": field.label(language),
+        "description": field.text("description", language),
+        "description_title": field.text("description_title", language) or field.label(language),
+        "help_text": field.text("help_text", language),
+        "required": field.is_required,
+        "enabled": field.is_enabled,
+        "visible": field.is_visible and not field.is_hidden,
+        "hidden": field.is_hidden,
+        "secret": is_secret,
+        "initial": None if is_secret else start,
+        "value": None if is_secret else value,
+        "placeholder": None if field.is_required or kind in BOOLEANS else "Optional",
+        "choices": None,
+        "constraints": _constraints(field),
+        "messages": _messages(field),
+    }
+    try:
+        choices = field.choices(offers)
+        shown["choices"] = None if choices is None else [one.as_json() for one in choices]
+        shown["patterns"] = field.patterns()
+    except FormError as error:
+        shown["problem"] = error.placed
+        shown.setdefault("patterns", [])
+    shown["rules"] = [
+        one.message or one.test.text
+        for one in field.source.validators
+        if isinstance(one.test, Marked)
+    ]
+    if is_secret:
+        shown["filled"] = value not in (None, "")
+    if field.is_confirmed:
+        shown["confirmation"] = clone_of(field.name)
+    if kind == "object":
+        shown["classes"] = list(field.classes)
+        shown["packages"] = offers.makers(field.classes)
+        shown["empty_label"] = _empty_label(field, language)
+        if choices_empty(shown) and not shown["packages"]:
+            names = ", ".join(field.classes)
+            shown["problem"] = f"There is no component and no package with a class {names}"
+    elif kind == "image":
+        found = shown["choices"]
+        shown["empty_label"] = "No images available" if found == [] else "Select Image"
+    elif kind == "flavor" and isinstance(field.get("requirements"), dict):
+        shown["requirements"] = field.get("requirements")
+    elif kind == "table":
+        shown["columns"] = field.get("columns", [])
+    return shown
+
+
+def choices_empty(shown: Json) -> bool:
+    """Whether the source is known and offers nothing."""
+    return shown["choices"] == []
+
+
+def control_of(kind: str) -> str:
+    """How a kind is entered: line, text, number, password, checkbox, select, object or table."""
+    if kind in BOOLEANS:
+        return "checkbox"
+    return _CONTROLS.get(kind, "select")
+
+
+def _empty_label(field: Field, language: str) -> str:
+    default = "Not in domain" if field.type == "domain" else _EMPTY_OBJECT
+    return field.text("empty_value_message", language) or default
+
+
+def _constraints(field: Field) -> Json:
+    found = {
+        name: field.number(name) for name in ("min_length", "max_length", "min_value", "max_value")
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _messages(field: Field) -> dict[str, str]:
+    given: Any = field.attributes.get("error_messages")
+    if not isinstance(given, dict):
+        return {}
+    return {str(key): str(text) for key, text in cast("dict[Any, Any]", given).items()}
+
+
+def described_page(
+    name: str,
+    number: int,
+    fields: list[Json],
+    settled: Mapping[str, Field],
+    language: str,
+    *,
+    region: str | None,
+    submitted: bool,
+) -> Json:
+    """A page. ``notes``: the descriptions of its hidden fields, shown above the others (B3)."""
+    notes: list[Json] = []
+    for one in settled.values():
+        text = one.text("description", language)
+        if one.is_hidden and text:
+            notes.append(
+                {
+                    "title": one.text("description_title", language) or one.label(language),
+                    "text": text,
+                }
+            )
+    return {
+        "name": name,
+        "title": f"Step {number}",
+        "number": number,
+        "region": region,
+        "submitted": submitted,
+        "notes": notes,
+        "fields": fields,
+    }

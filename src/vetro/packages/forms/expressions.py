@@ -1,0 +1,289 @@
+"""Expressions of forms: the functions of B6, limits, and the evaluation of nested values.
+
+A `Scope` holds what expressions see: ``data`` (``$``: pages and their fields), ``variables`` (``$name``:
+parameters and templates) and an `Ingredients` for the functions that need more than values. One
+`Budget` is shared by all expressions of one request, so that a hostile form ends.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import count
+from typing import Any, cast
+
+from vetro.packages.forms.errors import FormError
+from vetro.packages.forms.source import Marked
+from vetro.yaql import (
+    Evaluation,
+    Expression,
+    Library,
+    Limits,
+    Text,
+    YaqlException,
+    YaqlParsingException,
+    ast,
+    compile,
+    standard_library,
+)
+
+LIMITS = Limits(
+    collection_items=10_000, memory_bytes=1_000_000, string_length=1_000_000,
+    steps=1_000_000, seconds=1.0, depth=60, regex_steps=500_000,
+)  # fmt: skip
+"""Of one expression (B1)."""
+MAX_DEPTH = 60
+"""Nesting of templates within each other and of what they make."""
+MAX_VALUES = 100_000
+"""Values that one request may make."""
+MAX_SECONDS = 5.0
+"""Time that the expressions of one request may take."""
+FAILURES = (YaqlException, ArithmeticError, LookupError, TypeError, ValueError, AssertionError)
+"""What evaluating an expression raises."""
+
+
+class Budget:
+    """What all expressions of one request may use up together."""
+
+    def __init__(self, seconds: float = MAX_SECONDS, values: int = MAX_VALUES) -> None:
+        self._deadline = time.monotonic() + seconds
+        self._values = values
+        self.seconds = seconds
+
+    def spend(self, marked: Marked | None = None) -> None:
+        """Count a value; check the time for an expression. Errors: ``FormError``."""
+        self._values -= 1
+        place = (None, None) if marked is None else (marked.line, marked.column)
+        if self._values < 0:
+            raise FormError(f"The form makes more than {MAX_VALUES} values", *place)
+        if marked is not None and time.monotonic() > self._deadline:
+            raise FormError(
+                f"The form's expressions take more than {self.seconds:g} seconds", *place
+            )
+
+
+@dataclass
+class Ingredients:
+    """What the functions of an object's expressions need (B6).
+
+    ``name``: the application's name. ``templates``: those that ``ref`` finds. ``encrypt`` keeps a
+    secret and returns its id. ``made``: objects that ``ref`` has made, by name.
+    """
+
+    name: str | None = None
+    templates: dict[str, Any] = field(default_factory=dict[str, Any])
+    encrypt: Callable[[str], str] | None = None
+    made: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+
+
+@dataclass
+class Scope:
+    """What expressions see."""
+
+    data: dict[str, Any]
+    variables: dict[str, Any] = field(default_factory=dict[str, Any])
+    ingredients: Ingredients = field(default_factory=Ingredients)
+    budget: Budget = field(default_factory=Budget)
+    depth: int = 0
+
+    def evaluate(self, marked: Marked, data: Any = ...) -> Any:
+        """The value of one expression, with ``$`` as given. Errors: `FAILURES`, ``FormError``."""
+        self.budget.spend(marked)
+        expression = compiled(marked)
+        run = FormEvaluation(expression.library, LIMITS, self.variables)
+        run.scope = self
+        return expression.run(run, self.data if data is ... else data)
+
+    def value(self, node: Any) -> Any:
+        """A value of the definition with its expressions evaluated, and what they return in turn.
+
+        Every map under a ``?`` key gets an id unless it has one (B8). Errors: ``FormError``.
+        """
+        self.depth += 1
+        try:
+            if self.depth > MAX_DEPTH:
+                raise FormError(
+                    f"The templates are nested deeper than {MAX_DEPTH} levels: check whether one"
+                    " contains itself"
+                )
+            return self._value(node)
+        finally:
+            self.depth -= 1
+
+    def _value(self, node: Any) -> Any:
+        if isinstance(node, Marked):
+            return self.value(self._told(node))
+        self.budget.spend()
+        if isinstance(node, dict):
+            result: dict[str, Any] = {}
+            for key, body in cast("dict[Any, Any]", node).items():
+                name: Any = self.value(key) if isinstance(key, Marked) else key
+                result[name if isinstance(name, str) else str(name)] = self.value(body)
+            header = result.get("?")
+            if isinstance(header, dict):
+                cast("dict[str, Any]", header).setdefault("id", uuid.uuid4().hex)
+            return result
+        if isinstance(node, (list, tuple)):
+            return [self.value(item) for item in cast("list[Any]", node)]
+        return node
+
+    def _told(self, marked: Marked) -> Any:
+        try:
+            return self.evaluate(marked)
+        except FAILURES as error:
+            raise self.explained(marked, error) from error
+
+    def explained(self, marked: Marked, error: Exception) -> FormError:
+        """Why an expression has no value; names the page that has no values, if that is it."""
+        reason = str(error)
+        for page, name in _fields_of(marked.tree):
+            if not isinstance(self.data.get(page), dict):
+                reason = f"there is no page {page} with values (its field {name} is wanted)"
+        return FormError(f"{marked.text}: {reason}", marked.line, marked.column)
+
+    def with_index(self, number: int) -> Scope:
+        """The same with ``$index``."""
+        return Scope(
+            self.data,
+            {**self.variables, "index": number},
+            self.ingredients,
+            self.budget,
+            self.depth,
+        )
+
+
+class FormEvaluation(Evaluation):
+    """An evaluation that knows its scope."""
+
+    __slots__ = ("scope",)
+    scope: Scope
+
+
+@lru_cache(maxsize=1)
+def library() -> Library:
+    """The functions of forms: the legacy flavour and B6. Shared, so that expressions stay compiled."""
+    made = standard_library("legacy").child()
+    made.register(_generate_hostname, "generateHostname")
+    made.register(_repeat, "repeat")
+    made.register(_name, "name")
+    made.register(_ref, "ref")
+    made.register(_encrypt_data, "encryptData")
+    made.register(_range, "range", function=False, method=True)
+    return made
+
+
+def compiled(marked: Marked) -> Expression:
+    """An expression, compiled. Errors: ``FormError`` with its place."""
+    try:
+        return compile(marked.text, library=library())
+    except (YaqlParsingException, RecursionError) as error:
+        raise FormError(
+            f"{marked.text!r:.200} is not an expression: {error}", marked.line, marked.column
+        ) from error
+
+
+def has_expressions(node: Any) -> bool:
+    """Whether there is an expression anywhere in a value."""
+    if isinstance(node, Marked):
+        return True
+    if isinstance(node, dict):
+        pairs = cast("dict[Any, Any]", node)
+        return any(has_expressions(one) for pair in pairs.items() for one in pair)
+    if isinstance(node, (list, tuple)):
+        return any(has_expressions(one) for one in cast("list[Any]", node))
+    return False
+
+
+def _fields_of(tree: ast.Expression) -> Iterator[tuple[str, str]]:
+    """Page and field of each ``$.page.field``."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Property) and isinstance(node.target, ast.Property):
+            root = node.target.target
+            if isinstance(root, ast.Variable) and root.name in ("", "forms"):
+                yield node.target.name, node.name
+
+
+# -- functions (B6) ------------------------------------------------------------------------------
+
+_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+_counter = count()
+
+
+def _base36(number: int) -> str:
+    text = ""
+    while number:
+        number, digit = divmod(number, 36)
+        text = _DIGITS[digit] + text
+    return text or "0"
+
+
+def random_hostname() -> str:
+    """5 random letters, 8 digits of the time, a counter: 14 or 15 characters ``[a-z0-9]``."""
+    letters = "".join(secrets.choice(_DIGITS[10:]) for _ in range(5))
+    moment = _base36(int(time.time() * 1000))[-8:].rjust(8, "0")
+    return letters + moment + _base36(next(_counter) % 1296)
+
+
+def _generate_hostname(pattern: Any, number: Any) -> str:
+    if pattern is None or pattern == "":
+        return random_hostname()
+    return str(pattern).replace("#", str(number))
+
+
+def _scope_of(rt: Evaluation) -> Scope:
+    assert isinstance(rt, FormEvaluation)
+    return rt.scope
+
+
+def _repeat(rt: Evaluation, template: Any, times: int) -> list[Any]:
+    rt.check_items(max(0, times))
+    scope = _scope_of(rt)
+    return [scope.with_index(number).value(template) for number in range(1, times + 1)]
+
+
+def _range(start: int, stop: int) -> list[int]:
+    if stop - start > LIMITS.collection_items:
+        raise ValueError(f"a range of more than {LIMITS.collection_items} numbers")
+    return list(range(start, stop))
+
+
+def _name(rt: Evaluation) -> str | None:
+    return _scope_of(rt).ingredients.name
+
+
+def _ref(
+    rt: Evaluation, template_name: Text, parameter_name: Any = None, id_only: bool | None = None
+) -> Any:
+    if isinstance(parameter_name, bool):
+        parameter_name, id_only = None, parameter_name
+    scope = _scope_of(rt)
+    key = str(parameter_name or template_name)
+    known = scope.ingredients.made
+    is_first = key not in known
+    if is_first:
+        template = scope.ingredients.templates.get(template_name)
+        if not isinstance(template, dict):
+            return None
+        made = cast("dict[str, Any]", scope.value(template))
+        header = made.setdefault("?", {})
+        if not isinstance(header, dict):
+            return None
+        cast("dict[str, Any]", header).setdefault("id", uuid.uuid4().hex)
+        known[key] = made
+    if id_only is None:
+        id_only = not is_first
+    return known[key]["?"]["id"] if id_only else known[key]
+
+
+def _encrypt_data(rt: Evaluation, text: Any) -> str:
+    encrypt = _scope_of(rt).ingredients.encrypt
+    if encrypt is None:
+        raise FormError(
+            "encryptData() needs a key manager to keep secrets in, and none is set up: ask the"
+            " operator for one, or use a form without it"
+        )
+    return encrypt(str(text))

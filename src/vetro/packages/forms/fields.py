@@ -1,0 +1,607 @@
+"""Fields: their attributes, how a value is read from what was entered, and what is wrong with it (B3, B4).
+
+A `FieldSource` is a field as it is written; ``settle`` evaluates its attributes for the values so far
+and gives a `Field`, which reads and checks one value.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, cast
+
+from vetro.packages.forms.errors import FormError
+from vetro.packages.forms.expressions import FAILURES, Scope, has_expressions
+from vetro.packages.forms.offers import Choice, Offers, network_choices, network_pair
+from vetro.packages.forms.patterns import matches, split_pattern
+from vetro.packages.forms.source import Marked
+
+ATTRIBUTES = frozenset(
+    [
+        *("name", "type", "label", "description", "description_title", "help_text", "required"),
+        *("hidden", "enabled", "visible", "enabled_if", "initial", "min_length", "max_length"),
+        *("min_value", "max_value", "choices", "regexp_validator", "validators"),
+        *("error_messages", "confirm_input", "image_type", "requirements", "include_volumes"),
+        *("include_snapshots", "filter", "murano_networks", "allow_auto", "include_subnets"),
+        *("empty_value_message", "widget_media", "widget_attrs", "attribute_names", "columns"),
+        "max_sync",
+    ]
+)
+"""Every attribute, in snake_case; a translation is ``label.de``."""
+TRANSLATED = ("label", "description", "description_title", "help_text", "empty_value_message")
+LINE_TYPES = frozenset(["string", "text", "password", "clusterip"])
+BOOLEANS = frozenset(["boolean", "floatingip"])
+RESOURCES = {
+    "flavor": "flavors",
+    "image": "images",
+    "keypair": "keypairs",
+    "azone": "azones",
+    "network": "networks",
+    "securitygroup": "security_groups",
+    "volume": "volumes",
+    "zone": "dns_zones",
+}
+"""Types whose choices the platform offers, and their kinds."""
+TYPES = frozenset(
+    [
+        *LINE_TYPES, *BOOLEANS, *RESOURCES, "integer", "databaselist", "choice",
+        "domain", "psqlDatabase", "instance", "table",
+    ]
+)  # fmt: skip
+"""Every type but class names."""
+OBJECT_TYPES = {"domain": "io.murano.windows.ActiveDirectory", "psqlDatabase": "postgreSqlService"}
+_FIRST = {
+    "keypair": "No keypair",
+    "securitygroup": "Application default security group",
+    "volume": "No volume",
+    "zone": "No zone",
+}
+"""Types that can be left empty whatever ``required`` says, and the label of that."""
+_DATABASE = re.compile(r"[A-Za-z_][A-Za-z0-9_$#@]*\Z")
+PASSWORD_RULES = (
+    (r"^[\s\S]{7,255}$", "Enter 7 to 255 characters"),
+    (r"[0-9]", "Use at least one digit"),
+    (r"[a-z]", "Use at least one lower-case letter"),
+    (r"[A-Z]", "Use at least one upper-case letter"),
+    (r"[!@#$%^&*()_+|\\/.,~?><:{}\-]", "Use at least one special character: !@#$%^&*()_+|\\/.,~?><:{}-"),
+)  # fmt: skip
+NOTHING: tuple[Any, ...] = (None, "", [])
+
+
+class Refused(Exception):
+    """A value cannot be read. ``key``: of ``errorMessages``."""
+
+    def __init__(self, text: str, key: str = "invalid") -> None:
+        super().__init__(text)
+        self.text = text
+        self.key = key
+
+
+def snake(name: str) -> str:
+    """``helpText`` as ``help_text``."""
+    return re.sub(r"([A-Z])", lambda found: "_" + found[1].lower(), name)
+
+
+def clone_of(name: str) -> str:
+    """The key of a password's confirmation."""
+    return f"{name}-clone"
+
+
+@dataclass(frozen=True)
+class Validator:
+    """A condition: an expression (``$``: the value) or a pattern."""
+
+    test: Marked | str
+    message: str | None
+
+    def said(self, default: str) -> str:
+        """The text for a value that fails."""
+        return self.message or default
+
+
+def read_validators(given: Any, where: str) -> tuple[Validator, ...]:
+    """The validators of a field or a page. Errors: ``FormError``."""
+    if given is None:
+        return ()
+    if not isinstance(given, list):
+        raise FormError(f"{where}: validators are a list of maps with expr and message")
+    return tuple(_validator(one, where) for one in cast("list[Any]", given))
+
+
+def _validator(given: Any, where: str) -> Validator:
+    if not isinstance(given, dict) or "expr" not in given:
+        raise FormError(f"{where}: a validator is a map with expr, and may have a message")
+    body = cast("dict[str, Any]", given)
+    test: Any = body["expr"]
+    message = body.get("message")
+    if isinstance(test, dict):
+        pattern = {snake(str(k)): v for k, v in cast("dict[Any, Any]", test).items()}
+        test = pattern.get("regexp_validator")
+        if not isinstance(test, (str, int)):
+            raise FormError(f"{where}: expr is an expression or {{regexpValidator: pattern}}")
+        test = str(test)
+    elif not isinstance(test, Marked):
+        # A bare word, true or a number: always the same, but an expression nevertheless.
+        test = Marked(str(test).lower() if isinstance(test, bool) else str(test), 0, 0)
+    return Validator(test, None if message is None else str(message))
+
+
+class FieldSource:
+    """A field as it is written. ``warnings``: attributes that are not known."""
+
+    def __init__(self, page: str, given: Mapping[Any, Any], place: Any = (None, None)) -> None:
+        self.page = page
+        self.line, self.column = place
+        attributes: dict[str, Any] = {}
+        self.warnings: list[str] = []
+        for key, value in given.items():
+            name, dot, language = snake(str(key)).partition(".")
+            if name not in ATTRIBUTES or (dot and name not in TRANSLATED):
+                self.warnings.append(f"the attribute {key} is not known and has no effect")
+                continue
+            attributes[f"{name}.{language}" if dot else name] = value
+        for wanted in ("name", "type"):
+            if attributes.get(wanted) in (None, "", []):
+                raise FormError(f"A field of page {page} has no {wanted}", *place)
+        self.name = str(attributes.pop("name"))
+        self.type = attributes.pop("type")
+        try:
+            self.validators = read_validators(attributes.pop("validators", None), self.path)
+        except FormError as error:
+            raise FormError(error.message, *place) from error
+        choices = attributes.get("choices")
+        if isinstance(choices, list) and not all(
+            _is_pair(one) for one in cast("list[Any]", choices)
+        ):
+            raise FormError(f"{self.path}: choices are pairs [key, text], or a map", *place)
+        self.attributes = attributes
+
+    @property
+    def path(self) -> str:
+        """``page.field``."""
+        return f"{self.page}.{self.name}"
+
+    @cached_property
+    def _dynamic(self) -> bool:
+        return has_expressions(self.attributes) or has_expressions(self.type)
+
+    @cached_property
+    def _static(self) -> Field:
+        return Field(self, self.type, self.attributes)
+
+    def settle(self, scope: Scope) -> Field:
+        """The field for the values so far; an attribute that has no value yet is null (B1)."""
+        if not self._dynamic:
+            return self._static
+        values = {name: settled(value, scope) for name, value in self.attributes.items()}
+        return Field(self, settled(self.type, scope), values)
+
+
+def settled(node: Any, scope: Scope) -> Any:
+    """A value with its expressions evaluated; those that have no value are null."""
+    if isinstance(node, Marked):
+        return or_null(node, scope)
+    if isinstance(node, dict):
+        pairs = cast("dict[Any, Any]", node).items()
+        return {settled(key, scope): settled(value, scope) for key, value in pairs}
+    if isinstance(node, (list, tuple)):
+        return [settled(one, scope) for one in cast("list[Any]", node)]
+    return node
+
+
+def or_null(marked: Marked, scope: Scope, data: Any = ...) -> Any:
+    """The value of an expression; null when it depends on what is not there yet (B1)."""
+    try:
+        return scope.evaluate(marked, data)
+    except FAILURES:
+        return None
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field whose attributes have values."""
+
+    source: FieldSource
+    type: Any
+    attributes: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """An attribute, or the default when it is absent or null."""
+        value = self.attributes.get(name)
+        return default if value is None else value
+
+    def text(self, name: str, language: str = "") -> str | None:
+        """A text for people, translated if it can be."""
+        for key in (f"{name}.{language}", name) if language else (name,):
+            if self.attributes.get(key) is not None:
+                return str(self.attributes[key])
+        return None
+
+    @property
+    def name(self) -> str:
+        """Its key in the page's data."""
+        return self.source.name
+
+    @cached_property
+    def kind(self) -> str:
+        """Its type: one of `TYPES`, or ``object``."""
+        return self.type if isinstance(self.type, str) and self.type in _PLAIN else "object"
+
+    @cached_property
+    def classes(self) -> tuple[str, ...]:
+        """The classes of an object field."""
+        given = cast("list[Any]", self.type if isinstance(self.type, list) else [self.type])
+        return tuple(OBJECT_TYPES.get(str(one), str(one)) for one in given)
+
+    def label(self, language: str = "") -> str:
+        """Its label; default: the name, capitalised."""
+        return self.text("label", language) or self.name.capitalize()
+
+    @cached_property
+    def is_enabled(self) -> bool:
+        """Whether it can be filled in, and is checked."""
+        given = self.attributes.get("enabled", self.attributes.get("enabled_if", True))
+        return given not in (False, None, 0, "", "false") and self.is_visible
+
+    @cached_property
+    def is_visible(self) -> bool:
+        """Whether it is there at all (ours): an expression that has no value yet hides nothing."""
+        return self.get("visible", True) is not False
+
+    @cached_property
+    def is_hidden(self) -> bool:
+        """Whether it is submitted without being shown."""
+        return self.get("hidden", False) is True
+
+    @cached_property
+    def is_required(self) -> bool:
+        """Whether an empty value is refused."""
+        if self.kind in BOOLEANS or self.kind in _FIRST or self.type == "domain":
+            return False
+        return self.get("required", True) is not False
+
+    @cached_property
+    def is_confirmed(self) -> bool:
+        """Whether a password is entered twice."""
+        return (
+            self.kind == "password"
+            and self.get("confirm_input", True) is not False
+            and self.is_required
+            and self.is_enabled
+        )
+
+    # -- choices
+
+    def choices(self, offers: Offers) -> list[Choice] | None:
+        """What can be chosen; ``None`` when it is not a field for that, or the source is not known."""
+        kind = self.kind
+        if kind == "choice":
+            return self._own_choices
+        if kind == "object":
+            return offers.of_classes(self.classes)
+        if kind == "network":
+            return network_choices(offers, self.attributes)
+        if kind not in RESOURCES:
+            return None
+        found = offers.choices(RESOURCES[kind])
+        if found is None:
+            return None
+        found = _SELECTIONS.get(kind, _all)(self, found)
+        return [Choice("", _FIRST[kind]), *found] if kind in _FIRST else found
+
+    @cached_property
+    def _own_choices(self) -> list[Choice]:
+        given = self.get("choices", [])
+        if isinstance(given, dict):
+            pairs = list(cast("dict[Any, Any]", given).items())
+        elif isinstance(given, (list, tuple)):
+            pairs = [_pair(one) for one in cast("list[Any]", given)]
+        else:
+            return []
+        return [Choice(key, str(text)) for key, text in pairs]
+
+    def preselected(self, offers: Offers) -> Any:
+        """The value that it has before anything is entered."""
+        for key in (self.source.path, self.name, self.kind, RESOURCES.get(self.kind, "")):
+            if key in offers.preselected:
+                return offers.preselected[key]
+        initial = self.attributes.get("initial")
+        if initial is not None:
+            return initial
+        if self.kind in BOOLEANS:
+            return False
+        if self.kind == "choice" and self.is_required:
+            own = self._own_choices
+            return own[0].value if own else None
+        if self.kind not in RESOURCES and self.kind != "object":
+            return None
+        found = [one for one in self.choices(offers) or [] if one.enabled and one.value != ""]
+        if self.kind == "flavor" and found:
+            medium = [one for one in found if "medium" in str(one.value)]
+            return (medium or found)[0].value
+        if self.kind in ("network", "azone") and found:
+            return found[0].value
+        return found[0].value if len(found) == 1 and self.kind != "volume" else None
+
+    # -- values
+
+    def read(self, raw: Any, offers: Offers) -> Any:
+        """The value of what was entered. Errors: ``Refused``."""
+        reader = _READERS.get(self.kind)
+        if reader is not None:
+            return reader(raw)
+        if self.kind == "network":
+            return self._network(raw, offers)
+        return self._chosen(raw, offers)
+
+    def _network(self, raw: Any, offers: Offers) -> Any:
+        found = self.choices(offers)
+        if raw in NOTHING:
+            return None
+        pair = network_pair(raw)
+        if pair is None:
+            raise Refused("Choose a network")
+        if found is not None and all(one.value != pair for one in found):
+            raise Refused(f"The network {pair[0] or 'Auto'} is not offered here")
+        return pair
+
+    def _chosen(self, raw: Any, offers: Offers) -> Any:
+        if raw in NOTHING:
+            return None if self.kind == "object" else ""
+        found = self.choices(offers)
+        if isinstance(raw, (dict, list)):
+            raise Refused("Choose one of the values")
+        if found is None:
+            return str(raw)
+        for one in found:
+            if one.value == raw or _as_text(one.value) == _as_text(raw):
+                if not one.enabled:
+                    raise Refused(f"{one.label} cannot be chosen now")
+                return one.value
+        raise Refused(f"{raw!s:.80} is not one of the values to choose", "invalid_choice")
+
+    def errors(self, value: Any, scope: Scope, page: Mapping[str, Any]) -> list[str]:
+        """Everything that is wrong with a value that could be read (B5). ``page``: the entered values."""
+        if value in NOTHING:
+            return [self.said("required", "This field is required")] if self.is_required else []
+        found = [*self._bounds(value), *self._invalid(value, scope)]
+        if self.is_confirmed and page.get(clone_of(self.name)) != value:
+            found.append(f"{self.label()}s don't match")
+        return found
+
+    def said(self, key: str, default: str) -> str:
+        """A message of ``errorMessages``, or the default."""
+        messages = self.attributes.get("error_messages")
+        if isinstance(messages, dict):
+            for given, text in cast("dict[Any, Any]", messages).items():
+                if snake(str(given)) == key and text is not None:
+                    return str(text)
+        return default
+
+    def number(self, name: str) -> int | None:
+        """A limit, if it is a whole number."""
+        value = self.attributes.get(name)
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+    def _bounds(self, value: Any) -> Iterator[str]:
+        if self.kind == "integer":
+            least, most = self.number("min_value"), self.number("max_value")
+            if least is not None and value < least:
+                yield self.said("min_value", f"Enter a number of at least {least}")
+            if most is not None and value > most:
+                yield self.said("max_value", f"Enter a number of at most {most}")
+        if self.kind in LINE_TYPES:
+            least, most = self.number("min_length"), self.number("max_length")
+            if least is not None and len(value) < least:
+                yield self.said("min_length", f"Enter at least {least} characters")
+            if most is not None and len(value) > most:
+                yield self.said("max_length", f"Enter at most {most} characters")
+
+    @property
+    def pattern(self) -> str | None:
+        """Its ``regexpValidator``."""
+        given = self.attributes.get("regexp_validator")
+        return None if given is None else str(given)
+
+    @property
+    def has_password_rules(self) -> bool:
+        """Whether a password has the built-in rules: any validator replaces them."""
+        return self.kind == "password" and self.pattern is None and not self.source.validators
+
+    def _invalid(self, value: Any, scope: Scope) -> Iterator[str]:
+        if self.pattern is not None and not matches(self.pattern, str(value)):
+            yield self.said("invalid", f"Enter a value that matches {self.pattern}")
+        for one in self.source.validators:
+            if isinstance(one.test, str):
+                if not matches(one.test, str(value)):
+                    yield one.said(self.said("invalid", f"Enter a value that matches {one.test}"))
+            elif not or_null(one.test, scope, value):
+                yield one.said(self.said("invalid", f"The value does not satisfy {one.test.text}"))
+        if self.has_password_rules:
+            for pattern, said in PASSWORD_RULES:
+                if not matches(pattern, value):
+                    yield said
+
+    def patterns(self) -> list[dict[str, Any]]:
+        """The patterns that a front end can check by itself: ``pattern``, ``flags``, ``message``."""
+        invalid = self.said("invalid", "")
+        given = [(self.pattern, invalid)] if self.pattern is not None else []
+        given += [
+            (one.test, one.message or invalid)
+            for one in self.source.validators
+            if isinstance(one.test, str)
+        ]
+        if self.has_password_rules:
+            given += list(PASSWORD_RULES)
+        shown: list[dict[str, Any]] = []
+        for pattern, message in given:
+            inner, flags = split_pattern(pattern)
+            shown.append({"pattern": inner, "flags": flags, "message": message})
+        return shown
+
+
+_PLAIN = TYPES - frozenset(OBJECT_TYPES)
+
+
+def _is_pair(item: Any) -> bool:
+    return isinstance(item, Marked) or (
+        isinstance(item, list) and len(cast("list[Any]", item)) in (1, 2)
+    )
+
+
+def _pair(item: Any) -> tuple[Any, Any]:
+    if isinstance(item, (list, tuple)):
+        pair = cast("Sequence[Any]", item)
+        if len(pair) >= 2:
+            return pair[0], pair[1]
+        return (pair[0], pair[0]) if pair else ("", "")
+    return item, item
+
+
+def _as_text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+# -- reading values ------------------------------------------------------------------------------
+
+
+def _read_text(raw: Any) -> str:
+    if raw is None:
+        return ""
+    if isinstance(raw, (dict, list)):
+        raise Refused("Enter text")
+    return _as_text(raw)
+
+
+def _read_integer(raw: Any) -> int | None:
+    if raw in NOTHING:
+        return None
+    if isinstance(raw, int) and not isinstance(raw, bool):
+        return raw
+    text = str(raw).strip() if isinstance(raw, (str, float)) else ""
+    if re.fullmatch(r"[-+]?[0-9]{1,18}(\.0*)?", text):
+        return int(text.partition(".")[0])
+    raise Refused("Enter a whole number")
+
+
+_TRUE = ("true", "on", "1", "yes")
+_FALSE = ("", "false", "off", "0", "no", "none", "null")
+
+
+def _read_boolean(raw: Any) -> bool:
+    if raw is None or isinstance(raw, bool):
+        return bool(raw)
+    text = str(raw).strip().lower() if isinstance(raw, (str, int)) else "?"
+    if text in _TRUE or text in _FALSE:
+        return text in _TRUE
+    raise Refused("Choose yes or no")
+
+
+def _read_address(raw: Any) -> str:
+    text = _read_text(raw).strip()
+    if text:
+        try:
+            ipaddress.IPv4Address(text)
+        except ValueError:
+            raise Refused("Enter an IPv4 address, such as 10.0.0.5") from None
+    return text
+
+
+def _read_names(raw: Any) -> list[str]:
+    given = cast("list[Any]", raw) if isinstance(raw, list) else _read_text(raw).split(",")
+    names = [str(one).strip() for one in given]
+    names = [one for one in names if one]
+    for one in names:
+        if not _DATABASE.match(one):
+            raise Refused(
+                f"{one!s:.80} is no name of a database: begin with a letter or _, then use letters,"
+                " digits, _ $ # @"
+            )
+    return names
+
+
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "string": _read_text,
+    "text": _read_text,
+    "password": _read_text,
+    "integer": _read_integer,
+    "instance": _read_integer,
+    "boolean": _read_boolean,
+    "floatingip": _read_boolean,
+    "clusterip": _read_address,
+    "databaselist": _read_names,
+}
+
+
+# -- selections of what the platform offers ------------------------------------------------------
+
+
+def _all(_field: Field, found: list[Choice]) -> list[Choice]:
+    return found
+
+
+_SIZES = {"vcpus": "vcpus", "disk": "disk", "memory_mb": "memory"}
+
+
+def _flavors(field: Field, found: list[Choice]) -> list[Choice]:
+    """Those within ``requirements``, by name; a size that is not known refuses nothing."""
+    wanted = field.get("requirements", {})
+    kept: list[Choice] = []
+    for one in sorted(found, key=lambda choice: choice.label):
+        fits = True
+        for name, key in _SIZES.items():
+            size = one.details.get(key)
+            if not isinstance(wanted, dict) or not isinstance(size, (int, float)):
+                continue
+            limits = cast("dict[str, Any]", wanted)
+            least, most = limits.get(f"min_{name}"), limits.get(f"max_{name}")
+            if isinstance(least, (int, float)) and size < least:
+                fits = False
+            if isinstance(most, (int, float)) and size > most:
+                fits = False
+        if fits:
+            kept.append(one)
+    return kept
+
+
+def _images(field: Field, found: list[Choice]) -> list[Choice]:
+    """Those of ``imageType`` (``linux``: also ``linux.*``), by title."""
+    wanted = field.get("image_type")
+    kept: list[Choice] = []
+    for one in found:
+        type_ = one.details.get("type")
+        if wanted is not None and one.details:
+            if not isinstance(type_, str):
+                continue  # marked without a type
+            if type_ != wanted and not type_.startswith(f"{wanted}."):
+                continue
+        kept.append(one)
+    return sorted(kept, key=lambda choice: choice.label)
+
+
+def _security_groups(_field: Field, found: list[Choice]) -> list[Choice]:
+    return [one for one in found if not one.label.startswith("murano--")]
+
+
+def _volumes(field: Field, found: list[Choice]) -> list[Choice]:
+    kept: list[Choice] = []
+    for one in found:
+        is_snapshot = one.details.get("kind") == "snapshot"
+        attribute = "include_snapshots" if is_snapshot else "include_volumes"
+        available = one.details.get("status", "available") == "available"
+        if available and field.get(attribute, True) is not False:
+            kept.append(one)
+    return kept
+
+
+_SELECTIONS: dict[str, Callable[[Field, list[Choice]], list[Choice]]] = {
+    "flavor": _flavors,
+    "image": _images,
+    "securitygroup": _security_groups,
+    "volume": _volumes,
+}

@@ -1,0 +1,70 @@
+"""From values to the application's object (B8)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from typing import Any, cast
+
+from vetro.packages.forms.definition import Definition, Page
+from vetro.packages.forms.expressions import Budget, Ingredients, Scope
+from vetro.packages.forms.fields import settled
+from vetro.packages.forms.offers import Offers
+
+STORAGE_KEY = "_26411a1861294160833743e45d0eaad9"
+"""Of the ``?`` block: where front ends keep the package's display name."""
+_USED = {"ram": "memory", "vcpus": "vcpus"}
+
+
+def build_object(
+    definition: Definition,
+    pages: Mapping[str, Mapping[str, Any]],
+    parameters: Mapping[str, Any],
+    *,
+    name: str | None,
+    title: str,
+    offers: Offers,
+    encrypt: Callable[[str], str] | None = None,
+) -> dict[str, Any]:
+    """The object of the ``Application`` section. Errors: ``FormError`` with the place."""
+    data = {page: dict(values) for page, values in pages.items()}
+    variables = {**definition.templates, **parameters, "forms": data}
+    ingredients = Ingredients(name, definition.templates, encrypt)
+    scope = Scope(data, variables, ingredients, Budget())
+    application = definition.application
+    made = cast("dict[str, Any]", scope.value(application))
+    header = made.get("?")
+    if isinstance(header, dict):
+        root = cast("dict[str, Any]", header)
+        if name is not None and definition.asks_name:
+            root["name"] = name
+        root[STORAGE_KEY] = {"name": title}
+        root["resourceUsages"] = resource_usages(definition.pages, data, offers, scope)
+    return deepcopy(made)
+
+
+def resource_usages(
+    pages: Sequence[Page], data: Mapping[str, Mapping[str, Any]], offers: Offers, scope: Scope
+) -> dict[str, dict[str, int]]:
+    """``ram``, ``vcpus`` and ``instances`` by region: the sum over the fields that name a flavor."""
+    known = {str(one.value): one.details for one in offers.choices("flavors") or []}
+    usages: dict[str, dict[str, int]] = {}
+    for page in pages:
+        region = region_of(page, scope) or offers.region
+        for one in page.fields:
+            chosen = data.get(page.name, {}).get(one.name)
+            if one.type != "flavor" or not chosen:
+                continue
+            sizes = known.get(str(chosen), {})
+            total = usages.setdefault(region, {"ram": 0, "vcpus": 0, "instances": 0})
+            total["instances"] += 1
+            for key, name in _USED.items():
+                size = sizes.get(name)
+                total[key] += size if isinstance(size, int) else 0
+    return usages or {offers.region: {"ram": 0, "vcpus": 0, "instances": 0}}
+
+
+def region_of(page: Page, scope: Scope) -> str | None:
+    """The region of a page, if it has one."""
+    value = settled(page.region, scope)
+    return value if isinstance(value, str) and value else None

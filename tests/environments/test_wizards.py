@@ -1,0 +1,182 @@
+"""Wizards over HTTP: forms of packages, filled in page by page."""
+
+from typing import Any
+
+import pytest
+
+from vetro.catalog import Catalog
+from vetro.environments import Environments, environments_face
+from vetro.http import assemble
+from vetro.http.client import HttpClient
+
+Api = Any  # the fixture of conftest.py
+
+FORM = """
+Version: 2.4
+Application:
+  ?: {type: org.acme.App}
+  size: $.main.size
+  password: $.main.secret
+  database: $.more.database
+Forms:
+  - main:
+      fields:
+        - {name: size, type: integer, initial: 2, minValue: 1, maxValue: 4}
+        - {name: secret, type: password}
+  - more:
+      fields:
+        - {name: database, type: org.acme.Database, required: false}
+        - {name: note, type: string, label: $.main.size, required: false}
+        - {name: image, type: image, required: false}
+"""
+
+
+async def wizard(api: Api, package_zip: Any, form: str = FORM, **extra: Any) -> dict[str, Any]:
+    """Upload a package with a form and start to fill it in."""
+    uploaded = await api.upload(package_zip(form=form))
+    assert uploaded.status == 200, uploaded.text
+    answer = await api.call("POST", "/wizards", {"package": uploaded.json()["id"], **extra})
+    assert answer.status == 200, answer.text
+    return answer.json()
+
+
+def field(page: dict[str, Any], name: str) -> dict[str, Any]:
+    return next(one for one in page["fields"] if one["name"] == name)
+
+
+async def test_a_form_is_filled_in_and_makes_a_component(api: Api, package_zip: Any) -> None:
+    """From the described form over refused and accepted pages to a component in the session."""
+    environment = await api.environment()
+    session = await api.session(environment)
+    await api.add(
+        environment, session, **{"?": {"id": "db1", "type": "org.acme.Database", "name": "main db"}}
+    )
+    made = await wizard(api, package_zip, environment_id=environment, session_id=session)
+    assert [page["name"] for page in made["form"]["pages"]] == [
+        "main",
+        "more",
+        "workflowManagement",
+    ]
+    assert field(made["form"]["pages"][0], "size")["constraints"] == {
+        "min_value": 1,
+        "max_value": 4,
+    }
+    objects = field(made["form"]["pages"][1], "database")
+    assert objects["choices"] == [{"value": "db1", "label": "main db"}]
+    path = f"/wizards/{made['id']}"
+
+    answer = await api.call(
+        "POST", f"{path}/pages/main", {"values": {"size": "9", "secret": "x"}}, session=session
+    )
+    assert (answer.status, answer.json()["valid"], answer.json()["next"]) == (200, False, "main")
+    assert answer.json()["errors"]["size"] == ["Enter a number of at most 4"]
+    values = {"size": "3", "secret": "Abcdef1!", "secret-clone": "Abcdef1!"}
+    answer = await api.call("POST", f"{path}/pages/main", {"values": values}, session=session)
+    assert (answer.json()["valid"], answer.json()["next"]) == (True, "more")
+    assert field(answer.json()["page"], "note")["label"] == "3"
+    answer = await api.call(
+        "POST", f"{path}/pages/more", {"values": {"database": "db1"}}, session=session
+    )
+    assert answer.json()["errors"] == {}
+    answer = await api.call(
+        "POST", f"{path}/pages/workflowManagement", {"values": {"application_name": "shop"}}
+    )
+    assert (answer.json()["next"], answer.json()["complete"]) == (None, True)
+
+    model = (await api.call("POST", f"{path}/build", session=session)).json()["model"]
+    assert (model["size"], model["password"], model["database"]) == (3, "Abcdef1!", "db1")
+    assert (model["?"]["name"], model["?"]["classVersion"]) == ("shop", "1.0.0")
+    answer = await api.call("POST", f"{path}/finish", {}, session=session)
+    assert answer.status == 200, answer.text
+    services = (
+        await api.call("GET", f"/environments/{environment}/services", session=session)
+    ).json()
+    assert [one["?"].get("name") for one in services] == ["main db", "shop"]
+    shown = (await api.call("GET", path)).json()
+    assert shown["component_id"] == answer.json()["component"]["?"]["id"]
+
+
+async def test_a_wizard_survives_a_restart(api: Api, package_zip: Any, tmp_path: Any) -> None:
+    """Another process finds what was entered; passwords stay but are not shown."""
+    made = await wizard(api, package_zip)
+    path = f"/v1/wizards/{made['id']}"
+    values = {"size": 4, "secret": "Abcdef1!", "secret-clone": "Abcdef1!"}
+    answer = await api.call("POST", f"/wizards/{made['id']}/pages/main", {"values": values})
+    assert answer.json()["valid"], answer.text
+    from .conftest import Users
+
+    rooms = Environments(api.database)
+    face = environments_face(Catalog(api.database, tmp_path / "packages"), rooms.tasks, Users())
+    assembly = assemble([face])
+    async with assembly.running(), HttpClient(app=assembly, base_url="http://again") as other:
+        shown = (await other.request("GET", path, headers={"X-Auth-Token": "ann"})).json()
+        page = shown["form"]["pages"][0]
+        assert (page["submitted"], shown["form"]["next"]) == (True, "more")
+        assert field(page, "size")["value"] == 4
+        secret = field(page, "secret")
+        assert (secret["value"], secret["filled"]) == (None, True)
+        body = {"values": {"size": 1}}
+        again = await other.request(
+            "POST", f"{path}/pages/main", json=body, headers={"X-Auth-Token": "ann"}
+        )
+        assert again.json()["valid"], again.text
+
+
+async def test_a_check_stores_nothing(api: Api, package_zip: Any) -> None:
+    """One field is validated, and the page described for what was typed."""
+    made = await wizard(api, package_zip)
+    path = f"/wizards/{made['id']}/pages/main"
+    body = {"values": {"size": 7}, "field": "size"}
+    answer = (await api.call("POST", f"{path}/check", body)).json()
+    assert (answer["valid"], list(answer["errors"])) == (False, ["size"])
+    assert field(answer["page"], "size")["value"] == 7
+    assert field((await api.call("GET", path)).json(), "size")["value"] == 2
+
+
+async def test_wizards_belong_to_a_project(api: Api, package_zip: Any) -> None:
+    """Another project finds none of them, by no call."""
+    made = await wizard(api, package_zip)
+    path = f"/wizards/{made['id']}"
+    for verb, where, body in (
+        ("GET", path, None),
+        ("DELETE", path, None),
+        ("GET", f"{path}/pages/main", None),
+        ("POST", f"{path}/pages/main", {"values": {}}),
+        ("POST", f"{path}/pages/main/check", {"values": {}}),
+        ("POST", f"{path}/build", {}),
+        ("POST", f"{path}/finish", {}),
+    ):
+        answer = await api.call(verb, where, body, user="eve")
+        assert answer.status == 404, (verb, where)
+    assert (await api.call("GET", "/wizards", user="eve")).json() == {"wizards": []}
+    assert [one["id"] for one in (await api.call("GET", "/wizards")).json()["wizards"]] == [
+        made["id"]
+    ]
+    assert (await api.call("DELETE", path)).status == 200
+    assert (await api.call("GET", path)).status == 404
+
+
+@pytest.mark.parametrize(
+    ("where", "body", "status", "text"),
+    [
+        ("", {"package": "none"}, 404, "none"),
+        ("", {}, 400, "package is required"),
+        ("", {"package": 1}, 400, "must be text"),
+        ("", {"package": "x", "quick": "y"}, 400, "true or false"),
+        ("", {"package": "x", "other": 1}, 400, "Unknown member 'other'"),
+        ("", [], 400, "must be an object"),
+        ("/{}/pages/none", {"values": {}}, 404, "has no page none"),
+        ("/{}/pages/main", {"values": []}, 400, "values must be an object"),
+        ("/{}/pages/main", {}, 400, "values must be an object"),
+        ("/{}/pages/main/check", {"values": {}, "field": "none"}, 400, "no field none"),
+        ("/{}/build", {}, 400, "Page main is not filled yet"),
+        ("/{}/finish", {}, 400, "not filled yet"),
+    ],
+)
+async def test_wrong_calls_say_what_is_wrong(
+    api: Api, package_zip: Any, where: str, body: Any, status: int, text: str
+) -> None:
+    """Each wrong body and order of calls has its own 4xx with a reason."""
+    made = await wizard(api, package_zip)
+    answer = await api.call("POST", "/wizards" + where.replace("{}", made["id"]), body)
+    assert (answer.status, text in answer.json()["error"]["message"]) == (status, True), answer.text
