@@ -135,7 +135,7 @@ def test_what_layers_ignore_is_for_type_checkers_only() -> None:
 
 
 def test_no_endpoint_executes_statements() -> None:
-    """A module with a table of endpoints asks the stores of its room; statements are theirs."""
+    """Modules with a table of endpoints, and those about calls, ask the stores of their room."""
     tables: dict[str, list[int]] = {}
     for name, file in FILES.items():
         tree = ast.parse(file.read_text(encoding="utf-8"))
@@ -145,7 +145,7 @@ def test_no_endpoint_executes_statements() -> None:
             if isinstance(node, ast.Assign)
             for target in node.targets
         }
-        if "ENDPOINTS" in targets:
+        if "ENDPOINTS" in targets or name.startswith("vetro.compute.http."):
             tables[name] = [
                 node.lineno
                 for node in ast.walk(tree)

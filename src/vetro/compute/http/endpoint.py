@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from litestar import Request, Response
-from sqlalchemy import Row, select
+from sqlalchemy import Row
 
 from vetro.compute.http.request_metrics import completed
-from vetro.compute.tables import vms
 from vetro.compute.values.faults import invalid_argument, not_allowed, not_found, not_running
 from vetro.compute.values.parameters import UUID, Params, check_declared, read_parameters, validate
 from vetro.compute.wire import ACTING_HEADER
@@ -183,16 +182,14 @@ async def _find_server(call: Call, endpoint: Endpoint, path: dict[str, str]) -> 
         # Our own call: the VM on any server.
         if not UUID.match(vm):
             raise invalid_argument("Invalid vm_uuid")
-        async with call.service.database.read() as tx:
-            found = (await tx.execute(select(vms.c.server_uuid).where(vms.c.uuid == vm))).first()
+        found = await call.service.machines.find(vm)
         if found is None:
             raise not_found(f"VM {vm} not found")
         call.server_uuid = found.server_uuid
     if vm is not None and call.project is not None:
         # Checked before the answer reveals anything about its server.
-        async with call.service.database.read() as tx:
-            owner = await tx.execute(select(vms.c.owner_uuid).where(vms.c.uuid == vm))
-        if (row := owner.first()) is not None and row.owner_uuid != call.project:
+        found = await call.service.machines.find(vm)
+        if found is not None and found.owner_uuid != call.project:
             raise not_found(f"VM {vm} not found")
     if endpoint.known and call.server_uuid != DEFAULT:
         async with call.service.database.read() as tx:

@@ -24,7 +24,9 @@ from vetro.compute.client.calls import (
     AnyKind,
 )
 from vetro.compute.http.endpoint import Access, Call, Endpoint
-from vetro.compute.http.ownership import (
+from vetro.compute.networks.fabric import Fabric, Hanging, Object, View
+from vetro.compute.networks.keypairs import find_keypair, keypairs_of, remove_keypair
+from vetro.compute.networks.ownership import (
     Reference,
     check_new,
     check_references,
@@ -32,8 +34,6 @@ from vetro.compute.http.ownership import (
     groups_of_rules,
     may_change,
 )
-from vetro.compute.networks.fabric import Fabric, Hanging, Object, View
-from vetro.compute.networks.keypairs import find_keypair, keypairs_of, remove_keypair
 from vetro.compute.tables import (
     floating_ips,
     networks,

@@ -13,7 +13,7 @@ from litestar import Response
 
 from vetro.compute.http.endpoint import Access, Call, Endpoint, Run
 from vetro.compute.http.endpoints.servers import agent_of
-from vetro.compute.http.ownership import Reference, check_references, each
+from vetro.compute.networks.ownership import Reference, check_references, each
 from vetro.compute.tables import ports
 from vetro.compute.values.faults import internal_error, invalid_parameters, not_allowed, not_found
 from vetro.compute.values.parameters import UUID
