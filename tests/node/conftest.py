@@ -30,6 +30,7 @@ from vetro.node.migration import Migrations
 from vetro.node.network import NetworkApplier
 from vetro.node.network.nic_tags import NicTags
 from vetro.node.storage import open_pool
+from vetro.node.storage.volumes import VolumeStore
 from vetro.node.streams.servers import Streams
 from vetro.node.tasks import NodeParts, register_all
 from vetro.node.tasks.host import RealHost
@@ -265,7 +266,9 @@ async def open_containers(
     store = MachineStore(directory / "vms")
     store.open()
     network = NetworkApplier(prefix, directory / "network.json")
-    driver = ManagedDriver(LxcHypervisor(host, store, images, None, pool), store, images, dict)
+    volumes = VolumeStore(directory / "volumes")
+    hypervisor = LxcHypervisor(host, store, images, None, pool, volumes)
+    driver = ManagedDriver(hypervisor, store, images, dict, volumes)
     await driver.open()
     return Containers(driver, store, images, network, prefix, subnet, directory)
 
@@ -385,6 +388,12 @@ async def node_over(
     async def publish(manifest: Mapping[str, Any], file: Path, _url: str) -> None:
         published.append((dict(manifest), file.read_bytes()))
 
+    async def fetch_backup(uuid: str, path: Path) -> None:
+        shutil.copy(directory / f"backup-{uuid}", path)
+
+    async def publish_backup(uuid: str, path: Path, _told: Mapping[str, Any]) -> None:
+        shutil.copy(path, directory / f"backup-{uuid}")
+
     streams, migrations = Streams("127.0.0.1"), Migrations("127.0.0.1")
     parts = NodeParts(
         driver=driver,
@@ -404,6 +413,9 @@ async def node_over(
         data_dir=directory,
         server_uuid=SERVER,
         host=host or RealHost(["touch", str(directory / "rebooted")]),
+        volumes=driver.volumes,
+        fetch_backup=fetch_backup,
+        publish_backup=publish_backup,
     )
     register_all(runner, parts)
     api = TaskApi(runner, SERVER, "secret", "1.0", images)

@@ -74,7 +74,7 @@ CHANGES = [
     ({}, "OS::Nova::ServerGroup", {"policies": ["affinity"]}, {"policies": ["anti-affinity"]}, False),
     ({}, "OS::Nova::ServerGroup", {"name": "a", "policies": ["affinity"]},
      {"name": "b", "policies": ["affinity"]}, True),
-    ({}, "OS::Cinder::Volume", {"size": 1}, {"size": 2}, False),
+    ({}, "OS::Cinder::Volume", {"size": 1}, {"size": 2}, True),
     ({}, "OS::Cinder::Volume", {"size": 1}, {"size": 1, "name": "n", "metadata": {"a": "b"}}, True),
 ]  # fmt: skip
 

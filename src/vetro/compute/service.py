@@ -37,6 +37,7 @@ from vetro.compute.vms.image_copies import ImageCopies
 from vetro.compute.vms.image_store import ImageStore
 from vetro.compute.vms.lifecycle import Machines
 from vetro.compute.vms.unknown_vms import Strays
+from vetro.compute.vms.volumes import Volumes
 from vetro.compute.waitlist.tickets import TicketStore
 from vetro.compute.wire import node_key
 from vetro.compute.work.agents import AgentClient
@@ -118,8 +119,11 @@ class ComputeService:
         self.strays = Strays(database, self.servers, self.machines, settings.unknown_vm_seconds)
         self.images = ImageStore(database, settings.image_dir)
         self.copies = ImageCopies(database, self.servers, self.work, settings.prefetch_images)
+        self.volumes = Volumes(
+            database, self.servers, self.work, settings.image_dir.parent / "volume-backups"
+        )
         self.projects = ProjectObjects(
-            self.machines, self.servers, self.fabric, self.images, self.copies
+            self.machines, self.servers, self.fabric, self.images, self.copies, self.volumes
         )
         self.nics = NicRegistry(database)
         self.placement = Placement(

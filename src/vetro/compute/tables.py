@@ -322,6 +322,48 @@ keypairs = Table(
     PrimaryKeyConstraint("owner_uuid", "name"),
 )
 
+volumes = Table(
+    "compute_volumes",
+    metadata,
+    Column("uuid", String(36), primary_key=True),
+    Column("owner_uuid", String(64), nullable=False),
+    Column("name", String(255), nullable=False),
+    Column("size_gib", Integer, nullable=False),
+    # ext4, qcow2; image: the root disk of the VM that boots from it; '' before it is first attached.
+    Column("format", String(20), nullable=False),
+    Column("state", String(20), nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("server_uuid", String(36)),
+    Column("vm_uuid", String(36)),
+    Column("device", String(255), nullable=False),
+    Column("read_only", Boolean, nullable=False),
+    Column("metadata", Json, nullable=False),
+    Column("source", Json),
+    Column("created", UtcDateTime, nullable=False),
+    Index("compute_volumes_vm", "vm_uuid"),
+    Index("compute_volumes_owner", "owner_uuid"),
+)
+
+# Snapshots (kept by the volume's server) and backups (kept by the service).
+volume_copies = Table(
+    "compute_volume_copies",
+    metadata,
+    Column("uuid", String(36), primary_key=True),
+    Column("kind", String(20), nullable=False),
+    Column("owner_uuid", String(64), nullable=False),
+    Column("volume_uuid", String(36), nullable=False),
+    Column("name", String(255), nullable=False),
+    Column("size_gib", Integer, nullable=False),
+    Column("format", String(20), nullable=False),
+    Column("state", String(20), nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("server_uuid", String(36)),
+    Column("bytes", BigInteger, nullable=False),
+    Column("sha256", String(64)),
+    Column("created", UtcDateTime, nullable=False),
+    Index("compute_volume_copies_volume", "volume_uuid"),
+)
+
 # A subnet's number on the wire between nodes; it keeps it once it has had instances on two.
 fabric_numbers = Table(
     "compute_fabric_numbers",

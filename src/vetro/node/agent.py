@@ -45,6 +45,7 @@ from vetro.node.reports.sysinfo import (
 from vetro.node.service_client import ServiceClient
 from vetro.node.settings import NodeSettings
 from vetro.node.storage import Pool, open_pool
+from vetro.node.storage.volumes import VolumeStore
 from vetro.node.streams.servers import Streams
 from vetro.node.tasks import NodeParts, register_all
 from vetro.node.tasks.agents import installed
@@ -129,7 +130,10 @@ class NodeAgent:
         store = MachineStore(settings.data_dir / "vms")
         store.open()
         pool = await open_pool(settings.pool_kind, settings.data_dir, settings.pool_source)
-        hypervisor, images = self._hypervisor(store, client, pool)
+        volumes = VolumeStore(
+            settings.data_dir / "volumes", pretend=settings.driver not in _REAL_DRIVERS
+        )
+        hypervisor, images = self._hypervisor(store, client, pool, volumes)
         await images.open()
         tags = NicTags(settings.data_dir / "networking.json")
         admin_ip = settings.admin_ip or _admin_address(settings.listen_host)
@@ -145,7 +149,7 @@ class NodeAgent:
             if settings.driver in _REAL_DRIVERS
             else None
         )
-        driver = ManagedDriver(hypervisor, store, images, self._vm_facts)
+        driver = ManagedDriver(hypervisor, store, images, self._vm_facts, volumes)
         facts = self._facts(driver, hypervisor, admin_ip, tags)
 
         async def sysinfo() -> dict[str, Any]:
@@ -201,6 +205,9 @@ class NodeAgent:
                 host=SimulatedHost()
                 if driver.name == "simulated"
                 else RealHost(settings.reboot_command),
+                volumes=driver.volumes,
+                fetch_backup=client.backup_file,
+                publish_backup=client.publish_backup,
             ),
         )
         driver.watch(reporter.mark_dirty)
@@ -258,7 +265,7 @@ class NodeAgent:
                 log.error("Unused images could not be removed", error=str(error))
 
     def _hypervisor(
-        self, store: MachineStore, client: ServiceClient, pool: Pool
+        self, store: MachineStore, client: ServiceClient, pool: Pool, volumes: VolumeStore
     ) -> tuple[Hypervisor, ImageStore]:
         settings = self.settings
         archive = settings.guest_archive
@@ -268,7 +275,7 @@ class NodeAgent:
             )
         directory = settings.data_dir / "images"
         if settings.driver in _REAL_DRIVERS:
-            return self._real_hypervisor(store, client, pool)
+            return self._real_hypervisor(store, client, pool, volumes)
         images = ImageStore(directory, describe=client.image, fetch=client.image_file, id_base=None)
         if settings.driver == "process":
             from vetro.node.drivers.process import ProcessHypervisor
@@ -279,7 +286,7 @@ class NodeAgent:
         return SimulatedHypervisor(store), images
 
     def _real_hypervisor(
-        self, store: MachineStore, client: ServiceClient, pool: Pool
+        self, store: MachineStore, client: ServiceClient, pool: Pool, volumes: VolumeStore
     ) -> tuple[Hypervisor, ImageStore]:
         """The hypervisor for containers, virtual machines or both; imports only what is used."""
         settings = self.settings
@@ -310,7 +317,9 @@ class NodeAgent:
         if host is not None:
             from vetro.node.drivers.lxc.hypervisor import LxcHypervisor
 
-            hypervisors.append(LxcHypervisor(host, store, images, settings.guest_archive, pool))
+            hypervisors.append(
+                LxcHypervisor(host, store, images, settings.guest_archive, pool, volumes)
+            )
         if "qemu" in names:
             from vetro.node.drivers.qemu.hypervisor import QemuHypervisor
 
@@ -323,6 +332,7 @@ class NodeAgent:
                     guest_archive=settings.guest_archive,
                     vnc_host=settings.admin_ip or _admin_address(settings.listen_host),
                     found_out=lambda: self._machine_changed(),
+                    volumes=volumes,
                 )
             )
         if len(hypervisors) == 1:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import hashlib
 import os
 import shutil
 import time
@@ -101,6 +102,16 @@ async def copy_tree(source: Path, target: Path) -> None:
         os.rename(target, old)
     os.rename(fresh, target)
     await asyncio.to_thread(remove_tree, old)
+
+
+async def digest_of(path: Path) -> str:
+    """The SHA-256 of a file, in hex."""
+
+    def read() -> str:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
+    return await asyncio.to_thread(read)
 
 
 async def tree_bytes(path: Path) -> int:

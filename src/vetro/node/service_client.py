@@ -15,7 +15,7 @@ import structlog
 from vetro.compute.wire import PulledResult, PulledTask
 from vetro.http import Fault
 from vetro.http.client import HttpClient, TransportError
-from vetro.node.errors import ImageError
+from vetro.node.errors import DriverError, ImageError
 
 log = structlog.get_logger(__name__)
 
@@ -138,6 +138,34 @@ class ServiceClient:
             raise ImageError(
                 f"Image {uuid} was not taken: {response.status} {response.text[:500]}",
                 "ImageNotPublished",
+            )
+
+    async def backup_file(self, uuid: str, target: Path) -> None:
+        """Download the file of a volume's backup."""
+        try:
+            await self._http.download(f"{self._base}/volume-backups/{uuid}/file", target)
+        except (TransportError, Fault) as error:
+            raise DriverError(f"Backup {uuid} could not be fetched: {error}") from error
+
+    async def publish_backup(self, uuid: str, file: Path, told: Mapping[str, Any]) -> None:
+        """Upload the file of a volume's backup; ``told``: ``sha256``."""
+        try:
+            response = await self._http.request(
+                "PUT",
+                f"{self._base}/volume-backups/{uuid}/file",
+                content=_chunks(file),
+                params={"sha256": str(told["sha256"])},
+                headers={
+                    "Content-Type": "application/octet-stream",
+                    "Content-Length": str(file.stat().st_size),
+                },
+                timeout_seconds=3600,
+            )
+        except TransportError as error:
+            raise DriverError(f"Backup {uuid} could not be sent: {error}") from error
+        if response.status >= 300:
+            raise DriverError(
+                f"Backup {uuid} was not taken: {response.status} {response.text[:500]}"
             )
 
     async def next_task(self, wait_seconds: float) -> PulledTask | None:

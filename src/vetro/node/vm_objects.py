@@ -65,6 +65,11 @@ SUMMARY = ("brand", "cpu_cap", "last_modified", "max_physical_memory", "owner_uu
            "state", "uuid", "zone_state")  # fmt: skip
 
 
+def volumes_of(vm: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The volumes in a VM's record: ``{uuid, path, read_only, slot}``."""
+    return list(vm.get("volumes") or [])
+
+
 def timestamp(now: datetime | None = None) -> str:
     """ISO 8601 with milliseconds and ``Z``."""
     moment = (now or datetime.now(UTC)).astimezone(UTC)

@@ -148,7 +148,7 @@ async def lxc_rig(directory: Path, kit: SimpleNamespace) -> AsyncIterator[Rig]:
 @contextlib.asynccontextmanager
 async def lxc_btrfs_rig(directory: Path, kit: SimpleNamespace) -> AsyncIterator[Rig]:
     """Containers whose data directory is on btrfs."""
-    with kit.loop_mount(directory, "btrfs") as mounted:
+    with kit.loop_mount(directory, "btrfs", 8192) as mounted:
         async with lxc_rig(mounted, kit) as rig:
             yield rig
 
@@ -223,14 +223,14 @@ class Entry:
 LXC_FEATURES = frozenset(
     {
         "container", "isolation", "network", "exec", "reprovision", "snapshots", "files", "stats",
-        "hotplug", "cpu-cap",
+        "hotplug", "cpu-cap", "volumes",
     }
 )  # fmt: skip
 
 RIGS = {
     "simulated": Entry(
         simulated_rig,
-        frozenset({"network", "reprovision", "snapshots", "hotplug"}),
+        frozenset({"network", "reprovision", "snapshots", "hotplug", "volumes"}),
         boots=False,
         killed=True,
     ),
@@ -259,6 +259,7 @@ RIGS = {
                 "cpu-cap",
                 "console",
                 "live-migration",
+                "volumes",
             }
         ),
         root=True,

@@ -28,6 +28,7 @@ from vetro.node.drivers.qemu.hypervisor import QemuHypervisor
 from vetro.node.images import vm_images
 from vetro.node.images.store import ImageStore
 from vetro.node.network import NetworkApplier
+from vetro.node.storage.volumes import VolumeStore
 from vetro.node.vm_objects import MachineStore
 
 
@@ -228,8 +229,9 @@ async def open_machines(
     store = MachineStore(directory / "vms")
     store.open()
     network = NetworkApplier(prefix, directory / "network.json")
-    hypervisor = QemuHypervisor(directory / "qemu", store, images, prefix=prefix)
-    driver = ManagedDriver(hypervisor, store, images, dict)
+    volumes = VolumeStore(directory / "volumes")
+    hypervisor = QemuHypervisor(directory / "qemu", store, images, prefix=prefix, volumes=volumes)
+    driver = ManagedDriver(hypervisor, store, images, dict, volumes)
     await driver.open()
     return Machines(
         driver, hypervisor, store, images, network, prefix, subnet, uuid, network_uuid, files

@@ -95,6 +95,20 @@ def changed(resources: Mapping[str, Json], name: str, **properties: Any) -> dict
     return {**resources, name: {**one, "properties": {**one["properties"], **properties}}}
 
 
+VOLUME = made("OS::Cinder::Volume", size=1)
+ATTACHMENT = made(
+    "OS::Cinder::VolumeAttachment",
+    instance_uuid=ref("vm"),
+    volume_id=ref("vol"),
+    mountpoint="/dev/vdb",
+)
+
+
+def is_pair_of_equals(value: Any) -> bool:
+    """A list of the same thing twice."""
+    return len(value) == 2 and value[0] == value[1] is not None
+
+
 CASES = [
     Case(
         "a network with a subnet",
@@ -200,6 +214,55 @@ CASES = [
         },
         {"host": {"value": [attr(name, "show", "status") for name in ("one", "two")]}},
         {"host": ["ACTIVE", "ACTIVE"]},
+    ),
+    Case(
+        "a volume at a server grows in place",
+        {**SERVER, "vol": VOLUME, "att": ATTACHMENT},
+        {
+            "size": {"value": attr("vol", "size")},
+            "status": {"value": attr("vol", "status")},
+            "device": {"value": attr("vol", "attachments_list", 0, "device")},
+            "same": {"value": [attr("vol", "attachments_list", 0, "server_id"), ref("vm")]},
+        },
+        {"device": "/mnt/vdb", "same": is_pair_of_equals},
+        then=({**SERVER, "vol": {**VOLUME, "properties": {"size": 2}}, "att": ATTACHMENT},),
+        kept=("vm", "vol", "att"),
+    ),
+    Case(
+        "a volume stays when its server is replaced",
+        {**changed(SERVER, "vm", user_data="#!/bin/true\n"), "vol": VOLUME, "att": ATTACHMENT},
+        {"device": {"value": attr("vol", "attachments_list", 0, "device")}},
+        {"device": "/mnt/vdb"},
+        then=(
+            {
+                **changed(SERVER, "vm", user_data="#!/bin/false\n"),
+                "vol": VOLUME,
+                "att": ATTACHMENT,
+            },
+        ),
+        kept=("vol",),
+        replaced=("vm", "att"),
+    ),
+    Case(
+        "a server with volumes from the beginning, one of them the root disk",
+        {
+            **NETWORK,
+            "port": PORT,
+            "root": made("OS::Cinder::Volume", size=1, image="debian"),
+            "data": VOLUME,
+            "vm": made(
+                "OS::Nova::Server",
+                name="vm",
+                flavor="m1.nano",
+                networks=[{"port": ref("port")}],
+                block_device_mapping_v2=[
+                    {"volume_id": ref("root"), "boot_index": 0, "device_name": "/dev/vda"},
+                    {"volume_id": ref("data"), "boot_index": -1, "device_name": "/dev/vdb"},
+                ],
+            ),
+        },
+        {"device": {"value": attr("data", "attachments", 0, "device")}},
+        {"device": "/mnt/vdb"},
     ),
 ]
 

@@ -14,6 +14,7 @@ from urllib.parse import quote
 import msgspec
 
 from vetro.compute.wire import (
+    Attachment,
     FloatingIp,
     FloatingIpChange,
     Keypair,
@@ -26,6 +27,9 @@ from vetro.compute.wire import (
     NewRouter,
     NewSecurityGroup,
     NewSubnet,
+    NewVolume,
+    NewVolumeCopy,
+    Offer,
     Port,
     PortChange,
     Router,
@@ -34,6 +38,9 @@ from vetro.compute.wire import (
     SecurityGroupChange,
     Subnet,
     SubnetChange,
+    Volume,
+    VolumeChange,
+    VolumeCopy,
 )
 
 Answer = TypeVar("Answer")
@@ -90,6 +97,8 @@ class Kind(Generic[Shown, New, Change]):
     shown: type[Shown]
     new: type[New]
     changed: type[Change]
+    #: How long a change may take (default: short).
+    seconds: float | None = None
 
     def all(self, project_id: str | None = None) -> Call[list[Shown]]:
         """A project's objects and shared ones; for ``None`` all that the caller may see."""
@@ -102,15 +111,15 @@ class Kind(Generic[Shown, New, Change]):
 
     def create(self, new: New) -> Call[Shown]:
         """Create an object, or find it when there is one with this uuid."""
-        return Call("POST", self.path, self.shown, new)
+        return Call("POST", self.path, self.shown, new, seconds=self.seconds)
 
     def change(self, uuid: str, change: Change) -> Call[Shown]:
         """Change an object; nodes that it concerns have the change when this returns."""
-        return Call("PUT", self.path_of(uuid), self.shown, change)
+        return Call("PUT", self.path_of(uuid), self.shown, change, seconds=self.seconds)
 
     def remove(self, uuid: str) -> Call[None]:
         """Remove an object that nothing uses. Errors: 404, 409."""
-        return Call("DELETE", self.path_of(uuid), type(None))
+        return Call("DELETE", self.path_of(uuid), type(None), seconds=self.seconds)
 
     def path_of(self, uuid: str) -> str:
         """The path of an object."""
@@ -127,7 +136,38 @@ PORTS = Kind("port", "/ports", Port, NewPort, PortChange)
 FLOATING_IPS = Kind(
     "floating address", "/floating-ips", FloatingIp, NewFloatingIp, FloatingIpChange
 )
+#: How long a node may take to copy a volume.
+COPY_SECONDS = 3700.0
+VOLUMES = Kind("volume", "/volumes", Volume, NewVolume, VolumeChange, COPY_SECONDS)
+VOLUME_SNAPSHOTS = Kind(
+    "volume snapshot", "/volume-snapshots", VolumeCopy, NewVolumeCopy, NameChange, COPY_SECONDS
+)
+VOLUME_BACKUPS = Kind(
+    "volume backup", "/volume-backups", VolumeCopy, NewVolumeCopy, NameChange, COPY_SECONDS
+)
 AnyKind = Kind[Any, Any, Any]
+
+
+def attach_volume(uuid: str, body: Attachment) -> Call[Volume]:
+    """Give a volume to a VM; it has it when this returns. Errors: 404; 409 when another one has it."""
+    return Call("POST", f"{VOLUMES.path_of(uuid)}/attach", Volume, body, seconds=COPY_SECONDS)
+
+
+def detach_volume(uuid: str, vm_uuid: str = "") -> Call[Volume]:
+    """Take a volume from the VM that has it; from ``vm_uuid`` only, if given. Errors: 404."""
+    body = {"vm_uuid": vm_uuid} if vm_uuid else {}
+    return Call("POST", f"{VOLUMES.path_of(uuid)}/detach", Volume, body, seconds=COPY_SECONDS)
+
+
+def restore_volume(backup: str, volume: str) -> Call[Volume]:
+    """Replace what a detached volume has by a backup. Errors: 404, 409."""
+    path = f"{VOLUME_BACKUPS.path_of(backup)}/restore"
+    return Call("POST", path, Volume, {"volume_uuid": volume}, seconds=COPY_SECONDS)
+
+
+def offers() -> Call[Offer]:
+    """What the servers can do beyond running VMs."""
+    return Call("GET", "/offers", Offer)
 
 
 def add_interface(router: str, subnet: str) -> Call[None]:

@@ -16,10 +16,13 @@ from vetro.compute.wire import (
     ImageCopies,
     Keypair,
     Network,
+    Offer,
     Port,
     Router,
     SecurityGroup,
     Subnet,
+    Volume,
+    VolumeCopy,
 )
 from vetro.http import COMPUTE_FAULTS, Named, Reply, listed, maybe, shape
 
@@ -276,6 +279,23 @@ SHAPES: dict[str, Any] = {
         for name, one in _KINDS.items()
         for what in ("Create", "Show", "Change")
     },
+    **{
+        name: of_struct(Volume)
+        for name in (
+            *("VolumeCreate", "VolumeShow", "VolumeChange"),
+            *("VolumeAttach", "VolumeDetach", "VolumeBackupRestore"),
+        )
+    },
+    "VolumeList": listed(of_struct(Volume)),
+    **{
+        f"{name}{what}": of_struct(VolumeCopy)
+        for name in ("VolumeSnapshot", "VolumeBackup")
+        for what in ("Create", "Show")
+    },
+    **dict.fromkeys(("VolumeSnapshotList", "VolumeBackupList"), listed(of_struct(VolumeCopy))),
+    "VolumeBackupUpload": of_struct(VolumeCopy),
+    "VolumeBackupDownload": _BYTES,
+    "OfferShow": of_struct(Offer),
     "KeypairList": listed(KEY),
     "KeypairShow": KEY,
     "KeypairSet": KEY,
@@ -290,12 +310,16 @@ _OTHERS: dict[str, dict[int, Any]] = {
     "BootParamsSet": {200: _OBJECT},
     "BootParamsUpdate": {204: None},
     "ImageDownload": {206: _BYTES, 304: None},
+    "VolumeBackupDownload": {206: _BYTES, 304: None},
 }
 _MEDIA = {
     "VmScreenshot": ("image/png",),
     "ImageDownload": ("application/octet-stream",),
+    "VolumeBackupDownload": ("application/octet-stream",),
     "CommandExecute": ("application/json", "text/plain"),
 }
+#: Files of which a part may be asked for.
+_IN_PARTS = ("ImageDownload", "VolumeBackupDownload")
 #: The errors that any call of this face may return.
 ERRORS = (400, 404, 409, 413, 415)
 STEPS = shape(
@@ -324,7 +348,7 @@ def replies(endpoints: Sequence[Endpoint], validation_status: int) -> dict[str, 
                 status=one.status,
                 media=_MEDIA.get(one.name, ("application/json",)),
                 others=_OTHERS.get(one.name, {}),
-                errors=(*errors, *one.errors, *((416,) if one.name == "ImageDownload" else ())),
+                errors=(*errors, *one.errors, *((416,) if one.name in _IN_PARTS else ())),
                 name=one.name if not number else f"{one.name}By{verb.title()}",
             )
     return known

@@ -26,10 +26,13 @@ from vetro.compute.tables import (
     subnets,
     tasks,
     vms,
+    volume_copies,
+    volumes,
 )
 from vetro.compute.vms.image_copies import ImageCopies
 from vetro.compute.vms.image_store import ImageStore
 from vetro.compute.vms.lifecycle import Machines
+from vetro.compute.vms.volumes import Volumes
 from vetro.http import Fault
 from vetro.storage import Transaction
 
@@ -39,6 +42,8 @@ log = structlog.get_logger(__name__)
 KINDS: dict[str, tuple[Table, str]] = {
     "instances": (vms, "alias"),
     "images": (images, "name"),
+    "volumes": (volumes, "name"),
+    "volume snapshots and backups": (volume_copies, "name"),
     "key pairs": (keypairs, "name"),
     "floating addresses": (floating_ips, "address"),
     "networks": (networks, "name"),
@@ -68,12 +73,14 @@ class ProjectObjects:
         fabric: Fabric,
         stored_images: ImageStore,
         copies: ImageCopies,
+        storage: Volumes,
     ) -> None:
         self.machines = machines
         self.servers = store
         self.fabric = fabric
         self.images = stored_images
         self.copies = copies
+        self.volumes = storage
         self.database = fabric.database
 
     async def names(self, tx: Transaction, project_id: str) -> dict[str, list[str]]:
@@ -107,6 +114,10 @@ class ProjectObjects:
         """
         if await self._destroy_instances(project_id):
             return
+        for row in await self._mine(volume_copies, project_id):
+            await self._attempt("volume copy", row.uuid, self.volumes.remove_copy(row))
+        for row in await self._mine(volumes, project_id):
+            await self._attempt("volume", row.uuid, self.volumes.remove(row))
         await self._remove_fabric(project_id)
         async with self.database.transaction() as tx:
             await tx.execute(delete(keypairs).where(keypairs.c.owner_uuid == project_id))

@@ -19,7 +19,7 @@ from sqlalchemy import Row, delete, insert, select, update
 from vetro.compute.operations.parts import Run, ServiceParts
 from vetro.compute.placement.placement import no_place
 from vetro.compute.servers.store import CHANNEL
-from vetro.compute.tables import moves, servers, vms
+from vetro.compute.tables import moves, servers, vms, volumes
 from vetro.compute.values.faults import conflict, invalid_argument, not_found
 from vetro.compute.values.parameters import UUID
 from vetro.compute.values.records import Json, Record, mapping, text_of
@@ -58,6 +58,13 @@ async def start_move(service: ServiceParts, vm_uuid: str, target: str | None) ->
             await service.servers.row(tx, target)
             if target == row.server_uuid:
                 raise conflict(f"VM {vm_uuid} is on server {target} already")
+        found = await tx.execute(select(volumes.c.uuid).where(volumes.c.vm_uuid == vm_uuid))
+        held = [one.uuid for one in found]
+        if held:
+            raise conflict(
+                f"VM {vm_uuid} has {len(held)} volumes on its server ({held[0]} …): detach them,"
+                " move it, and attach them again: they follow then"
+            )
     params = {"server_uuid": row.server_uuid, "vm_uuid": vm_uuid, "target_server_uuid": target}
     return await service.jobs.create(MOVE, vm_uuid, params)
 

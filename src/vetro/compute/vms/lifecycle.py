@@ -12,7 +12,7 @@ from sqlalchemy import Row, delete, insert, select, update
 
 from vetro.compute.networks.reconciler import NetworkReconciler
 from vetro.compute.servers.store import CHANNEL, STRAYS, Agent, ServerStore
-from vetro.compute.tables import networks, ports, servers, subnets, tasks, vms
+from vetro.compute.tables import networks, ports, servers, subnets, tasks, vms, volumes
 from vetro.compute.values.counters import next_number
 from vetro.compute.values.faults import (
     internal_error,
@@ -461,6 +461,9 @@ class Machines:
             update(ports)
             .where(ports.c.device_uuid == uuid)
             .values(device_uuid=None, device_owner="")
+        )
+        await tx.execute(
+            update(volumes).where(volumes.c.vm_uuid == uuid).values(vm_uuid=None, device="")
         )
         await tx.execute(delete(vms).where(vms.c.uuid == uuid))
 

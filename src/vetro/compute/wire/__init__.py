@@ -88,6 +88,16 @@ from vetro.compute.wire.vms import (
     VmUpdate,
     brand_of,
 )
+from vetro.compute.wire.volumes import (
+    Attachment,
+    NewVolume,
+    NewVolumeCopy,
+    Offer,
+    Volume,
+    VolumeChange,
+    VolumeCopy,
+    VolumeSource,
+)
 
 __all__ = [
     "ACTING_HEADER",
@@ -106,6 +116,7 @@ __all__ = [
     "Allocated",
     "Allocation",
     "AllocationStep",
+    "Attachment",
     "ChosenServer",
     "Fence",
     "FloatingIp",
@@ -130,8 +141,11 @@ __all__ = [
     "NewSubnet",
     "NewTicket",
     "NewVm",
+    "NewVolume",
+    "NewVolumeCopy",
     "Nic",
     "NoAllocation",
+    "Offer",
     "PlacedImage",
     "PlacedVm",
     "Port",
@@ -159,6 +173,10 @@ __all__ = [
     "VmImage",
     "VmStatus",
     "VmUpdate",
+    "Volume",
+    "VolumeChange",
+    "VolumeCopy",
+    "VolumeSource",
     "brand_of",
     "node_key",
     "server_of_key",

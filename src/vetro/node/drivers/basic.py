@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -79,6 +80,25 @@ class BasicHypervisor:
     ) -> dict[str, Any]:
         """Images cannot be created."""
         raise not_implemented("An image of a VM", self.name)
+
+    def volume_format(self, brand: str) -> str:
+        """No volumes."""
+        raise not_implemented("A volume", self.name)
+
+    async def attach_volume(self, vm: Vm, entry: Mapping[str, Any]) -> None:
+        """No volumes."""
+        raise not_implemented("A volume", self.name)
+
+    async def detach_volume(self, vm: Vm, entry: Mapping[str, Any]) -> None:
+        """No volumes: the VM has none."""
+
+    async def grow_volume(self, vm: Vm, entry: Mapping[str, Any], size: int) -> None:
+        """No volumes."""
+        raise not_implemented("A volume", self.name)
+
+    def still(self, vm: Vm, entry: Mapping[str, Any]) -> AbstractAsyncContextManager[None]:
+        """Nothing writes into volumes."""
+        return contextlib.nullcontext()
 
     async def migrate_live(self, vm: Vm, action: str, params: Mapping[str, Any]) -> dict[str, Any]:
         """Running VMs cannot be moved."""

@@ -169,6 +169,26 @@ class HypervisorByBrand:
         """A picture of its screen."""
         return await self.serving(vm).screenshot(vm)
 
+    def volume_format(self, brand: str) -> str:
+        """That of the brand's hypervisor."""
+        return self.serving({"brand": brand}).volume_format(brand)
+
+    async def attach_volume(self, vm: Vm, entry: Mapping[str, Any]) -> None:
+        """Give it a volume."""
+        await self.serving(vm).attach_volume(vm, entry)
+
+    async def detach_volume(self, vm: Vm, entry: Mapping[str, Any]) -> None:
+        """Take a volume from it."""
+        await self.serving(vm).detach_volume(vm, entry)
+
+    async def grow_volume(self, vm: Vm, entry: Mapping[str, Any], size: int) -> None:
+        """Make one of its volumes larger."""
+        await self.serving(vm).grow_volume(vm, entry, size)
+
+    def still(self, vm: Vm, entry: Mapping[str, Any]) -> AbstractAsyncContextManager[None]:
+        """Hold its writing into a volume."""
+        return self.serving(vm).still(vm, entry)
+
     async def migrate_live(self, vm: Vm, action: str, params: Mapping[str, Any]) -> dict[str, Any]:
         """One step of a migration."""
         return await self.serving(vm).migrate_live(vm, action, params)

@@ -27,6 +27,7 @@ from vetro.node.drivers.protocol import (
     Hypervisor,
     Progress,
 )
+from vetro.node.drivers.volumes import VolumeWork
 from vetro.node.errors import (
     DriverError,
     NodeError,
@@ -37,6 +38,7 @@ from vetro.node.errors import (
 )
 from vetro.node.guest.root import GuestRoot
 from vetro.node.images.store import ImageStore
+from vetro.node.storage.volumes import VolumeStore
 from vetro.node.vm_objects import MachineStore, Vm, check_uuid, later, new_vm, timestamp, updated
 
 log = structlog.get_logger(__name__)
@@ -63,11 +65,17 @@ class ManagedDriver:
         store: MachineStore,
         images: ImageStore,
         facts: Callable[[], Mapping[str, Any]],
+        volumes: VolumeStore | None = None,
     ) -> None:
         self._hypervisor = hypervisor
         self._store = store
         self._images = images
         self._facts = facts
+        self.volumes = VolumeWork(
+            hypervisor,
+            store,
+            volumes or VolumeStore(store.directory.parent / "volumes", pretend=True),
+        )
         self._watchers: list[Changed] = []
         self.name = hypervisor.name
         self.brands = hypervisor.brands
@@ -237,6 +245,9 @@ class ManagedDriver:
 
     async def _remove(self, uuid: str) -> None:
         await self._hypervisor.remove(uuid)
+        for volume in [one for one in self.volumes.store if one.vm == uuid]:
+            volume.vm = ""
+            self.volumes.store.save(volume)
         self._store.forget(uuid)
 
     async def start(self, uuid: str) -> Vm:

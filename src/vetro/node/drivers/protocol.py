@@ -5,7 +5,8 @@ optional part, and lists in ``features`` what it supports:
 ``container``, ``isolation``, ``network``, ``exec``, ``reprovision``, ``snapshots``, ``files`` (its files
 can be read and written from the host: copy, image creation, migration of a stopped VM),
 ``stats``, ``hotplug`` (interfaces of a running VM), ``console`` (VNC, serial console, screenshots),
-``live-migration``, ``cpu-cap`` (``cpu_cap`` and ``cpu_shares`` are enforced and can change at run
+``live-migration``, ``volumes`` (storage of its own life, attached while a VM runs),
+``cpu-cap`` (``cpu_cap`` and ``cpu_shares`` are enforced and can change at run
 time).
 """
 
@@ -386,6 +387,26 @@ class Hypervisor(Protocol):
 
         ``incremental`` is a hint: without an ``origin`` in the result the image is self-contained.
         """
+        ...
+
+    def volume_format(self, brand: str) -> str:
+        """The format of volumes (``vetro.node.storage.volumes``) that VMs of a brand take."""
+        ...
+
+    async def attach_volume(self, vm: Vm, entry: Mapping[str, Any]) -> None:
+        """Give a running VM the volume ``entry`` of its record; at its next start it has it anyway."""
+        ...
+
+    async def detach_volume(self, vm: Vm, entry: Mapping[str, Any]) -> None:
+        """Take the volume from a VM, running or not; what was written is on disk afterwards."""
+        ...
+
+    async def grow_volume(self, vm: Vm, entry: Mapping[str, Any], size: int) -> None:
+        """Make a volume that a VM has larger (``size`` in GiB)."""
+        ...
+
+    def still(self, vm: Vm, entry: Mapping[str, Any]) -> AbstractAsyncContextManager[None]:
+        """Hold the VM's writing into the volume until the block ends."""
         ...
 
     async def migrate_live(self, vm: Vm, action: str, params: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,7 +21,9 @@ class SimulatedHypervisor(BasicHypervisor):
 
     name = "simulated"
     brands: Sequence[str] = (*CONTAINER_BRANDS, "kvm", "bhyve")
-    features: Sequence[str] = ("network", "reprovision", "snapshots", "hotplug")
+    features: Sequence[str] = (
+        "network", "reprovision", "snapshots", "hotplug", "volumes",
+    )  # fmt: skip
 
     def __init__(self, store: MachineStore) -> None:
         self._store = store
@@ -58,6 +60,22 @@ class SimulatedHypervisor(BasicHypervisor):
         """Only the record changes."""
         self._fail("configure")
         return False
+
+    def volume_format(self, brand: str) -> str:
+        """As a real node of that brand; only records change."""
+        return "ext4" if brand in CONTAINER_BRANDS else "qcow2"
+
+    async def attach_volume(self, vm: Vm, entry: Mapping[str, Any]) -> None:
+        """Only the record changes."""
+        self._fail("attach_volume")
+
+    async def detach_volume(self, vm: Vm, entry: Mapping[str, Any]) -> None:
+        """Only the record changes."""
+        self._fail("detach_volume")
+
+    async def grow_volume(self, vm: Vm, entry: Mapping[str, Any], size: int) -> None:
+        """Only the record changes."""
+        self._fail("grow_volume")
 
     async def snapshot(self, vm: Vm, name: str) -> None:
         """Only the record changes."""

@@ -42,10 +42,7 @@ class IdMapping:
 
     def mount(self, source: Path, target: Path) -> None:
         """Show ``source`` at ``target`` with translated owners. Errors: ``NodeError``."""
-        tree = _call(
-            f"open the tree {source}",
-            _OPEN_TREE, _AT_FDCWD, os.fsencode(source), _OPEN_TREE_CLONE | _OPEN_TREE_CLOEXEC,
-        )  # fmt: skip
+        tree = clone_tree(source)
         try:
             attributes = _MountAttr(
                 attr_set=_MOUNT_ATTR_IDMAP | _MOUNT_ATTR_NODEV, userns_fd=self._namespace
@@ -67,6 +64,17 @@ class IdMapping:
         if self._namespace >= 0:
             os.close(self._namespace)
             self._namespace = -1
+
+
+def clone_tree(source: Path) -> int:
+    """A descriptor of a copy of the mount at ``source``, which is nowhere yet: ``os.close`` it.
+
+    Errors: ``NodeError``.
+    """
+    return _call(
+        f"open the tree {source}",
+        _OPEN_TREE, _AT_FDCWD, os.fsencode(source), _OPEN_TREE_CLONE | _OPEN_TREE_CLOEXEC,
+    )  # fmt: skip
 
 
 def _call(what: str, number: int, *arguments: object) -> int:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from vetro.node.drivers import Driver
+from vetro.node.drivers.volumes import VolumeWork
 from vetro.node.images.store import Describe, Fetch, ImageStore
 from vetro.node.migration import Migrations
 from vetro.node.network import NetworkApplier
@@ -25,6 +26,9 @@ from vetro.node.tasks.media import MediaTasks, Publish
 from vetro.node.tasks.migration import MigrationTasks
 from vetro.node.tasks.pool_datasets import Datasets
 from vetro.node.tasks.server import ServerTasks
+from vetro.node.tasks.volumes import Fetch as FetchBackup
+from vetro.node.tasks.volumes import Publish as PublishBackup
+from vetro.node.tasks.volumes import VolumeTasks
 from vetro.node.work.queues import TaskRunner
 
 
@@ -49,6 +53,9 @@ class NodeParts:
     data_dir: Path
     server_uuid: str
     host: Host
+    volumes: VolumeWork
+    fetch_backup: FetchBackup
+    publish_backup: PublishBackup
 
 
 def register_all(runner: TaskRunner, parts: NodeParts) -> ImageTasks:
@@ -65,6 +72,7 @@ def register_all(runner: TaskRunner, parts: NodeParts) -> ImageTasks:
             Builder(scratch, parts.publish) if parts.host.real else None,
         ),
         MigrationTasks(parts.driver, parts.migrations),
+        VolumeTasks(parts.volumes, parts.fetch_backup, parts.publish_backup, scratch),
         images,
         ServerTasks(
             parts.driver,

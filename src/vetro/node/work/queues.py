@@ -44,6 +44,7 @@ def default_concurrency() -> dict[str, int]:
         "machine_query": 64,
         "docker_tasks": 16,
         "docker_build_task": 4,
+        "volume_tasks": max(cpus, 10),
         "zfs_tasks": cpus,
         "zfs_query": cpus,
         "nop": 64,

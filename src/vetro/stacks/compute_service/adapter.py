@@ -22,10 +22,12 @@ from vetro.compute.client.http_client import ComputeClient, ComputeError, Transp
 from vetro.compute.wire import (
     HVM_BRANDS,
     Allocation,
+    Attachment,
     Image,
     NewKeypair,
     NewTicket,
     NewVm,
+    NewVolume,
     NoAllocation,
     PlacedImage,
     PlacedVm,
@@ -33,7 +35,10 @@ from vetro.compute.wire import (
     TaskStarted,
     Vm,
     VmUpdate,
+    VolumeChange,
+    VolumeSource,
 )
+from vetro.stacks.compute_service.optional_parts import BLOCK_STORAGE, VolumeInfo
 from vetro.stacks.compute_service.port import ComputePort, Offers, Placement, ServerSpec
 from vetro.stacks.errors import AddressRangeTaken, PlacementFailure, ResourceFailure
 
@@ -50,6 +55,12 @@ _SLOW_IMAGE_SECONDS = 0.3
 _IMAGE_STEP = 10
 _NEWS_SECONDS = 30
 _REASONS = 5
+_SOURCES = {
+    "image": "image",
+    "snapshot_id": "snapshot",
+    "backup_id": "backup",
+    "source_volid": "volume",
+}
 
 
 class ServicePort:
@@ -61,8 +72,11 @@ class ServicePort:
         self._images: dict[tuple[str, str], tuple[float, asyncio.Future[None]]] = {}
 
     async def offered(self) -> Offers:
-        """Neither block storage nor agents of the cloud in the guests."""
-        return Offers()
+        """What the service's running servers can do."""
+        told = await self._send(calls.offers())
+        parts = {BLOCK_STORAGE} if "volumes" in told.parts else set[str]()
+        reason = told.reasons.get("volumes")
+        return Offers(frozenset(parts), {BLOCK_STORAGE: reason} if reason else {})
 
     # --- networks, routers, security groups, ports, addresses, key pairs ---------------
 
@@ -250,6 +264,8 @@ class ServicePort:
             autoboot=True,
         )
         task = await self._finish(await self._send(machines.create_vm(placement.host, new)))
+        for volume, device in spec.volumes.items():
+            await self.attach_volume(volume, server=spec.uuid, device=device)
         if task is not None and task.vm_state == "stopped":
             start = machines.act_on_vm(spec.uuid, "start", server=placement.host)
             await self._finish(await self._send(start))
@@ -307,6 +323,80 @@ class ServicePort:
     async def server(self, uuid: str) -> Vm | None:
         """A server as its node sees it."""
         return await self._find(machines.vm(uuid))
+
+    # --- block storage -----------------------------------------------------------------
+
+    async def create_volume(
+        self,
+        uuid: str,
+        *,
+        project_id: str,
+        name: str,
+        size: int,
+        source: tuple[str, str] | None,
+        metadata: Mapping[str, str],
+        read_only: bool,
+    ) -> None:
+        """Make a volume."""
+        of = VolumeSource(kind=_SOURCES[source[0]], uuid=source[1]) if source is not None else None
+        new = NewVolume(
+            uuid=uuid,
+            project_id=project_id,
+            name=name,
+            size=size,
+            source=of,
+            metadata=dict(metadata),
+            read_only=read_only,
+        )
+        await self._send(calls.VOLUMES.create(new))
+
+    async def update_volume(
+        self,
+        uuid: str,
+        *,
+        name: str,
+        size: int,
+        metadata: Mapping[str, str],
+        read_only: bool,
+    ) -> None:
+        """Change a volume."""
+        change = VolumeChange(name=name, size=size, metadata=dict(metadata), read_only=read_only)
+        await self._send(calls.VOLUMES.change(uuid, change))
+
+    async def delete_volume(self, uuid: str) -> None:
+        """Remove a volume."""
+        await self._find(calls.VOLUMES.remove(uuid))
+
+    async def volume(self, uuid: str) -> VolumeInfo | None:
+        """A volume."""
+        found = await self._find(calls.VOLUMES.one(uuid))
+        if found is None:
+            return None
+        return VolumeInfo(
+            uuid=found.uuid,
+            project_id=found.project_id,
+            name=found.name,
+            size=found.size,
+            metadata=found.metadata,
+            read_only=found.read_only,
+            attachments={found.vm_uuid: found.device} if found.vm_uuid else {},
+        )
+
+    async def volume_image(self, project_id: str, uuid: str) -> Image:
+        """What a server that boots from the volume is."""
+        found = await self._send(calls.VOLUMES.one(uuid))
+        if found.source is None or found.source.kind != "image":
+            raise ResourceFailure(f"The volume {found.name} has no image to boot from")
+        return await self.image(project_id, found.source.uuid)
+
+    async def attach_volume(self, uuid: str, *, server: str, device: str) -> None:
+        """Give a volume to a server."""
+        body = Attachment(vm_uuid=server, device=device)
+        await self._send(calls.attach_volume(uuid, body))
+
+    async def detach_volume(self, uuid: str, *, server: str) -> None:
+        """Take a volume from a server; one that is gone has none."""
+        await self._find(calls.detach_volume(uuid, server))
 
     # --- requests ----------------------------------------------------------------------
 

@@ -47,8 +47,16 @@ class BlockStorage(Protocol):
     ) -> None: ...
 
     async def update_volume(
-        self, uuid: str, *, name: str, metadata: Mapping[str, str], read_only: bool
-    ) -> None: ...
+        self,
+        uuid: str,
+        *,
+        name: str,
+        size: int,
+        metadata: Mapping[str, str],
+        read_only: bool,
+    ) -> None:
+        """Change a volume; it can only grow. Raises `ResourceFailure`."""
+        ...
 
     async def delete_volume(self, uuid: str) -> None: ...
 

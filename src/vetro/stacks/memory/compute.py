@@ -348,7 +348,8 @@ class MemoryCompute:
             port.device_uuid, port.device_owner = spec.uuid, "compute:nova"
         self.server_list.setdefault(spec.uuid, MemoryServer(spec, placement.host))
         for volume, device in spec.volumes.items():
-            _need(self.volume_list, volume, "volume").attachments[spec.uuid] = device
+            found = _need(self.volume_list, volume, "volume")
+            found.attachments[spec.uuid] = _place(volume, device)
         self.after("create_server")
 
     async def release(self, uuid: str) -> None:
@@ -414,10 +415,21 @@ class MemoryCompute:
         self.after("create_volume")
 
     async def update_volume(
-        self, uuid: str, *, name: str, metadata: Mapping[str, str], read_only: bool
+        self,
+        uuid: str,
+        *,
+        name: str,
+        size: int,
+        metadata: Mapping[str, str],
+        read_only: bool,
     ) -> None:
         await self._do("update_volume")
         found = _need(self.volume_list, uuid, "volume")
+        if size < found.size:
+            raise ResourceFailure(
+                f"volume {uuid} has {found.size} GiB and cannot shrink to {size} GiB"
+            )
+        found.size = size
         found.name, found.metadata, found.read_only = name, dict(metadata), read_only
 
     async def delete_volume(self, uuid: str) -> None:
@@ -440,7 +452,11 @@ class MemoryCompute:
     async def attach_volume(self, uuid: str, *, server: str, device: str) -> None:
         await self._do("attach_volume")
         _need(self.server_list, server, "server")
-        _need(self.volume_list, uuid, "volume").attachments[server] = device
+        attachments = _need(self.volume_list, uuid, "volume").attachments
+        other = next((one for one in attachments if one != server), None)
+        if other is not None:
+            raise ResourceFailure(f"volume {uuid} is attached to VM {other}: detach it there first")
+        attachments[server] = _place(uuid, device)
         self.after("attach_volume")
 
     async def detach_volume(self, uuid: str, *, server: str) -> None:
@@ -497,6 +513,13 @@ _SHOWN: dict[type[Any], type[Any]] = {
 }
 #: What the calls are named in `MemoryCompute.calls` and `fail`.
 _NAMES = {FLOATING_IPS.path: "floating_ip"}
+
+
+def _place(volume: str, device: str) -> str:
+    """Where a volume appears in a container."""
+    if device.startswith("/dev/"):
+        return f"/mnt/{device.rpartition('/')[2]}"
+    return device or f"/mnt/volume-{volume[:8]}"
 
 
 def _call(verb: str, kind: AnyKind) -> str:

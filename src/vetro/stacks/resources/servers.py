@@ -224,7 +224,9 @@ async def _image(context: ResourceContext, properties: Mapping[str, Json]) -> Im
     if properties.get("image"):
         return await context.compute.image(context.project_id, text(properties["image"]))
     devices = [entries(one) for one in items(properties.get("block_device_mapping_v2"))]
-    boot = sorted(devices, key=lambda one: int(text(one.get("boot_index"), "0")))
+    # A negative index: never booted from.
+    bootable = [one for one in devices if int(text(one.get("boot_index"), "0")) >= 0]
+    boot = sorted(bootable, key=lambda one: int(text(one.get("boot_index"), "0")))
     if not boot:
         raise ResourceFailure("The server has neither an image nor a volume to boot from")
     storage = cast("BlockStorage", context.compute)

@@ -23,7 +23,7 @@ class Volume(ResourceType):
     name = "OS::Cinder::Volume"
     needs = BLOCK_STORAGE
     properties = {
-        "size": Property("integer"),
+        "size": Property("integer", update=True),
         "name": Property(update=True),
         "description": Property(ignored=True),
         "metadata": Property("map", update=True),
@@ -56,6 +56,7 @@ class Volume(ResourceType):
         await _storage(context).update_volume(
             context.physical_id,
             name=text(properties.get("name"), context.name),
+            size=int(properties["size"]),
             metadata={key: text(one) for key, one in entries(properties.get("metadata")).items()},
             read_only=flag(properties.get("read_only"), False),
         )

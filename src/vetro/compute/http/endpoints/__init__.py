@@ -16,6 +16,7 @@ from vetro.compute.http.endpoints import (
     storage,
     tasks,
     vms,
+    volumes,
     waitlist,
 )
 
@@ -24,6 +25,6 @@ def all_endpoints() -> list[Endpoint]:
     """Every call but those of allocation, which have a face of their own."""
     parts = (
         service, servers, events, boot, tasks, vms, storage, nics, waitlist, jobs, images,
-        operations, networks,
+        operations, networks, volumes,
     )  # fmt: skip
     return [endpoint for part in parts for endpoint in part.ENDPOINTS]

@@ -26,6 +26,7 @@ from vetro.node.drivers.basic import BasicHypervisor
 from vetro.node.drivers.control_groups import groups_of, remove_groups
 from vetro.node.drivers.lxc import config as lxc_config
 from vetro.node.drivers.lxc import export, interfaces
+from vetro.node.drivers.lxc import volumes as lxc_volumes
 from vetro.node.drivers.lxc.inside import find_user, processes_in
 from vetro.node.drivers.lxc.monitors import Monitors
 from vetro.node.drivers.protocol import (
@@ -49,7 +50,8 @@ from vetro.node.storage.directory import DirectoryPool, DirectoryTrees
 from vetro.node.storage.idmapped import IdMapping
 from vetro.node.storage.mounts import mount_points, unmount
 from vetro.node.storage.pool import Pool
-from vetro.node.vm_objects import CONTAINER_BRANDS, MachineStore, Vm, timestamp
+from vetro.node.storage.volumes import VolumeStore
+from vetro.node.vm_objects import CONTAINER_BRANDS, MachineStore, Vm, timestamp, volumes_of
 
 log = structlog.get_logger(__name__)
 
@@ -64,7 +66,7 @@ class LxcHypervisor(BasicHypervisor):
     brands: Sequence[str] = CONTAINER_BRANDS
     features: Sequence[str] = (
         "container", "isolation", "network", "exec", "reprovision", "snapshots", "files", "stats",
-        "hotplug",
+        "hotplug", "volumes",
     )  # fmt: skip
 
     def __init__(
@@ -74,6 +76,7 @@ class LxcHypervisor(BasicHypervisor):
         images: ImageStore,
         guest_archive: Path | None,
         pool: Pool | None = None,
+        volumes: VolumeStore | None = None,
     ) -> None:
         self._host = host
         if "cpu" in host.limits:
@@ -82,6 +85,8 @@ class LxcHypervisor(BasicHypervisor):
         self._images = images
         self._pool: Pool = pool or DirectoryPool(DirectoryTrees(store.directory))
         self._mappings: dict[int, IdMapping] = {}
+        self._volumes = volumes or VolumeStore(store.directory.parent / "volumes")
+        self._volume_mappings: dict[int, IdMapping] = {}
         self._guest_archive = guest_archive
         label = hashlib.sha256(str(store.directory).encode()).hexdigest()[:8]
         self._runtime = _RUN / f"{host.prefix}-{label}"
@@ -118,9 +123,10 @@ class LxcHypervisor(BasicHypervisor):
     async def close(self) -> None:
         """Stop following; containers go on."""
         self._monitors.close()
-        for mapping in self._mappings.values():
+        for mapping in (*self._mappings.values(), *self._volume_mappings.values()):
             mapping.close()
         self._mappings.clear()
+        self._volume_mappings.clear()
         with contextlib.suppress(OSError):
             # Only when no VM is left.
             self._runtime.rmdir()
@@ -166,6 +172,9 @@ class LxcHypervisor(BasicHypervisor):
         root = self._root(uuid)
         unmount(root)
         self._drop_view(uuid)
+        for volume in root.parent.glob("volume-*"):
+            unmount(volume)
+            volume.rmdir()
         self._config(uuid).unlink(missing_ok=True)
         for directory in (root, root.parent):
             # Not a recursive removal: if something were still mounted, its files must stay.
@@ -229,6 +238,8 @@ class LxcHypervisor(BasicHypervisor):
             directory=directory,
             init=instance_files.detect_init(self._guest_root(vm)),
         )
+        shown = [(self._volume(vm, one), str(one["path"])) for one in volumes_of(vm)]
+        text += "".join(f"{line}\n" for line in lxc_volumes.mount_entries(shown))
         write_bytes(self._config(vm["uuid"]), text.encode())
 
     async def remake_root(self, vm: Vm) -> None:
@@ -336,6 +347,92 @@ class LxcHypervisor(BasicHypervisor):
         finished = await run(tool, "-P", self._path, "-n", uuid, *arguments, timeout=timeout)
         return finished.output
 
+    # Volumes
+
+    def volume_format(self, brand: str) -> str:
+        """A file system."""
+        return "ext4"
+
+    def _volume(self, vm: Vm, entry: Mapping[str, Any]) -> Path:
+        return self._root(vm["uuid"]).parent / f"volume-{entry['uuid']}"
+
+    async def _mount_volume(self, vm: Vm, entry: Mapping[str, Any]) -> None:
+        base = lxc_config.id_base_of(vm, self._host)
+        if base and base not in self._volume_mappings:
+            self._volume_mappings[base] = IdMapping(0, base, self._host.id_count)
+        target = self._volume(vm, entry)
+        target.parent.mkdir(mode=0o711, exist_ok=True)
+        await lxc_volumes.mount_on_host(
+            self._volumes.data(entry["uuid"]),
+            target,
+            read_only=bool(entry.get("read_only")),
+            mapping=self._volume_mappings.get(base),
+        )
+
+    async def attach_volume(self, vm: Vm, entry: Mapping[str, Any]) -> None:
+        """Mount it on the host and show it in the running container."""
+        state = await self.state(vm["uuid"])
+        if state.pid is None:
+            return
+        target = self._volume(vm, entry)
+        own = lxc_config.id_base_of(vm, self._host) != 0
+        if os.path.ismount(target) and not await lxc_volumes.taken_off(
+            state.pid, str(entry["path"]), own_users=own
+        ):
+            return  # it has it, and uses it
+        await self._mount_volume(vm, entry)
+        try:
+            await lxc_volumes.show(target, state.pid, str(entry["path"]), own_users=own)
+        except BaseException:
+            unmount(target)
+            raise
+
+    async def detach_volume(self, vm: Vm, entry: Mapping[str, Any]) -> None:
+        """Take it from the running container, and from the host."""
+        target = self._volume(vm, entry)
+        if not target.is_dir():
+            return
+        state = await self.state(vm["uuid"])
+        own = lxc_config.id_base_of(vm, self._host) != 0
+        await lxc_volumes.hide(target, state.pid, str(entry["path"]), own_users=own)
+        target.rmdir()
+
+    async def grow_volume(self, vm: Vm, entry: Mapping[str, Any], size: int) -> None:
+        """Grow the file system while it is mounted; where that is refused, between two mounts."""
+        target, state = self._volume(vm, entry), await self.state(vm["uuid"])
+        mounted = os.path.ismount(target)
+        if mounted and await lxc_volumes.grow_mounted(
+            self._volumes.data(entry["uuid"]), size * _GIB
+        ):
+            return
+        own = lxc_config.id_base_of(vm, self._host) != 0
+        path = str(entry["path"])
+        if (
+            mounted
+            and state.pid is not None
+            and not await lxc_volumes.taken_off(state.pid, path, own_users=own)
+        ):
+            raise DriverError(
+                f"Volume {entry['uuid']} is in use, and this machine does not let the agent grow a"
+                f" mounted file system (CAP_SYS_RESOURCE): stop what uses it in VM {vm['uuid']}",
+                code="EBUSY",
+                rest_code="VolumeInUse",
+            )
+        unmount(target)
+        try:
+            await self._volumes.grow(entry["uuid"], size)
+        finally:
+            await self.attach_volume(vm, entry)
+
+    def still(
+        self, vm: Vm, entry: Mapping[str, Any]
+    ) -> contextlib.AbstractAsyncContextManager[None]:
+        """Freeze the file system."""
+        target = self._volume(vm, entry)
+        if os.path.ismount(target) and not entry.get("read_only"):
+            return lxc_volumes.frozen(target)
+        return contextlib.nullcontext()
+
     # Running
 
     async def start(self, vm: Vm) -> None:
@@ -344,6 +441,8 @@ class LxcHypervisor(BasicHypervisor):
         interfaces.check_bridges(vm["nics"], self._host.prefix, uuid)
         if not os.path.ismount(self._root(uuid)):
             await self._mount(vm)
+        for entry in volumes_of(vm):
+            await self._mount_volume(vm, entry)
         # Always written again: the record is authoritative, also after an interrupted update.
         self._write_config(vm)
         pid_file = self._monitors.pid_file(uuid)

@@ -17,6 +17,8 @@ _PREFIXES = {"virtio": "vd", "sata": "sd", "scsi": "sd"}
 _NIC_MODELS = ("virtio", "e1000", "e1000e", "rtl8139")
 _PASSWORD = re.compile(r"[\x21-\x7e]{1,8}")
 DEFAULT_EMULATOR = f"/usr/bin/{EMULATOR}"
+# Below it are the targets of disks that the payload puts on the same controller.
+_FIRST_TARGET = 16
 AGENT_CHANNEL = "org.qemu.guest_agent.0"
 
 
@@ -28,6 +30,16 @@ class DomainDisk:
     backing: str | None
     model: str
     boot: bool
+
+
+@dataclass(frozen=True)
+class DomainVolume:
+    """A volume: ``file`` as QEMU sees it, ``slot`` its place on the controller."""
+
+    uuid: str
+    file: str
+    slot: int
+    read_only: bool = False
 
 
 @dataclass(frozen=True)
@@ -48,6 +60,7 @@ class DomainPlan:
     kernel: str | None = None
     initrd: str | None = None
     arguments: str = ""
+    volumes: Sequence[DomainVolume] = ()
 
 
 def check(vm: Mapping[str, Any]) -> None:
@@ -165,6 +178,40 @@ def _disks(devices: Xml.Element, plan: DomainPlan) -> None:
     disk, _ = add("raw", "virtio")
     Xml.SubElement(disk, "source", file=plan.seed)
     Xml.SubElement(disk, "readonly")
+    # Volumes are plugged into a SCSI controller, which has room for all of them: a slot of the
+    # machine's own bus would have to be there from the beginning for each.
+    Xml.SubElement(devices, "controller", type="scsi", index="0", model="virtio-scsi")
+    for volume in plan.volumes:
+        devices.append(_volume(volume))
+
+
+def volume_xml(volume: DomainVolume) -> str:
+    """The device of a volume, for a running domain."""
+    return Xml.tostring(_volume(volume), encoding="unicode")
+
+
+def _volume(volume: DomainVolume) -> Xml.Element:
+    disk = Xml.Element("disk", type="file", device="disk")
+    Xml.SubElement(
+        disk, "driver", name="qemu", type="qcow2", discard="unmap", detect_zeroes="unmap"
+    )
+    Xml.SubElement(disk, "source", file=volume.file)
+    Xml.SubElement(disk, "backingStore")
+    Xml.SubElement(disk, "target", dev=f"sd{_letters(26 + volume.slot)}", bus="scsi")
+    if volume.read_only:
+        Xml.SubElement(disk, "readonly")
+    # The guest finds it in /dev/disk/by-id by this number.
+    _text(disk, "serial", volume.uuid)
+    Xml.SubElement(
+        disk,
+        "address",
+        type="drive",
+        controller="0",
+        bus="0",
+        target=str(_FIRST_TARGET + volume.slot),
+        unit="0",
+    )
+    return disk
 
 
 def _letters(index: int) -> str:

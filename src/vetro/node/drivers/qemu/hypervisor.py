@@ -13,7 +13,7 @@ import contextlib
 import hashlib
 import os
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -51,7 +51,8 @@ from vetro.node.images.store import ImageStore
 from vetro.node.network.announce import announce
 from vetro.node.network.names import bridge_name, host_interface_name
 from vetro.node.processes import FollowedProcess, started_at
-from vetro.node.vm_objects import HVM_BRANDS, MachineStore, Vm, timestamp
+from vetro.node.storage.volumes import VolumeStore
+from vetro.node.vm_objects import HVM_BRANDS, MachineStore, Vm, timestamp, volumes_of
 
 log = structlog.get_logger(__name__)
 
@@ -74,7 +75,7 @@ class QemuHypervisor(BasicHypervisor):
     brands: Sequence[str] = HVM_BRANDS
     features: Sequence[str] = (
         "isolation", "network", "exec", "reprovision", "snapshots", "stats", "console",
-        "live-migration",
+        "live-migration", "volumes",
     )  # fmt: skip
 
     def __init__(
@@ -87,13 +88,23 @@ class QemuHypervisor(BasicHypervisor):
         guest_archive: Path | None = None,
         vnc_host: str = "127.0.0.1",
         found_out: Callable[[], None] = lambda: None,
+        volumes: VolumeStore | None = None,
     ) -> None:
         self._store = store
         self._images = images
         self._prefix = prefix
         self._guest_archive = guest_archive
         self._vnc_host = vnc_host
-        self.link = LibvirtLink(directory, {"vms": store.directory, "images": images.directory})
+        self._volumes = volumes or VolumeStore(store.directory.parent / "volumes")
+        self._volumes.directory.mkdir(mode=0o711, parents=True, exist_ok=True)
+        self.link = LibvirtLink(
+            directory,
+            {
+                "vms": store.directory,
+                "images": images.directory,
+                "volumes": self._volumes.directory,
+            },
+        )
         self.daemon = self.link.daemon
         label = hashlib.sha256(str(store.directory).encode()).hexdigest()[:8]
         self._cpu = CpuGroups.find(f"{prefix}-{label}")
@@ -255,6 +266,8 @@ class QemuHypervisor(BasicHypervisor):
                 )
         directory = self._store.path(vm["uuid"])
         await self._bring_disks(vm)
+        for entry in volumes_of(vm):
+            self._own_volume(entry)
         seed = directory / "seed.iso"
         await qemu_seed.write_seed(
             seed, vm, guest_archive=self._guest_archive, resolvers=host_resolvers()
@@ -272,6 +285,7 @@ class QemuHypervisor(BasicHypervisor):
             plan = qemu_plan.plan_of(
                 vm, self._store.path(uuid), self._images, self.daemon,
                 accelerator=self.accelerator, prefix=self._prefix, vnc_host=self._vnc_host,
+                volumes=self._attached(vm),
             )  # fmt: skip
             xml = domain.render(vm, plan)
             await connection.again_with_another_port(
@@ -376,6 +390,71 @@ class QemuHypervisor(BasicHypervisor):
             timestamp(datetime.fromtimestamp(began, UTC)) if began is not None else None,
             self._frozen.reason(uuid),
         )
+
+    # Volumes
+
+    def volume_format(self, brand: str) -> str:
+        """A disk."""
+        return "qcow2"
+
+    def _own_volume(self, entry: Mapping[str, Any]) -> None:
+        data = self._volumes.data(entry["uuid"])
+        os.chown(data, QEMU_UID, QEMU_UID)
+        data.chmod(0o600)
+
+    def _attached(self, vm: Vm) -> list[domain.DomainVolume]:
+        """The volumes of the record: each stays at the unit that it has."""
+        return [self._attachment(one) for one in volumes_of(vm)]
+
+    def _attachment(self, entry: Mapping[str, Any]) -> domain.DomainVolume:
+        uuid = str(entry["uuid"])
+        return domain.DomainVolume(
+            uuid,
+            self.daemon.seen(self._volumes.data(uuid)),
+            int(entry.get("slot") or 0),
+            bool(entry.get("read_only")),
+        )
+
+    async def attach_volume(self, vm: Vm, entry: Mapping[str, Any]) -> None:
+        """Plug the disk into the running VM."""
+        if not self.running(vm["uuid"]):
+            return
+        self._own_volume(entry)
+        await (await self.connection()).plug(
+            vm["uuid"], domain.volume_xml(self._attachment(entry)), str(entry["uuid"])
+        )
+
+    async def detach_volume(self, vm: Vm, entry: Mapping[str, Any]) -> None:
+        """Pull the disk out of the running VM; what the guest has not flushed is lost."""
+        if self.running(vm["uuid"]):
+            await (await self.connection()).unplug(vm["uuid"], str(entry["uuid"]))
+
+    async def grow_volume(self, vm: Vm, entry: Mapping[str, Any], size: int) -> None:
+        """Grow the disk; a running guest is told."""
+        if not self.running(vm["uuid"]):
+            await self._volumes.grow(entry["uuid"], size)
+            return
+        path = self.daemon.seen(self._volumes.data(entry["uuid"]))
+        connection = await self.connection()
+        await connection.with_domain(
+            vm["uuid"],
+            lambda found: found.blockResize(
+                path, size * 2**30, connection.library.VIR_DOMAIN_BLOCK_RESIZE_BYTES
+            ),
+        )
+
+    @contextlib.asynccontextmanager
+    async def still(self, vm: Vm, entry: Mapping[str, Any]) -> AsyncGenerator[None, None]:
+        """Pause the VM: QEMU flushes what it has of the disk when it stops."""
+        if not self.running(vm["uuid"]) or entry.get("read_only"):
+            yield
+            return
+        connection = await self.connection()
+        await connection.with_domain(vm["uuid"], lambda found: found.suspend())
+        try:
+            yield
+        finally:
+            await connection.resume(vm["uuid"])
 
     # Snapshots
 

@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
+from xml.etree import ElementTree as Xml
 
 import structlog
 
@@ -28,6 +29,7 @@ T = TypeVar("T")
 # Starting many VMs at once must not block queries about others.
 _THREADS = 12
 _PORT_TRIES = 5
+_UNPLUG_SECONDS, _UNPLUG_POLL_SECONDS = 20.0, 0.05
 _PORT_TAKEN = "Failed to find an available port: Address already in use"
 
 
@@ -217,6 +219,34 @@ class Libvirt:
                     raise
 
         await self.call(destroy)
+
+    async def plug(self, name: str, xml: str, serial: str) -> None:
+        """Add a disk to a running domain; one that has it already keeps it."""
+
+        def plug(found: Any) -> None:
+            if serial not in found.XMLDesc(0):
+                found.attachDeviceFlags(xml, self.library.VIR_DOMAIN_AFFECT_LIVE)
+
+        await self.with_domain(name, plug)
+
+    async def unplug(self, name: str, serial: str) -> None:
+        """Remove the disk with this serial number; returns when the domain no longer has it."""
+
+        def unplug(found: Any) -> bool:
+            devices = Xml.fromstring(found.XMLDesc(0)).find("devices")  # noqa: S314 libvirt's own
+            for disk in devices.findall("disk") if devices is not None else ():
+                if disk.findtext("serial") == serial:
+                    with contextlib.suppress(self.library.libvirtError):  # being removed already
+                        found.detachDeviceFlags(
+                            Xml.tostring(disk, encoding="unicode"),
+                            self.library.VIR_DOMAIN_AFFECT_LIVE,
+                        )
+                    return False
+            return True
+
+        async with asyncio.timeout(_UNPLUG_SECONDS):
+            while not await self.with_domain(name, unplug):  # noqa: ASYNC110 its event needs a thread
+                await asyncio.sleep(_UNPLUG_POLL_SECONDS)
 
     async def press_power_button(self, name: str) -> None:
         """Ask the guest to shut down: through its agent if that answers, and by ACPI."""

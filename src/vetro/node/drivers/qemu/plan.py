@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ def plan_of(
     accelerator: str,
     prefix: str,
     vnc_host: str,
+    volumes: Sequence[domain.DomainVolume] = (),
 ) -> domain.DomainPlan:
     """The plan of a VM in ``directory`` whose disks exist."""
     seen = daemon.seen
@@ -66,4 +68,5 @@ def plan_of(
         kernel=seen(image.kernel) if image.kernel is not None else None,
         initrd=seen(image.initrd) if image.initrd is not None else None,
         arguments=image.arguments,
+        volumes=tuple(volumes),
     )
