@@ -58,7 +58,16 @@ def test_commands_explain_themselves(name):
 @pytest.mark.parametrize("name", sorted(ALL))
 def test_commands_that_print_tables_print_json(name):
     """`--json` is an option of each, but of those whose output is a document, a page or a script."""
-    without = {"up", "node", "allocate", "repl", "completion", "cnapi", "workflow-case"}
+    without = {
+        "up",
+        "node",
+        "allocate",
+        "repl",
+        "completion",
+        "cnapi",
+        "workflow-case",
+        "form-case",
+    }
     screens = {"vm console", "vm screenshot", "vm vnc"}
     names = {parameter.name for parameter in ALL[name].params}
     short = name.removeprefix("vetro ")

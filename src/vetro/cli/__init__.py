@@ -54,6 +54,7 @@ COMMANDS = {
     "repl": ("offline.repl", "repl", "A prompt for expressions, statements and objects."),
     "doc": ("offline.doc", "doc", "Write the reference of a package."),
     "check": ("offline.checking", "check", "Validate a package."),
+    "form-case": ("offline.forms", "form_case", "Fill in a form as a case says."),
     "workflow-case": ("workflows.case", "workflow_case", "Run a case of XML workflows."),
     "completion": ("service.completion", "completion", "Print the shell completion script."),
 }

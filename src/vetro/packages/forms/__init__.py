@@ -12,6 +12,7 @@ chosen) → ``fields`` → ``definition`` (sections) → ``describing``, ``model
 ``wizard`` (pages and their flow). ``checking`` finds mistakes of definitions.
 """
 
+from vetro.packages.forms.cases import run_case
 from vetro.packages.forms.definition import MANAGEMENT, NAME, STAY, ParametersCall
 from vetro.packages.forms.errors import PAGE, FormError, NoSuchPage, PageInvalid
 from vetro.packages.forms.fields import clone_of
@@ -48,4 +49,5 @@ __all__ = [
     "State",
     "clone_of",
     "load_form",
+    "run_case",
 ]

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from vetro.packages.forms.errors import FormError
 from vetro.packages.forms.fields import FieldSource, Validator, read_validators
-from vetro.packages.forms.source import Source
+from vetro.packages.forms.source import Source, mark_maps
 
 LATEST = (2, 6)
 """The version of definitions that this understands."""
@@ -74,6 +74,8 @@ def read_definition(source: Source) -> Definition:
     """Check the sections. Errors: ``FormError`` with the place."""
     document = source.document
     version = _version(source)
+    if version[0] == 1:
+        mark_maps(document)
     forms = document.get("Forms")
     if forms is None and version[0] == 1:
         forms = document.get("forms")

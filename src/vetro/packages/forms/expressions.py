@@ -134,6 +134,10 @@ class Scope:
     def _told(self, marked: Marked) -> Any:
         try:
             return self.evaluate(marked)
+        except FormError as error:
+            if error.line is not None:
+                raise
+            raise FormError(f"{marked.text}: {error}", marked.line, marked.column) from error
         except FAILURES as error:
             raise self.explained(marked, error) from error
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, cast
 
+from vetro.documents import DocumentError, DocumentLimits, read_json
 from vetro.packages.forms.errors import FormError
 from vetro.packages.forms.expressions import FAILURES, Scope, has_expressions
 from vetro.packages.forms.offers import Choice, Offers, network_choices, network_pair
@@ -52,7 +53,11 @@ TYPES = frozenset(
     ]
 )  # fmt: skip
 """Every type but class names."""
-OBJECT_TYPES = {"domain": "io.murano.windows.ActiveDirectory", "psqlDatabase": "postgreSqlService"}
+OBJECT_TYPES = {
+    "domain": ("io.murano.windows.ActiveDirectory", "activeDirectory"),
+    "psqlDatabase": ("io.murano.databases.PostgreSql", "postgreSql", "postgreSqlService"),
+}
+"""Types that choose a component, and the classes (of version 1: services) that fit."""
 _FIRST = {
     "keypair": "No keypair",
     "securitygroup": "Application default security group",
@@ -61,6 +66,8 @@ _FIRST = {
 }
 """Types that can be left empty whatever ``required`` says, and the label of that."""
 _DATABASE = re.compile(r"[A-Za-z_][A-Za-z0-9_$#@]*\Z")
+MAX_ROWS = 1000
+"""Of a table."""
 PASSWORD_RULES = (
     (r"^[\s\S]{7,255}$", "Enter 7 to 255 characters"),
     (r"[0-9]", "Use at least one digit"),
@@ -234,7 +241,7 @@ class Field:
     def classes(self) -> tuple[str, ...]:
         """The classes of an object field."""
         given = cast("list[Any]", self.type if isinstance(self.type, list) else [self.type])
-        return tuple(OBJECT_TYPES.get(str(one), str(one)) for one in given)
+        return tuple(name for one in given for name in OBJECT_TYPES.get(str(one), (str(one),)))
 
     def label(self, language: str = "") -> str:
         """Its label; default: the name, capitalised."""
@@ -335,6 +342,8 @@ class Field:
             return reader(raw)
         if self.kind == "network":
             return self._network(raw, offers)
+        if self.kind == "table":
+            return self._rows(raw)
         return self._chosen(raw, offers)
 
     def _network(self, raw: Any, offers: Offers) -> Any:
@@ -363,6 +372,69 @@ class Field:
                 return one.value
         raise Refused(f"{raw!s:.80} is not one of the values to choose", "invalid_choice")
 
+    def columns(self) -> list[tuple[str, str]]:
+        """Name and type (``label``, ``checkbox``, ``radio``) of each column of a table (B9)."""
+        given = self.get("columns", [])
+        found: list[tuple[str, str]] = []
+        for one in cast("list[Any]", given) if isinstance(given, list) else []:
+            if isinstance(one, dict):
+                column = {snake(str(k)): v for k, v in cast("dict[Any, Any]", one).items()}
+                name, kind = column.get("column_name"), column.get("column_type", "label")
+                found.append((str(name), str(kind)))
+        return found
+
+    def _rows(self, raw: Any) -> list[dict[str, Any]]:
+        """The rows of a table: given as a list, as JSON text, or as their number."""
+        given: object = raw
+        if isinstance(raw, str):
+            try:
+                given = read_json(raw, DocumentLimits(bytes=100_000, depth=4)) if raw else []
+            except DocumentError as error:
+                raise Refused("Enter the rows of the table as JSON") from error
+        columns = self.columns()
+        if isinstance(given, int) and not isinstance(given, bool):
+            blank = {name: "" if kind == "label" else False for name, kind in columns}
+            rows = [dict(blank) for _ in range(max(0, min(given, MAX_ROWS)))]
+            for name, kind in columns:
+                if kind == "radio" and rows:
+                    rows[0][name] = True
+            return rows
+        if given is None:
+            return []
+        if not isinstance(given, list) or len(cast("list[Any]", given)) > MAX_ROWS:
+            raise Refused(f"A table is a list of at most {MAX_ROWS} rows")
+        known = dict(columns)
+        found: list[dict[str, Any]] = []
+        for one in cast("list[Any]", given):
+            if not isinstance(one, dict):
+                raise Refused("Each row of the table is a map of its columns")
+            row = cast("dict[str, Any]", one)
+            unknown = sorted(set(row) - set(known))
+            if unknown:
+                raise Refused(f"The table has no column {unknown[0]!s:.80}")
+            found.append(
+                {
+                    name: _read_text(row.get(name))
+                    if kind == "label"
+                    else _read_boolean(row.get(name))
+                    for name, kind in columns
+                }
+            )
+        return found
+
+    def _wrong_rows(self, rows: list[dict[str, Any]]) -> Iterator[str]:
+        least, most, sync = (self.number(name) for name in ("min_value", "max_value", "max_sync"))
+        if least is not None and len(rows) < least:
+            yield self.said("min_value", f"Enter at least {least} rows")
+        if most is not None and len(rows) > most:
+            yield self.said("max_value", f"Enter at most {most} rows")
+        for name, kind in self.columns():
+            chosen = sum(1 for row in rows if row.get(name) is True)
+            if kind == "checkbox" and sync is not None and chosen > sync:
+                yield f"Choose at most {sync} rows as {name}"
+            if kind == "radio" and rows and chosen != 1:
+                yield f"Choose one row as {name}"
+
     def errors(self, value: Any, scope: Scope, page: Mapping[str, Any]) -> list[str]:
         """Everything that is wrong with a value that could be read (B5). ``page``: the entered values."""
         if value in NOTHING:
@@ -387,7 +459,9 @@ class Field:
         return value if isinstance(value, int) and not isinstance(value, bool) else None
 
     def _bounds(self, value: Any) -> Iterator[str]:
-        if self.kind == "integer":
+        if self.kind == "table":
+            yield from self._wrong_rows(value)
+        if self.kind in ("integer", "instance"):
             least, most = self.number("min_value"), self.number("max_value")
             if least is not None and value < least:
                 yield self.said("min_value", f"Enter a number of at least {least}")

@@ -29,6 +29,8 @@ LIMITS = DocumentLimits(bytes=2**20, depth=60, nodes=200_000)
 MAX_EXPRESSION = 20_000
 """Characters of one expression."""
 _TEXT = re.compile(r"[\w\s.:]*\Z")
+#: A date is a type of YAML, so no expression; it stays text.
+_DATE = re.compile(r"\d{4}-\d\d?-\d\d?(?:[Tt\s].*)?\Z")
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ def _scalar(loader: Any, node: Any) -> Any:
     place = (node.start_mark.line + 1, node.start_mark.column + 1)
     if node.tag == "!yaql":
         return Marked(text, *place)
-    if node.style or len(text) > MAX_EXPRESSION or _TEXT.match(text):
+    if node.style or len(text) > MAX_EXPRESSION or _TEXT.match(text) or _DATE.match(text):
         return text
     try:
         parse(text)
@@ -118,8 +120,24 @@ def read_source(text: str) -> Source:
         raise FormError("A UI definition must be a map", 1, 1)
     known = cast("dict[Any, Any]", document)
     sections = {str(key): value for key, value in known.items()}
+    places[id(sections)] = (1, 1)
     version = _text_at(node, "Version")
     return Source(sections, _text_at(node, "Format") if version is None else version, places)
+
+
+def mark_maps(value: Any) -> Any:
+    """The same with each map ``{YAQL: text}`` as an expression, as version 1 writes them (B9)."""
+    if isinstance(value, dict):
+        pairs = cast("dict[Any, Any]", value)
+        if len(pairs) == 1 and isinstance(pairs.get("YAQL"), (str, Marked)):
+            text = pairs["YAQL"]
+            return text if isinstance(text, Marked) else Marked(text, 1, 1)
+        for key in pairs:
+            pairs[key] = mark_maps(pairs[key])
+    elif isinstance(value, list):
+        items = cast("list[Any]", value)
+        items[:] = [mark_maps(one) for one in items]
+    return cast("Any", value)
 
 
 def _text_at(root: Node | None, name: str) -> str | None:

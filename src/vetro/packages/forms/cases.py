@@ -1,0 +1,110 @@
+"""A form filled in by a document: JSON in, JSON out (`vetro form-case`, for tests)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from vetro.packages.forms.definition import MANAGEMENT, NAME, STAY
+from vetro.packages.forms.errors import FormError, PageInvalid
+from vetro.packages.forms.expressions import has_expressions
+from vetro.packages.forms.fields import RESOURCES, FieldSource
+from vetro.packages.forms.offers import KINDS, Component, Offers
+from vetro.packages.forms.wizard import Form, load_form
+
+Json = dict[str, Any]
+
+
+def run_case(case: Any) -> Json:
+    """``{model}``, ``{invalid: page, errors}`` or ``{error, line, column}`` of a case (docs/forms.md).
+
+    Errors: ``ValueError`` for a document that is no case.
+    """
+    given = _map(case, "a case")
+    ui = given.get("ui")
+    if not isinstance(ui, str):
+        raise ValueError("ui must be the text of a form")
+    fqn = str(given.get("fqn") or "")
+    if not fqn:
+        raise ValueError("fqn must be the full name of the package")
+    surroundings = _map(given.get("environment") or {}, "environment")
+    try:
+        form = load_form(
+            ui, package_name=fqn, title=str(given.get("title") or fqn),
+            version=str(given.get("package_version") or ""), may_stay=True,
+        )  # fmt: skip
+        return _filled(form, given, surroundings, offers_of(surroundings))
+    except PageInvalid as error:
+        return {"invalid": error.page, "errors": error.errors}
+    except FormError as error:
+        return {"error": error.message, "line": error.line, "column": error.column}
+
+
+def _filled(form: Form, case: Json, surroundings: Json, offers: Offers) -> Json:
+    data = _map(case.get("data") or {}, "data")
+    answers = _map(case.get("answers") or {}, "answers")
+    defaults = _map(surroundings.get("defaults") or {}, "defaults")
+    name = case.get("application_name") or form.package_name.rsplit(".", 1)[-1]
+    state = form.begin(case.get("parameters"))
+    for page in form.pages:
+        raw = dict(_map(data.get(page.name) or {}, f"data of page {page.name}"))
+        if page.name == MANAGEMENT:
+            raw = {NAME: name, STAY: False, **raw}
+        for one in page.fields:
+            if one.name not in raw:
+                found = _given(one, answers, defaults)
+                if found is not ...:
+                    raw[one.name] = found
+        form.submit(page.name, raw, state, offers, defaults=False)
+    return {"model": form.build(state, offers, name=str(name))}
+
+
+def _given(field: FieldSource, answers: Mapping[str, Any], defaults: Mapping[str, Any]) -> Any:
+    """The value of a field that ``data`` lacks; ``...``: there is none. A hidden field has its own."""
+    for values in (answers, defaults):
+        for key in (field.path, field.name):
+            if key in values:
+                return values[key]
+    if isinstance(field.type, str):
+        for key in (field.type, RESOURCES.get(field.type, "")):
+            if key in defaults:
+                return defaults[key]
+    if field.attributes.get("hidden") is True and "initial" in field.attributes:
+        initial = field.attributes["initial"]
+        return ... if has_expressions(initial) else initial
+    return ...
+
+
+def offers_of(surroundings: Mapping[str, Any]) -> Offers:
+    """The choices of a case's ``environment``; a kind that it lacks takes any value."""
+    kinds: Json = {}
+    for kind in KINDS:
+        items = surroundings.get(kind)
+        if items is not None:
+            if not isinstance(items, list):
+                raise ValueError(f"{kind} must be a list of [value, label]")
+            kinds[kind] = items
+    components: list[Component] | None = None
+    listed = surroundings.get("components")
+    if listed is not None:
+        if not isinstance(listed, list):
+            raise ValueError("components must be a list of {id, name, type}")
+        components = []
+        for item in cast("list[Any]", listed):
+            one = _map(item, "a component")
+            components.append(
+                Component(
+                    str(one.get("id")), str(one.get("name") or ""), str(one.get("type") or "")
+                )
+            )
+    defaults = surroundings.get("defaults")
+    region = surroundings.get("region")
+    if region is None and isinstance(defaults, dict):
+        region = cast("Json", defaults).get("region")
+    return Offers(kinds, components, region=str(region or "RegionOne"))
+
+
+def _map(value: Any, what: str) -> Json:
+    if not isinstance(value, dict):
+        raise ValueError(f"{what} must be an object")
+    return cast("Json", value)
