@@ -11,7 +11,8 @@ SAMPLES := $(filter-out library/io.murano%,$(dir $(wildcard library/*/manifest.y
 help: ## what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
 
-setup: system $(VENV)/.installed guest packages ## the virtual environment, the guest archive, the sample packages
+setup: system $(VENV)/.installed guest packages ## the virtual environment, the guest archive, the sample packages, the dashboard
+	@tools/dashboard.sh $(VENV) --optional
 
 system: ## the Debian packages that `make demo` needs
 	@tools/system-packages.sh demo
@@ -75,8 +76,8 @@ simulate: $(VENV)/.installed ## SEEDS=200: the compute control plane in virtual 
 docs: $(VENV)/.installed ## write the generated pages of docs/
 	@$(BIN)/python tools/write_reference.py docs/reference
 
-dashboard: ## the web dashboard (not part of this version)
-	@echo "The web dashboard is not part of this version; see README.md, 'What it does not do yet'."
+dashboard: $(VENV)/.installed ## the web dashboard, from dashboard/ (needs the npm registry)
+	@tools/dashboard.sh $(VENV)
 
 clean: ## remove what was built
-	rm -rf dist build .pytest_cache .ruff_cache .hypothesis
+	rm -rf dist build .pytest_cache .ruff_cache .hypothesis src/vetro/_dashboard dashboard/node_modules dashboard/.api

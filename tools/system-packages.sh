@@ -9,6 +9,10 @@ packages=(lxc uidmap nftables iproute2 mmdebstrap zstd python3-venv)
 # Servers that tests start, and programs that tests and the tutorial call.
 [ "$purpose" != test ] || packages+=(postgresql rabbitmq-server busybox-static btrfs-progs lvm2 curl git procps)
 
+# The browser that tests of the dashboard drive.
+browser=()
+[ "$purpose" != test ] || browser+=(chromium fonts-dejavu-core)
+
 # Virtual machines. libvirt-python is compiled when it is installed.
 machines=()
 case "$purpose" in test|vm)
@@ -17,7 +21,7 @@ case "$purpose" in test|vm)
 esac
 
 if [ "${2:-}" = --list ]; then
-  printf '%s\n' "${packages[@]}" "${machines[@]}" | sort -u
+  printf '%s\n' "${packages[@]}" "${browser[@]}" "${machines[@]}" | sort -u
   exit
 fi
 
@@ -43,6 +47,7 @@ install() {
 
 # With what they recommend: LXC without lxcfs and its helpers is only half there.
 install "Containers need them; going on with the 'process' driver." -- "${packages[@]}"
+[ ${#browser[@]} = 0 ] || install "Tests of the dashboard need them." --no-install-recommends -- "${browser[@]}"
 # Without what they recommend: no graphics, no other hypervisors, no daemon of the system's own.
 [ ${#machines[@]} = 0 ] || install "Virtual machines (driver 'qemu') need them." --no-install-recommends -- "${machines[@]}"
 

@@ -24,6 +24,11 @@ COMMANDS = {
     "key": ("service.key", "key", "Keys that seal secrets in the database."),
     "node": ("service.node", "node", "Run this machine's node agent."),
     "token": ("service.token", "token", "Print a token for the HTTP faces."),
+    "dashboard": (
+        "service.dashboard",
+        "dashboard",
+        "Print a link that signs you in to the dashboard.",
+    ),
     "package": ("catalog.package", "package", "Application packages of the catalog."),
     "category": ("catalog.category", "category", "Categories that packages stand in."),
     "env": ("environments.env", "env", "Environments: compose, deploy, follow, destroy."),

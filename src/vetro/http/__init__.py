@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     )
     from vetro.http.context import RequestContext, base_url, context_of, principal_of
     from vetro.http.conventions import CATALOG_CONVENTIONS, COMPUTE_CONVENTIONS, Conventions
+    from vetro.http.dashboard import dashboard_face
     from vetro.http.description import an_object, describes
     from vetro.http.document import BEARER, TOKEN, Named, Reply, Security, listed, maybe, shape
     from vetro.http.downloads import download, known_content
@@ -101,6 +102,7 @@ __getattr__ = import_when_used(
         "vetro.http.downloads": "download known_content",
         "vetro.http.envelope": "Envelope",
         "vetro.http.events": "ServerEvent event_stream unless_closing",
+        "vetro.http.dashboard": "dashboard_face",
         "vetro.http.face": "Face make_face",
         "vetro.http.faults": (
             "CATALOG_FAULTS COMPUTE_FAULTS REPOSITORY_FAULTS BadRequest Conflict Fault FaultStyle"
@@ -186,6 +188,7 @@ __all__ = [
     "content_type",
     "context_of",
     "counter",
+    "dashboard_face",
     "declare",
     "describes",
     "discard_abandoned_uploads",

@@ -118,17 +118,17 @@ class Assembly:
                 f"{limited}; try again later", headers={"Retry-After": RETRY_SECONDS}
             )
         if refusal is not None:
-            await _refuse(send, refusal)
+            await refuse(send, refusal)
             return
         if self.cors is not None and (origin := self.cors.allowed(headers)):
             if self.cors.is_preflight(method, headers):
-                await _respond(send, 204, b"", "", self.cors.preflight_headers(origin))
+                await respond(send, 204, b"", "", self.cors.preflight_headers(origin))
                 return
             send = self.cors.opened(send, origin)
         path: str = given["path"]
         if method == "OPTIONS" and (path == "*" or path in self._operations):
             allow = METHODS if path == "*" else ("GET", "HEAD", "OPTIONS")
-            await _respond(send, 204, b"", "", [(b"allow", ", ".join(sorted(allow)).encode())])
+            await respond(send, 204, b"", "", [(b"allow", ", ".join(sorted(allow)).encode())])
             return
         operation = self._operations.get(path)
         if operation is not None:
@@ -136,10 +136,10 @@ class Assembly:
                 refusal = MethodNotAllowed(
                     f"{path} does not have this method", headers={"Allow": "GET, HEAD, OPTIONS"}
                 )
-                await _refuse(send, refusal)
+                await refuse(send, refusal)
                 return
             status, body, content_type = await operation()
-            await _respond(send, status, body, content_type)
+            await respond(send, status, body, content_type)
             return
         for face in self.faces:
             prefix = face.prefix
@@ -147,7 +147,7 @@ class Assembly:
                 inner = {**given, "path": path[len(prefix) :] or "/"}
                 await face.app(cast("Scope", inner), receive, send)
                 return
-        await _refuse(send, NoSuchPath(f"{path} does not exist"))
+        await refuse(send, NoSuchPath(f"{path} does not exist"))
 
     async def _healthz(self) -> tuple[int, bytes, str]:
         return 200, b'{"status":"ok"}', "application/json"
@@ -183,15 +183,15 @@ def assemble(
     return Assembly(faces, readiness, cors=cors, trust_proxy=trust_proxy, readings=readings)
 
 
-async def _refuse(send: Send, fault: Fault) -> None:
+async def refuse(send: Send, fault: Fault) -> None:
     """Answer with a fault outside every face."""
     request_id = _new_request_id()
     body, content_type = CATALOG_FAULTS.render(fault, request_id, "")
     extra = [(name.lower().encode(), value.encode()) for name, value in fault.headers.items()]
-    await _respond(send, fault.status, body, content_type, extra, request_id)
+    await respond(send, fault.status, body, content_type, extra, request_id)
 
 
-async def _respond(
+async def respond(
     send: Send,
     status: int,
     body: bytes,
@@ -199,6 +199,7 @@ async def _respond(
     extra: Headers | None = None,
     request_id: str = "",
 ) -> None:
+    """Send a whole answer from outside every face."""
     headers: Headers = [
         (b"content-length", str(len(body)).encode()),
         (b"x-openstack-request-id", (request_id or _new_request_id()).encode()),

@@ -10,7 +10,16 @@ from typing import Any
 
 from litestar import Litestar, Response, delete, get, post
 
-from vetro.http import Face, Fault, FaultStyle, an_object, describes, make_face, read_json
+from vetro.http import (
+    Face,
+    Fault,
+    FaultStyle,
+    NotFound,
+    an_object,
+    describes,
+    make_face,
+    read_json,
+)
 from vetro.identity import answers
 from vetro.identity.callers import AnyRequest, Callers, base_of
 from vetro.identity.credentials import credential_handlers
@@ -114,7 +123,8 @@ def token_handlers(callers: Callers) -> list[Any]:
     async def revoke(request: AnyRequest) -> None:
         """End a token."""
         token, _ = await callers.subject(request)
-        await callers.tokens.revoke(token)
+        if not await callers.tokens.revoke(token):
+            raise NotFound("Could not find token.")  # somebody else ended it meanwhile
 
     @get("/v3/auth/catalog")
     async def catalog(request: AnyRequest) -> dict[str, Any]:

@@ -18,6 +18,7 @@ names a directory that all of them can access::
     keys              the keys that seal secrets in the database
     node-key          the key with which nodes register
     service-key       the key of engines for the compute service
+    dashboard-key     the key that seals sessions of the dashboard
     engine-signing.pem  the key execution plans are signed with
     admin-openrc      the first login
 

@@ -26,6 +26,7 @@ PRIVATE = (
     "keys",
     "node-key",
     "service-key",
+    "dashboard-key",
     "engine-signing.pem",
     "admin-openrc",
     "lock",

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
+import vetro
 from vetro.engine import EnginePool, EngineSettings
 from vetro.server import data_directory
 from vetro.server.definitions import definitions_of
@@ -206,7 +207,14 @@ class _Up:
         metrics: socket.socket | None = None,
     ) -> None:
         """Assemble, serve, and run until a signal."""
-        from vetro.http import Cors, admission, assemble, raise_descriptor_limit, serve
+        from vetro.http import (
+            Cors,
+            admission,
+            assemble,
+            dashboard_face,
+            raise_descriptor_limit,
+            serve,
+        )
 
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
@@ -225,10 +233,12 @@ class _Up:
             faces, agents, database, removal = rooms
             self._database = database
             origins = self.settings.server.allowed_origins
+            key = data_directory.secret(self.settings.shared_dir / "dashboard-key")
+            dashboard = dashboard_face(faces, Path(vetro.__file__).parent / "_dashboard", key)
             serving = asyncio.create_task(
                 serve(
                     assemble(
-                        [*faces, agents],
+                        [*faces, agents, dashboard],
                         readiness=self._readiness,
                         cors=Cors(origins) if origins else None,
                         trust_proxy=self.settings.server.trust_proxy,
@@ -427,6 +437,7 @@ class _Up:
         path = directory / "admin-openrc"
         credentials = await known.bootstrap_admin()
         print(f"Vetro listens on {url}", flush=True)
+        print(f"  dashboard {url}/dashboard/", flush=True)
         if credentials is not None:
             for place in {shared: None, directory: None}:
                 data_directory.write_openrc(

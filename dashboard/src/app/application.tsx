@@ -1,0 +1,47 @@
+import { MantineProvider } from '@mantine/core';
+import { Notifications } from '@mantine/notifications';
+import { QueryClientProvider } from '@tanstack/react-query';
+import { RouterProvider } from '@tanstack/react-router';
+import { useEffect, useMemo, useState } from 'react';
+import { onSessionOver } from '~/api/client';
+import { LanguageContext, preferredLanguage, storeLanguage, type Language } from '~/i18n';
+import { queries } from './queries';
+import { router } from './router';
+import { theme, variables } from './theme';
+
+export function Application({ nonce }: { nonce: string }) {
+  const [language, setLanguage] = useState<Language>(preferredLanguage);
+  const languages = useMemo(
+    () => ({
+      language,
+      setLanguage: (chosen: Language) => {
+        storeLanguage(chosen);
+        setLanguage(chosen);
+      },
+    }),
+    [language],
+  );
+  useEffect(() => {
+    document.documentElement.lang = language;
+  }, [language]);
+  useEffect(
+    () =>
+      onSessionOver(() => {
+        const { pathname, href } = router.state.location;
+        if (pathname === '/sign-in') return;
+        queries.clear();
+        void router.navigate({ to: '/sign-in', search: { next: href, over: true } });
+      }),
+    [],
+  );
+  return (
+    <LanguageContext.Provider value={languages}>
+      <MantineProvider theme={theme} cssVariablesResolver={variables} defaultColorScheme="auto" getStyleNonce={() => nonce}>
+        <QueryClientProvider client={queries}>
+          <Notifications position="bottom-right" limit={4} />
+          <RouterProvider router={router} />
+        </QueryClientProvider>
+      </MantineProvider>
+    </LanguageContext.Provider>
+  );
+}

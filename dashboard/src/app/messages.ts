@@ -1,0 +1,38 @@
+import { catalogue } from '~/i18n';
+
+export const messages = catalogue({
+  en: {
+    catalog: 'Catalog',
+    environments: 'Environments',
+    navigation: 'Main navigation',
+    openNavigation: 'Open the navigation',
+    skip: 'Skip to the content',
+    project: 'Project',
+    projects: 'Change project',
+    signOut: 'Sign out',
+    light: 'Light',
+    dark: 'Dark',
+    automatic: 'As the system',
+    appearance: 'Appearance',
+    language: 'Language',
+    account: 'Account of {name}',
+    offline: 'The connection to Vetro is lost. What you see may be old; it goes on by itself.',
+  },
+  de: {
+    catalog: 'Katalog',
+    environments: 'Umgebungen',
+    navigation: 'Hauptnavigation',
+    openNavigation: 'Navigation öffnen',
+    skip: 'Zum Inhalt springen',
+    project: 'Projekt',
+    projects: 'Projekt wechseln',
+    signOut: 'Abmelden',
+    light: 'Hell',
+    dark: 'Dunkel',
+    automatic: 'Wie das System',
+    appearance: 'Darstellung',
+    language: 'Sprache',
+    account: 'Konto von {name}',
+    offline: 'Die Verbindung zu Vetro ist unterbrochen. Was hier steht, kann alt sein; es geht von selbst weiter.',
+  },
+});

@@ -1,0 +1,138 @@
+import { Badge, Button, Card, Chip, Group, SimpleGrid, Skeleton, Stack, Text, TextInput } from '@mantine/core';
+import { useDebouncedValue } from '@mantine/hooks';
+import { IconPackageOff, IconSearch, IconSearchOff } from '@tabler/icons-react';
+import { keepPreviousData, useInfiniteQuery, useQuery } from '@tanstack/react-query';
+import { Link, useNavigate, useSearch } from '@tanstack/react-router';
+import { useEffect, useState } from 'react';
+import { useSession } from '~/app/session';
+import { useTexts } from '~/i18n';
+import { Empty, Page, PageError } from '~/ui/page';
+import { Logo } from './logo';
+import { messages } from './messages';
+import { applicationsQuery, categoriesQuery, type Package } from './queries';
+import classes from './browse.module.css';
+
+export function Browse() {
+  const t = useTexts(messages);
+  const wanted = useSearch({ from: '/shell/catalog' });
+  const navigate = useNavigate({ from: '/catalog' });
+  const [typed, setTyped] = useState(wanted.search ?? '');
+  const [search] = useDebouncedValue(typed.trim(), 180);
+  useEffect(() => {
+    void navigate({ search: (before) => ({ ...before, search: search || undefined }), replace: true });
+  }, [search, navigate]);
+  const { data: categories = [] } = useQuery(categoriesQuery);
+  const found = useInfiniteQuery({ ...applicationsQuery({ ...wanted, search }), placeholderData: keepPreviousData });
+  const packages = found.data?.pages.flatMap((page) => page.packages) ?? [];
+  const filtered = Boolean(search || wanted.category || wanted.tag);
+  const reset = () => {
+    setTyped('');
+    void navigate({ search: {} });
+  };
+  const shown = [...categories].sort((a, b) => Number(b.package_count > 0) - Number(a.package_count > 0) || a.name.localeCompare(b.name));
+  return (
+    <Page title={t('title')} lead={t('lead')}>
+      <Stack gap="lg">
+        <TextInput
+          type="search"
+          size="md"
+          aria-label={t('search')}
+          placeholder={t('search')}
+          leftSection={<IconSearch size={18} />}
+          value={typed}
+          onChange={(event) => setTyped(event.currentTarget.value)}
+        />
+        {(shown.length > 0 || wanted.tag) && (
+          <Group gap="xs" role="group" aria-label={t('categories')}>
+            <Chip checked={!wanted.category} onChange={() => void navigate({ search: ({ category: _, ...rest }) => rest })} size="sm">
+              {t('all')}
+            </Chip>
+            {shown.map((one) => (
+              <Chip key={one.id} size="sm" checked={wanted.category === one.name} disabled={one.package_count === 0} onChange={() => void navigate({ search: (before) => ({ ...before, category: one.name }) })}>
+                {one.name} {one.package_count > 0 && <Text span size="xs">({one.package_count})</Text>}
+              </Chip>
+            ))}
+            {wanted.tag && (
+              <Chip checked size="sm" onChange={() => void navigate({ search: ({ tag: _, ...rest }) => rest })}>
+                {t('tag', { tag: wanted.tag })}
+              </Chip>
+            )}
+          </Group>
+        )}
+        {found.error ? (
+          <PageError error={found.error} reset={() => void found.refetch()} />
+        ) : found.isPending ? (
+          <SimpleGrid cols={{ base: 1, sm: 2, lg: 3 }}>
+            {Array.from({ length: 6 }, (_, index) => (
+              <Skeleton key={index} height={150} radius="lg" />
+            ))}
+          </SimpleGrid>
+        ) : packages.length === 0 ? (
+          filtered ? (
+            <Empty icon={IconSearchOff} title={t('nothingTitle')} action={<Button variant="default" onClick={reset}>{t('reset')}</Button>}>
+              {t('nothing')}
+            </Empty>
+          ) : (
+            <Empty icon={IconPackageOff} title={t('emptyTitle')}>
+              {t('empty')}
+            </Empty>
+          )
+        ) : (
+          <>
+            <Text size="sm" c="dimmed" role="status">
+              {t('results', { count: packages.length })}
+              {found.hasNextPage && ' …'}
+            </Text>
+            <SimpleGrid cols={{ base: 1, sm: 2, lg: 3 }} component="ul" className={classes.tiles}>
+              {packages.map((one) => (
+                <Tile key={one.id} application={one} />
+              ))}
+            </SimpleGrid>
+            {found.hasNextPage && (
+              <Group justify="center">
+                <Button variant="default" loading={found.isFetchingNextPage} onClick={() => void found.fetchNextPage()}>
+                  {t('more')}
+                </Button>
+              </Group>
+            )}
+          </>
+        )}
+      </Stack>
+    </Page>
+  );
+}
+
+function Tile({ application }: { application: Package }) {
+  const t = useTexts(messages);
+  const { project } = useSession();
+  return (
+    <Card component="li" className={classes.tile} padding="md">
+      <Group wrap="nowrap" align="flex-start" gap="md">
+        <Logo id={application.id} name={application.name} />
+        <div className={classes.about}>
+          <Link to="/catalog" className={classes.name}>
+            {application.name}
+          </Link>
+          <Text size="xs" c="dimmed" truncate>
+            {application.version} {application.author && `· ${t('by', { author: application.author })}`}
+          </Text>
+        </div>
+      </Group>
+      <Text size="sm" mt="sm" lineClamp={3}>
+        {application.description}
+      </Text>
+      <Group gap={6} mt="auto" pt="md">
+        {application.tags.slice(0, 4).map((tag) => (
+          <Badge key={tag} variant="default" size="sm" radius="sm" tt="none" fw={500}>
+            {tag}
+          </Badge>
+        ))}
+        {application.owner_id !== project.id && (
+          <Badge variant="light" size="sm" radius="sm" tt="none" fw={500}>
+            {t('shared')}
+          </Badge>
+        )}
+      </Group>
+    </Card>
+  );
+}

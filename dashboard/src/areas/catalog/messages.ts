@@ -1,0 +1,38 @@
+import { catalogue } from '~/i18n';
+
+export const messages = catalogue({
+  en: {
+    title: 'Catalog',
+    lead: 'Applications that you can put on your machines.',
+    search: 'Search by name, description or tag',
+    all: 'All',
+    categories: 'Categories',
+    results: '{count, plural, =0 {No application} one {# application} other {# applications}}',
+    more: 'Show more',
+    shared: 'Shared by another project',
+    emptyTitle: 'The catalog is empty',
+    empty: 'Import packages to fill it: vetro package import FILE.zip, or upload them on the page Packages.',
+    nothingTitle: 'Nothing fits',
+    nothing: 'No application has this in its name, its description or its tags.',
+    reset: 'Show all applications',
+    tag: 'Tag {tag}',
+    by: 'by {author}',
+  },
+  de: {
+    title: 'Katalog',
+    lead: 'Anwendungen, die Sie auf Ihre Maschinen bringen können.',
+    search: 'Nach Name, Beschreibung oder Schlagwort suchen',
+    all: 'Alle',
+    categories: 'Kategorien',
+    results: '{count, plural, =0 {Keine Anwendung} one {# Anwendung} other {# Anwendungen}}',
+    more: 'Mehr zeigen',
+    shared: 'Von einem anderen Projekt geteilt',
+    emptyTitle: 'Der Katalog ist leer',
+    empty: 'Importieren Sie Pakete: vetro package import DATEI.zip, oder laden Sie sie auf der Seite Pakete hoch.',
+    nothingTitle: 'Nichts passt',
+    nothing: 'Keine Anwendung hat dies im Namen, in der Beschreibung oder in den Schlagwörtern.',
+    reset: 'Alle Anwendungen zeigen',
+    tag: 'Schlagwort {tag}',
+    by: 'von {author}',
+  },
+});

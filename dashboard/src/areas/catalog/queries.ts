@@ -1,0 +1,35 @@
+import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query';
+import { API, catalogApi, data, type Catalog } from '~/api/client';
+
+export type Package = Catalog['Package'];
+
+export interface Wanted {
+  search?: string | undefined;
+  category?: string | undefined;
+  tag?: string | undefined;
+}
+
+/** Applications that can be added, a page at a time; the service searches. */
+export const applicationsQuery = ({ search, category, tag }: Wanted) =>
+  infiniteQueryOptions({
+    queryKey: ['packages', 'applications', search ?? '', category ?? '', tag ?? ''],
+    initialPageParam: '',
+    queryFn: ({ pageParam, signal }) => {
+      const query: Record<string, string> = { type: 'Application', catalog: 'true', order_by: 'name', limit: '60' };
+      if (search) query['search'] = search;
+      if (category) query['category'] = category;
+      if (tag) query['tag'] = tag;
+      if (pageParam) query['marker'] = pageParam;
+      return data(catalogApi.GET('/v1/catalog/packages', { params: { query }, signal }));
+    },
+    getNextPageParam: (page) => page.next_marker,
+    staleTime: 30_000,
+  });
+
+export const categoriesQuery = queryOptions({
+  queryKey: ['categories'],
+  queryFn: async () => (await data(catalogApi.GET('/v1/catalog/categories', { params: { query: {} } }))).categories,
+  staleTime: 60_000,
+});
+
+export const logoOf = (id: string) => `${API}/v1/catalog/packages/${id}/logo`;

@@ -1,0 +1,145 @@
+import { Button, Card, Group, Modal, SimpleGrid, Stack, Text, TextInput } from '@mantine/core';
+import { IconBox, IconPlus, IconSearch } from '@tabler/icons-react';
+import { useQueryClient, useSuspenseQuery } from '@tanstack/react-query';
+import { Link, useNavigate, useSearch } from '@tanstack/react-router';
+import { useDeferredValue, useState } from 'react';
+import { catalogApi, data } from '~/api/client';
+import { useTexts } from '~/i18n';
+import { useExplained } from '~/ui/failure';
+import { messages as common } from '~/ui/messages';
+import { Empty, Page } from '~/ui/page';
+import { When } from '~/ui/when';
+import { messages } from './messages';
+import { environmentsQuery, type ListedEnvironment } from './queries';
+import { Status } from './status';
+import classes from './list.module.css';
+
+export function EnvironmentList() {
+  const t = useTexts(messages);
+  const navigate = useNavigate({ from: '/environments' });
+  const { create } = useSearch({ from: '/shell/environments' });
+  const { data: all } = useSuspenseQuery(environmentsQuery);
+  const [search, setSearch] = useState('');
+  const wanted = useDeferredValue(search).trim().toLowerCase();
+  const found = all.filter((one) => one.name.toLowerCase().includes(wanted));
+  const open = (shown: boolean) => void navigate({ search: shown ? { create: true } : {} });
+  const button = (
+    <Button leftSection={<IconPlus size={16} />} onClick={() => open(true)}>
+      {t('create')}
+    </Button>
+  );
+  return (
+    <Page title={t('title')} lead={t('lead')} actions={all.length > 0 && button}>
+      {all.length === 0 ? (
+        <Empty icon={IconBox} title={t('emptyTitle')} action={button}>
+          {t('empty')}
+        </Empty>
+      ) : (
+        <Stack>
+          {all.length > 6 && (
+            <TextInput
+              type="search"
+              aria-label={t('search')}
+              placeholder={t('search')}
+              leftSection={<IconSearch size={16} />}
+              value={search}
+              onChange={(event) => setSearch(event.currentTarget.value)}
+              maw={360}
+            />
+          )}
+          {found.length === 0 && <Text c="dimmed">{t('nothing', { search })}</Text>}
+          <SimpleGrid cols={{ base: 1, sm: 2, lg: 3 }} component="ul" className={classes.list}>
+            {found.map((one) => (
+              <Tile key={one.id} environment={one} />
+            ))}
+          </SimpleGrid>
+        </Stack>
+      )}
+      <CreateDialog opened={create ?? false} onClose={() => open(false)} />
+    </Page>
+  );
+}
+
+function Tile({ environment }: { environment: ListedEnvironment }) {
+  const t = useTexts(messages);
+  return (
+    <Card component="li" className={classes.tile}>
+      <Group justify="space-between" wrap="nowrap" align="flex-start" mb="xs">
+        <Link to="/environments" className={classes.name}>
+          {environment.name}
+        </Link>
+        <Status environment={environment} />
+      </Group>
+      {environment.description_text && (
+        <Text size="sm" lineClamp={2} mb="xs">
+          {environment.description_text}
+        </Text>
+      )}
+      <Text size="sm" c="dimmed" mt="auto">
+        {environment.version === 0 ? t('never') : `${t('version')} ${environment.version}`} · <When at={environment.updated} />
+      </Text>
+    </Card>
+  );
+}
+
+export function CreateDialog({ opened, onClose }: { opened: boolean; onClose: () => void }) {
+  const t = useTexts(messages);
+  const c = useTexts(common);
+  const explained = useExplained();
+  const queries = useQueryClient();
+  const [name, setName] = useState('');
+  const [problem, setProblem] = useState('');
+  const [busy, setBusy] = useState(false);
+  const submit = async () => {
+    if (!name.trim()) {
+      setProblem(t('nameBlank'));
+      return;
+    }
+    setBusy(true);
+    try {
+      await data(catalogApi.POST('/v1/environments', { body: { name: name.trim() } }));
+      await queries.invalidateQueries({ queryKey: environmentsQuery.queryKey });
+      setName('');
+      onClose();
+    } catch (error) {
+      setProblem(explained(error).text);
+    } finally {
+      setBusy(false);
+    }
+  };
+  return (
+    <Modal opened={opened} onClose={onClose} title={t('createTitle')} closeButtonProps={{ 'aria-label': c('close') }}>
+      <form
+        noValidate
+        onSubmit={(event) => {
+          event.preventDefault();
+          void submit();
+        }}
+      >
+        <Stack>
+          <TextInput
+            data-autofocus
+            label={t('name')}
+            description={t('nameHint')}
+            required
+            maxLength={255}
+            value={name}
+            error={problem}
+            onChange={(event) => {
+              setName(event.currentTarget.value);
+              setProblem('');
+            }}
+          />
+          <Group justify="flex-end">
+            <Button variant="default" onClick={onClose}>
+              {c('cancel')}
+            </Button>
+            <Button type="submit" loading={busy}>
+              {t('createAction')}
+            </Button>
+          </Group>
+        </Stack>
+      </form>
+    </Modal>
+  );
+}

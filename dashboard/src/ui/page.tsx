@@ -1,0 +1,124 @@
+import { Alert, Anchor, Breadcrumbs, Button, Container, Group, Stack, Text, ThemeIcon, Title } from '@mantine/core';
+import { useDocumentTitle } from '@mantine/hooks';
+import { IconAlertTriangle, IconMapOff } from '@tabler/icons-react';
+import { Link, useRouter } from '@tanstack/react-router';
+import type { ComponentType, ReactNode } from 'react';
+import { useTexts } from '~/i18n';
+import { useExplained } from './failure';
+import { messages } from './messages';
+import classes from './page.module.css';
+
+interface PageProps {
+  title: string;
+  /** Beside the title: a status. */
+  aside?: ReactNode;
+  lead?: ReactNode;
+  /** Where this page is: pairs of text and address. */
+  path?: [string, string][];
+  actions?: ReactNode;
+  children: ReactNode;
+  wide?: boolean;
+}
+
+/** A page: its title (also the window's), where it is, its actions, and its content. */
+export function Page({ title, aside, lead, path, actions, children, wide }: PageProps) {
+  useDocumentTitle(`${title} · Vetro`);
+  return (
+    <Container size={wide ? '100%' : 1240} px={0}>
+      {path && (
+        <Breadcrumbs mb="xs" separatorMargin={6} fz="sm">
+          {path.map(([text, to]) => (
+            <Anchor key={to} renderRoot={(props) => <Link {...props} to={to} />} fz="sm">
+              {text}
+            </Anchor>
+          ))}
+        </Breadcrumbs>
+      )}
+      <Group justify="space-between" align="flex-start" mb="lg" gap="md">
+        <div className={classes.heading}>
+          <Group gap="sm">
+            <Title order={1} className={classes.title}>
+              {title}
+            </Title>
+            {aside}
+          </Group>
+          {lead && (
+            <Text c="dimmed" mt={4} maw={720} component="div">
+              {lead}
+            </Text>
+          )}
+        </div>
+        {actions && <Group gap="sm">{actions}</Group>}
+      </Group>
+      {children}
+    </Container>
+  );
+}
+
+interface EmptyProps {
+  icon: ComponentType<{ size?: number; stroke?: number }>;
+  title: string;
+  children?: ReactNode;
+  action?: ReactNode;
+}
+
+/** Nothing is here yet, and what to do next. */
+export function Empty({ icon: Icon, title, children, action }: EmptyProps) {
+  return (
+    <Stack align="center" gap="xs" className={classes.empty}>
+      <ThemeIcon size={56} radius="xl" variant="light" aria-hidden>
+        <Icon size={28} stroke={1.5} />
+      </ThemeIcon>
+      <Title order={2} ta="center" mt="xs">
+        {title}
+      </Title>
+      {children && (
+        <Text c="dimmed" ta="center" maw={460} component="div">
+          {children}
+        </Text>
+      )}
+      {action && <Group mt="sm">{action}</Group>}
+    </Stack>
+  );
+}
+
+export function PageError({ error, reset }: { error: unknown; reset?: () => void }) {
+  const t = useTexts(messages);
+  const explained = useExplained();
+  const router = useRouter();
+  const { text, request } = explained(error);
+  return (
+    <Container size="sm" py="xl">
+      <Alert color="red" icon={<IconAlertTriangle />} title={t('failedTitle')} variant="light">
+        <Text size="sm">{text}</Text>
+        {request && (
+          <Text size="sm" c="dimmed" mt={4}>
+            {request}
+          </Text>
+        )}
+        <Button
+          mt="md"
+          size="xs"
+          variant="default"
+          onClick={() => {
+            reset?.();
+            void router.invalidate();
+          }}
+        >
+          {t('retry')}
+        </Button>
+      </Alert>
+    </Container>
+  );
+}
+
+export function PageMissing() {
+  const t = useTexts(messages);
+  return (
+    <Container size="sm" py="xl">
+      <Empty icon={IconMapOff} title={t('missingTitle')} action={<Button renderRoot={(props) => <Link {...props} to="/environments" />}>{t('home')}</Button>}>
+        {t('missing')}
+      </Empty>
+    </Container>
+  );
+}

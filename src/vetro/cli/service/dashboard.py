@@ -1,0 +1,25 @@
+"""``vetro dashboard``: a link that signs its first user in to the web dashboard."""
+
+from __future__ import annotations
+
+import click
+
+from vetro.cli.client.connection import Connection
+from vetro.cli.terminal.output import emit_object, json_option, wants_json
+
+
+@click.command("dashboard")
+@json_option
+def dashboard() -> None:
+    """Print a link that signs you in to the web dashboard.
+
+    Whoever opens the link first is signed in as you, in your project. It is good for ten minutes
+    and for one use: do not send it to others.
+    """
+    with Connection() as connection:
+        headers = {"X-Vetro-Dashboard": "cli"}
+        link = connection.request("POST", "/dashboard/api/links", headers=headers).json()
+        if wants_json():
+            emit_object(link)
+        else:
+            click.echo(link["url"])

@@ -1,0 +1,91 @@
+"""The face at ``/dashboard``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import quote
+
+from litestar.types import Receive, Scope, Send
+
+from vetro.http.assembly import refuse, respond
+from vetro.http.dashboard.bookmarks import moved
+from vetro.http.dashboard.files import Files
+from vetro.http.dashboard.forwarding import FORWARDED, check_origin, forward
+from vetro.http.dashboard.sessions import Sealer
+from vetro.http.dashboard.signing_in import ENDPOINTS, REPLIES, Call, SigningIn
+from vetro.http.endpoint import routes, serving
+from vetro.http.envelope import Envelope
+from vetro.http.face import Face, make_face
+from vetro.http.faults import Fault, MethodNotAllowed, Unauthorized
+from vetro.http.headers import Headers, header
+
+PREFIX = "/dashboard"
+
+
+def dashboard_face(faces: Sequence[Face], directory: Path, key: str) -> Face:
+    """The dashboard of these faces.
+
+    ``directory``: its built files; without them a page says how to build them. ``key`` seals the
+    sessions: whoever has it can make one from any token.
+    """
+    sealer = Sealer(key)
+    made = make_face(
+        name="dashboard",
+        prefix=PREFIX,
+        handlers=routes(ENDPOINTS, serving(partial(Call, SigningIn(faces, sealer)))),
+        title="Vetro dashboard sessions",
+        public=lambda method, path: True,
+        replies=REPLIES,
+    )
+    front = _Front(made.app, faces, Files(directory), sealer)
+    return Face(made.name, made.prefix, cast("Envelope", front), made.document)
+
+
+class _Front:
+    """Decides what a request below ``/dashboard`` is for."""
+
+    def __init__(
+        self, sessions: Envelope, faces: Sequence[Face], files: Files, sealer: Sealer
+    ) -> None:
+        self.app = sessions.app
+        self.closing = sessions.closing
+        self.sessions = sessions
+        self.faces = faces
+        self.files = files
+        self.sealer = sealer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        try:
+            await self._serve(scope, receive, send)
+        except Fault as fault:
+            await refuse(send, fault)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        given = cast("dict[str, Any]", scope)
+        path: str = given["path"]
+        method: str = given["method"]
+        headers: Headers = given["headers"]
+        first, _, rest = path.lstrip("/").partition("/")
+        if first == "schema":
+            await self.sessions(scope, receive, send)
+        elif first == "api":
+            check_origin(method, headers, given["scheme"])
+            if rest.partition("/")[0] not in FORWARDED:
+                await self.sessions(scope, receive, send)
+                return
+            session = self.sealer.session_of(header(headers, b"cookie"))
+            if session is None:
+                raise Unauthorized("The session is over; sign in again")
+            await forward(self.faces, scope, receive, send, "/" + rest, session.token)
+        elif method not in ("GET", "HEAD"):
+            raise MethodNotAllowed(
+                "Pages of the dashboard are only read", headers={"Allow": "GET, HEAD"}
+            )
+        elif (target := moved(path)) is not None:
+            await respond(send, 302, b"", "", [(b"location", quote(target, safe="/?=").encode())])
+        else:
+            await self.files.send(path, headers, send)

@@ -1,0 +1,177 @@
+"""A dashboard as people see it: `vetro up` with simulated machines, and the distribution's Chromium."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+
+ROOT = Path(__file__).resolve().parents[2]
+VETRO = str(Path(sys.executable).with_name("vetro"))
+CHROMIUM = "/usr/bin/chromium"
+AXE = ROOT / "dashboard/node_modules/axe-core/axe.min.js"
+PASSWORD = "correct horse"
+
+
+class Service:
+    """A running `vetro up`, and its API for what a test prepares."""
+
+    def __init__(self, directory: Path) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            self.port = int(probe.getsockname()[1])
+        self.directory = directory
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.environ = {
+            **os.environ,
+            "VETRO_DATA_DIR": str(directory),
+            "VETRO_URL": self.url,
+            "VETRO_IDENTITY_ADMIN_PASSWORD": PASSWORD,
+            "XDG_STATE_HOME": str(directory / "client"),
+        }
+        self.token = ""
+
+    def start(self) -> None:
+        """Start the service and wait until it is ready."""
+        with (self.directory / "up.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [VETRO, "up", "--port", str(self.port), "--driver", "simulated"],
+                env=self.environ, stdout=log, stderr=subprocess.STDOUT,
+            )  # fmt: skip
+        deadline = time.monotonic() + 240
+        while True:
+            assert self.process.poll() is None, (self.directory / "up.log").read_text()
+            try:
+                with urllib.request.urlopen(f"{self.url}/readyz", timeout=5):
+                    return
+            except OSError:
+                assert time.monotonic() < deadline, "vetro up is not ready"
+                time.sleep(0.05)
+
+    def stop(self) -> None:
+        """Stop the service gracefully."""
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(240)
+
+    def run(self, *arguments: str) -> str:
+        """A command of the client; its output."""
+        done = subprocess.run([VETRO, *arguments], env=self.environ, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def api(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
+        """A request with the administrator's token; the JSON of its answer."""
+        self.token = self.token or self.run("token").strip()
+        data = None if body is None else json.dumps(body).encode()
+        given = {"X-Auth-Token": self.token, "Content-Type": "application/json"}
+        given |= {name.replace("_", "-"): value for name, value in headers.items()}
+        request = urllib.request.Request(self.url + path, data, given, method=method)
+        with urllib.request.urlopen(request, timeout=240) as answer:
+            text = answer.read()
+        return json.loads(text) if text else None
+
+    def link(self) -> str:
+        """A link that signs a browser in."""
+        return str(self.api("POST", "/dashboard/api/links", X_Vetro_Dashboard="test")["url"])
+
+
+@pytest.fixture(scope="session")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """One service for all tests of a worker, with the sample packages in its catalog."""
+    if not (ROOT / "src/vetro/_dashboard/index.html").exists():
+        pytest.skip("the dashboard is not built: make dashboard")
+    running = Service(tmp_path_factory.mktemp("dashboard"))
+    running.start()
+    try:
+        archives = sorted(str(one) for one in (ROOT / "dist/packages").glob("*.zip"))
+        running.run("package", "import", "--public", *archives)
+        yield running
+    finally:
+        running.stop()
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """The distribution's browser, without a window."""
+    if not Path(CHROMIUM).exists():
+        pytest.skip("chromium is not installed: tools/system-packages.sh test")
+    with sync_playwright() as driver:
+        options = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=options)
+        yield browser
+        browser.close()
+
+
+class Person:
+    """Somebody at a browser: a page, and what it complained about."""
+
+    def __init__(self, page: Page, service: Service) -> None:
+        self.page = page
+        self.service = service
+        self.complaints: list[str] = []
+        page.on("console", self._said)
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.set_default_timeout(30_000)
+
+    def _said(self, message: ConsoleMessage) -> None:
+        # The browser itself notes answers of 400 and more; pages ask for some of them on purpose.
+        if message.type == "error" and "Failed to load resource" not in message.text:
+            self.complaints.append(message.text)
+
+    def open(self, path: str) -> Page:
+        """Go to a page of the dashboard, and wait until it has what it asked for."""
+        self.page.goto(f"{self.service.url}/dashboard{path}")
+        self.page.locator("h1").first.wait_for()
+        self.page.wait_for_load_state("networkidle")
+        return self.page
+
+    def sign_in(self) -> Page:
+        """Sign in by a one-time link."""
+        self.page.goto(self.service.link())
+        self.page.wait_for_url("**/dashboard/environments")
+        self.page.locator("h1").first.wait_for()
+        return self.page
+
+    def violations(self) -> list[str]:
+        """What axe finds on the page as it is: the rule, and where."""
+        self.page.evaluate("document.getAnimations().forEach((one) => one.finish())")
+        found = self.page.evaluate(
+            "(source) => { if (!window.axe) (0, eval)(source); return window.axe.run(); }",
+            AXE.read_text(encoding="utf-8"),
+        )
+        return [
+            f"{one['id']}: {node['target']} {node['failureSummary']}"
+            for one in found["violations"]
+            for node in one["nodes"]
+        ]
+
+
+@pytest.fixture
+def visit(chromium: Browser, service: Service, request: pytest.FixtureRequest) -> Iterator[Any]:
+    """`visit(theme=…, width=…)`: a new person, not signed in. No page may log an error."""
+    people: list[Person] = []
+
+    def come(theme: str = "light", width: int = 1280, language: str = "en-GB") -> Person:
+        context = chromium.new_context(
+            viewport={"width": width, "height": 900},
+            color_scheme=theme,  # pyright: ignore[reportArgumentType]
+            locale=language,
+            # axe is evaluated in the page, which its own policy forbids.
+            bypass_csp=getattr(request, "param", False),
+        )
+        people.append(Person(context.new_page(), service))
+        return people[-1]
+
+    yield come
+    for person in people:
+        person.page.context.close()
+    assert [text for person in people for text in person.complaints] == []
