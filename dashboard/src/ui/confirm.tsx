@@ -1,6 +1,7 @@
-import { Button, Group, Modal, Stack, Text, TextInput } from '@mantine/core';
+import { Button, Group, Stack, Text, TextInput } from '@mantine/core';
 import { useState, type ReactNode } from 'react';
 import { useTexts } from '~/i18n';
+import { Dialog } from './dialog';
 import { useFailure } from './failure';
 import { messages } from './messages';
 
@@ -38,7 +39,7 @@ export function Confirm({ opened, onClose, title, children, action, typed, run }
     }
   };
   return (
-    <Modal opened={opened} onClose={close} title={title} closeButtonProps={{ 'aria-label': t('close') }}>
+    <Dialog opened={opened} onClose={close} title={title}>
       <form
         onSubmit={(event) => {
           event.preventDefault();
@@ -60,6 +61,6 @@ export function Confirm({ opened, onClose, title, children, action, typed, run }
           </Group>
         </Stack>
       </form>
-    </Modal>
+    </Dialog>
   );
 }

@@ -1,10 +1,11 @@
-import { Button, Card, Group, Modal, SimpleGrid, Stack, Text, TextInput } from '@mantine/core';
+import { Button, Card, Group, SimpleGrid, Stack, Text, TextInput } from '@mantine/core';
 import { IconBox, IconPlus, IconSearch } from '@tabler/icons-react';
 import { useQueryClient, useSuspenseQuery } from '@tanstack/react-query';
 import { Link, useNavigate, useSearch } from '@tanstack/react-router';
 import { useDeferredValue, useState } from 'react';
 import { catalogApi, data } from '~/api/client';
 import { useTexts } from '~/i18n';
+import { Dialog } from '~/ui/dialog';
 import { useExplained } from '~/ui/failure';
 import { messages as common } from '~/ui/messages';
 import { Empty, Page } from '~/ui/page';
@@ -108,7 +109,7 @@ export function CreateDialog({ opened, onClose }: { opened: boolean; onClose: ()
     }
   };
   return (
-    <Modal opened={opened} onClose={onClose} title={t('createTitle')} closeButtonProps={{ 'aria-label': c('close') }}>
+    <Dialog opened={opened} onClose={onClose} title={t('createTitle')}>
       <form
         noValidate
         onSubmit={(event) => {
@@ -140,6 +141,6 @@ export function CreateDialog({ opened, onClose }: { opened: boolean; onClose: ()
           </Group>
         </Stack>
       </form>
-    </Modal>
+    </Dialog>
   );
 }

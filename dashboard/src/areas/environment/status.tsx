@@ -7,7 +7,7 @@ const COLORS: Record<string, string> = {
   new: 'gray',
   pending: 'yellow',
   deploying: 'blue',
-  ready: 'teal',
+  ready: 'glass',
   deleting: 'orange',
   'deploy failure': 'red',
   'delete failure': 'red',
