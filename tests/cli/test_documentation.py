@@ -67,8 +67,9 @@ def test_commands_that_print_tables_print_json(name):
         "cnapi",
         "workflow-case",
         "form-case",
+        "repository serve",
     }
-    screens = {"vm console", "vm screenshot", "vm vnc"}
+    screens = {"vm console", "vm screenshot", "vm vnc", "repository show"}
     names = {parameter.name for parameter in ALL[name].params}
     short = name.removeprefix("vetro ")
     if short not in without | screens:

@@ -24,14 +24,14 @@ def fuzzed(install: Callable[..., Installation]) -> Installation:
     return install("fuzz", driver="process", VETRO_NODE_ENABLED="false")
 
 
-@pytest.mark.parametrize("face", ["", "/identity"])
+@pytest.mark.parametrize("face", ["", "/identity", "/repository"])
 def test_no_request_breaks_a_face(fuzzed: Installation, face: str) -> None:
     """Valid and invalid requests get answers: never a 5xx, always an explained refusal."""
     headers = {"X-Auth-Token": fuzzed.run("token").strip()}
     schema = schemathesis.openapi.from_url(f"{fuzzed.url}{face}/schema/openapi.json")
     schema.config.base_url = f"{fuzzed.url}{face}"
     operations = [one.ok() for one in schema.get_all_operations() if isinstance(one, Ok)]
-    assert len(operations) > 20
+    assert len(operations) > 15
     with requests.Session() as session:
         calls = 0
         for number, operation in enumerate(operations):
@@ -97,7 +97,7 @@ def real_ids(fuzzed: Installation, number: int, token: str) -> dict[str, str]:
 
 def check(case: Any, answer: Any) -> None:
     """An answer of ours: no server error, a request id, a fault body with one object."""
-    where = f"{case.method} {case.formatted_path}: {answer.status_code} {answer.text[:300]}"
+    where = f"{case.method} {case.formatted_path}: {answer.status_code} {answer.content[:300]!r}"
     assert answer.status_code < 500, where
     assert answer.headers.get("x-openstack-request-id", [""])[0].startswith("req-"), where
     label = answer.headers.get("content-type", [""])[0]

@@ -39,6 +39,7 @@ COMMANDS = {
     ),
     "deployment": ("environments.deployment", "deployment", "Deployments and their reports."),
     "action": ("environments.action", "action", "Actions of deployed applications."),
+    "repository": ("repository.repository", "repository", "Service definitions of the v0.3 world."),
     "project": ("service.project", "project", "Projects, and what they have."),
     "server": ("compute.servers", "server", "Compute nodes."),
     "vm": ("compute.vms", "vm", "Containers and virtual machines."),

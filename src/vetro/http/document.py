@@ -15,6 +15,8 @@ from typing import Any, cast
 from vetro.http.description import JsonSchema
 
 JSON = "application/json"
+OCTETS = "application/octet-stream"
+BYTES: dict[str, Any] = {"type": "string", "format": "binary"}
 Document = dict[str, Any]
 
 
@@ -104,8 +106,12 @@ def finish(
     *,
     fault: JsonSchema = FAULT,
     html: bool = False,
+    text: bool = False,
 ) -> Document:
-    """A copy of the document with the face's answers, errors and security."""
+    """A copy of the document with the face's answers, errors and security.
+
+    ``html``, ``text``: errors may also be a page, or plain text.
+    """
     shapes: dict[str, Any] = {}
     paths: Document = {}
     for path, item in document["paths"].items():
@@ -121,7 +127,7 @@ def finish(
                     operation["operationId"] = reply.name
             codes = {*_errors(operation, path, public), *(reply.errors if reply else ())}
             codes -= set(map(int, reply.others)) if reply else set()
-            error = {kind: {"schema": _placed(fault, shapes)} for kind in _kinds(html)}
+            error = {kind: {"schema": _placed(fault, shapes)} for kind in _kinds(html, text)}
             for code in sorted(codes):
                 operation["responses"][str(code)] = {
                     "description": HTTPStatus(code).phrase,
@@ -141,8 +147,8 @@ def finish(
     }
 
 
-def _kinds(html: bool) -> tuple[str, ...]:
-    return (JSON, "text/html") if html else (JSON,)
+def _kinds(html: bool, text: bool) -> tuple[str, ...]:
+    return (JSON, *(["text/html"] if html else []), *(["text/plain"] if text else []))
 
 
 def _good(reply: Reply, shapes: dict[str, Any]) -> Document:
@@ -152,7 +158,9 @@ def _good(reply: Reply, shapes: dict[str, Any]) -> Document:
         if schema is not None:
             placed = _placed(schema, shapes)
             media = reply.media if schema is reply.schema else (JSON,)
-            answers[str(status)]["content"] = {kind: {"schema": placed} for kind in media}
+            answers[str(status)]["content"] = {
+                kind: {"schema": BYTES if kind == OCTETS else placed} for kind in media
+            }
     return answers
 
 

@@ -85,6 +85,7 @@ def make_face(
             said,
             fault=Named("Fault", faults.schema) if faults.schema else FAULT,
             html=faults.html,
+            text=faults.text,
         )
     )
     app = Litestar(

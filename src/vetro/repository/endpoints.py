@@ -136,8 +136,10 @@ async def show_path(call: Call) -> Json:
     kind, path = call.kind, call.inner_path
     if not path:
         return await list_files(call)
-    definitions = await call.service.definitions(call.project)
-    if definitions.files[kind].get(path, "") is None:
+    files = (await call.service.definitions(call.project)).files[kind]
+    if path not in files:
+        raise NotFound(f"There is neither a file nor a directory {path} among the {kind}")
+    if files[path] is None:
         return {call.path["kind"]: await call.service.listing(call.project, kind, path)}
     return _octets(await call.service.content(call.project, kind, path))
 

@@ -340,5 +340,5 @@ def read_directory(root: Path, layout: Layout) -> dict[str, dict[str, bytes]]:
             members[safe_path(relative.as_posix())] = path.read_bytes()
     incoming = sort_tree(members, layout)
     for path in incoming.ignored:
-        log.warning("definition_ignored", file=str(root / path))
+        log.debug("definition_ignored", file=str(root / path))
     return incoming.files

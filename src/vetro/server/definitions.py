@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
+import socket
 from typing import TYPE_CHECKING
 
 from vetro.engine import library_path
+from vetro.server import data_directory
 from vetro.server.errors import StartError
+from vetro.server.installation import open_database
+from vetro.server.listeners import listen, port_of
+from vetro.server.node import connection_limits
 from vetro.server.settings import Settings
+from vetro.server.starting import explained_errors
+from vetro.storage import StorageError
 
 if TYPE_CHECKING:
+    from vetro.http import ConnectionLimits
     from vetro.repository import Repository
     from vetro.storage import Database
 
@@ -21,3 +31,57 @@ def definitions_of(settings: Settings, database: Database) -> Repository:
         return Repository(database, settings.repository, library_path() / "v03")
     except ValueError as error:
         raise StartError(str(error), "docs/settings.md describes [repository].") from error
+
+
+def run_repository(settings: Settings) -> int:
+    """``vetro repository serve``: the repository alone, at ``/v1``, until a signal; the exit code.
+
+    It uses the database, the identity and the data directory of the installation. Errors:
+    ``StartError``.
+    """
+    with explained_errors(settings):
+        from vetro.http import configure_logging
+
+        configure_logging(settings.server.log_level, settings.server.log_format)
+        limits = connection_limits(settings.connections)
+        data_directory.prepare(settings.data_dir, settings.shared_dir)
+        with listen(settings.repository.host, settings.repository.port) as listener:
+            asyncio.run(_serve(settings, listener, limits))
+    return 0
+
+
+async def _serve(settings: Settings, listener: socket.socket, limits: ConnectionLimits) -> None:
+    from vetro import identity
+    from vetro.http import admission, assemble, raise_descriptor_limit, serve
+    from vetro.repository import DefinitionsMissing, repository_face
+
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    raise_descriptor_limit()
+    async with open_database(settings) as database:
+        repository = definitions_of(settings, database)
+        try:
+            await repository.prepare()
+        except DefinitionsMissing as error:
+            raise StartError(str(error), "See repository.manifests.") from error
+        tokens = identity.Identity(database, identity.IdentitySettings()).authenticator()
+        url = f"http://{settings.repository.host}:{port_of(listener)}"
+        face = repository_face(repository, tokens, prefix="", debug=settings.server.debug)
+
+        async def missing() -> dict[str, str]:
+            try:
+                await database.check()
+            except StorageError as error:
+                return {"database": str(error)}
+            return {}
+
+        await serve(
+            assemble([face], readiness=missing, trust_proxy=settings.server.trust_proxy),
+            [listener],
+            stop,
+            drain_seconds=settings.server.drain_seconds,
+            on_ready=lambda: print(f"The metadata repository listens on {url}/v1", flush=True),
+            limits=limits,
+            entrance=admission(limits, each_address=not settings.server.trust_proxy),
+        )

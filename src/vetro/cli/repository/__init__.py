@@ -1,0 +1,1 @@
+"""Commands on the metadata repository: definitions of v0.3 services."""
