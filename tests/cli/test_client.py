@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -749,3 +750,154 @@ def test_shells_complete_names(shop: Service, monkeypatch: pytest.MonkeyPatch) -
     assert completions("env", "edit", "beta", "corner", "--set", "") == []
     for name in ("alpha", "beta"):
         shop.ok("env", "destroy", "--yes", name)
+
+
+class Shelf:
+    """A repository served by a thread, and its directory."""
+
+    def __init__(self, directory: Path) -> None:
+        import functools
+        import http.server
+
+        class Quiet(http.server.SimpleHTTPRequestHandler):
+            def log_message(self, *args: Any) -> None:
+                pass
+
+        handler = functools.partial(Quiet, directory=str(directory))
+        self.directory = directory
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        self.thread = threading.Thread(target=self.server.serve_forever)
+        self.thread.start()
+
+    def add(self, name: str, version: str, *, images: str = "", **require: str) -> Path:
+        """An archive below ``apps``."""
+        needs = {other.replace("_", "."): spec for other, spec in require.items()}
+        source = self.directory / "src" / f"{name}-{version}"
+        source.mkdir(parents=True)
+        (source / "manifest.yaml").write_text(
+            f"Format: '1.4'\nType: Library\nFullName: {name}\nVersion: {version}\n"
+            f"Description: d\nRequire: {json.dumps(needs)}\n"
+        )
+        if images:
+            (source / "images.lst").write_text(images)
+        from vetro.packages import build_archive
+
+        target = self.directory / "apps" / f"{name}.{version}.zip"
+        target.parent.mkdir(exist_ok=True)
+        build_archive(source, target)
+        return target
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> Iterator[Shelf]:
+    """An empty repository."""
+    (tmp_path / "repository").mkdir()
+    made = Shelf(tmp_path / "repository")
+    yield made
+    made.server.shutdown()
+    made.server.server_close()
+    made.thread.join()
+
+
+def results(rows: list[dict[str, Any]]) -> dict[str, str]:
+    """What came of each package of an import."""
+    return {f"{row['package']} {row['version'] or ''}".strip(): row["result"] for row in rows}
+
+
+def test_a_bundle_comes_with_what_it_requires(service: Service, shelf: Shelf) -> None:
+    """Versions satisfy the conditions, circles do no harm, images are checked against their hashes."""
+    good, bad = "content of an image", "f" * 64
+    digest = hashlib.sha256(good.encode()).hexdigest()
+    images = "Images:\n" + "".join(
+        f"- {{Name: {name}, DiskFormat: {kind}, ContainerFormat: bare, Hash: {wanted}}}\n"
+        for name, kind, wanted in (
+            ("fine", "qcow2", digest),
+            ("damaged", "qcow2", bad),
+            ("odd", "floppy", digest),
+        )
+    )
+    (shelf.directory / "images").mkdir()
+    for name in ("fine", "damaged"):
+        (shelf.directory / "images" / name).write_text(good)
+    shelf.add("b.Web", "1.0.0", images=images, b_Db=">=1,<2", b_Gone=">=3")
+    for version in ("1.0.0", "1.5.0", "2.0.0"):
+        shelf.add("b.Db", version, b_Log="1")
+    shelf.add("b.Log", "1.0.0", b_Db="1")
+    (shelf.directory / "bundles").mkdir()
+    text = {"Packages": [{"Name": "b.Web", "Version": ">=1"}, {"Name": "b.Nowhere"}]}
+    (shelf.directory / "bundles" / "all.bundle").write_text(json.dumps(text))
+    service.ok("bundle", "index", shelf.directory)
+
+    code, said = service.run("bundle", "import", "all", "--repo-url", shelf.url, "--json")
+    assert code == 1
+    assert "Not everything was imported: b.Nowhere, b.Gone" in said
+    rows, _ = json.JSONDecoder().raw_decode(said[said.index("[") :])
+    assert results(rows) == {
+        "b.Nowhere": "failed",
+        "b.Gone >=3": "missing",
+        "b.Db 1.5.0": "imported",
+        "b.Log 1.0.0": "imported",
+        "b.Web 1.0.0": "imported",
+        "image fine": "imported",
+        "image damaged": "failed",
+        "image odd": "failed",
+    }
+    reasons = {row["package"]: row["reason"] for row in rows}
+    assert f"its sha256 is {digest}, not {bad}" in reasons["image damaged"]
+    assert "the repository has no version >=3 of it" in reasons["b.Gone"]
+    assert [one["name"] for one in service.json("image", "list")] == ["fine"]
+
+    # Again: what is there stays, also what only was required.
+    _, said = service.run("bundle", "import", "all", "--repo-url", shelf.url, "--json")
+    rows, _ = json.JSONDecoder().raw_decode(said[said.index("[") :])
+    assert results(rows)["b.Web 1.0.0"] == "skipped"
+    assert "b.Db 1.5.0" not in results(rows)
+    service.ok("image", "delete", "--yes", "fine")
+    service.ok("package", "delete", "--yes", "b.Web", "b.Db", "b.Log")
+
+
+def test_archives_that_are_not_what_was_promised(service: Service, shelf: Shelf) -> None:
+    """Another hash, another package, another version: nothing of it enters the catalog."""
+    archive = shelf.add("b.Web", "1.0.0")
+    service.ok("bundle", "index", shelf.directory)
+    archive.write_bytes(archive.read_bytes() + b"more")
+    words = ("package", "import", "b.Web", "--repo-url", shelf.url)
+    code, said = service.run(*words)
+    assert code == 1
+    assert "not what was promised" in said
+    (shelf.directory / "index.json").unlink()
+    shelf.add("b.Other", "1.0.0").rename(shelf.directory / "apps" / "b.Web.zip")
+    code, said = service.run(*words)
+    assert "the archive has the package b.Other" in said
+    code, said = service.run("package", "import", "b.Nope", "--repo-url", shelf.url)
+    assert (code, "the server answers 404" in said) == (1, True)
+    code, said = service.run("bundle", "import", "../x", "--repo-url", shelf.url)
+    assert (code, "Invalid filename path supplied" in said) == (1, True)
+    code, said = service.run("bundle", "import", "nothing")
+    assert (code, "No base_url for repository supplied" in said) == (1, True)
+    assert service.json("package", "list") == []
+
+
+def test_a_bundle_file_takes_packages_from_beside_it(
+    service: Service, shelf: Shelf, tmp_path: Path
+) -> None:
+    """Directories and archives that lie beside the bundle need no repository; addresses neither."""
+    beside = tmp_path / "beside"
+    beside.mkdir()
+    shelf.add("b.One", "1.0.0", b_Two="1")
+    (shelf.directory / "src" / "b.One-1.0.0").rename(beside / "b.One")
+    shelf.add("b.Two", "1.0.0").rename(beside / "b.Two.zip")
+    shelf.add("b.Three", "1.0.0")
+    url = f"{shelf.url}/apps/b.Three.1.0.0.zip"
+    (beside / "my.bundle").write_text(
+        f"Packages:\n- Name: b.One\n- {{Name: b.Three, Url: {url}}}\n"
+    )
+    rows = service.json("bundle", "import", beside / "my.bundle")
+    assert list(results(rows)) == ["b.Two 1.0.0", "b.One 1.0.0", "b.Three 1.0.0"]
+    assert set(results(rows).values()) == {"imported"}
+    code, said = service.run("package", "import", url)
+    assert (code, "in the catalog already" in said) == (1, True)
+    rows = service.json("package", "import", url, "--exists-action", "update")
+    assert results(rows) == {"b.Three 1.0.0": "replaced"}
+    service.ok("package", "delete", "--yes", "b.One", "b.Two", "b.Three")

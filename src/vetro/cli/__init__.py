@@ -30,6 +30,7 @@ COMMANDS = {
         "Print a link that signs you in to the dashboard.",
     ),
     "package": ("catalog.package", "package", "Application packages of the catalog."),
+    "bundle": ("catalog.bundle", "bundle", "Bundles and repositories of packages."),
     "category": ("catalog.category", "category", "Categories that packages stand in."),
     "env": ("environments.env", "env", "Environments: compose, deploy, follow, destroy."),
     "template": (

@@ -68,7 +68,7 @@ def _system_trust() -> ssl.SSLContext:
     return _SystemTrust(ssl.PROTOCOL_TLS_CLIENT)
 
 
-def _explain(error: httpx2.HTTPError) -> TransportError:
+def _explain(error: httpx2.HTTPError | httpx2.InvalidURL) -> TransportError:
     text = str(error) or type(error).__name__
     return TransportError(text)
 
@@ -76,8 +76,10 @@ def _explain(error: httpx2.HTTPError) -> TransportError:
 class SyncClient:
     """Requests from a program without an event loop (the command line)."""
 
-    def __init__(self, *, timeout_seconds: float = 60.0) -> None:
-        self._client = httpx2.Client(timeout=timeout_seconds, verify=_system_trust())
+    def __init__(self, *, timeout_seconds: float = 60.0, follow_redirects: bool = False) -> None:
+        self._client = httpx2.Client(
+            timeout=timeout_seconds, verify=_system_trust(), follow_redirects=follow_redirects
+        )
 
     def close(self) -> None:
         """Close the connections."""
@@ -130,8 +132,11 @@ class SyncClient:
             raise Fault(response.text[:500], status=response.status_code)
         return SyncResponse(response.status_code, dict(response.headers), response.content)
 
-    def download(self, url: str, target: Path, *, headers: Mapping[str, str]) -> int:
-        """Stream a body into a file; its size. Errors: ``TransportError``; ``Fault`` for 400 and more."""
+    def download(
+        self, url: str, target: Path, *, headers: Mapping[str, str], most: int | None = None
+    ) -> int:
+        """Stream a body into a file; its size. Errors: ``TransportError``; ``Fault`` for 400 and more,
+        and for a body of more than ``most`` bytes."""
         size = 0
         try:
             with self._client.stream("GET", url, headers=dict(headers), timeout=None) as response:
@@ -140,9 +145,11 @@ class SyncClient:
                     raise Fault(response.text[:500], status=response.status_code)
                 with target.open("wb") as file:
                     for chunk in response.iter_bytes(1 << 20):
-                        file.write(chunk)
                         size += len(chunk)
-        except httpx2.HTTPError as error:
+                        if most is not None and size > most:
+                            raise Fault(f"{url} has more than {most} bytes", status=413)
+                        file.write(chunk)
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise _explain(error) from error
         return size
 

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from vetro.cli.catalog.bundle import NO_IMAGES, REPO_URL, finish
+from vetro.cli.catalog.repository import ARCHIVE_BYTES, Repository, SourceError, is_address
+from vetro.cli.catalog.uploading import find_same, read_archive, replace_package, upload_archive
 from vetro.cli.client.connection import Connection, error_text, hint_for, segment
 from vetro.cli.client.name_completion import CATEGORY, PACKAGE
 from vetro.cli.offline.checking import findings_of_upload
@@ -16,7 +19,6 @@ from vetro.cli.offline.new_package import new
 from vetro.cli.terminal.choices import choose
 from vetro.cli.terminal.confirmation import agree, some_of, yes_option
 from vetro.cli.terminal.output import (
-    CommandError,
     done,
     emit_json,
     emit_object,
@@ -80,57 +82,7 @@ def build(directories: tuple[Path, ...], output: Path) -> None:
     emit_rows(rows, [("PACKAGE", "package"), ("FILE", "file"), ("BYTES", "bytes")])
 
 
-def read_archive(path: Path) -> bytes:
-    """A zip, or a directory packed on the way."""
-    if path.is_dir():
-        if not (path / "manifest.yaml").is_file():
-            fail(f"{path}: there is no manifest.yaml", "Name a package zip or a package directory.")
-        import tempfile
-
-        from vetro.packages import PackageError, build_archive
-
-        with tempfile.TemporaryDirectory() as directory:
-            archive = Path(directory) / f"{path.name}.zip"
-            try:
-                build_archive(path, archive)
-            except PackageError as error:
-                fail(f"{path}: {error}", "'vetro check' lists everything that is wrong.")
-            return archive.read_bytes()
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        fail(f"{path}: {error.strerror}", "Name a package zip or a package directory.")
-
-
-def upload_archive(
-    connection: Connection, name: str, content: bytes, **metadata: Any
-) -> dict[str, Any]:
-    """Upload an archive and return the package object."""
-    return connection.request(
-        "POST",
-        "/v1/catalog/packages",
-        files={"file": (f"{name}.zip", content, "application/octet-stream")},
-        data={"__metadata__": json.dumps(metadata)},
-    ).json()
-
-
-def replace_package(
-    connection: Connection, existing: dict[str, Any], name: str, content: bytes, **metadata: Any
-) -> dict[str, Any]:
-    """Upload an archive in the place of a package; the old one comes back when that fails."""
-    path = f"/v1/catalog/packages/{segment(existing['id'])}"
-    old = connection.request("GET", f"{path}/download").content
-    # Environments that use it take the new one, which has the same name and version.
-    connection.request("DELETE", path, params={"force": "true"})
-    try:
-        return upload_archive(connection, name, content, **metadata)
-    except CommandError:
-        kept = {key: existing[key] for key in ("is_public", "enabled", "categories", "tags")}
-        upload_archive(connection, name, old, **kept)
-        raise
-
-
-def refuse_bad_manifests(paths: tuple[Path, ...]) -> None:
+def refuse_bad_manifests(paths: Sequence[Path]) -> None:
     """End the command when a manifest has errors; what is no package at all the server refuses."""
     from vetro.packages import PackageError, check_manifest_only
 
@@ -144,8 +96,11 @@ def refuse_bad_manifests(paths: tuple[Path, ...]) -> None:
             fail(f"{path}: " + "\n  ".join(lines), "'vetro check' lists everything that is wrong.")
 
 
-@package.command("import")
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
+@package.command("import", short_help="Upload packages, with what they require.")
+@click.argument("sources", nargs=-1, required=True)
+@REPO_URL
+@NO_IMAGES
+@click.option("--version", help="Which versions will do, of a package by name [the newest].")
 @click.option("--public", is_flag=True, help="Every project may use it.")
 @click.option(
     "--category", "-c", multiple=True, type=CATEGORY, help="A category it stands in (repeatable)."
@@ -159,13 +114,28 @@ def refuse_bad_manifests(paths: tuple[Path, ...]) -> None:
 )
 @json_option
 def import_(
-    paths: tuple[Path, ...], public: bool, category: tuple[str, ...], exists_action: str
+    sources: tuple[str, ...],
+    repo_url: str | None,
+    no_images: bool,
+    version: str | None,
+    public: bool,
+    category: tuple[str, ...],
+    exists_action: str,
 ) -> None:
-    """Upload package zips or directories (PATHS).
+    """Upload packages (SOURCES: zips, directories, addresses, or names in a repository).
+
+    With a repository (--repo-url) what a package requires and the catalog lacks comes along, and so
+    do the images that it needs. Without one, only files are uploaded.
 
     An error in the manifest ends the command. What 'vetro check' finds beside that is said on
     standard error (with --json: in "findings").
     """
+    paths = [Path(source) for source in sources]
+    if repo_url or any(is_address(source) for source in sources):
+        _import_with_requirements(
+            sources, repo_url, version, public, category, exists_action, images=not no_images
+        )
+        return
     refuse_bad_manifests(paths)
     rows: list[dict[str, Any]] = []
     with Connection() as connection:
@@ -185,6 +155,40 @@ def import_(
                 rows.append(replace_package(connection, existing, path.stem, content, **metadata))
             rows[-1] = {**rows[-1], "findings": findings_of_upload(path, packages)}
     emit_rows(rows, COLUMNS)
+
+
+def _import_with_requirements(
+    sources: Sequence[str],
+    repo_url: str | None,
+    version: str | None,
+    public: bool,
+    category: Sequence[str],
+    exists_action: str,
+    *,
+    images: bool,
+) -> None:
+    from vetro.cli.catalog.importing import PackageImport
+    from vetro.packages import Package, PackageError, open_package
+
+    paths = [Path(source) for source in sources]
+    refuse_bad_manifests([path for path in paths if path.exists()])
+    with Connection() as connection, Repository(repo_url) as repository:
+        work = PackageImport(connection, repository, exists_action, public, category, images)
+        roots: list[Package] = []
+        for source, path in zip(sources, paths, strict=True):
+            try:
+                if is_address(source):
+                    roots.append(open_package(repository.fetch(source, ARCHIVE_BYTES)))
+                elif path.exists():
+                    repository.beside.append(path.resolve().parent)
+                    roots.append(open_package(path))
+                else:
+                    found = work.find(source, version)
+                    roots += [found] if found is not None else []
+            except (SourceError, PackageError) as error:
+                work.note(source, None, "failed", str(error))
+        work.run(roots)
+        finish(work)
 
 
 def newest_with_class(connection: Connection, class_name: str, package_name: str | None) -> str:
@@ -229,22 +233,6 @@ class CatalogPackages:
         row = max(fitting, key=lambda item: Version.parse(str(item["version"])))
         path = f"/v1/catalog/packages/{segment(str(row['id']))}/download"
         return open_package(self.connection.request("GET", path).content)
-
-
-def find_same(connection: Connection, content: bytes, path: Path) -> dict[str, Any] | None:
-    """The project's package of the archive's name and version."""
-    from vetro.packages import PackageError, Version, open_package
-
-    try:
-        opened = open_package(content)
-    except PackageError as error:
-        fail(f"{path}: {error}", "'vetro check' lists everything that is wrong.")
-    params = {"fqn": opened.full_name, "owned": "true", "include_disabled": "true"}
-    wanted = Version.parse(opened.version)
-    for row in connection.get("/v1/catalog/packages", params=params)["packages"]:
-        if Version.parse(str(row["version"])) == wanted:
-            return row
-    return None
 
 
 @package.command("update", short_help="Change what the catalog says of a package.")

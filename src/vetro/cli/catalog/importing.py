@@ -1,0 +1,184 @@
+"""Importing packages with everything that they require (packages-and-forms.md A9, A10)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vetro.cli.catalog.repository import Repository, SourceError
+from vetro.cli.catalog.uploading import find_same, read_archive, replace_package, upload_archive
+from vetro.cli.client.connection import Connection, segment
+from vetro.cli.offline.world import SearchPath, library_directory
+from vetro.cli.terminal.output import CommandError, say
+from vetro.http import Fault
+from vetro.http.client import TransportError
+
+if TYPE_CHECKING:
+    from vetro.packages import ImageEntry, Package
+
+OUTCOMES = [
+    ("PACKAGE", "package"),
+    ("VERSION", "version"),
+    ("RESULT", "result"),
+    ("REASON", "reason"),
+]
+_IMAGE_TYPES = {
+    **dict.fromkeys(("lxc-rootfs", "root-tar", "tar"), "lxc-rootfs"),
+    **dict.fromkeys(("qcow2", "raw"), "vm"),
+}
+
+
+@dataclass
+class PackageImport:
+    """One import: what came of each package and image is in ``outcomes``."""
+
+    connection: Connection
+    repository: Repository
+    exists_action: str
+    public: bool = False
+    categories: Sequence[str] = ()
+    images: bool = True
+    outcomes: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    _paths: dict[str, Path] = field(default_factory=dict[str, Path])
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether anything is not as it was asked for."""
+        return any(one["result"] in ("failed", "missing") for one in self.outcomes)
+
+    def note(self, name: str, version: str | None, result: str, reason: str = "") -> None:
+        """Keep what came of a package or an image."""
+        self.outcomes.append(
+            {"package": name, "version": version, "result": result, "reason": reason}
+        )
+
+    def find(self, name: str, version: str | None, **more: Any) -> Package | None:
+        """A package asked for by name; one that cannot be had is a failure among the outcomes."""
+        from vetro.packages import BundleEntry
+
+        try:
+            package, path = self.repository.package(BundleEntry(name, version, **more))
+        except SourceError as error:
+            self.note(name, version, "failed", str(error))
+            return None
+        self._paths[package.origin] = path
+        return package
+
+    def run(self, roots: Sequence[Package]) -> None:
+        """Import packages and what they require, what is required first."""
+        from vetro.packages import requirement_closure
+
+        closure = requirement_closure(roots, self._required)
+        for circle in closure.circles:
+            say(f"These packages require each other: {', '.join(circle)}")
+        wanted = {id(package) for package in roots}
+        for package in closure.order:
+            if not self._import(package, is_root=id(package) in wanted):
+                break
+
+    def _required(self, name: str, spec: str | None) -> Package | None:
+        """A required package that has to be imported as well."""
+        from vetro.packages import BundleEntry
+
+        built_in = SearchPath([library_directory()])
+        if built_in.find_package(name, spec or "0", None) is not None or self._in_catalog(
+            name, spec
+        ):
+            return None
+        try:
+            # The condition of a requirement without one is 0.x (A2).
+            package, path = self.repository.package(BundleEntry(name, spec or "0"))
+        except SourceError as error:
+            self.note(name, spec, "missing", str(error))
+            return None
+        self._paths[package.origin] = path
+        return package
+
+    def _in_catalog(self, name: str, spec: str | None) -> bool:
+        from vetro.packages import Version, version_spec
+
+        params = {"fqn": name, "catalog": "true"}
+        rows = self.connection.get("/v1/catalog/packages", params=params)["packages"]
+        wanted = version_spec(spec)
+        return any(Version.parse(str(row["version"])) in wanted for row in rows)
+
+    def _import(self, package: Package, *, is_root: bool) -> bool:
+        """Import one package; whether to go on with the others."""
+        path = self._paths.get(package.origin, Path(package.origin))
+        name, version = package.full_name, package.version
+        metadata: dict[str, Any] = {"is_public": self.public}
+        if is_root:
+            metadata["categories"] = list(self.categories)
+        try:
+            content = read_archive(path)
+            existing = find_same(self.connection, content, path)
+            if existing is None:
+                upload_archive(self.connection, name, content, **metadata)
+                self.note(name, version, "imported")
+            elif self.exists_action == "skip":
+                self.note(name, version, "skipped", "it is in the catalog already")
+                return True
+            elif self.exists_action == "update":
+                metadata["is_public"] = self.public or existing["is_public"]
+                metadata["categories"] = list(self.categories) or existing["categories"]
+                replace_package(self.connection, existing, name, content, **metadata)
+                self.note(name, version, "replaced")
+            else:
+                reason = "it is in the catalog already: --exists-action skip or update goes on"
+                self.note(name, version, "failed", reason)
+                return False
+        except CommandError as error:
+            self.note(name, version, "failed", error.format_message())
+            return True
+        if self.images:
+            self._import_images(package)
+        return True
+
+    def _import_images(self, package: Package) -> None:
+        from vetro.packages import images_of
+
+        entries, skipped = images_of(package)
+        for text in skipped:
+            say(f"{package.full_name}: {text}")
+        for entry in entries:
+            try:
+                if self._import_image(entry):
+                    self.note(f"image {entry.name}", None, "imported")
+            except (SourceError, CommandError, Fault, TransportError) as error:
+                text = error.format_message() if isinstance(error, CommandError) else str(error)
+                self.note(f"image {entry.name}", None, "failed", text)
+
+    def _import_image(self, entry: ImageEntry) -> bool:
+        """Import one image unless there is one of its name and type; whether it was imported."""
+        from vetro.packages import hash_mismatch
+
+        type_ = _IMAGE_TYPES.get(entry.disk_format.lower())
+        if type_ is None:
+            formats = ", ".join(_IMAGE_TYPES)
+            raise SourceError(f"instances cannot start from {entry.disk_format}; from {formats}")
+        rows = self.connection.get("/compute/images")
+        if any(row["name"] == entry.name and row["type"] == type_ for row in rows):
+            return False
+        path = self.repository.image(entry.name, entry.url)
+        problem = hash_mismatch(path, entry.hash)
+        if problem is not None:
+            raise SourceError(f"its file is not what {entry.name} should be: {problem}")
+        # `linux.ubuntu` is a Linux.
+        system = (entry.type or "linux").partition(".")[0]
+        manifest = {"name": entry.name, "version": "1", "type": type_, "os": system}
+        _upload_image(self.connection, manifest, path)
+        return True
+
+
+def _upload_image(connection: Connection, manifest: dict[str, Any], path: Path) -> None:
+    """The record, then the file; all or nothing."""
+    row = connection.request("POST", "/compute/images", json=manifest).json()
+    address = f"{connection.url}/compute/images/{segment(row['uuid'])}"
+    headers = {"X-Auth-Token": connection.token, "Content-Type": "application/octet-stream"}
+    try:
+        connection.client.upload("PUT", f"{address}/file", path, headers=headers)
+    except (Fault, TransportError):
+        connection.answer("DELETE", f"/compute/images/{segment(row['uuid'])}")
+        raise

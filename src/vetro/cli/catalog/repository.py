@@ -1,0 +1,185 @@
+"""Packages, bundles and images of a repository: fetched by name, address or from beside a file (A10)."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from vetro.cli.terminal.output import say
+from vetro.http import Fault
+from vetro.http.client import SyncClient, TransportError
+
+if TYPE_CHECKING:
+    from vetro.packages import BundleEntry, IndexEntry, Package
+
+BUNDLE_BYTES = 4 * 2**20
+ARCHIVE_BYTES = 64 * 2**20
+IMAGE_BYTES = 64 * 2**30
+NO_REPOSITORY = "No base_url for repository supplied: say --repo-url, or set MURANO_REPO_URL"
+
+
+class SourceError(Exception):
+    """A file cannot be fetched, or is not what it should be."""
+
+
+def is_address(text: str) -> bool:
+    """Whether a text is the whole address of a file."""
+    return text.startswith(("http://", "https://"))
+
+
+class Repository:
+    """A place that packages come from; what is fetched is kept in a directory until ``close``."""
+
+    def __init__(self, base: str | None, beside: Iterable[Path] = ()) -> None:
+        self.base = base.rstrip("/") if base else None
+        self.beside = list(dict.fromkeys(path.resolve() for path in beside))
+        self._client = SyncClient(follow_redirects=True)
+        self._directory = tempfile.TemporaryDirectory(prefix="vetro-import-")
+        self._number = 0
+        self._index: list[IndexEntry] | None = None
+        self._has_index = True
+
+    def __enter__(self) -> Repository:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._client.close()
+        self._directory.cleanup()
+
+    def fetch(self, address: str, most: int) -> Path:
+        """A file by its address. Errors: ``SourceError``."""
+        self._number += 1
+        target = Path(self._directory.name) / str(self._number)
+        try:
+            self._client.download(address, target, headers={}, most=most)
+        except Fault as fault:
+            text = f"{address}: the server answers {fault.status}"
+            raise SourceError(fault.message if fault.status == 413 else text) from fault
+        except (TransportError, OSError) as error:
+            raise SourceError(f"{address}: {error}") from error
+        return target
+
+    def _below(self, path: str, most: int) -> Path:
+        if self.base is None:
+            raise SourceError(NO_REPOSITORY)
+        return self.fetch(f"{self.base}/{path}", most)
+
+    def index(self) -> list[IndexEntry]:
+        """What the repository's index lists; nothing for a repository without one."""
+        from vetro.packages import INDEX, DataError, parse_index
+
+        if self._index is None:
+            self._index = []
+            try:
+                content = self._below(INDEX, BUNDLE_BYTES).read_bytes()
+                self._index = parse_index(content, f"{self.base}/{INDEX}")
+            except DataError as error:
+                raise SourceError(str(error)) from error
+            except SourceError:
+                self._has_index = False
+        return self._index
+
+    def bundle(self, source: str) -> tuple[bytes, str, list[Path]]:
+        """A bundle by file, address or name: its text, its name, the directory that it lies in."""
+        from vetro.packages import DataError, check_name
+
+        path = Path(source)
+        if not is_address(source) and path.is_file():
+            return path.read_bytes(), source, [path.resolve().parent]
+        if is_address(source):
+            return self.fetch(source, BUNDLE_BYTES).read_bytes(), source, []
+        try:
+            check_name(source)
+        except DataError as error:
+            raise SourceError(f"{error}; there is no such file, either") from error
+        name = f"bundles/{source.removesuffix('.bundle')}.bundle"
+        return self._below(name, BUNDLE_BYTES).read_bytes(), source, []
+
+    def package(self, entry: BundleEntry) -> tuple[Package, Path]:
+        """A package and where it lies: beside the bundle, at its address, else in the repository.
+
+        Errors: ``SourceError`` for what is not there, has another name, a version that does not
+        satisfy ``entry.version``, or another hash.
+        """
+        from vetro.packages import PackageError, hash_mismatch, open_package
+
+        path, wanted = self._locate(entry)
+        try:
+            if path.is_file():
+                problem = hash_mismatch(path, wanted)
+                if problem is not None:
+                    raise SourceError(
+                        f"{entry.name}: the archive is not what was promised: {problem}"
+                    )
+            opened = open_package(path)
+        except PackageError as error:
+            raise SourceError(f"{entry.name}: {error}") from error
+        if opened.full_name != entry.name:
+            raise SourceError(f"{entry.name}: the archive has the package {opened.full_name}")
+        if entry.version is not None and not _satisfies(opened.version, entry.version):
+            raise SourceError(
+                f"{entry.name}: there is version {opened.version}, not {entry.version}"
+            )
+        return opened, path
+
+    def _locate(self, entry: BundleEntry) -> tuple[Path, str | None]:
+        """The archive or directory of a package, and the hash that it should have."""
+        from vetro.packages import DataError, archive_names, best_entry
+
+        for directory in self.beside:
+            for path in (directory / entry.name, directory / f"{entry.name}.zip"):
+                if path.is_file() or (path / "manifest.yaml").is_file():
+                    return path, entry.sha256
+        if entry.url is not None:
+            if not is_address(entry.url):
+                raise SourceError(f"{entry.name}: {entry.url!r} is not an http address")
+            return self.fetch(entry.url, ARCHIVE_BYTES), entry.sha256
+        if self.base is None:
+            raise SourceError(f"{entry.name}: {NO_REPOSITORY}")
+        found = best_entry(self.index(), entry.name, entry.version)
+        if found is not None:
+            path = self._below(found.file, ARCHIVE_BYTES)
+            return path, entry.sha256 or found.sha256
+        if self._has_index:
+            there = [one.version for one in self.index() if one.name == entry.name]
+            versions = f"; it has {', '.join(there)}" if there else ""
+            wanted = f" {entry.version}" if entry.version else ""
+            raise SourceError(
+                f"{entry.name}: the repository has no version{wanted} of it{versions}"
+            )
+        try:
+            names = archive_names(entry.name, entry.version)
+        except DataError as error:
+            raise SourceError(str(error)) from error
+        for name in names[:-1]:
+            try:
+                return self._below(name, ARCHIVE_BYTES), entry.sha256
+            except SourceError:
+                continue
+        return self._below(names[-1], ARCHIVE_BYTES), entry.sha256
+
+    def image(self, name: str, address: str | None) -> Path:
+        """The file of an image: beside the bundle, at its address, else in the repository."""
+        for directory in self.beside:
+            if (directory / name).is_file():
+                return directory / name
+        say(f"Fetching the image {name} …")
+        if address is not None:
+            if not is_address(address):
+                raise SourceError(f"{address!r} is not an http address")
+            return self.fetch(address, IMAGE_BYTES)
+        return self._below(f"images/{name}", IMAGE_BYTES)
+
+
+def _satisfies(version: str, spec: str) -> bool:
+    from vetro.packages import Version, version_spec
+
+    return Version.parse(version) in version_spec(spec)

@@ -1,0 +1,76 @@
+"""Archives of packages on their way to the catalog."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from vetro.cli.client.connection import Connection, segment
+from vetro.cli.terminal.output import CommandError, fail
+
+
+def read_archive(path: Path) -> bytes:
+    """A zip, or a directory packed on the way."""
+    if path.is_dir():
+        if not (path / "manifest.yaml").is_file():
+            fail(f"{path}: there is no manifest.yaml", "Name a package zip or a package directory.")
+        import tempfile
+
+        from vetro.packages import PackageError, build_archive
+
+        with tempfile.TemporaryDirectory() as directory:
+            archive = Path(directory) / f"{path.name}.zip"
+            try:
+                build_archive(path, archive)
+            except PackageError as error:
+                fail(f"{path}: {error}", "'vetro check' lists everything that is wrong.")
+            return archive.read_bytes()
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        fail(f"{path}: {error.strerror}", "Name a package zip or a package directory.")
+
+
+def upload_archive(
+    connection: Connection, name: str, content: bytes, **metadata: Any
+) -> dict[str, Any]:
+    """Upload an archive and return the package object."""
+    return connection.request(
+        "POST",
+        "/v1/catalog/packages",
+        files={"file": (f"{name}.zip", content, "application/octet-stream")},
+        data={"__metadata__": json.dumps(metadata)},
+    ).json()
+
+
+def replace_package(
+    connection: Connection, existing: dict[str, Any], name: str, content: bytes, **metadata: Any
+) -> dict[str, Any]:
+    """Upload an archive in the place of a package; the old one comes back when that fails."""
+    path = f"/v1/catalog/packages/{segment(existing['id'])}"
+    old = connection.request("GET", f"{path}/download").content
+    # Environments that use it take the new one, which has the same name and version.
+    connection.request("DELETE", path, params={"force": "true"})
+    try:
+        return upload_archive(connection, name, content, **metadata)
+    except CommandError:
+        kept = {key: existing[key] for key in ("is_public", "enabled", "categories", "tags")}
+        upload_archive(connection, name, old, **kept)
+        raise
+
+
+def find_same(connection: Connection, content: bytes, path: Path) -> dict[str, Any] | None:
+    """The project's package of the archive's name and version."""
+    from vetro.packages import PackageError, Version, open_package
+
+    try:
+        opened = open_package(content)
+    except PackageError as error:
+        fail(f"{path}: {error}", "'vetro check' lists everything that is wrong.")
+    params = {"fqn": opened.full_name, "owned": "true", "include_disabled": "true"}
+    wanted = Version.parse(opened.version)
+    for row in connection.get("/v1/catalog/packages", params=params)["packages"]:
+        if Version.parse(str(row["version"])) == wanted:
+            return row
+    return None
