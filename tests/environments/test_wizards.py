@@ -1,11 +1,12 @@
 """Wizards over HTTP: forms of packages, filled in page by page."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from vetro.catalog import Catalog
-from vetro.environments import Environments, environments_face
+from vetro.environments import CallAnswer, Environments, environments_face
 from vetro.http import assemble
 from vetro.http.client import HttpClient
 
@@ -180,3 +181,47 @@ async def test_wrong_calls_say_what_is_wrong(
     made = await wizard(api, package_zip)
     answer = await api.call("POST", "/wizards" + where.replace("{}", made["id"]), body)
     assert (answer.status, text in answer.json()["error"]["message"]) == (status, True), answer.text
+
+
+async def test_a_package_without_a_form_gets_one_of_its_class(api: Api, package_zip: Any) -> None:
+    """An engine tells the class's schema, and the wizard asks for its inputs."""
+    uploaded = (await api.upload(package_zip(form=""))).json()
+    asked = asyncio.create_task(api.call("POST", "/wizards", {"package": uploaded["id"]}))
+    try:
+        while (claimed := await api.rooms.calls.claim("engine", 60)) is None:
+            await api.rooms.calls.queue.wait_for_work(5)
+        lease, call = claimed
+        assert (call.kind, call.class_name, call.class_version) == (
+            "schema",
+            "org.acme.App",
+            "=1.0.0",
+        )
+        schema = {"properties": {"size": {"type": "integer", "default": 3, "title": "Size"}}}
+        await api.rooms.calls.answer(lease, CallAnswer({"": schema}))
+        made = (await asked).json()
+    finally:
+        asked.cancel()
+    size = field(made["form"]["pages"][0], "size")
+    assert (size["label"], size["value"], size["control"]) == ("Size", 3, "number")
+
+
+async def test_parameters_come_from_a_static_action(api: Api, package_zip: Any) -> None:
+    """ParametersSource is called once, when the wizard starts; its failure is a warning."""
+    form = (
+        "Application: {'?': {type: org.acme.App}}\nParametersSource: read\n"
+        "Forms: [{p: {fields: [{name: x, type: string, initial: $start}]}}]\n"
+    )
+    uploaded = (await api.upload(package_zip(form=form))).json()
+    for answer in (CallAnswer({"start": "here"}), CallAnswer(failure="failed", message="no luck")):
+        asked = asyncio.create_task(api.call("POST", "/wizards", {"package": uploaded["id"]}))
+        try:
+            while (claimed := await api.rooms.calls.claim("engine", 60)) is None:
+                await api.rooms.calls.queue.wait_for_work(5)
+            lease, call = claimed
+            assert (call.class_name, call.methods) == ("org.acme.App", ["read"])
+            await api.rooms.calls.answer(lease, answer)
+            made = (await asked).json()
+        finally:
+            asked.cancel()
+        assert field(made["form"]["pages"][0], "x")["value"] == (answer.value or {}).get("start")
+        assert ("no luck" in str(made["form"]["warnings"])) == bool(answer.failure)

@@ -20,6 +20,7 @@ from vetro.http import Face, Principal, assemble, make_face, read_json, serve
 from vetro.stacks import (
     MIGRATIONS,
     ComputeNetworkDirectory,
+    ComputeOffers,
     NativeStacks,
     RouterWithoutGateway,
     StackStatus,
@@ -363,3 +364,31 @@ async def test_a_router_without_gateway_is_waited_for(world: World) -> None:
         )
     assert pauses
     assert sum(pauses) <= 30
+
+
+async def test_forms_choose_from_what_the_service_has(
+    world: World, application_template: Any
+) -> None:
+    """Images, key pairs, networks with their subnets, groups; a service that is away gives warnings."""
+    await world.stacks.create(PROJECT, "env", _template(application_template))
+    await ask(
+        world.client,
+        "PUT",
+        "/keypairs/mine",
+        {"project_id": PROJECT, "public_key": "ssh-ed25519 AAAA"},
+    )
+    kinds = ["images", "keypairs", "networks", "security_groups", "azones", "volumes"]
+    found, warnings = await ComputeOffers(world.url, "service").offers(kinds, PROJECT, None)
+    assert (list(found), warnings) == (kinds, [])
+    assert [(one["label"], one["type"], one["enabled"]) for one in found["images"] or []] == [
+        ("debian", "linux", True)
+    ]
+    assert [one["value"] for one in found["keypairs"] or []] == ["mine"]
+    own = [one for one in found["networks"] or [] if not one["external"]]
+    assert [one["cidr"] for one in own[0]["subnets"]] == ["10.0.7.0/24"]
+    assert found["volumes"] == []
+    away, warnings = await ComputeOffers("http://127.0.0.1:1/compute", "service").offers(
+        ["images"], PROJECT, None
+    )
+    assert away == {"images": []}
+    assert "images could not be listed" in warnings[0]

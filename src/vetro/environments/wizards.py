@@ -19,7 +19,16 @@ from vetro.environments.store import EnvironmentStore
 from vetro.environments.tables import wizards
 from vetro.environments.wizard_offers import WizardOffers
 from vetro.http import BadRequest, Fault, NotFound, Principal
-from vetro.packages.forms import Form, FormError, NoSuchPage, Offers, PageInvalid, State, load_form
+from vetro.packages.forms import (
+    Form,
+    FormError,
+    NoSuchPage,
+    Offers,
+    PageInvalid,
+    State,
+    generated_form,
+    load_form,
+)
 from vetro.storage import Transaction
 
 KEPT_DAYS = 30
@@ -57,7 +66,7 @@ class Wizards:
         package = await self.catalog.show(principal, str(body["package"]))
         form_text = (await self.catalog.open_for(principal, package["id"])).ui or ""
         if not form_text.strip():
-            raise BadRequest(f"{package['fully_qualified_name']} has no form", type_="NoForm")
+            form_text = await self._generated(principal, package)
         now = self.database.clock.now()
         values: Json = {
             "id": new_id(),
@@ -91,6 +100,24 @@ class Wizards:
             )
             await tx.execute(insert(wizards).values(**values))
         return await self.show(principal, values["id"], body.get("session_id"))
+
+    async def _generated(self, principal: Principal, package: Json) -> str:
+        """A form from the contracts of the package's class. Errors: 400, those of schemas."""
+        name = package["fully_qualified_name"]
+        classes = cast("list[str]", package["class_definitions"])
+        class_name = name if name in classes else classes[0] if len(classes) == 1 else None
+        if class_name is None:
+            raise BadRequest(
+                f"{name} has no form, and of its classes none has its name: its object must be given"
+                " as JSON",
+                type_="NoForm",
+            )
+        found = await self.calls.schemas(
+            principal, class_name, [""], package_name=name, class_version=f"={package['version']}"
+        )
+        return generated_form(
+            found.get("") or {}, class_name=class_name, version=package["version"]
+        )
 
     async def _begin(
         self, principal: Principal, form: Form, package: Json

@@ -389,6 +389,7 @@ class _Up:
                         name: {"memory": one.memory, "disk": one.disk, "vcpus": one.vcpus}
                         for name, one in stacks.DEFAULT_FLAVORS.items()
                     },
+                    platform=stacks.ComputeOffers(f"{url}/compute", self.service_key),
                 ),
                 known.face(
                     [

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         StackStatus,
     )
     from vetro.stacks.native import NativeSettings, NativeStacks, StackEngine
+    from vetro.stacks.offers import ComputeOffers
     from vetro.stacks.tables import MIGRATIONS
 
 __getattr__ = import_when_used(
@@ -76,6 +77,7 @@ __getattr__ = import_when_used(
             " Stacks StackStatus"
         ),
         "vetro.stacks.native": "NativeSettings NativeStacks StackEngine",
+        "vetro.stacks.offers": "ComputeOffers",
         "vetro.stacks.tables": "MIGRATIONS",
     },
 )
@@ -88,6 +90,7 @@ __all__ = [
     "Change",
     "ChangeKind",
     "ComputeNetworkDirectory",
+    "ComputeOffers",
     "DependencyCycle",
     "Flavor",
     "InvalidProperty",

@@ -1,0 +1,100 @@
+"""What the compute service offers to forms: images, key pairs, networks, security groups.
+
+It serves the protocol that environments declare for their wizards, without knowing them. A source
+that fails offers nothing and gives a warning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from vetro.compute.client import NETWORKS, SECURITY_GROUPS, SUBNETS, ComputeClient, ComputeError
+from vetro.compute.client import keypairs as list_keypairs
+from vetro.compute.client.machines import images as list_images
+from vetro.http.client import TransportError
+
+Items = list[dict[str, Any]]
+ZONE = "nova"
+"""The one availability zone: servers are chosen by allocation, not by zones."""
+WORDS = {"security_groups": "security groups", "keypairs": "key pairs"}
+
+
+class ComputeOffers:
+    """Choices of forms from the compute service, as an operator acting for a project."""
+
+    def __init__(self, url: str, token: str) -> None:
+        self.url = url
+        self.token = token
+
+    async def offers(
+        self, kinds: Collection[str], project_id: str, region: str | None
+    ) -> tuple[Mapping[str, Sequence[Mapping[str, Any]] | None], Sequence[str]]:
+        """Lists by kind, and warnings. There is one region: all are on one cloud (decision 0083)."""
+        found: dict[str, Items | None] = {}
+        warnings: list[str] = []
+        async with ComputeClient(self.url, self.token, project_id=project_id) as client:
+            for kind in kinds:
+                source = _SOURCES.get(kind)
+                try:
+                    found[kind] = [] if source is None else await source(client, project_id)
+                except (ComputeError, TransportError) as error:
+                    found[kind] = []
+                    warnings.append(f"The {WORDS.get(kind, kind)} could not be listed: {error}")
+        return found, warnings
+
+
+async def _images(client: ComputeClient, _project_id: str) -> Items:
+    return [
+        {
+            "value": one.uuid,
+            "label": one.name if one.state == "active" else f"{one.name} ({one.state})",
+            "name": one.name,
+            "type": one.os,
+            "enabled": one.state == "active",
+        }
+        for one in await client.send(list_images())
+    ]
+
+
+async def _keypairs(client: ComputeClient, project_id: str) -> Items:
+    return [
+        {"value": one.name, "label": one.name}
+        for one in await client.send(list_keypairs(project_id))
+    ]
+
+
+async def _networks(client: ComputeClient, project_id: str) -> Items:
+    subnets: dict[str, Items] = {}
+    for one in await client.send(SUBNETS.all(project_id)):
+        shown = {"id": one.uuid, "name": one.name, "cidr": one.cidr}
+        subnets.setdefault(one.network_uuid, []).append(shown)
+    return [
+        {
+            "id": one.uuid,
+            "name": one.name,
+            "external": one.external,
+            "subnets": subnets.get(one.uuid, []),
+        }
+        for one in await client.send(NETWORKS.all(project_id))
+    ]
+
+
+async def _security_groups(client: ComputeClient, project_id: str) -> Items:
+    return [
+        {"value": one.name, "label": one.name}
+        for one in await client.send(SECURITY_GROUPS.all(project_id))
+    ]
+
+
+async def _zones(_client: ComputeClient, _project_id: str) -> Items:
+    return [{"value": ZONE, "label": ZONE}]
+
+
+_SOURCES: dict[str, Callable[[ComputeClient, str], Awaitable[Items]]] = {
+    "images": _images,
+    "keypairs": _keypairs,
+    "networks": _networks,
+    "security_groups": _security_groups,
+    "azones": _zones,
+}
