@@ -35,6 +35,7 @@ TESTS ?= all
 test: setup ## set everything up and run every test (TESTS=machine or TESTS=rest: a part)
 	@tools/system-packages.sh test
 	@tools/vm-python.sh $(VENV)
+	@tools/stock-clients.sh $(PYTHON) .venv-stock
 	@tools/with-postgres.sh tools/with-rabbitmq.sh $(BIN)/python tools/run_tests.py $(TESTS)
 
 fresh: ## the demo and the tests that use programs, in a newly bootstrapped Debian

@@ -16,7 +16,6 @@ from typing import Any
 import uvicorn
 
 from vetro.http.connections import Admission, ConnectionLimits
-from vetro.http.conventions import MAX_HEADER_BYTES
 from vetro.http.faults import CATALOG_FAULTS, FaultStyle
 from vetro.http.protocol import guarded
 from vetro.http.tls import MutualTls
@@ -97,7 +96,6 @@ async def serve_application(
         ssl_cert_reqs=ssl.CERT_REQUIRED if tls else ssl.CERT_NONE,
         timeout_graceful_shutdown=max(1, round(drain_seconds)),
         timeout_keep_alive=limits.keep_alive_seconds,
-        h11_max_incomplete_event_size=MAX_HEADER_BYTES,
         backlog=BACKLOG,
     )
     server = _Server(config, stop, on_ready, on_stop)

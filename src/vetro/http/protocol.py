@@ -1,4 +1,4 @@
-"""One connection: HTTP/1.1 by h11 in uvicorn, with time limits for clients.
+"""One connection: HTTP/1.1 by httptools in uvicorn, with time limits for clients.
 
 Invalid HTTP gets an error body like any other error. A client must send its headers in time, keep
 sending its body and take its answer; otherwise the connection is closed (with a 408 if possible).
@@ -7,20 +7,27 @@ sending its body and take its answer; otherwise the connection is closed (with a
 from __future__ import annotations
 
 import asyncio
-import sys
 import uuid
+from enum import Enum
 from http import HTTPStatus
-from typing import Any, cast
 
-import h11
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from vetro.http.connections import LIMITED, Admission, ConnectionLimits
+from vetro.http.conventions import MAX_HEADER_BYTES
 from vetro.http.faults import CATALOG_FAULTS, Fault, FaultStyle, MalformedBody
 from vetro.http.headers import too_many_headers
 
 
-class GuardedProtocol(H11Protocol):
+class Phase(Enum):
+    """What the service waits for: the headers of a request, the rest of its body, or nothing."""
+
+    HEADERS = "headers"
+    BODY = "body"
+    COMPLETE = "complete"
+
+
+class GuardedProtocol(HttpToolsProtocol):
     """uvicorn's protocol with time limits and admission; ``serve`` makes a subclass with their values."""
 
     admission: Admission
@@ -29,9 +36,11 @@ class GuardedProtocol(H11Protocol):
 
     address = ""
     _timer: asyncio.TimerHandle | None = None
-    _phase: object = None
+    _phase = Phase.HEADERS
+    _watched: Phase | None = None
     _received = 0
     _expected = 0
+    _header_bytes = 0
     _write_timer: asyncio.TimerHandle | None = None
     _unwritten = 0
 
@@ -62,12 +71,50 @@ class GuardedProtocol(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Handle bytes of a request."""
+        if self.transport.is_closing():
+            return
         self._received += len(data)
+        self._header_bytes += len(data)
         super().data_received(data)
+        # The parser keeps what is not complete, however much it is.
+        if self._phase is Phase.HEADERS and self._header_bytes > MAX_HEADER_BYTES:
+            self._refuse(Fault(too_many_headers(), status=431))
         self._watch()
+
+    def on_message_begin(self) -> None:
+        """A request begins."""
+        self._phase = Phase.HEADERS
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        """Check what the parser leaves to the application, and start to serve the request."""
+        hosts = sum(1 for name, _ in self.headers if name == b"host")
+        parser = self.parser
+        assert parser is not None
+        if hosts > 1 or (not hosts and parser.get_http_version() == "1.1"):
+            raise ValueError("a request has one Host header")
+        self._phase = Phase.BODY
+        self._header_bytes = 0
+        super().on_headers_complete()
+        if parser.should_upgrade():
+            # It is answered as if it did not ask; the parser reads nothing after it.
+            self.cycle.keep_alive = False
+
+    def on_body(self, body: bytes) -> None:
+        """A piece of a body."""
+        self._header_bytes = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """A request ends; when it was answered already, the next one may come."""
+        self._header_bytes = 0
+        self._phase = Phase.HEADERS if self.cycle.response_complete else Phase.COMPLETE
+        super().on_message_complete()
 
     def on_response_complete(self) -> None:
         """Watch the connection for its next request after a complete answer."""
+        if self._phase is Phase.COMPLETE and not self.pipeline:
+            self._phase = Phase.HEADERS
         super().on_response_complete()
         self._watch()
 
@@ -76,21 +123,21 @@ class GuardedProtocol(H11Protocol):
         if self.transport.is_closing():
             self._stop_timer()
             return
-        phase = self.conn.their_state
-        if phase is h11.IDLE:
+        phase = self._phase
+        if phase is Phase.HEADERS:
             self.admission.wait(self)
         else:
             self.admission.serve(self)
         if self.timeout_keep_alive_task is not None:
             self._stop_timer()  # between two requests uvicorn's own timer runs
-        elif self._timer is None or self._phase is not phase:
+        elif self._timer is None or self._watched is not phase:
             self._stop_timer()
-            if phase is h11.IDLE:
+            if phase is Phase.HEADERS:
                 self._timer = self.loop.call_later(self.limits.header_seconds, self._no_headers)
-            elif phase is h11.SEND_BODY:
+            elif phase is Phase.BODY:
                 self._expected = self._received + self.limits.body_bytes
                 self._timer = self.loop.call_later(self.limits.body_seconds, self._no_body)
-        self._phase = phase
+        self._watched = phase
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
@@ -156,32 +203,25 @@ class GuardedProtocol(H11Protocol):
             self._write_timer = self.loop.call_later(self.limits.write_seconds, self._not_taken)
 
     def send_400_response(self, msg: str) -> None:
-        """Answer bytes that are not a request; called while their error is handled."""
-        error = sys.exc_info()[1]
-        if isinstance(error, h11.RemoteProtocolError) and error.error_status_hint == 431:
-            self._refuse(Fault(too_many_headers(), status=431))
-        else:
-            self._refuse(MalformedBody(msg))
+        """Answer bytes that are not a request."""
+        self._refuse(MalformedBody(msg))
 
     def _refuse(self, fault: Fault) -> None:
         request_id = f"req-{uuid.uuid4()}"
         body, content_type = self.faults.render(fault, request_id, "")
-        headers = [
-            (b"content-type", content_type.encode()),
-            (b"content-length", str(len(body)).encode()),
-            (b"connection", b"close"),
-            (b"x-openstack-request-id", request_id.encode()),
-        ]
-        reason = HTTPStatus(fault.status).phrase.encode()
-        events: list[Any] = [
-            h11.Response(status_code=fault.status, headers=headers, reason=reason),
-            h11.Data(data=body),
-            h11.EndOfMessage(),
-        ]
+        phrase = HTTPStatus(fault.status).phrase
+        head = (
+            f"HTTP/1.1 {fault.status} {phrase}\r\ncontent-type: {content_type}\r\n"
+            f"content-length: {len(body)}\r\nconnection: close\r\n"
+            f"x-openstack-request-id: {request_id}\r\n\r\n"
+        )
+        cycle = self.cycle
         # In the middle of an answer there is no room for another.
-        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            for event in events:
-                self.transport.write(cast("bytes", self.conn.send(event)))
+        if cycle is None or cycle.response_complete or not cycle.response_started:  # pyright: ignore[reportUnnecessaryComparison]
+            if cycle is not None and not cycle.response_complete:  # pyright: ignore[reportUnnecessaryComparison]
+                cycle.disconnected = True
+                cycle.message_event.set()
+            self.transport.write(head.encode("latin-1") + body)
         self._stop_timer()
         self.transport.close()
 

@@ -1,0 +1,404 @@
+"""The clients of Murano, installed from the package index and run as they are, against a whole service.
+
+Both have their complete command set run: `murano`, and the plug-in of `openstack`. What the clients
+are known to do wrong themselves is not asserted here.
+"""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vetro.cli.client.connection import read_openrc
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+ROOT = Path(__file__).parents[2]
+STOCK = ROOT / ".venv-stock" / "bin" / "python"
+VETRO = str(Path(sys.executable).with_name("vetro"))
+ID = re.compile(r"\b[0-9a-f]{32}\b")
+MANIFEST = """
+Format: '1.0'
+Type: Application
+FullName: test.Shop
+Name: Shop
+Description: A shop
+Author: ann
+Tags: [trade]
+Classes: {test.Shop: Shop.yaml}
+UI: ui.yaml
+"""
+CLASSES = """
+Namespaces: {=: test, std: io.murano}
+Name: Shop
+Extends: std:Application
+Properties:
+  name: {Contract: $.string().notNull()}
+  port: {Contract: $.int().notNull()}
+Methods:
+  deploy:
+    Body:
+      - $this.find(std:Environment).reporter.report($this, opening)
+  sell:
+    Usage: Action
+    Arguments:
+      - what: {Contract: $.string().notNull()}
+    Body:
+      - Return: format('sold {0} on {1}', $what, $.port)
+  price:
+    Usage: Static
+    Scope: Public
+    Arguments:
+      - what: {Contract: $.string().notNull()}
+    Body:
+      - Return: format('{0} costs 5', $what)
+"""
+FORM = "Version: 2\nApplication: {'?': {type: test.Shop}}\n"
+SHOP = {"?": {"type": "test.Shop", "id": "f" * 32}, "name": "corner", "port": 80}
+
+
+@dataclass
+class Clients:
+    """A running service and a process that runs the clients' commands."""
+
+    directory: Path
+    process: subprocess.Popen[str]
+    used: set[str] = field(default_factory=set)
+
+    def run(self, *argv: str, stdin: str = "", code: int = 0) -> str:
+        """Run a command; what it printed on both streams. It must end with ``code``."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps({"argv": argv, "stdin": stdin}) + "\n")
+        self.process.stdin.flush()
+        answer = json.loads(self.process.stdout.readline())
+        assert answer["code"] == code, (argv, answer)
+        self.used.add(" ".join(argv))
+        return answer["out"] + answer["err"] if code else answer["out"]
+
+    def murano(self, *argv: str, stdin: str = "", code: int = 0) -> str:
+        """Run a command of `murano`."""
+        return self.run("murano", *argv, stdin=stdin, code=code)
+
+    def openstack(self, *argv: str, stdin: str = "", code: int = 0) -> Any:
+        """Run a command of the plug-in."""
+        return self.run("openstack", *argv, stdin=stdin, code=code)
+
+    def json(self, *argv: str) -> Any:
+        """What a command of the plug-in prints as JSON; the names of columns in lower case."""
+        value = json.loads(self.openstack(*argv, "-f", "json"))
+        lower = lambda row: {key.lower(): one for key, one in row.items()}  # noqa: E731
+        return [lower(row) for row in value] if isinstance(value, list) else lower(value)
+
+
+def id_in(text: str, name: str = "") -> str:
+    """The first id of a table, or that of the row with a name."""
+    for line in text.splitlines():
+        found = ID.search(line)
+        if found and (not name or f" {name} " in line):
+            return found.group()
+    raise AssertionError(f"no id of {name!r} in {text}")
+
+
+@pytest.fixture(scope="module")
+def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clients]:
+    """One service, and one process of clients, for all tests of the module."""
+    assert STOCK.exists(), "run 'tools/stock-clients.sh python3 .venv-stock'"
+    directory = tmp_path_factory.mktemp("stock")
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith("OS_")}
+    service = subprocess.Popen(
+        [VETRO, "up", "--port", "0", "--driver", "simulated"],
+        env={**inherited, "VETRO_DATA_DIR": str(directory / "data"), "VETRO_NODE_ENABLED": "false"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    lines: list[str] = []
+    begun = threading.Event()
+
+    def read() -> None:
+        assert service.stdout is not None
+        for line in service.stdout:
+            lines.append(line)
+            if line.startswith("  instances"):
+                begun.set()
+        begun.set()
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        assert begun.wait(120)
+        assert service.poll() is None, "".join(lines)
+        environ = {
+            **inherited,
+            **read_openrc(directory / "data" / "admin-openrc"),
+            "PYTHONWARNINGS": "ignore",
+            "COLUMNS": "200",
+        }
+        runner = subprocess.Popen(
+            [STOCK, str(Path(__file__).with_name("stock_client_runner.py"))],
+            env=environ,
+            cwd=directory,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        try:
+            with runner:
+                yield Clients(directory, runner)
+        finally:
+            runner.wait()
+    finally:
+        service.terminate()
+        service.wait()
+        reader.join()
+        assert service.stdout is not None
+        service.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def shop(clients: Clients) -> Path:
+    """The package's archive."""
+    target = clients.directory / "test.Shop.zip"
+    with zipfile.ZipFile(target, "w") as archive:
+        for name, text in {
+            "manifest.yaml": MANIFEST,
+            "Classes/Shop.yaml": CLASSES,
+            "UI/ui.yaml": FORM,
+        }.items():
+            archive.writestr(name, text)
+            (clients.directory / name).parent.mkdir(exist_ok=True)
+            (clients.directory / name).write_text(text)
+    return target
+
+
+@pytest.fixture(scope="module")
+def repository(clients: Clients, shop: Path) -> Iterator[str]:
+    """A repository of packages over HTTP."""
+    root = clients.directory / "repository"
+    for name in ("apps", "bundles"):
+        (root / name).mkdir(parents=True)
+    (root / "apps" / "test.Shop.zip").write_bytes(shop.read_bytes())
+    bundle = {"Packages": [{"Name": "test.Shop", "Version": ""}]}
+    (root / "bundles" / "shops.bundle").write_text(json.dumps(bundle))
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_arguments: Any) -> None:
+            """Say nothing."""
+
+    handler = functools.partial(Quiet, directory=str(root))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def wait_for(clients: Clients, environment: str) -> str:
+    """The state of an environment's newest deployment once it has ended."""
+    base = ["deployment-list", environment]
+    for _ in range(600):
+        rows = clients.murano(*base).splitlines()
+        newest = next(line for line in rows if ID.search(line))
+        if "running" not in newest:
+            return newest
+        threading.Event().wait(0.2)
+    raise AssertionError("the deployment does not end")
+
+
+def test_murano_manages_packages_and_categories(clients: Clients, shop: Path) -> None:
+    """Import with each answer to a conflict, find by every filter, change, save, delete."""
+    run = clients.murano
+    web = id_in(run("category-create", "Web"), "Web")
+    assert web in run("category-list")
+    text = run("package-import", str(shop), "-c", "Web", "--is-public", "--exists-action", "u")
+    first = id_in(text, "Shop")
+    again = run("package-import", str(shop), "-c", "Web", "--exists-action", "u")
+    second = id_in(again.split("+--", 1)[1], "Shop")
+    assert second != first
+    assert "Skipping" in run("package-import", str(shop), "--exists-action", "s")
+    assert "Exiting" in run("package-import", str(shop), "--exists-action", "a")
+    filters = [
+        *("--owned", "--include-disabled", "--search", "sho", "--type", "application"),
+        *("--fqn", "test.Shop", "--class_name", "test.Shop", "--tag", "trade"),
+        *("--category", "Web", "--name", "Shop", "--limit", "1"),
+    ]
+    assert id_in(run("package-list", *filters)) == second
+    assert "Shop" in run("category-show", web)
+    assert "trade" in run("package-show", second)
+    changes = ["--is-public", "false", "--enabled", "true", "--tags", "a", "b", "--name", "Corner"]
+    assert "Corner" in run("package-update", second, *changes, "--description", "d")
+    run("package-download", second, "copy.zip")
+    assert (clients.directory / "copy.zip").read_bytes() == shop.read_bytes()
+    assert "=0" in run("class-schema", "test.None", code=1)
+    assert '"port"' in run("class-schema", "test.Shop")
+    run("class-schema", "test.Shop", "sell", "--package-name", "test.Shop", "--class-version", "=0")
+    called = run("static-action-call", "test.Shop", "price", "--arguments", "what=tea")
+    assert "tea costs 5" in called
+    run("package-create", "-c", "Classes", "-u", "UI/ui.yaml", "-o", "made.zip", "-n", "Shop")
+    assert zipfile.is_zipfile(clients.directory / "made.zip")
+    assert "has packages" in run("category-delete", web, code=1)
+    run("package-delete", second)
+    run("category-delete", web)
+    assert web not in run("category-list")
+
+
+def test_murano_takes_packages_from_a_repository(clients: Clients, repository: str) -> None:
+    """By name, by bundle, and saved beside each other without a service's help."""
+    at = ["--murano-repo-url", repository]
+    imported = id_in(
+        clients.murano(*at, "package-import", "test.Shop", "--exists-action", "u"), "Shop"
+    )
+    clients.murano(*at, "package-save", "test.Shop", "-p", "saved")
+    assert zipfile.is_zipfile(clients.directory / "saved" / "test.Shop.zip")
+    clients.murano(*at, "bundle-save", "shops", "-p", "saved")
+    clients.murano("package-delete", imported)
+    assert "Shop" in clients.murano(*at, "bundle-import", "shops", "--exists-action", "u")
+    clients.murano("package-delete", id_in(clients.murano("package-list", "--owned")))
+
+
+def test_murano_makes_templates_and_environments_of_them(clients: Clients) -> None:
+    """Create, fill, rename, clone, use and delete."""
+    run = clients.murano
+    (clients.directory / "app.json").write_text(json.dumps(SHOP))
+    made = id_in(run("env-template-create", "shops", "--is-public"), "shops")
+    assert made in run("env-template-list")
+    assert "corner" in run("env-template-add-app", made, "app.json")
+    assert "corner" in run("env-template-show", made)
+    assert "markets" in run("env-template-update", made, "markets")
+    copy = id_in(run("env-template-clone", made, "copied"))
+    created = run("env-template-create-env", made, "of-template", "--region", "RegionOne")
+    assert "session_id" in created
+    assert "corner" not in run("env-template-del-app", made, SHOP["?"]["id"])  # type: ignore[index]
+    run("env-template-delete", made)
+    assert "copied" in run("env-template-list")
+    assert "copied" not in run("env-template-delete", copy)
+    environment = id_in(run("environment-list"), "of-template")
+    assert "of-template" not in run("environment-delete", environment, "--abandon")
+
+
+def test_murano_composes_and_deploys_an_environment(clients: Clients, shop: Path) -> None:
+    """A session is edited in both ways and deployed; an action is called; it is shown and deleted."""
+    run = clients.murano
+    package = id_in(run("package-import", str(shop), "--exists-action", "u"), "Shop")
+    run("environment-create", "main", "--region", "RegionOne")
+    assert "--join" in run("help", "environment-create")
+    one = id_in(run("environment-list", "--all-tenants"), "main")
+    assert "exists" in run("environment-create", "main", code=1)
+    assert "high" in run("environment-rename", one, "high")
+    assert "high" in run("environment-show", "high")
+    session = id_in(run("environment-session-create", one))
+    patch = [{"op": "add", "path": "/-", "value": SHOP}]
+    in_session = ["--session-id", session]
+    run("environment-apps-edit", one, *in_session, stdin=json.dumps(patch))
+    change = [{"op": "replace", "path": "/services/0/port", "value": 8080}]
+    changed = run("environment-model-edit", one, *in_session, stdin=json.dumps(change))
+    assert json.loads(changed[changed.index("{") :])["services"][0]["port"] == 8080
+    refused = [{"op": "remove", "path": "/region", "value": ""}]
+    assert "403" in run(
+        "environment-model-edit", one, *in_session, stdin=json.dumps(refused), code=1
+    )
+    assert "RegionOne" in run("environment-model-show", one, "--path", "/region")
+    assert "8080" in run("environment-show", one, *in_session, "--only-apps")
+    assert "deploying" in run("environment-deploy", one, *in_session)
+    assert "success" in wait_for(clients, one)
+    assert "success" in run("deployment-list", "--all-environments")
+    assert "corner" in run("app-show", one)
+    id_ = str(SHOP["?"]["id"])  # type: ignore[index]
+    assert "8080" in run("app-show", one, "-p", id_)
+    assert "There is no element" in run("app-show", one, "-p", "nothing", code=1)
+    called = run(
+        "environment-action-call", one, "--action-id", f"{id_}_sell", "--arguments", "what=tea"
+    )
+    task = id_in(called)
+    assert "success" in wait_for(clients, one)
+    result = run("environment-action-get-result", one, "--task-id", task)
+    assert "sold tea on 8080" in result
+    assert "not found" in run("environment-delete", "nothing", code=1)
+    run("environment-delete", one, "--abandon")
+    run("package-delete", package)
+
+
+def test_every_command_of_murano_was_run(clients: Clients) -> None:
+    """The list is the client's own; the tests above ran each of its commands."""
+    offered = re.findall(r"^    ([a-z-]+)(?:  |$)", clients.murano("help"), re.M)
+    assert len(offered) > 40
+    used = {word for line in clients.used if line.startswith("murano ") for word in line.split()}
+    assert "environment-list" in clients.murano("bash-completion")
+    assert set(offered) - used == {"bash-completion"}
+
+
+def test_the_plugin_does_the_same(clients: Clients, shop: Path) -> None:
+    """Each command of the OpenStack client's plug-in, with its JSON output where it has one."""
+    run, ask = clients.openstack, clients.json
+    ask("category", "create", "Shops")
+    category = next(row["id"] for row in ask("category", "list") if row["name"] == "Shops")
+    run("package", "import", str(shop), "--categories", "Shops", "--exists-action", "u")
+    (row,) = ask("package", "list", "--owned", "--search", "shop")
+    package = row["id"]
+    assert ask("category", "show", category)["name"] == "Shops"
+    assert ask("package", "show", package)["fully_qualified_name"] == "test.Shop"
+    run("package", "update", package, "--tags", "b")
+    run("package", "download", package, "plugin.zip")
+    run("package", "create", "-c", "Classes", "-u", "UI/ui.yaml", "-o", "plugin-made.zip")
+    assert "port" in run("class-schema", "test.Shop")
+    call = ["static-action", "call", "test.Shop", "price", "--arguments", "what=tea"]
+    assert "tea costs 5" in run(*call)
+    run("environment", "create", "second")
+    one = next(row["id"] for row in ask("environment", "list") if row["name"] == "second")
+    run("environment", "rename", one, "third")
+    session = ask("environment", "session", "create", one)["id"]
+    patch = clients.directory / "patch.json"
+    patch.write_text(json.dumps([{"op": "add", "path": "/-", "value": SHOP}]))
+    run("environment", "apps", "edit", one, str(patch), "--session-id", session)
+    model = [{"op": "replace", "path": "/services/0/port", "value": 8080}]
+    patch.write_text(json.dumps(model))
+    run("environment", "model", "edit", one, str(patch), "--session-id", session)
+    assert "8080" in run("environment", "model", "show", one, "--session-id", session)
+    assert "corner" in run("environment", "show", one, "--session-id", session)
+    run("environment", "deploy", one, "--session-id", session)
+    assert "success" in wait_for(clients, one)
+    assert ask("deployment", "list", one)[0]["state"] == "success"
+    run("environment", "delete", one, "--abandon")
+    run("package", "delete", package)
+    run("category", "delete", category)
+    bundle = clients.directory / "shops.bundle"
+    bundle.write_text(json.dumps({"Packages": [{"Name": "test.Shop", "Version": ""}]}))
+    run("bundle", "import", str(bundle))
+    run("package", "delete", ask("package", "list", "--owned")[0]["id"])
+
+
+def test_errors_are_shown_as_their_reason(clients: Clients) -> None:
+    """What the service refuses, the client shows in the service's words, with the status."""
+    for argv, said in [
+        (("environment-show", "nothing"), "Environment nothing not found"),
+        (("environment-create", " "), "must not be blank"),
+        (("environment-create", "x" * 256), "255"),
+        (("environment-session-create", "nothing"), "not found"),
+        (("package-show", "nothing"), "Package nothing not found"),
+        (("package-list", "--marker", "nothing"), "Marker nothing"),
+        (("category-create", "x" * 81), "80 characters"),
+        (("env-template-show", "nothing"), "template nothing not found"),
+        (("env-template-clone", "nothing", "x"), "template nothing not found"),
+        (("environment-action-call", "nothing", "--action-id", "x"), "not found"),
+    ]:
+        shown = clients.murano(*argv, code=1)
+        assert said in shown, (argv, shown)
+        assert "Traceback" not in shown

@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# The clients of Murano in a virtual environment of their own, for the tests: `stock-clients.sh PYTHON VENV`.
+# Versions are locked by stock-clients.txt.
+set -euo pipefail
+python=$1 venv=$2 list="$(dirname "$0")/stock-clients.txt"
+cmp -s "$list" "$venv/.installed" && exit 0
+echo "Installing the stock clients into $venv"
+"$python" -m venv "$venv"
+"$venv/bin/python" -m pip install -q --disable-pip-version-check --no-deps -r "$list" 2> >(grep -v '^WARNING: Location' >&2)
+cp "$list" "$venv/.installed"
