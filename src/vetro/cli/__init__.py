@@ -62,6 +62,7 @@ COMMANDS = {
     "doc": ("offline.doc", "doc", "Write the reference of a package."),
     "check": ("offline.checking", "check", "Validate a package."),
     "form-case": ("offline.forms", "form_case", "Fill in a form as a case says."),
+    "workflow": ("workflows.group", "workflow", "Test and explain XML workflows."),
     "workflow-case": ("workflows.case", "workflow_case", "Run a case of XML workflows."),
     "completion": ("service.completion", "completion", "Print the shell completion script."),
 }

@@ -18,6 +18,7 @@ from vetro.workflows.errors import (
     WorkflowError,
     WorkflowSyntaxError,
 )
+from vetro.workflows.expectations import differences
 from vetro.workflows.files import Files
 from vetro.workflows.ports import (
     AgentAnswer,
@@ -62,5 +63,6 @@ __all__ = [
     "WorkflowSettings",
     "WorkflowSyntaxError",
     "compile_workflow",
+    "differences",
     "run_case",
 ]

@@ -1,0 +1,16 @@
+#!/bin/bash
+# First boot of an instance of the demo service: host name, certificate of the broker, configuration of the agent.
+
+hostname '%INTERNAL_HOSTNAME%'
+echo '%INTERNAL_HOSTNAME%' > /etc/hostname
+grep -q '[[:space:]]%INTERNAL_HOSTNAME%$' /etc/hosts || echo '127.0.1.1 %INTERNAL_HOSTNAME%' >> /etc/hosts
+
+certificate='%CA_ROOT_CERT_BASE64%'
+mkdir -p /etc/murano
+if [ -n "$certificate" ]; then
+    echo "$certificate" | base64 -d > /etc/murano/ca.crt
+fi
+echo '%AGENT_CONFIG_BASE64%' | base64 -d > /etc/murano/agent.conf
+chmod 600 /etc/murano/agent.conf
+echo 'MURANO_SERVER_ADDRESS=%MURANO_SERVER_ADDRESS%' > /etc/murano/server
+service murano-agent restart || systemctl restart murano-agent

@@ -1,0 +1,165 @@
+"""``vetro workflow``: test definitions on recorded answers, and explain what they would do."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any, cast
+
+import click
+
+from vetro.cli.terminal.documents import read_yaml
+from vetro.cli.terminal.output import emit_json, fail, json_option, remarks_to_stderr, wants_json
+from vetro.cli.workflows.definitions import document, files_of, manifest_of, shipped_folder
+
+Json = Any
+
+
+@click.group("workflow")
+def workflow() -> None:
+    """XML workflows: test definitions, and explain what they do."""
+
+
+@workflow.command("test")
+@click.argument("folders", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@json_option
+def test(folders: tuple[Path, ...]) -> None:
+    """Run cases and compare them with what they expect.
+
+    Cases are the *.yaml and *.json files in the folders. A case
+    may name a folder of definitions (`definitions`, relative to the case) for its files.
+    Exit code 1 when a case does not hold.
+    """
+    remarks_to_stderr()
+    files = [
+        file
+        for folder in folders
+        for file in (
+            [folder]
+            if folder.is_file()
+            else sorted([*folder.rglob("*.yaml"), *folder.rglob("*.json")])
+        )
+    ]
+    if not files:
+        fail(f"no case in {', '.join(map(str, folders))}", "A case is a *.yaml or *.json file.")
+    results: list[dict[str, Json]] = []
+    for file in files:
+        loaded = document(file)
+        for case in cast("list[Json]", loaded) if isinstance(loaded, list) else [loaded]:
+            results.append(_tested(file, case))
+    failed = [result for result in results if result["differences"]]
+    if wants_json():
+        emit_json(results)
+    else:
+        for result in results:
+            click.echo(f"{'FAILED' if result['differences'] else 'ok'}  {result['case']}")
+            for line in result["differences"]:
+                click.echo(f"    {line}")
+        click.echo(f"{len(results) - len(failed)} of {len(results)} cases hold")
+    if failed:
+        raise click.exceptions.Exit(1)
+
+
+def _tested(file: Path, case: Json) -> dict[str, Json]:
+    from vetro.workflows import CaseError, differences, run_case
+
+    known = dict(cast("dict[str, Json]", case)) if isinstance(case, dict) else {}
+    expected = cast("dict[str, Json]", known.pop("expect", None) or {})
+    name = f"{file}: {known.get('description') or known.get('id') or 'case'}"
+    folder = known.pop("definitions", None)
+    if folder is not None:
+        known["files"] = _as_case(files_of(file.parent / str(folder))) | dict(
+            known.get("files") or {}
+        )
+    try:
+        found = differences(expected, run_case(known if known else case, read_yaml))
+    except CaseError as error:
+        found = [str(error)]
+    return {"case": name, "differences": found}
+
+
+def _as_case(contents: dict[str, bytes]) -> dict[str, Json]:
+    return {
+        path: {"base64": base64.b64encode(content).decode()} for path, content in contents.items()
+    }
+
+
+@workflow.command("explain")
+@click.argument("model", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--service", help="Only the files of this service type (with its manifest).")
+@click.option(
+    "--definitions",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="A folder of definitions [those that ship].",
+)
+@click.option(
+    "--topology",
+    type=click.Choice(["routed", "flat", "nova"]),
+    default="routed",
+    help="The topology of networks that the installation has [routed].",
+)
+@json_option
+def explain(
+    model: Path,
+    service: str | None,
+    definitions: Path | None,
+    topology: str,
+) -> None:
+    """Say what workflows would do with a model, and why.
+
+    Per round: which rules fire, on what, what they change and send. Nothing
+    is touched: networks, stack and agents answer as in a case without replies. Texts under
+    secret names are masked.
+    """
+    from vetro.workflows import CaseError, Trace, run_case
+
+    remarks_to_stderr()
+    folder = definitions or shipped_folder()
+    contents = files_of(folder)
+    if service is not None:
+        listed = set(cast("list[str]", manifest_of(folder, service).get("workflows") or []))
+        contents = {
+            path: content
+            for path, content in contents.items()
+            if not path.startswith("workflows/") or path.removeprefix("workflows/") in listed
+        }
+    trace = Trace()
+    case = {
+        "model": document(model),
+        "files": _as_case(contents),
+        "config": {"network_topology": topology},
+    }
+    try:
+        result = run_case(case, read_yaml, trace=trace)
+    except CaseError as error:
+        fail(f"{model}: {error}")
+    if wants_json():
+        emit_json(
+            {
+                "events": [
+                    {
+                        "round": event.round,
+                        "kind": event.kind,
+                        "at": event.at,
+                        "subject": event.subject,
+                        "details": event.details,
+                    }
+                    for event in trace.events
+                ],
+                "left_out": trace.left_out,
+                "rounds": result["rounds"],
+                "stopped": result["stopped"],
+                "error": result["error"],
+            }
+        )
+        return
+    current = 0
+    for event in trace.events:
+        if event.round != current:
+            current = event.round
+            click.echo(f"round {current}")
+        details = json.dumps(event.details, ensure_ascii=False) if event.details else ""
+        click.echo(f"  {event.kind:8} {event.subject}  {event.at}  {details}".rstrip())
+    ending = result["error"] or ("stopped" if result["stopped"] else "at rest")
+    click.echo(f"{ending} after {result['rounds']} rounds")
