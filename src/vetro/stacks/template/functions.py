@@ -7,11 +7,13 @@ against a `Context`. Functions of functions are evaluated from the inside.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from vetro.stacks.errors import TemplateError, UnresolvedReference
+from vetro.stacks.template.later_functions import FUNCTIONS, PREFIX
 
 Json = Any
 
@@ -142,6 +144,8 @@ def _attribute(function: str, argument: Json, names: Names) -> Reference:
         steps = _list(argument)
     else:
         steps = []
+    if len(steps) == 1:
+        steps = [*steps, "show"]  # all attributes
     if len(steps) < 2 or not isinstance(steps[0], str) or not isinstance(steps[1], str):
         raise TemplateError(
             f"{function} takes [resource, attribute, path…], not {_brief(argument)}"
@@ -211,7 +215,7 @@ def _ref_value(function: str, argument: Json, context: Context) -> Json:
 
 def _get_attr(function: str, argument: Json, context: Context) -> Json:
     steps: list[Json] = argument.split(".", 1) if isinstance(argument, str) else _list(argument)
-    value = context.attribute(steps[0], steps[1])
+    value = context.attribute(steps[0], steps[1] if len(steps) > 1 else "show")
     return follow(value, [resolve(step, context) for step in steps[2:]])
 
 
@@ -237,7 +241,8 @@ def follow(value: Json, path: list[Json]) -> Json:
 def _get_param(function: str, argument: Json, context: Context) -> Json:
     if isinstance(argument, list):
         steps = _list(argument)
-        return follow(context.parameter(steps[0]), steps[1:])
+        found = follow(context.parameter(steps[0]), steps[1:])
+        return "" if found is None else found
     return context.parameter(argument)
 
 
@@ -283,9 +288,7 @@ def _text(function: str, value: Json) -> str:
         return "true" if value else "false"
     if isinstance(value, str | int | float):
         return str(value)
-    import msgspec
-
-    return msgspec.json.encode(value).decode()
+    return json.dumps(value)  # with Heat's spaces: templates compare and hash such texts
 
 
 def _join(function: str, argument: Json, context: Context) -> Json:
@@ -310,9 +313,15 @@ def _select(function: str, argument: Json, context: Context) -> Json:
 
 def _split(function: str, argument: Json, context: Context) -> Json:
     items = _list(argument) if isinstance(argument, list) else []
-    if len(items) != 2 or not all(isinstance(item, str) for item in items) or not items[0]:
-        raise TemplateError(f"{function} takes [delimiter, text]")
-    return items[1].split(items[0])
+    texts = items[:2]
+    if len(items) not in (2, 3) or not all(isinstance(one, str) for one in texts) or not texts[0]:
+        raise TemplateError(f"{function} takes [delimiter, text] or [delimiter, text, index]")
+    parts: list[Json] = texts[1].split(texts[0])
+    if len(items) == 2:
+        return parts
+    if not str(items[2]).isdigit() or int(items[2]) >= len(parts):
+        raise TemplateError(f"{function}: there is no part {items[2]!r} of {len(parts)}")
+    return parts[int(items[2])]
 
 
 def _base64(function: str, argument: Json, context: Context) -> Json:
@@ -339,7 +348,59 @@ def _opaque(function: str, argument: Json, context: Context) -> Json:
     return {function: argument}
 
 
+def _strictly(function: str, argument: Json, context: Context) -> Json:
+    """`str_replace` in which every key must be in the text; `vstrict`: and every value must be one."""
+    if isinstance(argument, dict):
+        entries = dict(_entries(argument))
+        template, params = entries.get("template"), entries.get("params")
+        if isinstance(template, str) and isinstance(params, dict):
+            missing = sorted(str(key) for key, _ in _entries(params) if str(key) not in template)
+            if missing:
+                raise TemplateError(
+                    f"{_called(function)}: the text has no {', '.join(map(repr, missing))}"
+                )
+            empty = sorted(str(key) for key, one in _entries(params) if one in (None, ""))
+            if empty and function.endswith("vstrict"):
+                raise TemplateError(
+                    f"{_called(function)}: the value of {', '.join(map(repr, empty))} is empty"
+                )
+    return _str_replace(_called(function), argument, context)
+
+
+def _called(function: str) -> str:
+    return function.removeprefix(PREFIX)
+
+
+def _member_list(function: str, argument: Json, context: Context) -> Json:
+    """`[key name, value name, ['.member.0.Key=…', '.member.0.Value=…']]` as a map."""
+    items = _list(argument) if isinstance(argument, list) else []
+    if len(items) != 3 or not isinstance(items[2], list):
+        raise TemplateError(f"{function} takes [key name, value name, list of members]")
+    members: dict[str, dict[str, str]] = {}
+    for one in _list(items[2]):
+        name, _, value = str(one).partition("=")
+        number, _, field = name.removeprefix(".member.").partition(".")
+        members.setdefault(number, {})[field] = value
+    return {
+        one[str(items[0])]: one.get(str(items[1]), "")
+        for one in members.values()
+        if str(items[0]) in one
+    }
+
+
+def _later(function: Callable[[Json], Json]) -> Callable[[str, Json, Context], Json]:
+    return lambda _name, argument, _context: function(argument)
+
+
+def _alone(function: str, argument: Json, context: Context) -> Json:
+    raise TemplateError(f"{_called(function)} is for conditions and has no value elsewhere")
+
+
 _FUNCTIONS: dict[str, Callable[[str, Json, Context], Json]] = {
+    **{PREFIX + name: _later(function) for name, function in FUNCTIONS.items()},
+    **{PREFIX + name: _strictly for name in ("str_replace_strict", "str_replace_vstrict")},
+    **{PREFIX + name: _alone for name in ("if", "not", "and", "or")},
+    "Fn::MemberListToMap": _member_list,
     "get_resource": _get_resource,
     "Ref": _ref_value,
     "get_attr": _get_attr,

@@ -30,8 +30,9 @@ RESOURCE_KEYS = {
     "Metadata": "metadata",
     "DeletionPolicy": "deletion_policy",
     "UpdatePolicy": "update_policy",
+    "Condition": "condition",
 }
-OUTPUT_KEYS = {"Value": "value", "Description": "description"}
+OUTPUT_KEYS = {"Value": "value", "Description": "description", "Condition": "condition"}
 PARAMETER_KEYS = {
     "Type": "type",
     "Default": "default",

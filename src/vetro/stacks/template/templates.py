@@ -9,13 +9,12 @@ from typing import Any
 from vetro.documents import DocumentError, read_yaml
 from vetro.stacks.errors import TemplateError
 from vetro.stacks.template import dependencies as graph
-from vetro.stacks.template.functions import Names, Reference, references
+from vetro.stacks.template.functions import Names, Reference, references, resolve
 from vetro.stacks.template.parameters import parameter_values
-from vetro.stacks.template.spelling import normalise
+from vetro.stacks.template.spelling import normalise, without_nulls
+from vetro.stacks.template.versions import Conditions, functions_of, mark
 
 Json = Any
-
-HOT_VERSIONS = frozenset({"2013-05-23"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +86,11 @@ def parse(
         given = {**defaults, **given}
     document = normalise(template)
     version = document.get("heat_template_version")
-    if version is not None and str(version) not in HOT_VERSIONS:
-        raise TemplateError("Currently only heat_template_version 2013-05-23 is supported.")
+    known = functions_of(None if version is None else str(version))
+    document = {**document, **mark({key: document.get(key) or {} for key in _WITH_CALLS}, known)}
     declared: dict[str, dict[str, Json]] = document["parameters"]
     values = parameter_values(declared, given)
+    document = _decided(document, values, frozenset(files or {}))
     names = Names(
         resources=frozenset(document["resources"]),
         parameters=frozenset(declared),
@@ -110,6 +110,88 @@ def parse(
     )
     graph.order(parsed.requires)
     return parsed
+
+
+_WITH_CALLS = ("resources", "outputs", "conditions")
+
+
+def _decided(
+    document: dict[str, Json], parameters: Mapping[str, Json], files: frozenset[str]
+) -> dict[str, Json]:
+    """The document without the resources and outputs whose conditions do not hold."""
+    section: Json = document.get("conditions") or {}
+    if not isinstance(section, dict):
+        raise TemplateError("The section 'conditions' is not a map")
+    names = Names(frozenset(), frozenset(parameters), files, document.get("mappings") or {})
+    context = _ParametersOnly(parameters, document.get("mappings") or {})
+
+    def value(condition: Json) -> Json:
+        tuple(references(condition, names))
+        return resolve(condition, context)
+
+    conditions = Conditions(dict(_any(section)), value)
+    conditions.check()
+
+    def holds(kind: str, name: str, body: dict[str, Json]) -> bool:
+        if "condition" not in body:
+            return True
+        try:
+            return conditions.holds(body["condition"])
+        except TemplateError as error:
+            raise TemplateError(f"{kind} {name!r}: {error}") from error
+
+    resources: dict[str, dict[str, Json]] = document["resources"]
+    outputs: dict[str, dict[str, Json]] = document["outputs"]
+    kept = {name: one for name, one in resources.items() if holds("Resource", name, one)}
+    gone = frozenset(resources) - frozenset(kept)
+    result = dict(document)
+    result["resources"] = {
+        name: _without_gone(without_nulls(conditions.chosen(one, gone)), gone)
+        for name, one in kept.items()
+    }
+    result["outputs"] = {
+        name: without_nulls(conditions.chosen(one, gone))
+        for name, one in outputs.items()
+        if holds("Output", name, one)
+    }
+    return result
+
+
+def _without_gone(body: dict[str, Json], gone: frozenset[str]) -> dict[str, Json]:
+    """A resource without dependencies on resources that are not made."""
+    depends = body.get("depends_on")
+    if not gone or depends is None:
+        return body
+    listed: list[Json] = [depends] if isinstance(depends, str) else list(_any(depends))
+    return {**body, "depends_on": [one for one in listed if one not in gone]}
+
+
+class _ParametersOnly:
+    """What conditions are evaluated against: there are no resources yet."""
+
+    def __init__(self, parameters: Mapping[str, Json], mappings: Mapping[str, Json]) -> None:
+        self._parameters = parameters
+        self._mappings = mappings
+
+    def parameter(self, name: str) -> Json:
+        if name not in self._parameters:
+            raise TemplateError(f"a condition cannot use the parameter {name!r}")
+        return self._parameters[name]
+
+    def reference_id(self, resource: str) -> Json:
+        raise KeyError(resource)
+
+    def attribute(self, resource: str, name: str) -> Json:
+        raise TemplateError("a condition cannot use the attribute of a resource")
+
+    def file(self, name: str) -> str:
+        raise TemplateError("a condition cannot use a file")
+
+    def mapping(self, name: str, first: str, second: str) -> Json:
+        try:
+            return self._mappings[name][first][second]
+        except (KeyError, TypeError):
+            raise TemplateError(f"Fn::FindInMap: there is no {name}.{first}.{second}") from None
 
 
 def _environment(text: str) -> tuple[dict[str, Json], dict[str, str]]:
