@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from vetro.http.context import RequestContext, base_url, context_of, principal_of
     from vetro.http.conventions import CATALOG_CONVENTIONS, COMPUTE_CONVENTIONS, Conventions
     from vetro.http.dashboard import dashboard_face
-    from vetro.http.description import an_object, describes
+    from vetro.http.description import an_object
     from vetro.http.document import BEARER, TOKEN, Named, Reply, Security, listed, maybe, shape
     from vetro.http.downloads import download, known_content
     from vetro.http.envelope import Envelope
@@ -97,7 +97,7 @@ __getattr__ = import_when_used(
         "vetro.http.connections": "LIMITED Admission ConnectionLimits admission raise_descriptor_limit",
         "vetro.http.context": "RequestContext base_url context_of principal_of",
         "vetro.http.conventions": "CATALOG_CONVENTIONS COMPUTE_CONVENTIONS Conventions",
-        "vetro.http.description": "an_object describes",
+        "vetro.http.description": "an_object",
         "vetro.http.document": "BEARER TOKEN Named Reply Security listed maybe shape",
         "vetro.http.downloads": "download known_content",
         "vetro.http.envelope": "Envelope",
@@ -190,7 +190,6 @@ __all__ = [
     "counter",
     "dashboard_face",
     "declare",
-    "describes",
     "discard_abandoned_uploads",
     "download",
     "event_stream",

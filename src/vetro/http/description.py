@@ -1,25 +1,11 @@
-"""The request of a call, for its OpenAPI document.
-
-Handlers read their bodies from the raw request (so that errors are ours), so Litestar cannot derive
-their schemas. ``describes`` declares them::
-
-    @post("/things", operation_class=describes(body={"type": "object", ...}))
-"""
+"""JSON Schema in what calls take, for the OpenAPI document."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from litestar.openapi.spec import (
-    OpenAPIMediaType,
-    OpenAPIType,
-    Operation,
-    Parameter,
-    RequestBody,
-    Schema,
-)
+from litestar.openapi.spec import OpenAPIType, Schema
 
 JsonSchema = Mapping[str, Any]
 
@@ -33,36 +19,6 @@ _NAMES = {
     "anyOf": "any_of",
     "uniqueItems": "unique_items",
 }
-
-
-def describes(
-    *,
-    body: JsonSchema | None = None,
-    content_type: str = "application/json",
-    required: bool = True,
-    query: Mapping[str, JsonSchema] | None = None,
-    headers: Mapping[str, JsonSchema] | None = None,
-) -> type[Operation]:
-    """An ``operation_class`` with a request body, query parameters and headers.
-
-    Schemas are JSON Schema, limited to the keywords that the API's bodies need.
-    """
-    media = OpenAPIMediaType(schema=schema(body)) if body is not None else None
-    extra = [
-        Parameter(name=name, param_in=place, schema=schema(form), required=False)
-        for place, group in (("query", query), ("header", headers))
-        for name, form in (group or {}).items()
-    ]
-
-    @dataclass
-    class Described(Operation):
-        def __post_init__(self) -> None:
-            if media is not None:
-                self.request_body = RequestBody(content={content_type: media}, required=required)
-            if extra:
-                self.parameters = [*(self.parameters or []), *extra]
-
-    return Described
 
 
 def schema(form: JsonSchema) -> Schema:

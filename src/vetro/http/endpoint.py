@@ -178,7 +178,7 @@ def _route(
     async def handle(request: Request[Any, Any, Any]) -> Response[Any]:
         return await around(endpoint, request)
 
-    handle.__doc__ = endpoint.run.__doc__
+    handle.__doc__ = getattr(endpoint.run, "func", endpoint.run).__doc__  # a partial's function
     return HTTPRouteHandler(
         re.sub(r"{(\w+)}", r"{\1:str}", endpoint.path),
         http_method=cast("list[Any]", endpoint.verbs.split()),

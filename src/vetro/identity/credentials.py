@@ -5,18 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any, cast
 
-from litestar import delete, get, post
-from litestar.params import FromPath
-from sqlalchemy import delete as delete_from
-from sqlalchemy import insert, select
-
-from vetro.http import BadRequest, Conflict, Forbidden, NotFound, an_object, describes, read_json
+from vetro.http import BadRequest, Forbidden, an_object
+from vetro.http.endpoint import Body
+from vetro.http.parameters import STRING, query
 from vetro.identity import store
-from vetro.identity.callers import AnyRequest, Callers, links
+from vetro.identity.calls import Call, Endpoint
 from vetro.identity.login import mapping, stamp, text
 from vetro.identity.passwords import digest, new_secret
-from vetro.identity.tables import application_credentials
-from vetro.storage import Transaction
 
 _TEXT = {"type": "string"}
 _BODY = an_object(
@@ -49,25 +44,15 @@ def view(row: Any) -> dict[str, Any]:
     }
 
 
-async def find(tx: Transaction, user_id: str, id_: str) -> Any:
-    """A user's application credential. Errors: 404."""
-    table = application_credentials
-    query = select(table).where(table.c.user_id == user_id, table.c.id == id_)
-    row = (await tx.execute(query)).first()
-    if row is None:
-        raise NotFound(f"Could not find Application Credential: {id_}.")
-    return row
-
-
-async def create(callers: Callers, request: AnyRequest, user_id: str) -> dict[str, Any]:
-    """Create an application credential; its secret is shown only now. Errors: 400, 403, 409."""
-    caller = await callers.own(request, user_id)
+async def create(call: Call) -> dict[str, Any]:
+    """Create an application credential; its secret is shown only now."""
+    caller = await call.own()
     if caller.project_id is None or caller.application_credential_id:
         raise Forbidden(
             "An application credential can only be created with a token scoped to a project"
         )
     where = "/application_credential"
-    given = mapping(mapping(await read_json(request), "/").get("application_credential"), where)
+    given = mapping(mapping(await call.json(), "/").get("application_credential"), where)
     name = text(given.get("name"), f"{where}/name")
     if not 0 < len(name.strip()) <= 255 or "\0" in name:
         raise BadRequest(f"{where}/name must have 1 to 255 characters")
@@ -77,7 +62,7 @@ async def create(callers: Callers, request: AnyRequest, user_id: str) -> dict[st
     secret = text(given.get("secret") or new_secret(), f"{where}/secret")
     values = {
         "id": store.new_id(),
-        "user_id": user_id,
+        "user_id": caller.user_id,
         "project_id": caller.project_id,
         "name": name,
         "description": description,
@@ -85,13 +70,8 @@ async def create(callers: Callers, request: AnyRequest, user_id: str) -> dict[st
         "roles": _roles(given.get("roles"), caller.roles, where),
         "expires_at": moment(given.get("expires_at"), f"{where}/expires_at"),
     }
-    table = application_credentials
-    async with callers.database.transaction() as tx:
-        query = select(table).where(table.c.user_id == user_id, table.c.name == name)
-        if (await tx.execute(query)).first() is not None:
-            raise Conflict(f"An application credential named {name} exists already")
-        await tx.execute(insert(table).values(**values))
-        row = await find(tx, user_id, str(values["id"]))
+    async with call.database.transaction() as tx:
+        row = await store.create_credential(tx, values)
     return {"application_credential": {**view(row), "secret": secret}}
 
 
@@ -121,46 +101,36 @@ def moment(value: object, where: str) -> datetime | None:
     return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
 
 
-def credential_handlers(callers: Callers) -> list[Any]:
-    """The handlers of application credentials."""
-    path = "/v3/users/{user_id:str}/application_credentials"
-    table = application_credentials
+async def listing(call: Call) -> dict[str, Any]:
+    """The caller's application credentials."""
+    caller = await call.own()
+    async with call.database.read() as tx:
+        name = call.request.query_params.get("name")
+        rows = await store.credentials_of(tx, caller.user_id, name)
+    return {"application_credentials": [view(row) for row in rows], "links": call.links}
 
-    @post(path, operation_class=describes(body=_BODY))
-    async def create_credential(request: AnyRequest, user_id: FromPath[str]) -> dict[str, Any]:
-        """Make an application credential."""
-        return await create(callers, request, user_id)
 
-    @get(path, operation_class=describes(query={"name": _TEXT}))
-    async def list_credentials(request: AnyRequest, user_id: FromPath[str]) -> dict[str, Any]:
-        """The caller's application credentials."""
-        await callers.own(request, user_id)
-        query = select(table).where(table.c.user_id == user_id).order_by(table.c.name)
-        if "name" in request.query_params:
-            query = query.where(table.c.name == request.query_params["name"])
-        async with callers.database.read() as tx:
-            rows = [view(row) for row in await tx.execute(query)]
-        return {"application_credentials": rows, "links": links(request)}
+async def show(call: Call) -> dict[str, Any]:
+    """One application credential."""
+    caller = await call.own()
+    async with call.database.read() as tx:
+        row = await store.find_credential(tx, caller.user_id, call.path["id_"])
+    return {"application_credential": view(row)}
 
-    @get(path + "/{id_:str}")
-    async def show_credential(
-        request: AnyRequest, user_id: FromPath[str], id_: FromPath[str]
-    ) -> dict[str, Any]:
-        """One application credential."""
-        await callers.own(request, user_id)
-        async with callers.database.read() as tx:
-            row = await find(tx, user_id, id_)
-        return {"application_credential": view(row)}
 
-    @delete(path + "/{id_:str}")
-    async def delete_credential(
-        request: AnyRequest, user_id: FromPath[str], id_: FromPath[str]
-    ) -> None:
-        """Delete an application credential; the tokens made with it end."""
-        await callers.own(request, user_id)
-        async with callers.database.transaction() as tx:
-            await find(tx, user_id, id_)
-            await tx.execute(delete_from(table).where(table.c.id == id_))
-            await callers.tokens.revoke_of_credential(tx, id_)
+async def remove(call: Call) -> None:
+    """Delete an application credential; the tokens made with it end."""
+    caller, id_ = await call.own(), call.path["id_"]
+    async with call.database.transaction() as tx:
+        await store.remove_credential(tx, caller.user_id, id_)
+        await call.tokens.revoke_of_credential(tx, id_)
 
-    return [create_credential, list_credentials, show_credential, delete_credential]
+
+_ALL = "/v3/users/{user_id}/application_credentials"
+_ONE = _ALL + "/{id_}"
+ENDPOINTS = [
+    Endpoint("create_credential", "POST", _ALL, create, takes=Body(_BODY), status=201),
+    Endpoint("list_credentials", "GET", _ALL, listing, query(STRING, "name")),
+    Endpoint("show_credential", "GET", _ONE, show),
+    Endpoint("delete_credential", "DELETE", _ONE, remove, status=204),
+]

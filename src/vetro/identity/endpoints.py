@@ -5,99 +5,100 @@ The catalog comes from the settings of this installation, not from the database.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from litestar import get
-from litestar.params import FromPath
+from vetro.http import NotFound
+from vetro.http.parameters import STRING, query
+from vetro.identity.calls import Call, Endpoint
 
-from vetro.http import NotFound, describes
-from vetro.identity.callers import AnyRequest, Callers, base_of, links
-
-_TEXT = {"type": "string"}
+Rows = list[dict[str, Any]]
 
 
-def endpoint_handlers(callers: Callers) -> list[Any]:
-    """The handlers of services, endpoints, regions and (always empty) groups."""
-    login = callers.login
-
-    def services(request: AnyRequest) -> list[dict[str, Any]]:
-        return [
-            {
-                "id": one["id"],
-                "type": one["type"],
-                "name": one["name"],
-                "enabled": True,
-                "links": {"self": f"{base_of(request)}/services/{one['id']}"},
-            }
-            for one in login.catalog()
-        ]
-
-    def endpoints(request: AnyRequest) -> list[dict[str, Any]]:
-        return [
-            {
-                **endpoint,
-                "service_id": one["id"],
-                "enabled": True,
-                "links": {"self": f"{base_of(request)}/endpoints/{endpoint['id']}"},
-            }
-            for one in login.catalog()
-            for endpoint in one["endpoints"]
-        ]
-
-    def regions(request: AnyRequest) -> list[dict[str, Any]]:
-        return [
-            {
-                "id": login.region,
-                "description": "",
-                "parent_region_id": None,
-                "links": {"self": f"{base_of(request)}/regions/{login.region}"},
-            }
-        ]
-
-    handlers: list[Any] = []
-    for plural, make, filters in (
-        ("services", services, ("type", "name")),
-        ("endpoints", endpoints, ("interface", "service_id", "region_id")),
-        ("regions", regions, ()),
-    ):
-        handlers += _read_only(callers, plural, make, filters)
-
-    @get("/v3/groups")
-    async def groups(request: AnyRequest) -> dict[str, Any]:
-        """Groups of users: always empty, because roles are assigned to users."""
-        await callers.admin(request)
-        return {"groups": [], "links": links(request)}
-
-    return [*handlers, groups]
+def _services(call: Call) -> Rows:
+    return [
+        {
+            "id": one["id"],
+            "type": one["type"],
+            "name": one["name"],
+            "enabled": True,
+            "links": {"self": f"{call.base}/services/{one['id']}"},
+        }
+        for one in call.login.catalog()
+    ]
 
 
-def _read_only(callers: Callers, plural: str, make: Any, filters: tuple[str, ...]) -> list[Any]:
-    kind = plural[:-1]
+def _endpoints(call: Call) -> Rows:
+    return [
+        {
+            **endpoint,
+            "service_id": one["id"],
+            "enabled": True,
+            "links": {"self": f"{call.base}/endpoints/{endpoint['id']}"},
+        }
+        for one in call.login.catalog()
+        for endpoint in one["endpoints"]
+    ]
 
-    @get(
-        f"/v3/{plural}",
-        name=f"list {plural}",
-        operation_class=describes(query=dict.fromkeys(filters, _TEXT)),
-    )
-    async def listing(request: AnyRequest) -> dict[str, Any]:
-        await callers.caller(request)
-        rows = [
-            row
-            for row in make(request)
-            if all(
-                row[name] == request.query_params[name]
-                for name in filters
-                if name in request.query_params
-            )
-        ]
-        return {plural: rows, "links": links(request)}
 
-    @get(f"/v3/{plural}/{{id_:str}}", name=f"show {kind}")
-    async def show(request: AnyRequest, id_: FromPath[str]) -> dict[str, Any]:
-        await callers.caller(request)
-        for row in make(request):
-            if row["id"] == id_:
-                return {kind: row}
-        raise NotFound(f"Could not find {kind}: {id_}.")
+def _regions(call: Call) -> Rows:
+    region = call.login.region
+    return [
+        {
+            "id": region,
+            "description": "",
+            "parent_region_id": None,
+            "links": {"self": f"{call.base}/regions/{region}"},
+        }
+    ]
 
-    return [listing, show]
+
+KINDS: dict[str, tuple[Callable[[Call], Rows], tuple[str, ...]]] = {
+    "services": (_services, ("type", "name")),
+    "endpoints": (_endpoints, ("interface", "service_id", "region_id")),
+    "regions": (_regions, ()),
+}
+"""What each list shows, and its filters."""
+
+
+async def listing(plural: str, call: Call) -> dict[str, Any]:
+    """All, filtered."""
+    await call.caller()
+    make, filters = KINDS[plural]
+    given = call.request.query_params
+    rows = [
+        row
+        for row in make(call)
+        if all(row[name] == given[name] for name in filters if name in given)
+    ]
+    return {plural: rows, "links": call.links}
+
+
+async def show(plural: str, call: Call) -> dict[str, Any]:
+    """One of them."""
+    await call.caller()
+    kind, id_ = plural[:-1], call.path["id_"]
+    for row in KINDS[plural][0](call):
+        if row["id"] == id_:
+            return {kind: row}
+    raise NotFound(f"Could not find {kind}: {id_}.")
+
+
+async def groups(call: Call) -> dict[str, Any]:
+    """Groups of users: always empty, because roles are assigned to users."""
+    await call.admin()
+    return {"groups": [], "links": call.links}
+
+
+ENDPOINTS = [
+    *(
+        Endpoint(f"list_{one}", "GET", f"/v3/{one}", partial(listing, one), query(STRING, *filters))
+        for one, (_, filters) in KINDS.items()
+    ),
+    *(
+        Endpoint(f"show_{one[:-1]}", "GET", f"/v3/{one}/{{id_}}", partial(show, one))
+        for one in KINDS
+    ),
+    Endpoint("list_groups", "GET", "/v3/groups", groups),
+]

@@ -8,29 +8,18 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from litestar import Litestar, Response, delete, get, post
+from litestar import Litestar
 
-from vetro.http import (
-    Face,
-    Fault,
-    FaultStyle,
-    NotFound,
-    an_object,
-    describes,
-    make_face,
-    read_json,
-)
-from vetro.identity import answers
-from vetro.identity.callers import AnyRequest, Callers, base_of
-from vetro.identity.credentials import credential_handlers
-from vetro.identity.endpoints import endpoint_handlers
-from vetro.identity.grants import grant_handlers
+from vetro.http import Face, Fault, FaultStyle, NotFound, an_object, make_face
+from vetro.http.endpoint import Answer, Body, routes, serving
+from vetro.http.parameters import STRING, Param, query
+from vetro.identity import answers, credentials, endpoints, grants, resources
+from vetro.identity.calls import Call, Endpoint, Services
 from vetro.identity.leaving import ProjectRemoval
 from vetro.identity.login import Login
-from vetro.identity.resources import resource_handlers
 
 LOGIN_LIMIT = 65_536
-_SUBJECT = describes(headers={"X-Subject-Token": {"type": "string"}})
+_SUBJECT = (Param("X-Subject-Token", STRING, where="header"),)
 _LOGIN = an_object(
     {
         "auth": an_object(
@@ -67,13 +56,13 @@ def _fault_body(fault: Fault, _request_id: str) -> Any:
 IDENTITY_FAULTS = FaultStyle(_fault_body)
 
 
-def _version(request: AnyRequest) -> dict[str, Any]:
+def _version(call: Call) -> dict[str, Any]:
     """The version document; its link has the address at which the client reached the service."""
     return {
         "id": "v3.14",
         "status": "stable",
         "updated": "2020-04-07T00:00:00Z",
-        "links": [{"rel": "self", "href": f"{base_of(request)}/"}],
+        "links": [{"rel": "self", "href": f"{call.base}/"}],
         "media-types": [
             {
                 "base": "application/json",
@@ -83,61 +72,66 @@ def _version(request: AnyRequest) -> dict[str, Any]:
     }
 
 
-def token_handlers(callers: Callers) -> list[Any]:
-    """The handlers of discovery, tokens and the catalog."""
-    login = callers.login
+async def versions(call: Call) -> Answer:
+    """The versions there are."""
+    return Answer(300, {"versions": {"values": [_version(call)]}})
 
-    @get("/")
-    async def versions(request: AnyRequest) -> Response[Any]:
-        """The versions there are."""
-        return Response({"versions": {"values": [_version(request)]}}, status_code=300)
 
-    @get("/v3")
-    async def version(request: AnyRequest) -> dict[str, Any]:
-        """This version."""
-        return {"version": _version(request)}
+async def version(call: Call) -> dict[str, Any]:
+    """This version."""
+    return {"version": _version(call)}
 
-    @post(
-        "/v3/auth/tokens",
-        operation_class=describes(body=_LOGIN, query={"nocatalog": {"type": "string"}}),
-    )
-    async def issue(request: AnyRequest) -> Response[Any]:
-        """Log in."""
-        client = request.client
-        body = await read_json(request, limit_bytes=LOGIN_LIMIT)
-        token, data = await login.log_in(body, client.host if client else "")
-        catalog = "nocatalog" not in request.query_params
-        return Response(
-            login.body(data, catalog=catalog),
-            status_code=201,
-            headers={"X-Subject-Token": token, "Vary": "X-Auth-Token"},
-        )
 
-    @get("/v3/auth/tokens", operation_class=_SUBJECT)
-    async def validate(request: AnyRequest) -> Response[Any]:
-        """What a token is good for."""
-        token, data = await callers.subject(request)
-        return Response(login.body(data), headers={"X-Subject-Token": token})
+async def issue(call: Call) -> Answer:
+    """Log in."""
+    client = call.request.client
+    body = await call.json(limit_bytes=LOGIN_LIMIT)
+    token, data = await call.login.log_in(body, client.host if client else "")
+    catalog = "nocatalog" not in call.request.query_params
+    headers = {"X-Subject-Token": token, "Vary": "X-Auth-Token"}
+    return Answer(201, call.login.body(data, catalog=catalog), headers)
 
-    @delete("/v3/auth/tokens", operation_class=_SUBJECT)
-    async def revoke(request: AnyRequest) -> None:
-        """End a token."""
-        token, _ = await callers.subject(request)
-        if not await callers.tokens.revoke(token):
-            raise NotFound("Could not find token.")  # somebody else ended it meanwhile
 
-    @get("/v3/auth/catalog")
-    async def catalog(request: AnyRequest) -> dict[str, Any]:
-        """The service catalog."""
-        await callers.caller(request)
-        return {"catalog": login.catalog(), "links": {"self": str(request.url), "next": None}}
+async def validate(call: Call) -> Answer:
+    """What a token is good for."""
+    token, data = await call.subject()
+    return Answer(200, call.login.body(data), {"X-Subject-Token": token})
 
-    return [versions, version, issue, validate, revoke, catalog]
+
+async def revoke(call: Call) -> None:
+    """End a token."""
+    token, _ = await call.subject()
+    if not await call.tokens.revoke(token):
+        raise NotFound("Could not find token.")  # somebody else ended it meanwhile
+
+
+async def catalog(call: Call) -> dict[str, Any]:
+    """The service catalog."""
+    await call.caller()
+    return {
+        "catalog": call.login.catalog(),
+        "links": {"self": str(call.request.url), "next": None},
+    }
+
+
+_TOKENS = "/v3/auth/tokens"
+ENDPOINTS = [
+    Endpoint("list_versions", "GET", "/", versions),
+    Endpoint("show_version", "GET", "/v3", version),
+    Endpoint("log_in", "POST", _TOKENS, issue, query(STRING, "nocatalog"), takes=Body(_LOGIN)),
+    Endpoint("show_token", "GET", _TOKENS, validate, _SUBJECT),
+    Endpoint("revoke_token", "DELETE", _TOKENS, revoke, _SUBJECT, status=204),
+    Endpoint("show_catalog", "GET", "/v3/auth/catalog", catalog),
+    *resources.ENDPOINTS,
+    *grants.ENDPOINTS,
+    *credentials.ENDPOINTS,
+    *endpoints.ENDPOINTS,
+]
 
 
 def identity_face(login: Login, prefix: str, removal: ProjectRemoval) -> Face:
     """The identity face at ``prefix``."""
-    callers = Callers(login)
+    services = Services(login, removal)
 
     @asynccontextmanager
     async def revocations(_app: Litestar) -> AsyncGenerator[None, None]:
@@ -155,14 +149,8 @@ def identity_face(login: Login, prefix: str, removal: ProjectRemoval) -> Face:
         prefix=prefix,
         title="Vetro identity (Keystone v3)",
         version="3.14",
-        handlers=[
-            *token_handlers(callers),
-            *resource_handlers(callers, removal),
-            *grant_handlers(callers),
-            *credential_handlers(callers),
-            *endpoint_handlers(callers),
-        ],
-        # Every handler but discovery and login checks the token itself: unscoped tokens are valid here.
+        handlers=routes(ENDPOINTS, serving(lambda request: Call(services, request))),
+        # Every call but discovery and login checks the token itself: unscoped tokens are valid here.
         authenticator=None,
         faults=IDENTITY_FAULTS,
         lifespan=[revocations],

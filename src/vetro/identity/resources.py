@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-from litestar import Response, delete, get, patch, post
-from litestar.params import FromPath
-from sqlalchemy import select
-
-from vetro.http import BadRequest, Forbidden, Unauthorized, an_object, describes, read_json
+from vetro.http import BadRequest, Forbidden, Unauthorized, an_object
+from vetro.http.endpoint import Answer, Body
+from vetro.http.parameters import STRING, query
 from vetro.identity import store
-from vetro.identity.callers import AnyRequest, Callers, base_of, links
-from vetro.identity.leaving import ProjectRemoval
+from vetro.identity.calls import Call, Endpoint
 from vetro.identity.login import mapping, text
 from vetro.identity.passwords import hash_password, verify_password
-from vetro.identity.tables import DOMAIN_ID, assignments, domain_assignments
+from vetro.identity.tables import DOMAIN_ID
 from vetro.identity.tokens import TokenData
 
 PLURALS = {"users": "user", "projects": "project", "roles": "role", "domains": "domain"}
@@ -47,16 +45,17 @@ FIELDS = {
     "role": {"name": str},
     "domain": {"name": str, "description": str, "enabled": bool},
 }
+FILTERS = ("name", "domain_id", "enabled")
 LIMITS = {"name": 255, "description": 1000, "email": 255}
 
 
-def view(request: AnyRequest, kind: str, row: Any) -> dict[str, Any]:
+def view(call: Call, kind: str, row: Any) -> dict[str, Any]:
     """A row as the API shows it."""
     plural = next(name for name, one in PLURALS.items() if one == kind)
     value: dict[str, Any] = {
         "id": row.id,
         "name": row.name,
-        "links": {"self": f"{base_of(request)}/{plural}/{row.id}"},
+        "links": {"self": f"{call.base}/{plural}/{row.id}"},
         "options": {},
     }
     for name in ("description", "enabled", "domain_id", "email", "default_project_id"):
@@ -99,231 +98,174 @@ def checked(kind: str, body: object) -> dict[str, Any]:
     return values
 
 
-class Resources:
-    """Users, projects, roles and domains in the database."""
+async def _password(kind: str, body: object, values: dict[str, Any]) -> None:
+    if kind != "user":
+        return
+    password = mapping(body, "/")["user"].get("password")
+    if password is not None:
+        values["password_hash"] = await hash_password(text(password, "/user/password"))
 
-    def __init__(self, callers: Callers, removal: ProjectRemoval) -> None:
-        self.callers = callers
-        self.removal = removal
-        self.database = callers.database
-        self.tokens = callers.tokens
 
-    async def _password(self, kind: str, body: object, values: dict[str, Any]) -> None:
-        if kind != "user":
-            return
-        password = mapping(body, "/")["user"].get("password")
-        if password is not None:
-            values["password_hash"] = await hash_password(text(password, "/user/password"))
+async def create(kind: str, call: Call) -> dict[str, Any]:
+    """Create one; for administrators."""
+    await call.admin()
+    body = await call.json()
+    values = checked(kind, body)
+    if "name" not in values:
+        raise BadRequest(f"/{kind}/name is required")
+    values["id"] = store.new_id()
+    if kind in ("user", "project"):
+        values.setdefault("domain_id", DOMAIN_ID)
+    if kind in ("user", "project", "domain"):
+        values.setdefault("enabled", True)
+    if kind in ("project", "domain"):
+        values.setdefault("description", "")
+    await _password(kind, body, values)
+    async with call.database.transaction() as tx:
+        row = await store.create(tx, kind, values)
+    return {kind: view(call, kind, row)}
 
-    async def create(self, request: AnyRequest, kind: str) -> dict[str, Any]:
-        """Create one row."""
-        await self.callers.admin(request)
-        body = await read_json(request)
-        values = checked(kind, body)
-        if "name" not in values:
-            raise BadRequest(f"/{kind}/name is required")
-        values["id"] = store.new_id()
-        if kind in ("user", "project"):
-            values.setdefault("domain_id", DOMAIN_ID)
-        if kind in ("user", "project", "domain"):
-            values.setdefault("enabled", True)
-        if kind in ("project", "domain"):
-            values.setdefault("description", "")
-        await self._password(kind, body, values)
-        async with self.database.transaction() as tx:
-            row = await store.create(tx, kind, values)
-        return {kind: view(request, kind, row)}
 
-    async def update(self, request: AnyRequest, kind: str, id_: str) -> dict[str, Any]:
-        """Change one row."""
-        await self.callers.admin(request)
-        body = await read_json(request)
-        values = checked(kind, body)
-        values.pop("domain_id", None)
-        await self._password(kind, body, values)
-        async with self.database.transaction() as tx:
-            row = await store.change(tx, kind, id_, values)
-            if kind == "user" and ("password_hash" in values or values.get("enabled") is False):
-                await self.tokens.revoke_of_user(tx, id_)
-            await self.tokens.forget(tx)
-        return {kind: view(request, kind, row)}
+async def update(kind: str, call: Call) -> dict[str, Any]:
+    """Change one; for administrators. A new password or `enabled: false` ends the user's tokens."""
+    await call.admin()
+    body, id_ = await call.json(), call.path["id_"]
+    values = checked(kind, body)
+    values.pop("domain_id", None)
+    await _password(kind, body, values)
+    async with call.database.transaction() as tx:
+        row = await store.change(tx, kind, id_, values)
+        if kind == "user" and ("password_hash" in values or values.get("enabled") is False):
+            await call.tokens.revoke_of_user(tx, id_)
+        await call.tokens.forget(tx)
+    return {kind: view(call, kind, row)}
 
-    async def remove(self, request: AnyRequest, kind: str, id_: str) -> None:
-        """Delete one row. Errors: 403 for the caller's own user, project or domain."""
-        await self._removable(request, kind, id_)
-        async with self.database.transaction() as tx:
-            await store.remove(tx, kind, id_)
-            await self.tokens.forget(tx)
 
-    async def _removable(self, request: AnyRequest, kind: str, id_: str) -> TokenData:
-        caller = await self.callers.admin(request)
-        if id_ in (caller.user_id, DOMAIN_ID, caller.project_id):
-            raise Forbidden(f"This {kind} is in use by the caller")
-        return caller
+async def _removable(kind: str, call: Call) -> TokenData:
+    """The caller, whose own user, project and domain cannot be deleted. Errors: 403."""
+    caller = await call.admin()
+    if call.path["id_"] in (caller.user_id, DOMAIN_ID, caller.project_id):
+        raise Forbidden(f"This {kind} is in use by the caller")
+    return caller
 
-    async def remove_project(self, request: AnyRequest, id_: str) -> dict[str, Any] | None:
-        """Delete an empty project, or with ``force=true`` also its resources.
 
-        ``None`` when it is deleted, else the project as it is until then. Errors: 403, 404, 409.
-        """
-        caller = await self._removable(request, "project", id_)
-        force = request.query_params.get("force", "").lower() in ("true", "1")
-        if await self.removal.delete(id_, caller.user_id, caller.user_name, force=force):
-            return None
-        async with self.database.read() as tx:
-            row = await store.find(tx, "project", id_)
-        return {"project": view(request, "project", row)}
+async def remove(kind: str, call: Call) -> None:
+    """Delete one; for administrators. 403 for the caller's own user or domain."""
+    await _removable(kind, call)
+    async with call.database.transaction() as tx:
+        await store.remove(tx, kind, call.path["id_"])
+        await call.tokens.forget(tx)
 
-    async def holdings(self, request: AnyRequest, id_: str) -> dict[str, Any]:
-        """The names of a project's resources, by kind. Errors: 403, 404."""
-        await self.callers.admin(request)
-        async with self.database.read() as tx:
-            await store.find(tx, "project", id_)
-            found = await self.removal.holdings.names(tx, id_)
-        return {"holdings": {kind: list(names) for kind, names in found.items()}}
 
-    async def show(self, request: AnyRequest, kind: str, id_: str) -> dict[str, Any]:
-        """One row; users may see themselves and their project, everyone sees roles and domains."""
-        caller = await self.callers.caller(request)
-        if id_ not in (caller.user_id, caller.project_id) and kind not in ("role", "domain"):
-            await self.callers.admin(request)
-        async with self.database.read() as tx:
-            row = await store.find(tx, kind, id_)
-        return {kind: view(request, kind, row)}
+async def remove_project(call: Call) -> Answer:
+    """Delete a project without resources; with `force` also its resources, in the background (202).
 
-    async def listing(self, request: AnyRequest, plural: str) -> dict[str, Any]:
-        """All rows, filtered by ``name``, ``domain_id`` and ``enabled``."""
-        kind = PLURALS[plural]
-        if kind in ("user", "project"):
-            await self.callers.admin(request)
-        else:
-            await self.callers.caller(request)
-        table = store.KINDS[kind]
-        query = select(table).order_by(table.c.name)
-        for name in ("name", "domain_id", "enabled"):
-            value = request.query_params.get(name)
-            if value is None or name not in table.c:
-                continue
-            if kind == "domain" and name == "name":
-                async with self.database.read() as tx:
-                    found = await store.find_by_name(tx, kind, value)
-                query = query.where(table.c.id == (found.id if found else None))
-            else:
-                wanted = value.lower() in ("true", "1", "") if name == "enabled" else value
-                query = query.where(table.c[name] == wanted)
-        async with self.database.read() as tx:
-            rows = [view(request, kind, row) for row in await tx.execute(query)]
-        return {plural: rows, "links": links(request)}
+    403 for the caller's own project; 409 for one with resources, without `force`.
+    """
+    caller, id_ = await _removable("project", call), call.path["id_"]
+    force = call.query("force").lower() in ("true", "1")
+    if await call.service.removal.delete(id_, caller.user_id, caller.user_name, force=force):
+        return Answer(204)
+    async with call.database.read() as tx:
+        row = await store.find(tx, "project", id_)
+    return Answer(202, {"project": view(call, "project", row)})
 
-    async def scopes_of(self, request: AnyRequest, user_id: str, plural: str) -> dict[str, Any]:
-        """The projects or domains in which a user has a role."""
-        kind = PLURALS[plural]
-        table = store.KINDS[kind]
-        grants = assignments if kind == "project" else domain_assignments
-        query = (
-            select(table)
-            .where(
-                table.c.id.in_(select(grants.c[f"{kind}_id"]).where(grants.c.user_id == user_id)),
-                table.c.enabled,
-            )
-            .order_by(table.c.name)
+
+async def holdings(call: Call) -> dict[str, Any]:
+    """What a project has in the other services: names, by kind."""
+    await call.admin()
+    async with call.database.read() as tx:
+        await store.find(tx, "project", call.path["id_"])
+        found = await call.service.removal.holdings.names(tx, call.path["id_"])
+    return {"holdings": {kind: list(names) for kind, names in found.items()}}
+
+
+async def show(kind: str, call: Call) -> dict[str, Any]:
+    """One; users may see themselves and their project, everyone sees roles and domains."""
+    caller, id_ = await call.caller(), call.path["id_"]
+    if id_ not in (caller.user_id, caller.project_id) and kind not in ("role", "domain"):
+        await call.admin()
+    async with call.database.read() as tx:
+        row = await store.find(tx, kind, id_)
+    return {kind: view(call, kind, row)}
+
+
+async def listing(plural: str, call: Call) -> dict[str, Any]:
+    """All, filtered by `name`, `domain_id` and `enabled`; users and projects: for administrators."""
+    kind = PLURALS[plural]
+    await (call.admin() if kind in ("user", "project") else call.caller())
+    given = call.request.query_params
+    async with call.database.read() as tx:
+        rows = await store.listing(
+            tx, kind, {name: given[name] for name in FILTERS if name in given}
         )
-        async with self.database.read() as tx:
-            rows = [view(request, kind, row) for row in await tx.execute(query)]
-        return {plural: rows, "links": links(request)}
-
-    async def change_password(self, request: AnyRequest, user_id: str) -> None:
-        """Change a user's own password; all the user's tokens end."""
-        await self.callers.own(request, user_id)
-        body = mapping(mapping(await read_json(request), "/").get("user"), "/user")
-        old = text(body.get("original_password"), "/user/original_password")
-        new = text(body.get("password"), "/user/password")
-        async with self.database.read() as tx:
-            row = await store.find(tx, "user", user_id)
-        if not await verify_password(row.password_hash, old):
-            raise Unauthorized("The original password is wrong")
-        hashed = await hash_password(new)
-        async with self.database.transaction() as tx:
-            await store.change(tx, "user", user_id, {"password_hash": hashed})
-            await self.tokens.revoke_of_user(tx, user_id)
+    return {plural: [view(call, kind, row) for row in rows], "links": call.links}
 
 
-def resource_handlers(callers: Callers, removal: ProjectRemoval) -> list[Any]:
-    """The handlers of users, projects, roles and domains."""
-    resources = Resources(callers, removal)
+async def _scopes_of(plural: str, call: Call, user_id: str) -> dict[str, Any]:
+    kind = PLURALS[plural]
+    async with call.database.read() as tx:
+        rows = await store.scopes_of(tx, user_id, kind)
+    return {plural: [view(call, kind, row) for row in rows], "links": call.links}
 
-    @get("/v3/auth/projects")
-    async def my_projects(request: AnyRequest) -> dict[str, Any]:
-        """The projects the caller has a role in."""
-        user = (await callers.caller(request)).user_id
-        return await resources.scopes_of(request, user, "projects")
 
-    @get("/v3/auth/domains")
-    async def my_domains(request: AnyRequest) -> dict[str, Any]:
-        """The domains the caller has a role in."""
-        user = (await callers.caller(request)).user_id
-        return await resources.scopes_of(request, user, "domains")
+async def own_scopes(plural: str, call: Call) -> dict[str, Any]:
+    """Those in which the caller has a role."""
+    return await _scopes_of(plural, call, (await call.caller()).user_id)
 
-    @get("/v3/users/{user_id:str}/projects")
-    async def user_projects(request: AnyRequest, user_id: FromPath[str]) -> dict[str, Any]:
-        """The projects a user has a role in."""
-        if (await callers.caller(request)).user_id != user_id:
-            await callers.admin(request)
-        return await resources.scopes_of(request, user_id, "projects")
 
-    passwords = an_object({"password": _TEXT, "original_password": _TEXT})
+async def projects_of_user(call: Call) -> dict[str, Any]:
+    """The projects in which a user has a role; for the user and for administrators."""
+    if (await call.caller()).user_id != call.path["user_id"]:
+        await call.admin()
+    return await _scopes_of("projects", call, call.path["user_id"])
 
-    @post(
-        "/v3/users/{user_id:str}/password",
-        status_code=204,
-        operation_class=describes(body=an_object({"user": passwords}, ["user"])),
+
+async def change_password(call: Call) -> None:
+    """Change one's own password; all the user's tokens end."""
+    await call.own()
+    user_id = call.path["user_id"]
+    body = mapping(mapping(await call.json(), "/").get("user"), "/user")
+    old = text(body.get("original_password"), "/user/original_password")
+    new = text(body.get("password"), "/user/password")
+    async with call.database.read() as tx:
+        row = await store.find(tx, "user", user_id)
+    if not await verify_password(row.password_hash, old):
+        raise Unauthorized("The original password is wrong")
+    hashed = await hash_password(new)
+    async with call.database.transaction() as tx:
+        await store.change(tx, "user", user_id, {"password_hash": hashed})
+        await call.tokens.revoke_of_user(tx, user_id)
+
+
+def _five(plural: str, kind: str) -> list[Endpoint]:
+    takes = Body(an_object({kind: an_object(SCHEMAS[kind])}, [kind]))
+    all_, one = f"/v3/{plural}", f"/v3/{plural}/{{id_}}"
+    removal = (
+        Endpoint("delete_project", "DELETE", one, remove_project, query(STRING, "force"))
+        if kind == "project"
+        else Endpoint(f"delete_{kind}", "DELETE", one, partial(remove, kind), status=204)
     )
-    async def change_password(request: AnyRequest, user_id: FromPath[str]) -> None:
-        """Change one's own password."""
-        await resources.change_password(request, user_id)
-
-    @get("/v3/projects/{id_:str}/holdings")
-    async def holdings(request: AnyRequest, id_: FromPath[str]) -> dict[str, Any]:
-        """What a project has in the other services."""
-        return await resources.holdings(request, id_)
-
-    handlers: list[Any] = [my_projects, my_domains, user_projects, change_password, holdings]
-    for plural, kind in PLURALS.items():
-        handlers += _five(resources, plural, kind)
-    return handlers
+    return [
+        Endpoint(f"create_{kind}", "POST", all_, partial(create, kind), takes=takes, status=201),
+        Endpoint(f"list_{plural}", "GET", all_, partial(listing, plural), query(STRING, *FILTERS)),
+        Endpoint(f"show_{kind}", "GET", one, partial(show, kind)),
+        Endpoint(f"change_{kind}", "PATCH", one, partial(update, kind), takes=takes),
+        removal,
+    ]
 
 
-def _five(resources: Resources, plural: str, kind: str) -> list[Any]:
-    takes = describes(body=an_object({kind: an_object(SCHEMAS[kind])}, [kind]))
-    filters = describes(query={"name": _TEXT, "domain_id": _TEXT, "enabled": _TEXT})
-    path = f"/v3/{plural}/{{id_:str}}"
-
-    @post(f"/v3/{plural}", name=f"create {kind}", operation_class=takes)
-    async def create(request: AnyRequest) -> dict[str, Any]:
-        return await resources.create(request, kind)
-
-    @get(f"/v3/{plural}", name=f"list {plural}", operation_class=filters)
-    async def listing(request: AnyRequest) -> dict[str, Any]:
-        return await resources.listing(request, plural)
-
-    @get(path, name=f"show {kind}")
-    async def show(request: AnyRequest, id_: FromPath[str]) -> dict[str, Any]:
-        return await resources.show(request, kind, id_)
-
-    @patch(path, name=f"update {kind}", operation_class=takes)
-    async def update(request: AnyRequest, id_: FromPath[str]) -> dict[str, Any]:
-        return await resources.update(request, kind, id_)
-
-    @delete(path, name=f"delete {kind}")
-    async def remove(request: AnyRequest, id_: FromPath[str]) -> None:
-        await resources.remove(request, kind, id_)
-
-    forced = describes(query={"force": _TEXT})
-
-    @delete(path, name=f"delete {kind}", status_code=202, operation_class=forced)
-    async def remove_project(request: AnyRequest, id_: FromPath[str]) -> Response[Any]:
-        """Delete a project; ``force``: with all that it has, in the background (202)."""
-        left = await resources.remove_project(request, id_)
-        return Response(left, status_code=204 if left is None else 202)
-
-    return [create, listing, show, update, remove_project if kind == "project" else remove]
+_PASSWORDS = an_object({"password": _TEXT, "original_password": _TEXT})
+ENDPOINTS = [
+    *(
+        Endpoint(f"list_own_{one}", "GET", f"/v3/auth/{one}", partial(own_scopes, one))
+        for one in ("projects", "domains")
+    ),
+    Endpoint("list_projects_of_user", "GET", "/v3/users/{user_id}/projects", projects_of_user),
+    Endpoint(
+        "change_password", "POST", "/v3/users/{user_id}/password", change_password, status=204,
+        takes=Body(an_object({"user": _PASSWORDS}, ["user"])),
+    ),
+    Endpoint("list_project_holdings", "GET", "/v3/projects/{id_}/holdings", holdings),
+    *(one for plural, kind in PLURALS.items() for one in _five(plural, kind)),
+]  # fmt: skip

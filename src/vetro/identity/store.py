@@ -1,15 +1,24 @@
-"""Users, projects, roles and assignments in the database."""
+"""Users, projects, roles, assignments and application credentials in the database."""
 
 from __future__ import annotations
 
 import uuid
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
 
 from sqlalchemy import Row, Table, and_, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from vetro.http import BadRequest, Conflict, Forbidden, NotFound
-from vetro.identity.tables import DOMAIN_ID, GRANTS, domains, projects, roles, users
+from vetro.identity.tables import (
+    DOMAIN_ID,
+    GRANTS,
+    application_credentials,
+    domains,
+    projects,
+    roles,
+    users,
+)
 from vetro.storage import Database, Transaction
 
 KINDS: dict[str, Table] = {"user": users, "project": projects, "role": roles, "domain": domains}
@@ -48,6 +57,30 @@ async def find_by_name(
         everyone = await tx.execute(select(table).order_by(table.c.id))
         found = next((row for row in everyone if row.name.casefold() == wanted), None)
     return found
+
+
+async def listing(tx: Transaction, kind: str, filters: Mapping[str, str]) -> list[Row[Any]]:
+    """The rows of a kind by name; filters are ``name``, ``domain_id`` and ``enabled``."""
+    table = KINDS[kind]
+    query = select(table).order_by(table.c.name)
+    for name, value in filters.items():
+        if name not in table.c:
+            continue
+        if kind == "domain" and name == "name":
+            found = await find_by_name(tx, kind, value)
+            query = query.where(table.c.id == (found.id if found else None))
+        else:
+            wanted = value.lower() in ("true", "1", "") if name == "enabled" else value
+            query = query.where(table.c[name] == wanted)
+    return list(await tx.execute(query))
+
+
+async def scopes_of(tx: Transaction, user_id: str, kind: str) -> list[Row[Any]]:
+    """The enabled projects or domains in which a user has a role."""
+    table, grants = KINDS[kind], GRANTS[kind]
+    held = select(grants.c[f"{kind}_id"]).where(grants.c.user_id == user_id)
+    query = select(table).where(table.c.id.in_(held), table.c.enabled).order_by(table.c.name)
+    return list(await tx.execute(query))
 
 
 async def create(tx: Transaction, kind: str, values: dict[str, Any]) -> Row[Any]:
@@ -137,6 +170,67 @@ def _grant(user_id: str, scope_id: str, role_id: str, scope: str) -> Any:
         table.c[f"{scope}_id"] == scope_id,
         table.c.role_id == role_id,
     )
+
+
+async def grants_of(
+    tx: Transaction, scope: str, user_id: str | None, scope_id: str | None, role_id: str | None
+) -> list[tuple[str, str, str]]:
+    """User, project (or domain) and role of the assignments with these ids; ``None``: any."""
+    table = GRANTS[scope]
+    columns = (table.c.user_id, table.c[f"{scope}_id"], table.c.role_id)
+    query = select(*columns)
+    for column, wanted in zip(columns, (user_id, scope_id, role_id), strict=True):
+        if wanted is not None:
+            query = query.where(column == wanted)
+    rows = cast("Iterable[tuple[str, str, str]]", await tx.execute(query))
+    return [(user, place, role) for user, place, role in rows]
+
+
+async def names_of_all(tx: Transaction) -> dict[str, dict[str, Any]]:
+    """The names of users, projects, domains and roles by id, with the domain of users and projects."""
+    domain_names = {row.id: row.name for row in await tx.execute(select(domains))}
+    names: dict[str, dict[str, Any]] = {id_: {"name": name} for id_, name in domain_names.items()}
+    for table in (users, projects):
+        for row in await tx.execute(select(table)):
+            domain = {"id": row.domain_id, "name": domain_names.get(row.domain_id, "")}
+            names[row.id] = {"name": row.name, "domain": domain}
+    for row in await tx.execute(select(roles)):
+        names[row.id] = {"name": row.name}
+    return names
+
+
+async def credentials_of(tx: Transaction, user_id: str, name: str | None = None) -> list[Row[Any]]:
+    """A user's application credentials (with this name), by name."""
+    table = application_credentials
+    query = select(table).where(table.c.user_id == user_id).order_by(table.c.name)
+    if name is not None:
+        query = query.where(table.c.name == name)
+    return list(await tx.execute(query))
+
+
+async def find_credential(tx: Transaction, user_id: str, id_: str) -> Row[Any]:
+    """A user's application credential. Errors: ``NotFound``."""
+    table = application_credentials
+    query = select(table).where(table.c.user_id == user_id, table.c.id == id_)
+    row = (await tx.execute(query)).first()
+    if row is None:
+        raise NotFound(f"Could not find Application Credential: {id_}.")
+    return row
+
+
+async def create_credential(tx: Transaction, values: dict[str, Any]) -> Row[Any]:
+    """Insert an application credential. Errors: ``Conflict`` when the user has one of this name."""
+    if await credentials_of(tx, values["user_id"], values["name"]):
+        raise Conflict(f"An application credential named {values['name']} exists already")
+    await tx.execute(insert(application_credentials).values(**values))
+    return await find_credential(tx, values["user_id"], values["id"])
+
+
+async def remove_credential(tx: Transaction, user_id: str, id_: str) -> None:
+    """Delete a user's application credential. Errors: ``NotFound``."""
+    await find_credential(tx, user_id, id_)
+    table = application_credentials
+    await tx.execute(delete(table).where(table.c.id == id_))
 
 
 async def ensure_basics(database: Database) -> None:
