@@ -123,3 +123,58 @@ async def test_plans_say_that_isolation_is_optional_when_every_package_does(samp
     sent.clear()
     await samples.deploy(two_tier(samples))
     assert [plan.get("Isolation") for _, plan in sent] == [None] * 3
+
+
+async def test_a_heat_template_with_a_volume(lab: Any) -> None:
+    """Machine, network and volume are one stack; a larger volume leaves the machine alone."""
+    lab.packages = [open_package(library_path() / "HeatVolume")]
+    app = lab.application(
+        "app",
+        "org.vetro.samples.HeatVolume/1.0.0",
+        name="a",
+        templateParameters={"image": "debian"},
+    )
+    model = await lab.deploy(lab.environment(app, networks={}))
+    app = model["Objects"]["applications"][0]
+    outputs = app["templateOutputs"]
+    volume = lab.cloud.compute.volume_list[outputs["volume"]]
+    ((server_id, server),) = lab.cloud.compute.server_list.items()
+    assert (server.spec.name, volume.name, volume.size) == ("store", "store-data", 1)
+    assert outputs["address"].startswith("10.77.0.")
+    assert outputs["device"] == "/dev/vdb"
+    lab.calls()
+    model = await lab.deploy(model)
+    assert lab.calls() == []
+
+    model["Objects"]["applications"][0]["templateParameters"]["volume_size"] = 3
+    model = await lab.deploy(model)
+    assert [one.size for one in lab.cloud.compute.volume_list.values()] == [3]
+    assert list(lab.cloud.compute.server_list) == [server_id]
+
+    model["Objects"]["applications"][0]["templateParameters"]["device"] = "/dev/vdc"
+    assert "cannot be changed: device" in await lab.failure(model)
+    await lab.destroy(model)
+    assert not lab.cloud.compute.server_list
+    assert not lab.cloud.compute.volume_list
+
+
+async def test_wordpress_finds_its_database_in_another_component(lab: Any) -> None:
+    """Two machines in one environment; the site's plan has the address of the other machine."""
+    lab.packages = [open_package(library_path() / name) for name in ("MariaDb", "WordPress")]
+    database = lab.application(
+        "db", "org.vetro.samples.MariaDb/1.0.0", name="db", instance=lab.instance("m", "maria")
+    )
+    site = lab.application(
+        "site", "org.vetro.samples.WordPress/1.0.0", name="blog", server="db",
+        password="correct horse", instance=lab.instance("w", "web", assignFloatingIp=True),
+    )  # fmt: skip
+    model = await lab.deploy(lab.environment(database, site))
+    sent = [(queue, plan["Name"]) for queue, plan in lab.cloud.transport.plans]
+    assert sent == [("eenv-hm", "MariaDB"), ("eenv-hm", "Database"), ("eenv-hw", "WordPress")]
+    database, site = model["Objects"]["applications"]
+    plan = lab.cloud.transport.plans[-1][1]
+    assert plan["Parameters"]["host"] == database["host"] == database["instance"]["ipAddresses"][0]
+    assert site["url"] == f"http://{site['instance']['floatingIpAddress']}/"
+    plans(lab)
+    await lab.deploy(model)
+    assert plans(lab) == []
