@@ -1,5 +1,7 @@
 """Simple paths of `select` and `set`: ``:`` up, ``/`` root, ``#`` variables, dotted steps (§3)."""
 
+# Casts in these loops cost more than what they do: values of isinstance stay of unknown content.
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -85,11 +87,10 @@ def follow(value: Json, steps: Sequence[Step]) -> Json:
     """What stands at the end of steps; ``None`` where there is nothing."""
     for step in steps:
         if isinstance(value, dict):
-            value = cast("dict[Step, Json]", value).get(step)
+            value = value.get(step)
         elif isinstance(value, list):
-            items = cast("list[Json]", value)
             index = step if isinstance(step, int) else index_of(step)
-            value = items[index] if index is not None and index < len(items) else None
+            value = value[index] if index is not None and index < len(value) else None
         else:
             return None
     return value
@@ -110,35 +111,35 @@ def write(root: Json, steps: Sequence[Step], value: Json, path: str) -> bool:
     if equal(follow(root, steps), value):
         return False
     holder: Json = root
-    done: list[str] = []
-    for step in steps[:-1]:
-        done.append(str(step))
+    for number, step in enumerate(steps[:-1]):
         if isinstance(holder, dict):
-            known = cast("dict[Step, Json]", holder)
-            inner = known.get(step)
+            inner = holder.get(step)
             if inner is None:
-                inner = known[step] = cast("dict[Step, Json]", {})
+                inner = holder[step] = {}
+        elif isinstance(holder, list) and isinstance(step, int) and step < len(holder):
+            inner = holder[step]
+            if inner is None:
+                inner = holder[step] = {}
         else:
-            items, index = _item(holder, step, path, done)
+            items, index = _item(holder, step, path, steps[:number])
             inner = items[index]
             if inner is None:
-                inner = items[index] = cast("dict[Step, Json]", {})
+                inner = items[index] = {}
         holder = inner
     last = steps[-1]
-    done.append(str(last))
     if isinstance(value, (dict, list)) and reaches(value, holder):
         # The value would contain itself.
         value = plain_copy(value)
     if isinstance(holder, dict):
-        cast("dict[Step, Json]", holder)[last] = value
+        holder[last] = value
     else:
-        items, index = _item(holder, last, path, done)
+        items, index = _item(holder, last, path, steps[:-1])
         items[index] = value
     return True
 
 
-def _item(holder: Json, step: Step, path: str, done: list[str]) -> tuple[list[Json], int]:
-    way = ".".join(done[:-1]) or "the start"
+def _item(holder: Json, step: Step, path: str, done: Sequence[Step]) -> tuple[list[Json], int]:
+    way = ".".join(map(str, done)) or "the start"
     if not isinstance(holder, list):
         raise EvaluationError(
             f"cannot set {path!r}: at {way} stands {type_name(holder)}, which has no {step!r}"

@@ -4,6 +4,8 @@ A query gives pairs of cursor and value, in document order. Filters are closures
 ``value -> value``; what is missing is ``None`` at any depth, and comparison never raises.
 """
 
+# Casts in these loops cost more than what they do: values of isinstance stay of unknown content.
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownLambdaType=false
 from __future__ import annotations
 
 import operator
@@ -205,23 +207,42 @@ def _attribute(steps: tuple[str | int, ...]) -> Test:
     """What stands below a value; ``length`` is a size where no such key is."""
     if not steps:
         return lambda value: value
-    if len(steps) == 1 and isinstance(steps[0], str) and steps[0] != "length":
-        key = steps[0]
-        return lambda value: (
-            cast("dict[str, Json]", value).get(key) if isinstance(value, dict) else None
-        )
+    if "length" not in steps and all(isinstance(step, str) for step in steps):
+        # Conditions look at maps nearly always, one or two levels deep.
+        if len(steps) == 1:
+            (only,) = steps
+            return lambda value: value.get(only) if isinstance(value, dict) else None
+        *before, last = steps
+
+        def get_in_maps(value: Json) -> Json:
+            for step in before:
+                if not isinstance(value, dict):
+                    return None
+                value = value.get(step)
+            return value.get(last) if isinstance(value, dict) else None
+
+        if len(before) > 1:
+            return get_in_maps
+        first = before[0]
+
+        def get_below(value: Json) -> Json:
+            if isinstance(value, dict):
+                inner = value.get(first)
+                if isinstance(inner, dict):
+                    return inner.get(last)
+            return None
+
+        return get_below
 
     def get(value: Json) -> Json:
         for step in steps:
             if isinstance(value, dict):
-                known = cast("dict[Step, Json]", value)
-                found = known.get(step)
-                value = len(known) if step == "length" and step not in known else found
+                found = value.get(step)
+                value = len(value) if step == "length" and step not in value else found
             elif step == "length" and isinstance(value, (list, str)):
-                value = len(cast("list[Json]", value))
+                value = len(value)
             elif isinstance(value, list) and isinstance(step, int):
-                items = cast("list[Json]", value)
-                value = items[step] if -len(items) <= step < len(items) else None
+                value = value[step] if -len(value) <= step < len(value) else None
             else:
                 return None
         return value

@@ -17,8 +17,9 @@ from vetro.workflows.errors import (
 )
 from vetro.workflows.files import Files
 from vetro.workflows.functions import PLAIN, extension
+from vetro.workflows.hostnames import services_of, units_of
 from vetro.workflows.normalising import clean_up, normalise
-from vetro.workflows.paths import Cursor, Path, write
+from vetro.workflows.paths import Cursor, Path, follow, write
 from vetro.workflows.pending import Stack, execute
 from vetro.workflows.ports import Limits, Port, Report, WorkflowSettings
 from vetro.workflows.rules import RULES
@@ -114,6 +115,8 @@ class Task:
             self._prepare()
             if not self._stopped:
                 self._loop()
+            if not self._stopped:
+                self._warn_of_unjoined()
         except WorkflowError as problem:
             error = str(problem)
         except RecursionError:
@@ -161,6 +164,21 @@ class Task:
             self.port.checkpoint(self.model, self.round)
             if self._stopped:
                 return
+
+    def _warn_of_unjoined(self) -> None:
+        """Units wait for their domain without a word (§15); at the end somebody must be told."""
+        for service in services_of(self.model):
+            for unit in units_of(service):
+                domain = unit.get("domain")
+                made = follow(unit, ("temp", "instanceName"))
+                if domain and made and domain != follow(unit, ("state", "domain")):
+                    self.report(
+                        "unit",
+                        str(unit.get("id")),
+                        "warning",
+                        f"The unit {unit.get('name')} has not joined the domain {domain}: "
+                        "no directory service of the environment has it",
+                    )
 
     def _settle(self, workflows: list[tuple[Workflow, Mutes]]) -> None:
         """Passes over all files until none changes the model."""

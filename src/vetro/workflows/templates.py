@@ -43,7 +43,7 @@ def substitute(template: Json, mappings: dict[str, Json]) -> tuple[Json, list[st
         value = mappings.get(found[1])
         if value is None:
             raise EvaluationError(
-                f"the template needs {found[0]} for {found.string!r}, which has no value"
+                f"the template needs {found[0]} for {('$' + found.string)!r}, which has no value"
             )
         return text(value)
 

@@ -8,7 +8,6 @@ from typing import Any, cast
 
 Json = Any
 CONTAINERS = (dict, list)
-_PLAIN = (str, int, type(None))
 
 
 def equal(left: Json, right: Json) -> bool:
