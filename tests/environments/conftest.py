@@ -132,7 +132,8 @@ def package_zip() -> Any:
         with zipfile.ZipFile(buffer, "w") as archive:
             archive.writestr("manifest.yaml", manifest)
             archive.writestr("Classes/App.yaml", klass)
-            archive.writestr("UI/ui.yaml", form)
+            if form:
+                archive.writestr("UI/ui.yaml", form)
         return buffer.getvalue()
 
     return make

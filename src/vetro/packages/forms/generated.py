@@ -81,7 +81,9 @@ class _Writer:
         required = not nullable and not has_default
         value: Any = _Expression(path)
         if isinstance(schema.get("enum"), list) and kind != "array":
-            options: Any = [[one, str(one)] for one in schema["enum"] if one is not None]
+            options: Any = [
+                [one, str(one)] for one in cast("list[Any]", schema["enum"]) if one is not None
+            ]
             if not required and not has_default:
                 options.insert(0, ["", "(none)"])
                 value = _or_null(path)
@@ -105,8 +107,9 @@ class _Writer:
                 " $.split('=', 1)[1].trim())"
             )
             given = schema.get("default")
-            has_default = isinstance(given, dict) and bool(given)
-            if has_default:
+            has_default = False
+            if isinstance(given, dict) and given:
+                has_default = True
                 lines = [f"{key}={one}" for key, one in cast("Json", given).items()]
                 schema = {**schema, "default": "\n".join(lines)}
             required = False
@@ -235,16 +238,10 @@ def _or_null(path: str) -> _Expression:
 
 def _title(name: str) -> str:
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|_", " ", name).split()
-    return (
-        " ".join(
-            [
-                words[0].capitalize(),
-                *(one.lower() if one[1:].islower() else one for one in words[1:]),
-            ]
-        )
-        if words
-        else name
-    )
+    if not words:
+        return name
+    rest = [one.lower() if one[1:].islower() else one for one in words[1:]]  # URL stays URL
+    return " ".join([words[0].capitalize(), *rest])
 
 
 def _identifier(name: str) -> str:
