@@ -235,6 +235,28 @@ class CatalogPackages:
         return open_package(self.connection.request("GET", path).content)
 
 
+@package.command("form", short_help="Show the form of a package.")
+@click.argument("name", metavar="PACKAGE", type=PACKAGE)
+@VERSION
+@click.option("--ui", is_flag=True, help="Print the definition as it is stored.")
+@json_option
+def form(name: str, version: str | None, ui: bool) -> None:
+    """Show the fields of the form of PACKAGE, which 'vetro env add --set' takes.
+
+    A package without a form has one that is made from its class.
+    """
+    from vetro.cli.catalog.forms import Wizard, show_form
+
+    with Connection() as connection:
+        row = find_package(connection, name, version)
+        if ui:
+            text = connection.request("GET", f"/v1/catalog/packages/{segment(row['id'])}/ui").text
+            click.echo(text, nl=False)
+            return
+        with Wizard(connection, row, None, None) as wizard:
+            show_form(wizard.view)
+
+
 @package.command("update", short_help="Change what the catalog says of a package.")
 @click.argument("name_or_id", type=PACKAGE)
 @VERSION

@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 import click
 
+from vetro.cli.catalog.forms import Wizard
 from vetro.cli.catalog.package import find_package
 from vetro.cli.client.connection import Connection, find_environment, segment
 from vetro.cli.client.deployment_progress import follow_deployment
@@ -155,7 +156,10 @@ def add(
     settings: tuple[str, ...],
     file: Any,
 ) -> None:
-    """Add an application of PACKAGE to ENVIRONMENT, filling its form with defaults and --set."""
+    """Add an application of PACKAGE to ENVIRONMENT, filling its form with defaults and --set.
+
+    What the form still lacks it asks for on a terminal; elsewhere the command ends and says what.
+    """
     with Connection() as connection:
         row = find_environment(connection, environment)
         if file is not None:
@@ -164,7 +168,8 @@ def add(
             except NotADocument as error:
                 fail(f"{file.name}: not JSON: {error}", "It holds one object, or a list of them.")
         elif package:
-            model = build_model(connection, package, name, parse_settings(settings))
+            add_by_form(connection, row, package, name, parse_settings(settings))
+            return
         else:
             fail("There is nothing to add", "Name a PACKAGE, or give the object with --file.", 2)
         with session_and_services(connection, row) as (headers, services):
@@ -179,35 +184,34 @@ def add(
             stored = connection.request(
                 "POST", path, json=cast("object", model), headers=headers
             ).json()
+    show_added(stored)
+
+
+def add_by_form(
+    connection: Connection,
+    row: dict[str, Any],
+    package: str,
+    name: str | None,
+    settings: dict[str, Any],
+) -> None:
+    """Fill in the form of a package and add what it makes."""
+    found = find_package(connection, package)
+    with (
+        session_and_services(connection, row) as (headers, services),
+        Wizard(connection, found, row, headers["X-Configuration-Session"]) as wizard,
+    ):
+        wizard.fill(wizard.place(settings, name))
+        Checker(connection).refuse_wrong(wizard.build(), services)
+        show_added(wizard.finish())
+
+
+def show_added(stored: Any) -> None:
+    """What was added, as JSON or as a table."""
     rows = cast("list[dict[str, Any]]", stored if isinstance(stored, list) else [stored])
     if wants_json():
         emit_json(cast("Any", stored))
     else:
         emit_applications([application_row(item) for item in rows])
-
-
-def build_model(
-    connection: Connection, package: str, name: str | None, values: dict[str, Any]
-) -> dict[str, Any]:
-    """The application object that the package's form makes of its defaults and ``values``."""
-    from vetro.packages import FormError, load_form
-
-    row = find_package(connection, package)
-    text = connection.request("GET", f"/v1/catalog/packages/{row['id']}/ui").text
-    if not text.strip():
-        fail(
-            f"{row['fully_qualified_name']} has no form",
-            "Give the application's object with --file.",
-        )
-    try:
-        form = load_form(text, package_name=row["fully_qualified_name"], title=row["name"])
-        model = form.build(form.fill(values, name=name), name=name)
-    except FormError as error:
-        fail(str(error), "Give fields with --set FIELD=VALUE or --set PAGE.FIELD=VALUE.")
-    # Without a version an object means a 0.x package (muranopl.md §5): say which one was chosen.
-    if "/" not in str(model["?"]["type"]):
-        model["?"].setdefault("classVersion", row["version"])
-    return model
 
 
 @env.command("edit", short_help="Change properties of an application.")

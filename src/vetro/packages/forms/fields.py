@@ -6,6 +6,7 @@ and gives a `Field`, which reads and checks one value.
 
 from __future__ import annotations
 
+import difflib
 import ipaddress
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -46,6 +47,12 @@ RESOURCES = {
     "zone": "dns_zones",
 }
 """Types whose choices the platform offers, and their kinds."""
+WORDS = {
+    "keypair": "key pair",
+    "azone": "availability zone",
+    "securitygroup": "security group",
+    "zone": "DNS zone",
+}
 TYPES = frozenset(
     [
         *LINE_TYPES, *BOOLEANS, *RESOURCES, "integer", "databaselist", "choice",
@@ -370,7 +377,22 @@ class Field:
                 if not one.enabled:
                     raise Refused(f"{one.label} cannot be chosen now")
                 return one.value
-        raise Refused(f"{raw!s:.80} is not one of the values to choose", "invalid_choice")
+        # People know what the platform has by its name.
+        named = [one for one in found if one.label == raw or one.details.get("name") == raw]
+        if self.kind != "choice" and raw != "" and named and named[0].enabled:
+            return named[0].value
+        raise Refused(self._no_choice(str(raw), found), "invalid_choice")
+
+    def _no_choice(self, raw: str, found: list[Choice]) -> str:
+        if self.kind not in RESOURCES:
+            return f"{raw:.80} is not one of the values to choose"
+        names = [one.label for one in found if one.value != ""]
+        near = difflib.get_close_matches(raw, names, 1)
+        if near:
+            hint = f"did you mean {near[0]}?"
+        else:
+            hint = f"there are: {', '.join(names[:20])}" if names else "there are none yet"
+        return f"There is no {WORDS.get(self.kind, self.kind)} {raw:.80}; {hint}"
 
     def columns(self) -> list[tuple[str, str]]:
         """Name and type (``label``, ``checkbox``, ``radio``) of each column of a table (B9)."""

@@ -1,0 +1,229 @@
+"""Forms of packages on the command line: the same wizards as the dashboard's (docs/forms.md)."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import click
+
+from vetro.cli.client.connection import Connection, segment
+from vetro.cli.terminal import choices as choice
+from vetro.cli.terminal.output import emit_json, emit_rows, fail, wants_json
+
+Json = dict[str, Any]
+HINT = (
+    "Give fields with --set FIELD=VALUE or --set PAGE.FIELD=VALUE; 'vetro package form' shows them."
+)
+MANAGEMENT = "workflowManagement"
+COLUMNS = [
+    ("FIELD", "path"),
+    ("TYPE", "type"),
+    ("REQUIRED", "required"),
+    ("VALUE", "value"),
+    ("LABEL", "label"),
+    ("CHOICES", "choices"),
+]
+TRIES = 5
+LISTED = 20
+"""Choices that are shown before a question."""
+
+
+class Wizard:
+    """One filling of a form, forgotten at the end unless it made a component."""
+
+    def __init__(
+        self, connection: Connection, package: Json, environment: Json | None, session: str | None
+    ) -> None:
+        self.connection = connection
+        self.headers = {"X-Configuration-Session": session} if session else {}
+        body: Json = {"package": package["id"], "quick": True}
+        if environment is not None:
+            body["environment_id"] = environment["id"]
+        answer = connection.request("POST", "/v1/wizards", json=body, headers=self.headers)
+        self.view: Json = answer.json()
+        self.path = f"/v1/wizards/{segment(self.view['id'])}"
+        self.finished = False
+
+    def __enter__(self) -> Wizard:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        if not self.finished:
+            self.connection.request("DELETE", self.path)
+
+    @property
+    def pages(self) -> list[Json]:
+        """The described pages."""
+        return self.view["form"]["pages"]
+
+    def fields(self) -> Iterator[tuple[Json, Json]]:
+        """Page and field, in order."""
+        for page in self.pages:
+            for field in page["fields"]:
+                yield page, field
+
+    def place(self, settings: Mapping[str, Any], name: str | None) -> dict[str, Json]:
+        """The settings by page and field. Ends the command for a field that the form has not."""
+        placed: dict[str, Json] = {}
+        known = {field["path"]: (page["name"], field) for page, field in self.fields()}
+        for path, value in settings.items():
+            found = [
+                (page["name"], field)
+                for page, field in self.fields()
+                if path in (field["path"], field["name"])
+            ]
+            if len(found) > 1:
+                paths = ", ".join(field["path"] for _, field in found)
+                fail(f"Several pages have a field {path}: {paths}", HINT)
+            if not found:
+                names = [field["name"] for _, field in self.fields()]
+                near = difflib.get_close_matches(path, [*names, *known], 1)
+                said = f"did you mean {near[0]}?" if near else f"fields: {', '.join(names)}"
+                fail(f"{self.view['package']['name']} has no field {path}; {said}", HINT)
+            page, field = found[0]
+            put(placed, page, field, value)
+        if name is not None:
+            for path in (f"{MANAGEMENT}.application_name", "name"):
+                of_name = [known[one] for one in known if one == path or one.endswith(f".{path}")]
+                if of_name:
+                    put(placed, *of_name[0], name)
+                    break
+        return placed
+
+    def fill(self, placed: dict[str, Json]) -> None:
+        """Submit every page; asks on a terminal for what is missing, and ends the command elsewhere."""
+        for page in self.pages:
+            name = page["name"]
+            values = placed.get(name, {})
+            for attempt in range(TRIES + 1):
+                answer = self._submit(name, values)
+                if answer["valid"]:
+                    break
+                if attempt == TRIES or wants_json() or not choice.is_watched():
+                    fail(self._said(name, answer, values), HINT)
+                self._ask(answer["page"], answer["errors"], values)
+
+    def _submit(self, page: str, values: Json) -> Json:
+        return self.connection.request(
+            "POST",
+            f"{self.path}/pages/{segment(page)}",
+            json={"values": values},
+            headers=self.headers,
+        ).json()
+
+    @staticmethod
+    def _said(page: str, answer: Json, values: Json) -> str:
+        fields: list[Json] = answer["page"]["fields"]
+        without = [one["name"] for one in fields if one["type"] == "image" and one["choices"] == []]
+        said: list[str] = []
+        for field, texts in answer["errors"].items():
+            for text in texts:
+                line = text if field == "page" else f"{page}.{field}: {text[:1].lower()}{text[1:]}"
+                if field in without:
+                    line += f": 'vetro image build {values.get(field, 'debian-12')}'"
+                said.append(line)
+        return "; ".join(said)
+
+    def _ask(self, page: Json, errors: Mapping[str, list[str]], values: Json) -> None:
+        """Ask for the fields that were refused; for all that are shown when the page as a whole was."""
+        click.echo(f"\n{page['title']} of {len(self.pages)}: {page['name']}", err=True)
+        for text in errors.get("page", []):
+            click.echo(click.style(text, fg="red"), err=True)
+        for field in page["fields"]:
+            wanted = field["name"] in errors or "page" in errors
+            if not wanted or not field["visible"] or not field["enabled"]:
+                continue
+            if field["name"] in values:
+                for text in errors.get(field["name"], []):
+                    click.echo(click.style(text, fg="red"), err=True)
+            value = asked(field)
+            values[field["name"]] = value
+            if field.get("confirmation"):
+                values[field["confirmation"]] = value
+
+    def build(self) -> Json:
+        """The object that the values make."""
+        return self.connection.request("POST", f"{self.path}/build", headers=self.headers).json()[
+            "model"
+        ]
+
+    def finish(self) -> Json:
+        """Add the component to the session."""
+        answer = self.connection.request(
+            "POST", f"{self.path}/finish", json={}, headers=self.headers
+        )
+        self.finished = True
+        return answer.json()["component"]
+
+
+def put(placed: dict[str, Json], page: str, field: Json, value: Any) -> None:
+    """Note the value of a field, and of a password's second input."""
+    values = placed.setdefault(page, {})
+    values[field["name"]] = value
+    if field.get("confirmation"):
+        values[field["confirmation"]] = value
+
+
+def asked(field: Json) -> Any:
+    """The answer to a field on the terminal."""
+    if field["description"]:
+        click.echo(field["description"], err=True)
+    label = field["label"]
+    start = field["value"]
+    if field["control"] == "checkbox":
+        return click.confirm(label, default=bool(start), err=True)
+    options: list[Json] | None = field["choices"]
+    if options:
+        for number, one in enumerate(options[:LISTED], 1):
+            click.echo(f"  {number}  {one['label']}", err=True)
+        if len(options) > LISTED:
+            click.echo(
+                f"  and {len(options) - LISTED} more: answer with the value itself", err=True
+            )
+        text: str = click.prompt(
+            f"{label} (number or value)", default=_start(options, start), err=True
+        )
+        if text.isdigit() and 0 < int(text) <= len(options):
+            return options[int(text) - 1]["value"]
+        return text
+    if field["secret"]:
+        return click.prompt(
+            label, hide_input=True, confirmation_prompt=bool(field.get("confirmation")), err=True
+        )
+    default = "" if start is None else start if isinstance(start, str) else json.dumps(start)
+    return click.prompt(label, default=default or None if field["required"] else default, err=True)
+
+
+def _values(field: Json) -> list[str]:
+    options: list[Json] = field["choices"] or []
+    return [str(one["value"]) for one in options[:LISTED]]
+
+
+def _start(options: list[Json], value: Any) -> str | None:
+    for number, one in enumerate(options, 1):
+        if one["value"] == value and value is not None:
+            return str(number)
+    return None
+
+
+def show_form(view: Json) -> None:
+    """A form as a table of its fields, or as JSON."""
+    if wants_json():
+        emit_json(view["form"])
+        return
+    rows = [
+        {
+            **field,
+            "choices": ", ".join(_values(field)),
+            "required": "yes" if field["required"] else "",
+            "value": None if field["secret"] else field["value"],
+        }
+        for page in view["form"]["pages"]
+        for field in page["fields"]
+    ]
+    emit_rows(rows, COLUMNS)
+    for text in view["form"]["warnings"]:
+        click.echo(text, err=True)
