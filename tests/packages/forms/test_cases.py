@@ -310,7 +310,8 @@ IMAGES = [
     ("attributes", "raw", "environment", "value"),
     [
         ("type: flavor", "m1.tiny", {"flavors": FLAVORS}, "m1.tiny"),
-        ("type: flavor", "m9", {"flavors": FLAVORS}, ["There is no flavor m9; there are: m1.large, m1.medium, m1.tiny"]),
+        ("type: flavor", "m9", {"flavors": FLAVORS},
+         ["There is no flavor m9; there are: m1.large, m1.medium, m1.tiny"]),
         ("type: flavor", "m9", {}, "m9"),
         ("type: flavor, requirements: {min_vcpus: 2}", "m1.tiny", {"flavors": FLAVORS},
          ["There is no flavor m1.tiny; there are: m1.large, m1.medium"]),
