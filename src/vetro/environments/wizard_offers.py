@@ -92,7 +92,7 @@ class WizardOffers:
         gathered: dict[str, Any] = row.offers
         kinds = cast("dict[str, Any]", gathered["kinds"])
         packages = cast("list[dict[str, Any]]", gathered["packages"])
-        components: list[Component] = []
+        components: list[Component] | None = None  # without an environment any id is taken
         names: list[str] = []
         if row.environment_id is not None:
             environment = await self.store.environment(tx, principal, row.environment_id)

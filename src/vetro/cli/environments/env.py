@@ -205,6 +205,15 @@ def add_by_form(
         show_added(wizard.finish())
 
 
+def model_by_form(
+    connection: Connection, package: str, name: str | None, settings: dict[str, Any]
+) -> dict[str, Any]:
+    """The application object that the form of a package makes, added nowhere."""
+    with Wizard(connection, find_package(connection, package), None, None) as wizard:
+        wizard.fill(wizard.place(settings, name))
+        return wizard.build()
+
+
 def show_added(stored: Any) -> None:
     """What was added, as JSON or as a table."""
     rows = cast("list[dict[str, Any]]", stored if isinstance(stored, list) else [stored])

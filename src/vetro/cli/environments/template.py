@@ -179,7 +179,7 @@ def add(
     file: Any,
 ) -> None:
     """Add an application of PACKAGE to a template, filling its form with defaults and --set."""
-    from vetro.cli.environments.env import build_model
+    from vetro.cli.environments.env import model_by_form
 
     with Connection() as connection:
         row = find_template(connection, name_or_id)
@@ -189,7 +189,7 @@ def add(
             except NotADocument as error:
                 fail(f"{file.name}: not JSON: {error}", "It holds one object, or a list of them.")
         elif package:
-            model = build_model(connection, package, name, parse_settings(settings))
+            model = model_by_form(connection, package, name, parse_settings(settings))
         else:
             fail("There is nothing to add", "Name a PACKAGE, or give the object with --file.", 2)
         where = f"{address_of(row)}/services"
