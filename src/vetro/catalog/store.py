@@ -371,6 +371,8 @@ class Catalog:
         async with self.database.read() as tx:
             query = select(packages).where(packages.c.deleted.is_not(None))
             rows = list(await tx.execute(query))
+            if not rows:
+                return 0
             stored = await stored_packages(tx, rows)
         used = await users_of(self.database, stored, uses)
         # Checked after they were hidden: no environment can have started to use them since.

@@ -7,7 +7,10 @@ from datetime import UTC, datetime
 
 def api_time(moment: datetime) -> str:
     """UTC, whole seconds, no zone suffix."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    # Not strftime: a list of a thousand environments spent a third of its time there.
+    if moment.tzinfo is not UTC:
+        moment = moment.astimezone(UTC)
+    return moment.isoformat(timespec="seconds")[:19]
 
 
 def api_time_or_none(moment: datetime | None) -> str | None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 from litestar import Response
 
+from vetro.environments.model import encoded
 from vetro.environments.static_calls import CallStore
 from vetro.environments.store import EnvironmentStore
 from vetro.environments.tasks import TaskStore
@@ -79,6 +78,6 @@ Endpoint = http.Endpoint[Call]
 
 
 async def model_response(value: Any) -> Response[Any]:
-    """What may be large, written beside the loop: others are served meanwhile."""
-    body = await asyncio.to_thread(msgspec.json.encode, value)
+    """What may be large; if it is, it is written beside the loop: others are served meanwhile."""
+    body = await encoded(value)
     return Response(body, media_type="application/json", status_code=200)

@@ -5,18 +5,55 @@ A model's objects are maps with a ``?`` header. These functions do not use the d
 
 from __future__ import annotations
 
+import asyncio
 import re
 import uuid
 from collections.abc import Iterator
 from typing import Any, cast
+
+import msgspec
 
 from vetro.http import BadRequest, NotFound
 from vetro.packages import argument_problems
 from vetro.secrecy import is_secret
 
 Json = Any
+SMALL_VALUES = 2000
+SMALL_CHARACTERS = 200_000
 MASK = "*** SANITIZED ***"
 _SECRET = re.compile(r"token|pass|trustid", re.IGNORECASE)
+
+
+def is_small(value: Json) -> bool:
+    """Whether a value is written in less time than handing it to a thread takes."""
+    left = SMALL_VALUES
+    characters = 0
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        left -= 1
+        if isinstance(one, str):
+            characters += len(one)
+        elif isinstance(one, dict):
+            node = cast("dict[str, Json]", one)
+            left -= len(node)
+            if left > 0:
+                waiting.extend(node.values())
+        elif isinstance(one, list):
+            items = cast("list[Json]", one)
+            left -= len(items)
+            if left > 0:
+                waiting.extend(items)
+        if left <= 0 or characters > SMALL_CHARACTERS:
+            return False
+    return True
+
+
+async def encoded(value: Json) -> bytes:
+    """A value as JSON, written in a thread when it may be large."""
+    if is_small(value):
+        return msgspec.json.encode(value)
+    return await asyncio.to_thread(msgspec.json.encode, value)
 
 
 def new_id() -> str:

@@ -6,12 +6,10 @@ twice, and two sessions cannot both be deployed.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
-import msgspec
 from sqlalchemy import Row, delete, insert, select, update
 
 from vetro.catalog import api_time
@@ -20,6 +18,7 @@ from vetro.environments.model import (
     check_model,
     check_services,
     default_networks,
+    encoded,
     initial_model,
     new_id,
 )
@@ -277,7 +276,7 @@ class EnvironmentStore:
 
     async def refuse_large(self, objects: Any) -> None:
         """Refuse objects beyond ``model_limit``. Errors: 413."""
-        size = len(await asyncio.to_thread(msgspec.json.encode, objects))
+        size = len(await encoded(objects))
         if size > self.settings.model_limit:
             raise PayloadTooLarge(
                 f"The objects of this environment would have {size} bytes; engine.model_limit is"

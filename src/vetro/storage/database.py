@@ -34,7 +34,7 @@ from vetro.storage.errors import DatabaseClosed, DatabaseUnavailable, StorageErr
 from vetro.storage.keyring import Keyring
 from vetro.storage.notify import DatagramCarrier, Subscription, Switchboard, encode
 from vetro.storage.sealed import ATTRIBUTE, SealedJson
-from vetro.storage.sqlite_driver import ReadingCompiler, WholeStatementConnection
+from vetro.storage.sqlite_driver import ReadingCompiler, ReadingConnection, WholeStatementConnection
 from vetro.storage.steady import SteadyTime
 from vetro.storage.types import Json
 
@@ -201,14 +201,21 @@ class Database:
             raise StorageError(f"{url}: the directory {path.parent} does not exist")
         _keep_private(path)
         driver_url = f"sqlite+aiosqlite:///{path}"
+
         # A unit of work always ends in COMMIT or ROLLBACK: the pool need not roll back again.
         # One connection writes: the lock admits one writer at a time.
-        how: dict[str, Any] = {
-            "pool_reset_on_return": None,
-            "connect_args": {"async_creator_fn": WholeStatementConnection},
-        }
-        writers = create_async_engine(driver_url, pool_size=1, max_overflow=0, **how)
-        readers = create_async_engine(driver_url, pool_size=4, max_overflow=12, **how)
+        def how(connection: type[WholeStatementConnection]) -> dict[str, Any]:
+            return {
+                "pool_reset_on_return": None,
+                "connect_args": {"async_creator_fn": connection},
+            }
+
+        writers = create_async_engine(
+            driver_url, pool_size=1, max_overflow=0, **how(WholeStatementConnection)
+        )
+        readers = create_async_engine(
+            driver_url, pool_size=4, max_overflow=12, **how(ReadingConnection)
+        )
         _prepare_sqlite(writers, query_only=False)
         _prepare_sqlite(readers, query_only=True)
         readers.dialect.statement_compiler = ReadingCompiler
