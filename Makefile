@@ -6,7 +6,7 @@ PYTHON ?= python3
 # What comes with the engine needs no catalog; the samples are packed.
 SAMPLES := $(filter-out library/io.murano%,$(dir $(wildcard library/*/manifest.yaml)))
 
-.PHONY: simulate help setup system demo test fresh newest test-fast lint format bench docs dashboard packages guest clean soak
+.PHONY: simulate coverage help setup system demo test fresh newest test-fast lint format bench docs dashboard packages guest clean soak
 
 help: ## what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -69,6 +69,10 @@ bench: setup ## the published figures, as ratios measured in one run
 soak: setup ## every test in a new Debian, then many more generated examples
 	@tools/fresh.sh 'make demo' 'make test'
 	@VETRO_DIFFERENTIAL_EXAMPLES=20000 tools/with-postgres.sh tools/with-rabbitmq.sh $(BIN)/pytest -n 2 -m "not root and not e2e"
+
+# ROOMS="catalog storage": these only; WRITE=1: publish the figures instead of comparing them.
+coverage: $(VENV)/.installed ## what the tests of each room cover of it, against docs/coverage.md
+	@$(BIN)/python tools/measure_coverage.py $(if $(WRITE),--write) $(ROOMS)
 
 SEEDS ?= 200
 simulate: $(VENV)/.installed ## SEEDS=200: the compute control plane in virtual time, against its model

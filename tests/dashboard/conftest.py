@@ -6,7 +6,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
 VETRO = str(Path(sys.executable).with_name("vetro"))
@@ -47,15 +47,15 @@ class Service:
                 [VETRO, "up", "--port", str(self.port), "--driver", "simulated"],
                 env=self.environ, stdout=log, stderr=subprocess.STDOUT,
             )  # fmt: skip
-        deadline = time.monotonic() + 240
-        while True:
-            assert self.process.poll() is None, (self.directory / "up.log").read_text()
-            try:
-                with urllib.request.urlopen(f"{self.url}/readyz", timeout=5):
-                    return
-            except OSError:
-                assert time.monotonic() < deadline, "vetro up is not ready"
-                time.sleep(0.05)
+        until(self._ready, "vetro up is ready")
+
+    def _ready(self) -> bool:
+        assert self.process.poll() is None, (self.directory / "up.log").read_text()
+        try:
+            with urllib.request.urlopen(f"{self.url}/readyz", timeout=5):
+                return True
+        except OSError:
+            return False
 
     def stop(self) -> None:
         """Stop the service gracefully."""
