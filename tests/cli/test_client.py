@@ -901,3 +901,45 @@ def test_a_bundle_file_takes_packages_from_beside_it(
     rows = service.json("package", "import", url, "--exists-action", "update")
     assert results(rows) == {"b.Three 1.0.0": "replaced"}
     service.ok("package", "delete", "--yes", "b.One", "b.Two", "b.Three")
+
+
+HEAT = """
+heat_template_version: 2013-05-23
+parameters:
+  title: {type: string, constraints: [{length: {max: 9}, description: at most nine letters}]}
+resources:
+  net: {type: 'OS::Neutron::Net', properties: {name: {get_param: title}}}
+outputs:
+  text: {value: {str_replace: {template: 'T-%', params: {'%': {get_param: title}}}}}
+  file: {value: {get_file: note.txt}}
+"""
+
+
+def test_a_heat_template_goes_from_the_catalog_to_a_stack(service: Service, tmp_path: Path) -> None:
+    """Import, form, schema, deployment by an engine, outputs, and the end of the stack."""
+    source = tmp_path / "heat"
+    (source / "Resources" / "HotFiles").mkdir(parents=True)
+    (source / "manifest.yaml").write_text(
+        "Format: Heat.HOT/1.0\nType: Application\nFullName: test.Heat\nVersion: 1.0.0\n"
+        "Name: Heat\nDescription: d\n"
+    )
+    (source / "template.yaml").write_text(HEAT)
+    (source / "Resources" / "HotFiles" / "note.txt").write_text("hello")
+    service.ok("package", "import", source)
+    shown = service.json("package", "show", "test.Heat")
+    assert [one["name"] for one in shown["fields"]] == ["title", "name", "title"]
+    schema = service.json("package", "schema", "test.Heat")
+    assert "templateParameters" in schema[""]["properties"]
+    service.ok("env", "create", "warm")
+    refused = service.refused("env", "add", "warm", "test.Heat", "--set", "group0.name=h",
+                              "--set", "group1.title=0123456789")  # fmt: skip
+    assert "at most" in refused
+    service.ok("env", "add", "warm", "test.Heat", "--name", "h", "--set", "group1.title=blue",
+               "--set", "group0.name=h")  # fmt: skip
+    service.ok("env", "deploy", "warm")
+    (app,) = service.json("env", "show", "warm")["services"]
+    assert app["templateOutputs"] == {"text": "T-blue", "file": "hello"}
+    assert "blue" in {one["name"] for one in service.json("network", "list")}
+    service.ok("env", "destroy", "--yes", "warm")
+    assert "blue" not in {one["name"] for one in service.json("network", "list")}
+    service.ok("package", "delete", "--yes", "test.Heat")

@@ -232,21 +232,25 @@ resources: {}
 def test_the_form_asks_for_every_parameter() -> None:
     """Groups are pages, the others come last; types, labels, limits, defaults are the template's."""
     form = load_form(package(FORM).ui or "", package_name="org.acme.Hot", title="Hot")
-    fields = {f"{one.page}.{one.name}": one for one in form.fields}
+    described = form.describe()
+    assert described["warnings"] == []
+    fields = {one["path"]: one for page in described["pages"] for one in page["fields"]}
     assert list(fields) == [
         "group0.title", "group0.name", "group1.db_name", "group1.secret", "group2.size", "group2.big",
         "group2.odd-name", "group2.list", "group2.data", "group2.share",
     ]  # fmt: skip
     name = fields["group1.db_name"]
-    assert (name.type, name.label, name.description) == ("string", "Db Name", "Its name")
-    assert (name.shortest, name.longest, name.initial, name.required) == (1, 5, "app", False)
-    assert (fields["group2.size"].type, fields["group2.size"].initial) == ("integer", 2)
-    assert fields["group2.big"].type == "boolean"
-    assert (fields["group1.secret"].type, fields["group1.secret"].label) == ("password", "Password")
-    assert fields["group1.secret"].required
-    assert fields["group2.list"].initial == "a,b"
-    assert fields["group2.data"].initial == '{"a": 1}'
-    assert (fields["group2.share"].type, fields["group2.share"].initial) == ("string", "0.5")
+    assert (name["type"], name["label"], name["description"]) == ("string", "Db Name", "Its name")
+    assert name["constraints"] == {"min_length": 1, "max_length": 5}
+    assert (name["initial"], name["required"]) == ("app", False)
+    size, secret = fields["group2.size"], fields["group1.secret"]
+    assert (size["type"], size["initial"]) == ("integer", 2)
+    assert fields["group2.big"]["type"] == "boolean"
+    assert (secret["type"], secret["label"], secret["required"]) == ("password", "Password", True)
+    assert fields["group2.list"]["initial"] == "a,b"
+    assert fields["group2.data"]["initial"] == '{"a": 1}'
+    assert (fields["group2.share"]["type"], fields["group2.share"]["initial"]) == ("string", "0.5")
+    assert fields["group0.title"]["hidden"] is True
 
 
 def test_the_form_makes_an_application_of_the_class() -> None:
@@ -254,7 +258,7 @@ def test_the_form_makes_an_application_of_the_class() -> None:
     opened = package(FORM)
     form = load_form(opened.ui or "", package_name="org.acme.Hot", title="Hot")
     answers = {"group0.name": "one", "group1.secret": "short", "group2.odd-name": "b"}
-    made = form.build(answers)
+    made = form.build(form.fill(answers))
     assert made["?"]["type"] == "org.acme.Hot"
     assert made["?"]["classVersion"] == "1.2.0"
     assert made["name"] == "one"
@@ -264,9 +268,9 @@ def test_the_form_makes_an_application_of_the_class() -> None:
     }  # fmt: skip
     assert values(opened, made["templateParameters"]) == made["templateParameters"]
     with pytest.raises(Exception, match="at least 1"):
-        form.build({**answers, "group2.size": 0})
+        form.fill({**answers, "group2.size": 0})
     with pytest.raises(Exception, match="odd-name"):
-        form.build({**answers, "group2.odd-name": "c"})
+        form.fill({**answers, "group2.odd-name": "c"})
 
 
 def test_a_form_of_the_package_is_kept() -> None:
@@ -288,7 +292,7 @@ def test_hostile_texts_do_not_leave_their_quotes() -> None:
     opened = package(template)
     assert values(opened, {odd: odd}) == {odd: odd}
     form = load_form(opened.ui or "", package_name="org.acme.Hot", title="Hot")
-    assert form.build({"group0.name": "one"})["templateParameters"] == {odd: odd}
+    assert form.build(form.fill({"group0.name": "one"}))["templateParameters"] == {odd: odd}
 
 
 def test_a_directory_becomes_an_archive(tmp_path: Any) -> None:
@@ -335,6 +339,11 @@ def found(template: str, **files: str) -> list[str]:
         (
             "resources:\n  a: {type: T, properties: {x: {get_file: a.txt}, y: {get_file: b}}}\n",
             ["E092 template.yaml:2:65"],
+        ),
+        (
+            "resources:\n  a: {type: T, properties: {x: {repeat: {for_each: {'%i%': [a]},"
+            " template: {get_resource: '%i%'}}}}}\n",
+            [],
         ),
         ("resources:\n  a: {type: sub.yaml}\n", ["E092 template.yaml:2:13"]),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from vetro.packages.check_yaml import (
@@ -92,6 +93,19 @@ def _names(section: Any) -> list[str]:
     return [name for name, _, _ in entries(section)] if is_map(section) else []
 
 
+def _outside_loops(section: Any) -> Iterator[Any]:
+    """Every node, but for what `repeat` makes copies of: names in it are made of the loop's values."""
+    loops = {
+        id(node)
+        for body in walk(section)
+        if is_map(body)
+        for name, _, value in entries(body)
+        if name == "repeat"
+        for node in walk(value)
+    }
+    return (node for node in walk(section) if id(node) not in loops)
+
+
 class _Check:
     def __init__(self, findings: Findings, root: Any, files: list[str]) -> None:
         self.findings = findings
@@ -127,7 +141,7 @@ class _Check:
     def _references(self, section: Any) -> None:
         if section is None:
             return
-        for node in walk(section):
+        for node in _outside_loops(section):
             if not is_map(node) or len(entries(node)) != 1:
                 continue
             function, _, value = entries(node)[0]
