@@ -42,6 +42,7 @@ class Cloud:
     subnet: str
     """The first two numbers of addresses of this run."""
     agent: NodeAgent | None = None
+    client: ComputeClient | None = None
 
     def new_project(self) -> str:
         """A project of its own for every case."""
@@ -134,7 +135,7 @@ async def _nodes(directory: Path, driver: str) -> AsyncGenerator[Cloud, None]:
         async with ComputeClient(url, "service") as client:
             await client.send(image_copies(image["uuid"]))
             stacks = NativeStacks(database, client)
-            yield Cloud(driver, stacks, await stacks.offers(), subnet, agent)
+            yield Cloud(driver, stacks, await stacks.offers(), subnet, agent, client)
     finally:
         agent.stop()
         await asyncio.wait({running})

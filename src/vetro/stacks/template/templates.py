@@ -10,6 +10,7 @@ from vetro.documents import DocumentError, read_yaml
 from vetro.stacks.errors import TemplateError
 from vetro.stacks.template import dependencies as graph
 from vetro.stacks.template.functions import Names, Reference, references, resolve
+from vetro.stacks.template.later_functions import PREFIX
 from vetro.stacks.template.parameters import parameter_values
 from vetro.stacks.template.spelling import normalise, without_nulls
 from vetro.stacks.template.versions import Conditions, functions_of, mark
@@ -87,7 +88,9 @@ def parse(
     document = normalise(template)
     version = document.get("heat_template_version")
     known = functions_of(None if version is None else str(version))
-    document = {**document, **mark({key: document.get(key) or {} for key in _WITH_CALLS}, known)}
+    if known or document.get("conditions"):
+        marked: dict[str, Json] = {key: document.get(key) or {} for key in _WITH_CALLS}
+        document = {**document, **mark(marked, known)}
     declared: dict[str, dict[str, Json]] = document["parameters"]
     values = parameter_values(declared, given)
     document = _decided(document, values, frozenset(files or {}))
@@ -119,6 +122,8 @@ def _decided(
     document: dict[str, Json], parameters: Mapping[str, Json], files: frozenset[str]
 ) -> dict[str, Json]:
     """The document without the resources and outputs whose conditions do not hold."""
+    if not _is_conditional(document):
+        return document
     section: Json = document.get("conditions") or {}
     if not isinstance(section, dict):
         raise TemplateError("The section 'conditions' is not a map")
@@ -155,6 +160,23 @@ def _decided(
         if holds("Output", name, one)
     }
     return result
+
+
+def _is_conditional(document: Mapping[str, Json]) -> bool:
+    """Whether anything in the document depends on a condition: most documents do not."""
+    bodies: list[dict[str, Json]] = [*document["resources"].values(), *document["outputs"].values()]
+    return (
+        bool(document.get("conditions"))
+        or any("condition" in body for body in bodies)
+        or any(_chooses(body) for body in bodies)
+    )
+
+
+def _chooses(value: Json) -> bool:
+    if isinstance(value, dict):
+        entries: dict[str, Json] = _any(value)
+        return PREFIX + "if" in entries or any(_chooses(one) for one in entries.values())
+    return isinstance(value, list) and any(_chooses(one) for one in list[Json](_any(value)))
 
 
 def _without_gone(body: dict[str, Json], gone: frozenset[str]) -> dict[str, Json]:
