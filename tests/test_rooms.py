@@ -23,11 +23,7 @@ LAUNCHERS = {"vetro.cli": "vetro.server"}
 """`vetro up` and its kin start the server's parts from the command line."""
 
 
-WITHOUT_LAYERS = {
-    "vetro.guest",
-    "vetro.http",
-    "vetro.yaql",
-}
+WITHOUT_LAYERS = {"vetro.yaql"}
 """Big rooms whose parts have no layers yet. The list may only become shorter."""
 
 

@@ -7,10 +7,10 @@ import pytest
 from litestar import Request, get, post, put
 
 from vetro.http import Assembly, assemble, make_face, receive_multipart
-from vetro.http.accept import prefers_html
 from vetro.http.bodies import SpooledWriter
 from vetro.http.client import HttpClient
 from vetro.http.faults import InsufficientStorage
+from vetro.http.media_types import prefers_html
 
 ANONYMOUS = {"X-Auth-Token": ""}
 

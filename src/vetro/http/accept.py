@@ -1,4 +1,4 @@
-"""The ``Accept`` header, and 406 when it excludes every answer of a call (catalog-api.md §3).
+"""406 when the ``Accept`` header excludes every answer of a call (catalog-api.md §3).
 
 A handler that answers with JSON needs no declaration. One that always answers with bytes or a
 stream is declared with ``opt=ANY_ACCEPT`` (a ``File`` or ``Stream`` return type has the same
@@ -7,51 +7,16 @@ effect).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from litestar import Request
 from litestar.response import File, Stream
 
 from vetro.http.faults import NotAcceptable
+from vetro.http.media_types import JSON, quality
 
 OPTION = "vetro_any_accept"
 ANY_ACCEPT: dict[str, Any] = {OPTION: True}
-JSON = "application/json"
-
-
-def quality(accept: str, media_type: str) -> float:
-    """How much a client wants ``media_type``, 0 (not at all) to 1; the most specific range decides."""
-    if not accept.strip():
-        return 1.0
-    wanted_type = media_type.split("/", 1)[0]
-    best_rank, best = 0, 0.0
-    for part in accept.split(","):
-        name, *parameters = (piece.strip().lower() for piece in part.split(";"))
-        rank = {media_type: 3, f"{wanted_type}/*": 2, "*/*": 1, "*": 1}.get(name, 0)
-        if rank > best_rank:
-            best_rank, best = rank, _q(parameters)
-    return best
-
-
-def _q(parameters: Sequence[str]) -> float:
-    for parameter in parameters:
-        name, _, value = parameter.partition("=")
-        if name.strip() == "q":
-            try:
-                return min(1.0, max(0.0, float(value)))
-            except ValueError:
-                return 0.0
-    return 1.0
-
-
-def prefers_html(accept: str) -> bool:
-    """Whether ``text/html`` is asked for explicitly and ranks above JSON."""
-    names = [part.split(";", 1)[0].strip().lower() for part in accept.split(",")]
-    if "text/html" not in names:
-        return False
-    json = quality(accept, JSON) if JSON in names else 0.0
-    return quality(accept, "text/html") > json
 
 
 async def check_accept(request: Request[Any, Any, Any]) -> None:

@@ -33,6 +33,8 @@ from typing import Any
 
 import msgspec
 
+from vetro.http.media_types import JSON, prefers_html, quality
+
 
 class Fault(Exception):
     """An error with an HTTP status; ``message`` is for the client: no secrets, no object model."""
@@ -195,8 +197,6 @@ class FaultStyle:
 
     def render(self, fault: Fault, request_id: str, accept: str) -> tuple[bytes, str]:
         """The body and its content type."""
-        from vetro.http.accept import JSON, prefers_html, quality  # clients need no server
-
         if self.html and prefers_html(accept):
             page = (
                 f"<html><head><title>{fault.status} {html.escape(fault.title)}</title></head>"
