@@ -411,6 +411,15 @@ def test_heat_packages_have_no_classes_to_check():
     assert found({**files, "template.yaml": "a: ["}) == ["E002 template.yaml:2:1"]
 
 
+def test_images_that_cannot_be_imported_are_named():
+    """Entries that miss a key, hashes and addresses that are none, a list that cannot be read."""
+    good = "- {Name: a, DiskFormat: qcow2, ContainerFormat: bare, Hash: " + "a" * 32 + "}\n"
+    assert found({"images.lst": "Images:\n" + good}) == []
+    bad = "- {Name: a}\n- {Name: b, DiskFormat: raw, ContainerFormat: bare, Hash: x, Url: b.raw}\n"
+    assert found({"images.lst": "Images:\n" + good + bad}) == ["W077 images.lst"] * 3
+    assert found({"images.lst": "Images: ["}) == ["W077 images.lst"]
+
+
 def test_every_code_has_a_case():
     """No code is listed that the tables above do not produce."""
     import ast

@@ -35,6 +35,7 @@ from vetro.packages.members import (
     safe_name,
 )
 from vetro.packages.package import LOGO_BYTES, LOGO_STARTS, Package, open_package
+from vetro.packages.repositories import IMAGES, image_problems, parse_images
 
 _ROOT_FILES = frozenset(
     ["manifest.yaml", "LICENSE", "README.rst", "README.md", "images.lst", "template.yaml"]
@@ -160,6 +161,10 @@ def _files(members: Members, declared: Declared, findings: Findings) -> None:
             findings.found.append(
                 Finding("warning", "W120", "unexpected in the root of a package", name)
             )
+    if _has(members, IMAGES):
+        entries, skipped = parse_images(members.read(IMAGES))
+        found = [*skipped, *(text for one in entries for text in image_problems(one))]
+        findings.found += [Finding("warning", "W077", text, IMAGES) for text in found]
     if not members.has("LICENSE"):
         add("W121", "there is no LICENSE")
 

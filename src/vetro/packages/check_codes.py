@@ -81,6 +81,7 @@ CODES: dict[str, str] = {
     "W073": "an Application without a form",
     "W074": "an Application without a logo",
     "W076": "a resource that cannot be read",
+    "W077": "`images.lst` has an entry that cannot be imported",
     "W082": "form: an unknown version",
     "W083": "form: an unknown attribute of a field",
     "W085": "form: a template that nothing uses",

@@ -197,6 +197,27 @@ def parse_images(content: bytes) -> tuple[list[ImageEntry], list[str]]:
     return entries, skipped
 
 
+def image_problems(entry: ImageEntry) -> list[str]:
+    """Why an image could not be imported, in words: its hash or its address is none."""
+    problems: list[str] = []
+    if entry.hash is not None and _digest(entry.hash) is None:
+        problems.append(f"{entry.name}: {_not_a_hash(entry.hash)}")
+    if entry.url is not None and not entry.url.startswith(("http://", "https://")):
+        problems.append(f"{entry.name}: {entry.url!r} is not an http address")
+    return problems
+
+
+def _digest(text: str) -> str | None:
+    """The name of the function that makes hashes of this form."""
+    if not re.fullmatch(r"[0-9a-fA-F]+", text.strip()):
+        return None
+    return _DIGESTS.get(len(text.strip()))
+
+
+def _not_a_hash(text: str) -> str:
+    return f"{text!r} is not a hash (MD5, SHA-1, SHA-256, SHA-384 or SHA-512 in hexadecimal)"
+
+
 def images_of(package: Package) -> tuple[list[ImageEntry], list[str]]:
     """The images that a package needs, and what was skipped."""
     if not package.members.has(IMAGES):
@@ -208,9 +229,9 @@ def hash_mismatch(path: Path, wanted: str | None) -> str | None:
     """In words, how a file differs from its hash; ``None`` when it does not, or has none."""
     if wanted is None:
         return None
-    kind = _DIGESTS.get(len(wanted.strip()))
-    if kind is None or not re.fullmatch(r"[0-9a-fA-F]+", wanted.strip()):
-        return f"{wanted!r} is not a hash (MD5, SHA-1, SHA-256, SHA-384 or SHA-512 in hexadecimal)"
+    kind = _digest(wanted)
+    if kind is None:
+        return _not_a_hash(wanted)
     with path.open("rb") as file:
         # Damage is looked for, not an attack: who writes the list writes the hash.
         found = hashlib.file_digest(file, lambda: hashlib.new(kind, usedforsecurity=False))
