@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from vetro.lazy_names import import_when_used
 
 if TYPE_CHECKING:
+    from vetro.environments.api_settings import ApiSection
     from vetro.environments.face import environments_face
     from vetro.environments.history_settings import HistorySection
     from vetro.environments.leaving import (
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 __getattr__ = import_when_used(
     __name__,
     {
+        "vetro.environments.api_settings": "ApiSection",
         "vetro.environments.face": "environments_face",
         "vetro.environments.history_settings": "HistorySection",
         "vetro.environments.leaving": (
@@ -50,6 +52,7 @@ __getattr__ = import_when_used(
 
 __all__ = [
     "MIGRATIONS",
+    "ApiSection",
     "CallAnswer",
     "CallStore",
     "EngineCall",

@@ -27,6 +27,7 @@ SERVICE = shape(
             "required": ["id", "type"],
         }
     },
+    ["?"],
 )
 _COLUMNS = {
     "id": _TEXT,
@@ -37,13 +38,15 @@ _COLUMNS = {
     "created": _TIME,
     "updated": _TIME,
 }
+_KIND = {"model_kind": {"type": "string", "enum": ["muranopl", "workflow"]}}
 #: The answer to a change: the sent values are echoed beside the columns.
-CHANGED = shape("ChangedEnvironment", _COLUMNS)
-LISTED = shape("ListedEnvironment", {**_COLUMNS, "status": _STATUS})
+CHANGED = shape("ChangedEnvironment", {**_COLUMNS, **_KIND})
+LISTED = shape("ListedEnvironment", {**_COLUMNS, **_KIND, "status": _STATUS})
 ENVIRONMENT = shape(
     "Environment",
     {
         **_COLUMNS,
+        **_KIND,
         "status": _STATUS,
         "acquired_by": maybe(_TEXT),
         "services": listed(SERVICE),
@@ -322,6 +325,25 @@ def _in(key: str, shown: object) -> dict[str, object]:
 
 
 _T = "/v1/templates/{template_id}"
+_V03 = "/environments/{environment_id}"
+V03_ENVIRONMENT = shape(
+    "V03Environment",
+    {
+        **_COLUMNS,
+        **_KIND,
+        "status": {"type": "string", "enum": ["ready", "pending", "deploying"]},
+        "status_detail": _STATUS,
+    },
+)
+V03_SESSION = shape(
+    "V03Session",
+    {
+        **SESSION["properties"],
+        "state": {"type": "string", "enum": ["open", "deploying", "deployed"]},
+        "state_detail": _TEXT,
+    },
+)
+
 REPLIES = {
     "GET /v1/templates": Reply(
         shape("TemplateList", {"templates": listed(shape("ListedTemplate", _TEMPLATE))}),
@@ -434,4 +456,27 @@ REPLIES = {
         shape("FinishedWizard", {"environment_id": _TEXT, "component": _OBJECT}),
         name="finish_wizard",
     ),
+    # Without /v1 (§7)
+    "GET /environments": Reply(_in("environments", listed(V03_ENVIRONMENT))),
+    "POST /environments": Reply(V03_ENVIRONMENT, errors=(409,)),
+    f"GET {_V03}": Reply(V03_ENVIRONMENT),
+    f"PUT {_V03}": Reply(V03_ENVIRONMENT, status=201, others={200: V03_ENVIRONMENT}, errors=(409,)),
+    f"DELETE {_V03}": Reply(),
+    f"POST {_V03}/configure": Reply(V03_SESSION),
+    f"GET {_V03}/sessions/{{session_id}}": Reply(V03_SESSION),
+    f"DELETE {_V03}/sessions/{{session_id}}": Reply(),
+    f"POST {_V03}/sessions/{{session_id}}/deploy": Reply(),
+    f"GET {_V03}/services": Reply({}),
+    f"GET {_V03}/services/{{path}}": Reply({}),
+    f"POST {_V03}/services": Reply({}),
+    f"POST {_V03}/services/{{path}}": Reply({}),
+    f"PUT {_V03}/services": Reply({}, status=201, others={200: {}}),
+    f"PUT {_V03}/services/{{path}}": Reply({}, status=201, others={200: {}}),
+    f"DELETE {_V03}/services": Reply(),
+    f"DELETE {_V03}/services/{{path}}": Reply(),
+    f"GET {_V03}/deployments": Reply({"type": "object"}),
+    f"GET {_V03}/deployments/{{deployment_id}}": Reply({"type": "object"}),
+    f"GET {_V03}/lastStatus": Reply({"type": "object"}),
+    f"GET {_V03}/instance-statistics/aggregated": Reply({"type": "array", "items": {}}),
+    f"GET {_V03}/instance-statistics/raw": Reply({"type": "array", "items": {}}),
 }

@@ -7,7 +7,8 @@ from typing import Any, cast
 
 from vetro.environments import bodies
 from vetro.environments.endpoint import MODEL_LIMIT, Call, E, Endpoint, Json
-from vetro.environments.model import ids_below
+from vetro.environments.flat import ids_of
+from vetro.environments.model import ids_below, object_id
 from vetro.environments.statistics import instance_statistics, newest_reports
 from vetro.environments.task_values import task_channel
 from vetro.http import BadRequest, ServerEvent, event_stream
@@ -43,8 +44,8 @@ async def reports(call: Call) -> Json:
     if wanted:
         entities: set[str] = set()
         for service in cast("list[Any]", row.description.get("services", [])):
-            below = ids_below(service)
-            if service.get("?", {}).get("id") in wanted:
+            below = ids_below(service) | ids_of(service)
+            if object_id(service) in wanted:
                 entities |= below
         found = [one for one in found if one.entity_id in entities]
     return {"reports": [call.service.work.history.report_view(one) for one in found]}
@@ -118,9 +119,10 @@ async def last_status(call: Call) -> Json:
     result: dict[str, Any] = {}
     objects: dict[str, Any] = model.get("Objects") or {}
     for service in cast("list[Any]", objects.get("services", [])):
-        mine = [newest[id_] for id_ in ids_below(service) if id_ in newest]
+        known = ids_below(service) | ids_of(service)
+        mine = [newest[id_] for id_ in known if id_ in newest]
         best = max(mine, key=lambda one: (one.created, one.sequence), default=None)
-        result[service["?"]["id"]] = (
+        result[str(object_id(service))] = (
             call.service.work.history.report_view(best) if best is not None else None
         )
     return {"lastStatuses": result}

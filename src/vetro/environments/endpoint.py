@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from litestar import Response
 
+from vetro.environments.api_settings import ApiSection
 from vetro.environments.model import encoded
 from vetro.environments.static_calls import CallStore
 from vetro.environments.store import EnvironmentStore
@@ -24,6 +25,11 @@ MODEL_LIMIT = 8 * 2**20
 E = "/v1/environments/{environment_id}"
 
 
+async def no_types(_project_id: str) -> frozenset[str]:
+    """The types of services without a metadata repository."""
+    return frozenset()
+
+
 @dataclass(frozen=True)
 class Services:
     """What the calls work on. ``flavors``: the sizes that instances can have, if they are known."""
@@ -34,6 +40,9 @@ class Services:
     templates: TemplateStore
     wizards: Wizards
     flavors: Mapping[str, Mapping[str, int]] | None = None
+    api: ApiSection = field(default_factory=ApiSection)
+    #: The types of services that a project's metadata repository adds to the nine of v0.3.
+    service_types: Callable[[str], Awaitable[frozenset[str]]] = no_types
 
     @property
     def store(self) -> EnvironmentStore:

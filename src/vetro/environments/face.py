@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -21,9 +21,11 @@ from vetro.environments import (
     static_call_endpoints,
     template_endpoints,
     upgrade_endpoints,
+    v03_endpoints,
     wizard_endpoints,
 )
-from vetro.environments.endpoint import Call, Endpoint, Json, Services
+from vetro.environments.api_settings import ApiSection
+from vetro.environments.endpoint import Call, Endpoint, Json, Services, no_types
 from vetro.environments.static_calls import TIMEOUT_SECONDS, CallStore
 from vetro.environments.store import MODELS_CHANNEL
 from vetro.environments.tasks import TaskStore
@@ -94,12 +96,18 @@ ENDPOINTS = [
     *upgrade_endpoints.ENDPOINTS,
     *template_endpoints.ENDPOINTS,
     *wizard_endpoints.ENDPOINTS,
+    *v03_endpoints.ENDPOINTS,
 ]
 
 
 def _is_versioned(path: str) -> bool:
     """Whether a path belongs to the API or to its description."""
     return path.split("/", 2)[1] in ("v1", "schema")
+
+
+def _is_v03(path: str) -> bool:
+    """Whether a path belongs to the dialect without a version (§7)."""
+    return path.split("/", 2)[1] == "environments"
 
 
 def environments_face(
@@ -113,11 +121,14 @@ def environments_face(
     debug: bool = False,
     flavors: Mapping[str, Mapping[str, int]] | None = None,
     platform: Platform | None = None,
+    api: ApiSection | None = None,
+    service_types: Callable[[str], Awaitable[frozenset[str]]] = no_types,
 ) -> Face:
     """Discovery, environments and packages behind one prefix (none).
 
     ``flavors``: the sizes of instances that the back end knows, by name. ``platform``: what forms
-    can choose from beside them.
+    can choose from beside them. ``service_types``: the types of flat services that a project's
+    metadata repository adds.
     """
     calls = CallStore(work.database, timeout_seconds=static_call_timeout)
     uses = EnvironmentUses(work.database)
@@ -153,6 +164,8 @@ def environments_face(
         TemplateStore(work.store),
         Wizards(work.store, catalog, calls, offers),
         flavors,
+        api or ApiSection(),
+        service_types,
     )
     return make_face(
         name="catalog",
@@ -164,7 +177,8 @@ def environments_face(
         ],
         authenticator=authenticator,
         public=lambda method, path: (
-            not _is_versioned(path) or (path == "/v1" and method in ("GET", "HEAD"))
+            (not _is_versioned(path) and not _is_v03(path))
+            or (path == "/v1" and method in ("GET", "HEAD"))
         ),
         www_authenticate=f'Keystone uri="{identity_url}"',
         debug=debug,

@@ -9,9 +9,10 @@ from typing import Any, cast
 from vetro.catalog import api_time
 from vetro.environments import bodies
 from vetro.environments.endpoint import MODEL_LIMIT, Call, E, Endpoint, Json, model_response
+from vetro.environments.flat import check_new, is_flat, is_workflow
 from vetro.environments.model import check_services, delete_path, get_path, put_path, segments
 from vetro.environments.modelpatch import patch_model
-from vetro.environments.store import with_status
+from vetro.environments.store import shown_services, with_status
 from vetro.http import BadRequest, NotFound
 from vetro.http.endpoint import EMPTY
 
@@ -22,7 +23,11 @@ async def _objects(call: Call) -> tuple[Any, str]:
     async with call.service.database.read() as tx:
         row = await call.service.store.environment(tx, call.principal, call.environment)
         model = await call.service.store.model_to_read(tx, row, call.session)
-        return model.get("Objects") or {}, await call.service.store.status(tx, call.environment)
+        status = await call.service.store.status(tx, call.environment)
+    objects: Any = model.get("Objects") or {}
+    if is_workflow(model):
+        objects = {**objects, "services": shown_services(model, status)}
+    return objects, status
 
 
 async def _change(call: Call, work: Callable[[dict[str, Any]], Any]) -> Any:
@@ -44,6 +49,10 @@ async def append(call: Call) -> Json:
     """Add applications (or elements of a list inside one)."""
     body = await call.json(limit_bytes=MODEL_LIMIT)
     parts = segments(call.path.get("path", ""))
+    given = cast("list[Any]", body if isinstance(body, list) else [body])
+    defined: frozenset[str] = frozenset()
+    if not parts and any(is_flat(one) for one in given):
+        defined = await call.service.service_types(call.principal.project_id)
 
     def add(objects: dict[str, Any]) -> Any:
         if not body or not isinstance(body, (dict, list)):
@@ -55,6 +64,9 @@ async def append(call: Call) -> Json:
             target = get_path(target, parts)
         if not isinstance(target, list):
             raise NotFound("There is no list at this path to add to")
+        if "?" not in objects and not parts:  # a workflow environment (§7)
+            for one in added:
+                check_new(one, defined)
         cast("list[Any]", target).extend(added)
         return cast("Any", body)
 

@@ -84,7 +84,7 @@ def _subject(service: Json) -> dict[str, Any]:
     return {
         "application": name if isinstance(name, str) else None,
         "id": object_id(service),
-        "type": block.get("type"),
+        "type": block.get("type") or _root(service).get("type"),
     }
 
 

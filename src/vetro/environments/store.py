@@ -6,14 +6,23 @@ twice, and two sessions cannot both be deployed.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
-from sqlalchemy import Row, delete, insert, select, update
+from sqlalchemy import Row, and_, delete, insert, select, update
 
 from vetro.catalog import api_time
 from vetro.environments import pending, states
+from vetro.environments.flat import (
+    MURANOPL,
+    WORKFLOW,
+    complete,
+    initial_flat_model,
+    is_workflow,
+    shown,
+)
 from vetro.environments.model import (
     check_model,
     check_services,
@@ -34,8 +43,29 @@ from vetro.http import (
 )
 from vetro.storage import Database, Transaction
 
+
+class ForeignProject(Forbidden):
+    """403: an environment of another project (401 without ``/v1``)."""
+
+
+class SessionRequired(BadRequest):
+    """400: a change without a session (403 without ``/v1``)."""
+
+
+class SessionElsewhere(BadRequest):
+    """400: a session of another environment (404 without ``/v1``)."""
+
+
 COLUMN_FIELDS = ("id", "version", "tenant_id", "created", "updated", "description", "status")
-SPECIAL = (*COLUMN_FIELDS, "name", "description_text", "defaultNetworks", "services", "?")
+SPECIAL = (
+    *COLUMN_FIELDS,
+    "model_kind",
+    "name",
+    "description_text",
+    "defaultNetworks",
+    "services",
+    "?",
+)
 
 
 #: The notification that an environment's model was replaced or removed.
@@ -98,7 +128,7 @@ class EnvironmentStore:
         if row is None:
             raise NotFound(f"Environment with id {id_} not found", type_="EnvironmentNotFound")
         if row.tenant_id != principal.project_id and not principal.is_admin:
-            raise Forbidden(f"Environment {id_} belongs to another project")
+            raise ForeignProject(f"Environment {id_} belongs to another project", type_="Forbidden")
         return row
 
     async def lock(self, tx: Transaction, id_: str) -> None:
@@ -123,8 +153,9 @@ class EnvironmentStore:
                 f"Session <SessionId {session_id}> is not found", type_="SessionNotFound"
             )
         if row.environment_id != environment_id:
-            raise BadRequest(
-                f"Session <SessionId {session_id}> is not tied with Environment {environment_id}"
+            raise SessionElsewhere(
+                f"Session <SessionId {session_id}> is not tied with Environment {environment_id}",
+                type_="BadRequest",
             )
         return row
 
@@ -154,7 +185,10 @@ class EnvironmentStore:
     ) -> Row[Any]:
         """The session that a change is written to. Errors: 400 without one, 404, 400, 403."""
         if not session_id:
-            raise BadRequest("X-Configuration-Session header is required: open a session first")
+            raise SessionRequired(
+                "X-Configuration-Session header is required: open a session first",
+                type_="BadRequest",
+            )
         session = await self.session(tx, environment.id, session_id, lock=True)
         rows = await self.session_states(tx, environment.id)
         if self.invalid(session, environment.version, rows):
@@ -204,9 +238,21 @@ class EnvironmentStore:
             "tenant_id": row.tenant_id,
             "description_text": row.description_text,
             "version": row.version,
+            "model_kind": row.model_kind,
             "created": api_time(row.created),
             "updated": api_time(row.updated),
         }
+
+    async def create_workflow(self, principal: Principal, body: object) -> dict[str, Any]:
+        """Create an environment for flat services (§7). Errors: 400, 409."""
+        if not isinstance(body, dict) or "name" not in body:
+            raise BadRequest("Environment name is required")
+        name, id_ = checked_name(cast("dict[str, Any]", body)["name"]), new_id()
+        model = initial_flat_model(id_, name, principal.project_id, principal.user_id)
+        prepared = PreparedEnvironment(id_, name, "", model, {})
+        async with self.database.transaction() as tx:
+            row = await self.insert(tx, principal, prepared)
+        return self.view(row)
 
     async def create(self, principal: Principal, body: object) -> dict[str, Any]:
         """Create an environment. Errors: 400, 409, 413."""
@@ -267,6 +313,7 @@ class EnvironmentStore:
                 user_id=principal.user_id,
                 description_text=prepared.description_text,
                 version=0,
+                model_kind=WORKFLOW if is_workflow(prepared.model) else MURANOPL,
                 model=prepared.model,
                 created=now,
                 updated=now,
@@ -327,7 +374,7 @@ class EnvironmentStore:
             **self.view(row),
             "status": status,
             "acquired_by": acquired if status == states.DEPLOYING else None,
-            "services": with_status((model.get("Objects") or {}).get("services", []), status),
+            "services": shown_services(model, status),
         }
 
     async def model_to_read(
@@ -453,6 +500,35 @@ class EnvironmentStore:
             await tx.execute(delete(sessions).where(sessions.c.id == session_id))
             tx.notify(MODELS_CHANNEL)
 
+    async def become_flat(
+        self, principal: Principal, environment_id: str, session_id: str | None
+    ) -> bool:
+        """Let an empty, never deployed environment have flat services; whether it could (§7)."""
+        async with self.database.transaction() as tx:
+            await self.lock(tx, environment_id)
+            row = await self.environment(tx, principal, environment_id)
+            session = await self.writable(tx, row, session_id)
+            opened = and_(sessions.c.environment_id == row.id, sessions.c.state == states.OPENED)
+            others = await tx.execute(select(sessions.c.model).where(opened))
+            models: list[dict[str, Any]] = [
+                row.model,
+                session.model,
+                *(one.model for one in others),
+            ]
+            objects: list[dict[str, Any]] = [one.get("Objects") or {} for one in models]
+            if row.version != 0 or any(one.get("services") for one in objects):
+                return False
+            model = initial_flat_model(row.id, row.name, row.tenant_id, row.user_id)
+            await tx.execute(
+                update(environments)
+                .where(environments.c.id == row.id)
+                .values(model=model, model_kind=WORKFLOW)
+            )
+            # No opened session has anything: all of them go on with the new model.
+            now = self.database.clock.now()
+            await tx.execute(update(sessions).where(opened).values(model=model, updated=now))
+            return True
+
     async def change_objects(
         self,
         principal: Principal,
@@ -482,8 +558,12 @@ class EnvironmentStore:
             model: dict[str, Any] = session.model
             objects: dict[str, Any] = model.get("Objects") or {}
             model["Objects"] = objects
+            before = copy.deepcopy(objects.get("services"))
             result = change(model)
-            check_model(objects)
+            if is_workflow(model):
+                complete(model["Objects"], before, api_time(self.database.clock.now()))
+            else:
+                check_model(objects)
             await self.refuse_large(objects)
             await tx.execute(
                 update(sessions)
@@ -491,6 +571,13 @@ class EnvironmentStore:
                 .values(model=model, updated=self.database.clock.now())
             )
             return result
+
+
+def shown_services(model: dict[str, Any], status: str) -> Any:
+    """The services of a model as they are read."""
+    objects: dict[str, Any] = model.get("Objects") or {}
+    services = objects.get("services", [])
+    return shown(services, status) if is_workflow(model) else with_status(services, status)
 
 
 def with_status(services: Any, status: str) -> Any:

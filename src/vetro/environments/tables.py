@@ -33,6 +33,8 @@ environments = Table(
     Column("user_id", String(64), nullable=False),
     Column("description_text", Text, nullable=False),
     Column("version", BigInteger, nullable=False),
+    # "muranopl", or "workflow": flat services that XML workflows deploy (§7).
+    Column("model_kind", String(16), nullable=False, server_default="muranopl"),
     # The model: Objects, ObjectsCopy, Attributes, SystemData (§8).
     Column("model", SealedJson, nullable=False),
     Column("created", UtcDateTime, nullable=False),

@@ -43,6 +43,8 @@ class EngineTask:
     action: dict[str, Any] | None
     model: dict[str, Any]
     environment_name: str = ""
+    model_kind: str = "muranopl"
+    """`muranopl`, or `workflow`: flat services, which XML workflows deploy."""
     request_id: str = ""
     """The id of the request that asked for it: users quote it, operators find it in the log."""
 

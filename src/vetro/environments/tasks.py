@@ -14,6 +14,7 @@ from sqlalchemy import Row, func, insert, select, update
 from structlog.contextvars import get_contextvars
 
 from vetro.environments import lifecycle, states
+from vetro.environments.flat import is_workflow
 from vetro.environments.history import TaskHistory
 from vetro.environments.instance_records import InstanceRecords
 from vetro.environments.lifecycle import Ending, Outcome, TaskIdentity
@@ -111,7 +112,12 @@ class TaskStore:
             raise Forbidden(f"Session <SessionId {session.id}> is already being deployed")
         task_id = new_id()
         objects = model.get("Objects")
-        if objects is not None:
+        flat = is_workflow(model)
+        if flat and objects is not None:
+            objects |= {"id": environment.id, "name": environment.name}
+            objects["tenant_id"] = environment.tenant_id
+            objects["version"] = environment.version
+        elif objects is not None:
             objects["?"]["id"] = environment.id
         description: dict[str, Any] = {"services": []} if deletes else sanitise(objects)
         description.setdefault("services", [])
@@ -144,7 +150,8 @@ class TaskStore:
             "project_id": environment.tenant_id,
             "user_id": principal.user_id,
             "action": None if deletes else action,
-            "model": {**model, "Objects": to_engine(objects)},
+            "model_kind": environment.model_kind,
+            "model": {**model, "Objects": objects if flat else to_engine(objects)},
         }
         await self.queue.enqueue(tx, task_id, payload, party=environment.tenant_id)
         method = "delete" if deletes else action["method"]
@@ -270,7 +277,8 @@ class TaskStore:
                 model: dict[str, Any] = dict(session.model)
                 if model.get("ObjectsCopy") is None:
                     # As after any failure: a later deletion asks the engine to check for resources.
-                    model["ObjectsCopy"] = to_engine(model.get("Objects"))
+                    objects = model.get("Objects")
+                    model["ObjectsCopy"] = objects if is_workflow(model) else to_engine(objects)
                 result = {"message": text, "details": None}
                 failed = TaskResult(model, result, is_exception=True)
                 ending = await self.endings.finish(tx, row, failed, outcome="cancelled")

@@ -276,6 +276,11 @@ class Repository:
         """A service. Errors: 404."""
         return service_named(await self.definitions(project_id), name)
 
+    async def service_types(self, project_id: str) -> frozenset[str]:
+        """The names of a project's enabled services: the types that object models may have."""
+        services = (await self.definitions(project_id)).services.values()
+        return frozenset(one.name for one in services if one.manifest.enabled)
+
     async def reset_caches(self, project_id: str) -> None:
         """Forget archives and parsed files (§8.8): the next calls make them again."""
         self._sets.clear()

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from vetro.engine import EngineSection, NetworkSection
-from vetro.environments import HistorySection
+from vetro.environments import ApiSection, HistorySection
 from vetro.messaging import MailboxSection, RabbitmqSection
 from vetro.repository import RepositorySection
 
@@ -242,6 +242,7 @@ class Settings:
     engine: EngineSection = field(default_factory=EngineSection)
     mailbox: MailboxSection = field(default_factory=MailboxSection)
     repository: RepositorySection = field(default_factory=RepositorySection)
+    api: ApiSection = field(default_factory=ApiSection)
     history: HistorySection = field(default_factory=HistorySection)
     rabbitmq: RabbitmqSection = field(default_factory=RabbitmqSection)
     tls: TlsSection = field(default_factory=TlsSection)
@@ -284,6 +285,7 @@ _SECTIONS: dict[str, type] = {
     "engine": EngineSection,
     "mailbox": MailboxSection,
     "repository": RepositorySection,
+    "api": ApiSection,
     "history": HistorySection,
     "rabbitmq": RabbitmqSection,
     "tls": TlsSection,
@@ -294,6 +296,7 @@ _SECTIONS: dict[str, type] = {
 _CHOICES: dict[str, tuple[object, ...]] = {
     "compute.prefetch_images": ("all", "public", "none"),
     "compute.profile": ("seed", "upstream"),
+    "api.v03_put_status": (200, 201),
     "compute.validation_status": (400, 422, 500),
     "compute.expired_wait_status": (204, 500),
 }

@@ -389,6 +389,8 @@ class _Up:
                     identity_url=f"{url}/identity/v3",
                     static_call_timeout=settings.engine.static_call_timeout,
                     debug=settings.server.debug,
+                    api=settings.api,
+                    service_types=definitions.service_types,
                     flavors={
                         name: {"memory": one.memory, "disk": one.disk, "vcpus": one.vcpus}
                         for name, one in stacks.DEFAULT_FLAVORS.items()

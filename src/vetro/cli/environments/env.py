@@ -54,10 +54,11 @@ COLUMNS = [
     ("ID", "id"),
     ("NAME", "name"),
     ("STATUS", "status"),
+    ("KIND", "model_kind"),
     ("VERSION", "version"),
     ("UPDATED", "updated"),
 ]
-KEEP_KEYS = ["id", "name", "status", "version", "created", "updated", "acquired_by"]
+KEEP_KEYS = ["id", "name", "model_kind", "status", "version", "created", "updated", "acquired_by"]
 
 
 @click.group()

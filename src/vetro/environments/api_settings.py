@@ -1,0 +1,15 @@
+"""The section `api` of the settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class ApiSection:
+    """The catalog API (docs/v03.md)."""
+
+    v03_put_status: int = 201
+    """Status of a successful PUT without `/v1`: 201 as the guide says, or 200 as its servers did."""
+    v03_expose_secrets: bool = False
+    """Whether services of v0.3 are read with the passwords that they were created with."""

@@ -1,0 +1,327 @@
+"""The v0.3 dialect: environments with flat services, without ``/v1`` (catalog-api.md §7)."""
+
+import json
+from typing import Any
+
+import pytest
+
+from vetro.environments.flat import TYPES
+
+from .conftest import Api
+
+UNITS = [{}]
+GOOD: dict[str, dict[str, Any]] = {
+    "activeDirectory": {
+        "name": "ad",
+        "adminPassword": "p1",
+        "domain": "acme.dc",
+        "units": [{"isMaster": True, "recoveryPassword": "p2"}],
+    },
+    "webServer": {"name": "w", "units": UNITS, "domain": ""},
+    "aspNetApp": {"name": "a", "repository": "git://x", "units": UNITS},
+    "webServerFarm": {"name": "f", "loadBalancerPort": 80, "units": UNITS},
+    "aspNetAppFarm": {"name": "g", "repository": "x", "loadBalancerPort": 80, "units": UNITS},
+    "msSqlServer": {"name": "s", "mixedModeAuth": True, "saPassword": "p3", "units": UNITS},
+    "msSqlClusterServer": {
+        "name": "c",
+        "adminPassword": "p4",
+        "externalAD": False,
+        "mixedModeAuth": False,
+        "clusterIP": "10.0.0.9",
+        "clusterName": "n",
+        "agGroupName": "g",
+        "agListenerName": "l",
+        "agListenerIP": "",
+        "sqlServicePassword": "p5",
+        "units": [{"isMaster": True, "isSync": True}],
+    },
+    "linuxApacheService": {"name": "l", "deployApachePHP": True, "units": UNITS},
+    "linuxTelnetService": {"name": "t", "units": UNITS, "osImage": {"name": "i"}},
+}
+
+
+class Old:
+    """The dialect as its clients use it."""
+
+    def __init__(self, api: Api) -> None:
+        self.api = api
+        self.environment = ""
+        self.session = ""
+
+    async def call(
+        self, method: str, path: str, body: Any = None, *, user: str = "ann", session: str = ""
+    ) -> Any:
+        """A request without a version."""
+        headers = {"X-Auth-Token": user}
+        if session:
+            headers["X-Configuration-Session"] = session
+        return await self.api.http.request(method, path, json=body, headers=headers)
+
+    async def ok(self, method: str, path: str, body: Any = None, status: int = 200) -> Any:
+        """The body of a good answer, inside the environment and with its session."""
+        answer = await self.call(
+            method, f"/environments/{self.environment}{path}", body, session=self.session
+        )
+        assert answer.status == status, (answer.status, answer.text)
+        return answer.json()
+
+    async def begin(self) -> None:
+        """An environment with an open session."""
+        made = await self.call("POST", "/environments/", {"name": "dev"})
+        assert made.status == 200, made.text
+        self.environment = made.json()["id"]
+        self.session = (await self.ok("POST", "/configure"))["id"]
+
+    async def add(self, kind: str = "webServer", **more: Any) -> dict[str, Any]:
+        """A service of a type."""
+        body = {**json.loads(json.dumps(GOOD[kind])), "type": kind, **more}
+        return await self.ok("POST", "/services", body)
+
+
+@pytest.fixture
+async def old(api: Api) -> Old:
+    """An environment with an open session."""
+    one = Old(api)
+    await one.begin()
+    return one
+
+
+async def test_environments_say_their_kind(old: Old) -> None:
+    """What is made here has flat services, what is made at /v1 objects; both list both."""
+    await old.api.call("POST", "/environments", {"name": "new"})
+    for path in ("/environments", "/v1/environments"):
+        rows = (await old.call("GET", path)).json()["environments"]
+        assert {row["name"]: row["model_kind"] for row in rows} == {
+            "dev": "workflow",
+            "new": "muranopl",
+        }
+    row = (await old.call("GET", "/environments")).json()["environments"][0]
+    assert (row["status"], row["status_detail"]) == ("pending", "pending")
+    shown = await old.ok("GET", "")
+    assert shown["services"] == []
+    renamed = await old.ok("PUT", "", {"name": "prod"}, status=201)
+    assert (renamed["name"], renamed["status"]) == ("prod", "pending")
+    assert (await old.call("POST", "/environments", {"name": "prod"})).status == 409
+    for body in (None, {}, {"name": " "}, {"name": 1}, []):
+        assert (await old.call("POST", "/environments", body)).status == 400
+
+
+async def test_statuses_of_sessions(old: Old) -> None:
+    """Without a session 403, unknown 403, of another environment 404, of another project 401."""
+    path = f"/environments/{old.environment}/services"
+    body = {**GOOD["webServer"], "type": "webServer"}
+    assert (await old.call("POST", path, body)).status == 403
+    assert (await old.call("POST", path, body, session="none")).status == 403
+    assert (await old.call("GET", path, session="none")).status == 404
+    assert (await old.call("GET", path, user="eve")).status == 401
+    assert (await old.call("GET", "/environments/none")).status == 404
+    assert (await old.call("GET", "/environments", user="")).status == 401
+    other = (await old.call("POST", "/environments", {"name": "other"})).json()["id"]
+    elsewhere = f"/environments/{other}/services"
+    assert (await old.call("POST", elsewhere, body, session=old.session)).status == 404
+    shown = await old.ok("GET", f"/sessions/{old.session}")
+    assert (shown["state"], shown["state_detail"]) == ("open", "opened")
+    assert await old.ok("DELETE", f"/sessions/{old.session}") is None
+
+
+@pytest.mark.parametrize("kind", sorted(GOOD))
+async def test_every_type_is_taken_completed_and_shown(old: Old, kind: str) -> None:
+    """A service gets ids, times and names of units, and is read without what is only written."""
+    assert set(GOOD) == set(TYPES)
+    made = await old.add(kind)
+    assert made["type"] == kind
+    assert made["created"] == made["updated"]
+    unit = made["units"][0]
+    assert unit["name"] == f"{GOOD[kind]['name']}_instance_0"
+    assert len(unit["id"]) == len(made["id"]) == 32
+    read = await old.ok("GET", f"/services/{made['id']}")
+    assert {**read, "status": ""} == {**made, "status": ""}
+    hidden = TYPES[kind].hidden | TYPES[kind].hidden_of_unit
+    for name in hidden:
+        assert name not in read
+        assert name not in unit
+    if kind == "msSqlServer":
+        assert read["saPassword"] == "p3"
+
+
+@pytest.mark.parametrize("kind", sorted(GOOD))
+async def test_what_is_required_is_named(old: Old, kind: str) -> None:
+    """A service without a required attribute, or with one of another type, is 400 and named."""
+    path = f"/environments/{old.environment}/services"
+    for name in TYPES[kind].required:
+        body = {**GOOD[kind], "type": kind}
+        body.pop(name, None)
+        body.pop("clusterIP", None) if name == "clusterIp" else None
+        answer = await old.call("POST", path, body, session=old.session)
+        assert answer.status == 400, name
+        assert name in answer.text
+        wrong = {**GOOD[kind], "type": kind, name: {"x": 1}}
+        answer = await old.call("POST", path, wrong, session=old.session)
+        assert answer.status == 400, name
+        assert name in answer.text
+    for name in TYPES[kind].unit:
+        unit = dict(GOOD[kind]["units"][0])
+        del unit[name]
+        body = {**GOOD[kind], "type": kind, "units": [unit]}
+        answer = await old.call("POST", path, body, session=old.session)
+        assert (answer.status, name in answer.text) == (400, True)
+    assert await old.ok("GET", "/services") == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        None,
+        {},
+        "x",
+        [1],
+        {"type": "none", "name": "x"},
+        {"name": "x"},
+        {"?": {"type": "org.App"}},
+        {**GOOD["webServer"], "type": "webServer", "units": [1]},
+        {**GOOD["webServer"], "type": "webServer", "units": [{"id": 5}]},
+        {**GOOD["webServer"], "type": "webServer", "id": 5},
+        {**GOOD["webServer"], "type": "webServer", "osImage": 5},
+        {**GOOD["webServerFarm"], "type": "webServerFarm", "loadBalancerPort": "80"},
+        {**GOOD["webServerFarm"], "type": "webServerFarm", "loadBalancerPort": 65536},
+        {**GOOD["linuxApacheService"], "type": "linuxApacheService", "deployApachePHP": "true"},
+        {**GOOD["msSqlClusterServer"], "type": "msSqlClusterServer", "agListenerIP": "1.2.3"},
+    ],
+)
+async def test_services_that_cannot_be(old: Old, body: Any) -> None:
+    """Whatever is no service of a known type is 400, by both prefixes."""
+    for prefix in ("", "/v1"):
+        path = f"{prefix}/environments/{old.environment}/services"
+        answer = await old.call("POST", path, body, session=old.session)
+        assert answer.status == 400, (prefix, answer.text)
+
+
+async def test_attributes_are_read_and_changed(old: Old) -> None:
+    """Attributes of services and units are read, set, added and removed by their path."""
+    made = await old.add("activeDirectory")
+    service = f"/services/{made['id']}"
+    unit = f"{service}/units/{made['units'][0]['id']}"
+    assert await old.ok("GET", f"{service}/name") == "ad"
+    assert await old.ok("PUT", f"{service}/name", "new", status=201) == "new"
+    assert await old.ok("PUT", f"{unit}/isMaster", False, status=201) is False
+    assert await old.ok("PUT", f"{service}/extra", {"a": 1}, status=201) == {"a": 1}
+    added = await old.ok("POST", f"{service}/units", {"isMaster": False, "recoveryPassword": "x"})
+    assert "recoveryPassword" not in added
+    shown = await old.ok("GET", service)
+    assert [one["name"] for one in shown["units"]] == ["ad_instance_0", "new_instance_1"]
+    await old.ok("DELETE", f"{service}/domain")
+    await old.ok("DELETE", f"{service}/units/{added['id']}")
+    shown = await old.ok("GET", service)
+    assert "domain" not in shown
+    assert len(shown["units"]) == 1
+    path = f"/environments/{old.environment}"
+    for method, place, body in (
+        ("PUT", f"{service}/id", "x"),
+        ("PUT", f"{service}/type", "webServer"),
+        ("DELETE", f"{service}/created", None),
+        ("DELETE", f"{unit}/id", None),
+        ("PUT", f"{unit}/isMaster", "true"),
+        ("PUT", f"{service}/units", 5),
+        ("PUT", service, []),
+    ):
+        answer = await old.call(method, path + place, body, session=old.session)
+        assert answer.status == 400, (method, place, answer.text)
+    for place in (f"{service}/adminPassword", f"{service}/none", "/services/none"):
+        assert (await old.call("GET", path + place, session=old.session)).status == 404
+    await old.ok("DELETE", "/services")
+    assert await old.ok("GET", "/services") == []
+
+
+async def test_replacing_keeps_what_is_only_written(old: Old) -> None:
+    """A PUT of what was read keeps the passwords; an object on /services changes attributes."""
+    made = await old.add("activeDirectory")
+    read = await old.ok("GET", f"/services/{made['id']}")
+    await old.ok("PUT", f"/services/{made['id']}", {**read, "name": "b"}, status=201)
+    stored = await secrets(old)
+    assert (stored["adminPassword"], stored["units"][0]["recoveryPassword"]) == ("p1", "p2")
+    listed = await old.ok("GET", "/services")
+    # All of a type is required of services in a list: hidden attributes are kept first.
+    answer = await old.ok("PUT", "/services", listed, status=201)
+    assert "adminPassword" not in answer[0]
+    assert (await secrets(old))["adminPassword"] == "p1"
+    changed = await old.ok("PUT", "/services", {"id": made["id"], "domain": "x"}, status=201)
+    assert (changed["domain"], changed["name"], changed["created"]) == ("x", "b", made["created"])
+    path = f"/environments/{old.environment}/services"
+    for body in ({"domain": "x"}, {"id": "none"}, {"id": made["id"], "type": "webServer"}, 5):
+        answer = await old.call("PUT", path, body, session=old.session)
+        assert answer.status == 400, body
+
+
+async def secrets(old: Old) -> dict[str, Any]:
+    """The first service as it is stored."""
+    from sqlalchemy import select
+
+    from vetro.environments.tables import sessions
+
+    async with old.api.database.read() as tx:
+        query = select(sessions.c.model).where(sessions.c.id == old.session)
+        model = (await tx.execute(query)).scalar_one()
+    return model["Objects"]["services"][0]
+
+
+async def test_deploying(old: Old) -> None:
+    """A deployment takes the flat model to an engine, and its reports are served."""
+    made = await old.add("linuxTelnetService")
+    assert await old.ok("POST", f"/sessions/{old.session}/deploy") is None
+    assert (await old.ok("GET", ""))["status"] == "deploying"
+    _, task = lease = await old.api.take()
+    assert task.model_kind == "workflow"
+    objects = task.model["Objects"]
+    assert objects["id"] == old.environment
+    assert objects["tenant_id"] == "p"
+    assert objects["services"][0]["id"] == made["id"]
+    unit = made["units"][0]["id"]
+    await old.api.rooms.tasks.fail_task(lease[0], "no such image")
+    (deployment,) = (await old.ok("GET", "/deployments"))["deployments"]
+    reports = (await old.ok("GET", f"/deployments/{deployment['id']}"))["reports"]
+    assert "no such image" in [one["text"] for one in reports]
+    assert {one["deployment_id"] for one in reports} == {deployment["id"]}
+    assert "task_id" not in reports[0]
+    found = await old.ok("GET", f"/deployments/{deployment['id']}?service_id={made['id']}")
+    assert found["reports"] == []
+    assert (await old.ok("GET", "/lastStatus"))["lastStatuses"] == {made["id"]: None}
+    assert await old.ok("GET", "/instance-statistics/raw") == []
+    shown = await old.ok("GET", "")
+    assert (shown["status"], shown["status_detail"]) == ("ready", "deploy failure")
+    assert shown["services"][0]["units"][0]["id"] == unit
+    assert await old.ok("DELETE", "") is None
+
+
+async def test_both_prefixes_reach_both_kinds(old: Old) -> None:
+    """Services of either kind are read by either prefix; no kind takes the other's services."""
+    made = await old.add("activeDirectory")
+    v1 = f"/v1/environments/{old.environment}/services"
+    read = (await old.call("GET", f"{v1}/{made['id']}/name", session=old.session)).json()
+    assert read == "ad"
+    listed = await old.call("GET", v1, session=old.session)
+    assert "adminPassword" not in listed.json()[0]
+    assert (await old.call("GET", f"/v1/environments/{old.environment}")).status == 200
+    assert (await old.call("GET", f"/v1/environments/{old.environment}/lastStatus")).status == 200
+    assert (await old.call("GET", f"/v1/environments/{old.environment}/sessions")).status == 200
+
+    new = await old.api.environment("new")
+    session = await old.api.session(new)
+    app = await old.api.add(new, session)
+    path = f"/environments/{new}/services"
+    shown = await old.call("GET", f"{path}/{app['?']['id']}", session=session)
+    assert shown.json()["?"]["type"] == "org.App"
+    body = {**GOOD["webServer"], "type": "webServer"}
+    assert (await old.call("POST", path, body, session=session)).status == 400
+
+
+async def test_an_empty_environment_may_become_flat(old: Old) -> None:
+    """An environment of /v1 without anything takes a flat service, and is flat from then on."""
+    new = await old.api.environment("new")
+    session = await old.api.session(new)
+    body = {**GOOD["webServer"], "type": "webServer"}
+    path = f"/environments/{new}"
+    made = await old.call("POST", f"{path}/services", body, session=session)
+    assert made.status == 200, made.text
+    shown = (await old.call("GET", path, session=session)).json()
+    assert shown["model_kind"] == "workflow"
+    assert [one["type"] for one in shown["services"]] == ["webServer"]
