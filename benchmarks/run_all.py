@@ -17,6 +17,7 @@ TOPICS = {
     "framework": "clustered applications on the framework, against the same by hand",
     "expressions": "YAQL: parse, prepare, evaluate",
     "workflows": "XML workflows: the rule loop",
+    "forms": "describe and submit pages of forms",
     "deployment": "from deploy to the page, against the same by hand; vetro up idle",
     "catalog_api": "the catalog API under load, against the server that it replaces",
     "allocation": "the allocator over many servers",

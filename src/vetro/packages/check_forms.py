@@ -26,74 +26,11 @@ from vetro.packages.check_yaml import (
     unknown_keys,
     walk,
 )
+from vetro.packages.forms.fields import ATTRIBUTES, TYPES
 from vetro.yaql import ast, is_accident
 
 _TOP = ("Version", "Format", "Application", "Templates", "Forms", "Parameters", "ParametersSource")
 _OLD = ("forms", "Forms", "unitTemplates", "Version", "Format")
-_ATTRIBUTES = frozenset(
-    [
-        "name",
-        "type",
-        "label",
-        "description",
-        "description_title",
-        "help_text",
-        "required",
-        "hidden",
-        "enabled",
-        "visible",
-        "enabled_if",
-        "initial",
-        "min_length",
-        "max_length",
-        "min_value",
-        "max_value",
-        "choices",
-        "regexp_validator",
-        "validators",
-        "error_messages",
-        "confirm_input",
-        "image_type",
-        "requirements",
-        "include_volumes",
-        "include_snapshots",
-        "filter",
-        "murano_networks",
-        "allow_auto",
-        "include_subnets",
-        "empty_value_message",
-        "widget_media",
-        "widget_attrs",
-        "attribute_names",
-        "columns",
-        "max_sync",
-    ]
-)
-_TYPES = frozenset(
-    [
-        "string",
-        "text",
-        "integer",
-        "boolean",
-        "floatingip",
-        "password",
-        "clusterip",
-        "databaselist",
-        "choice",
-        "flavor",
-        "image",
-        "keypair",
-        "azone",
-        "network",
-        "securitygroup",
-        "volume",
-        "zone",
-        "domain",
-        "psqlDatabase",
-        "instance",
-        "table",
-    ]
-)
 _TEXTS = ("label", "description", "description_title", "help_text", "empty_value_message")
 _NUMBERS = ("min_length", "max_length", "min_value", "max_value")
 _CLASS_NAME = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)+(?:/\S+)?\Z")
@@ -129,16 +66,16 @@ class _FormCheck:
         version = get(root, "Version")
         if version is None:
             version = get(root, "Format")
-        text = "2.4" if version is None else text_of(version) or ""
+        text = "2.6" if version is None else text_of(version) or ""
         old = re.match(r"1(\.\d+)?\Z", text) is not None or (
             version is None
             and get(root, "Application") is None
             and (get(root, "forms") is not None or get(root, "unitTemplates") is not None)
         )
-        if not old and not re.match(r"2(\.[0-4])?\Z", text):
+        if not old and not re.match(r"2(\.[0-6])?\Z", text):
             add(
                 "W082",
-                f"version {text} of UI definitions is not known: 1 and 2 to 2.4 are",
+                f"version {text} of UI definitions is not known: 1 and 2 to 2.6 are",
                 version,
             )
         unknown_keys(root, _OLD if old else _TOP, "a form", self.findings, "W010")
@@ -206,8 +143,8 @@ class _FormCheck:
                 add("E085", f"the field {what} exists already, in line {first}", node)
             seen[title] = node
         for name, (key, value) in values.items():
-            if name not in _ATTRIBUTES:
-                hint = suggestion(name, _ATTRIBUTES)
+            if name not in ATTRIBUTES:
+                hint = suggestion(name, ATTRIBUTES)
                 add("W083", f"{what}: the attribute {text_of(key)} is not known{hint}", key)
             computed = expression_of(value) is not None
             if name == "name" and not is_text(value):
@@ -226,12 +163,12 @@ class _FormCheck:
             text = text_of(item)
             if text is None or not is_text(item):
                 self.findings.add("E100", f"{what}: a type is text", item)
-            elif text in _TYPES or _CLASS_NAME.match(text) or expression_of(item) is not None:
+            elif text in TYPES or _CLASS_NAME.match(text) or expression_of(item) is not None:
                 continue
             elif "." in text:
                 self.findings.add("E100", f"{what}: {text!r} is neither a type nor a class", item)
             else:
-                hint = suggestion(text, _TYPES)
+                hint = suggestion(text, TYPES)
                 self.findings.add("W100", f"{what}: the type {text} is not known{hint}", item)
 
     # -- the application and its names ---------------------------------------------------------
