@@ -366,3 +366,36 @@ def test_key_pairs_are_public_keys(home: Service, tmp_path: Path) -> None:
     assert [row["public_key"] for row in home.json("keypair", "list")] == [KEY]
     assert home.json("keypair", "delete", "k", "--yes") == {"deleted": ["k"]}
     home.refused("keypair", "show", str(uuid.uuid4()))
+
+
+def test_a_volume_outlives_its_machine(home: Service) -> None:
+    """Made, attached, refused elsewhere, grown, copied, restored, detached; deleted when nothing uses it."""
+    for name in ("holder", "other"):
+        home.json("vm", "create", name, "--image", "debian", "--no-network")
+    assert "needs a size" in home.refused("volume", "create", "data", code=2)
+    made = home.json("volume", "create", "data", "--size", "1")
+    assert (made["size"], made["state"], made["server_uuid"]) == (1, "available", None)
+    assert home.json("volume", "attach", "data", "holder", "--at", "/srv")["device"] == "/srv"
+    assert "attached to VM" in home.refused("volume", "attach", "data", "other")
+    assert "attached to VM" in home.refused("volume", "delete", "data", "--yes")
+    assert home.json("volume", "grow", "data", "2")["size"] == 2
+    assert "cannot shrink" in home.refused("volume", "grow", "data", "1")
+    assert home.json("volume", "snapshot", "create", "data", "before")["state"] == "available"
+    assert home.json("volume", "backup", "create", "data", "nightly")["size"] == 2
+    assert "one source" in home.refused(
+        "volume", "create", "x", "--from-volume", "data", "--from-backup", "nightly", code=2
+    )
+    copy = home.json("volume", "create", "copy", "--from-snapshot", "before")
+    assert copy["size"] == 2
+    assert "detach it first" in home.refused(
+        "volume", "backup", "restore", "nightly", "data", "--yes"
+    )
+    assert home.json("volume", "detach", "data", "--yes")["vm_uuid"] is None
+    home.json("volume", "backup", "restore", "nightly", "data", "--yes")
+    home.json("volume", "attach", "data", "other")
+    home.json("vm", "destroy", "other", "holder", "--yes")
+    assert [row["state"] for row in home.json("volume", "list")] == ["available"] * 2
+    home.json("volume", "snapshot", "delete", "before", "--yes")
+    home.json("volume", "delete", "data", "copy", "--yes")
+    home.json("volume", "backup", "delete", "nightly", "--yes")
+    assert home.json("volume", "list") == home.json("volume", "backup", "list") == []

@@ -51,6 +51,7 @@ COMMANDS = {
     "address": ("compute.ports", "address", "Floating addresses: they lead from outside to VMs."),
     "group": ("compute.security_groups", "group", "Security groups and their rules."),
     "keypair": ("compute.keypairs", "keypair", "Public keys that new VMs let in."),
+    "volume": ("compute.volumes", "volume", "Volumes: storage that outlives VMs."),
     "ticket": ("compute.tickets", "ticket", "Turns on the waitlists of compute nodes."),
     "cnapi": ("compute.cnapi", "cnapi", "Send one request to the compute node API."),
     "image": ("compute.images", "image", "Images that instances start from."),
