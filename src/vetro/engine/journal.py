@@ -50,6 +50,13 @@ class JournalEffects:
         self._sequence += 1
         return wait(self._recorded(self._sequence, str(current_thread()), kind, request, execute))
 
+    async def record(
+        self, kind: str, request: Json, execute: Callable[[], Awaitable[Json]]
+    ) -> Json:
+        """The same for a program that is no MuranoPL: from a coroutine of the engine's loop."""
+        self._sequence += 1
+        return await self._recorded(self._sequence, "", kind, request, execute)
+
     async def _recorded(
         self,
         sequence: int,

@@ -195,6 +195,10 @@ class RecordedPort:
                 return AgentAnswer(result=plain_copy(reply.get("result")))
         return AgentAnswer(result=plain_copy(DEFAULT_RESULT))
 
+    def guest_marks(self, queue: str) -> dict[str, str]:
+        """No mailbox: the guest uses the broker."""
+        return {"MAILBOX_URL": "", "MAILBOX_TOKEN": ""}
+
     def new_id(self) -> str:
         """Ids that look random and are the same in every run of a case."""
         number = next(self._ids)

@@ -103,6 +103,10 @@ class Port(Protocol):
         """Send all plans in this order, then wait for all answers."""
         ...
 
+    def guest_marks(self, queue: str) -> dict[str, str]:
+        """Further ``%NAME%`` of agent configurations, for the guest with this mailbox."""
+        ...
+
     def new_id(self) -> str:
         """32 hexadecimal digits, new each time."""
         ...
@@ -138,6 +142,8 @@ class WorkflowSettings:
     max_hosts: int = 250
     env_ip_template: str = "10.0.0.0"
     file_server: str | None = None
+    load_balancers_refused: str | None = None
+    """Why the stack's back end cannot have load balancers; ``None`` when it can."""
     broker: Broker = field(default_factory=Broker)
 
     def readable(self, name: str) -> Json:
@@ -152,6 +158,7 @@ class WorkflowSettings:
 
 _READABLE = {
     "network_topology", "max_environments", "max_hosts", "env_ip_template", "file_server",
+    "load_balancers_refused",
 }  # fmt: skip
 _READABLE_OF_BROKER = {"host", "port", "virtual_host", "ssl"}
 

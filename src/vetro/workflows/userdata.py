@@ -27,6 +27,7 @@ def prepare_user_data(
 ) -> str:
     """The text of an init script, filled. Raises: TemplateError when a file is missing."""
     broker = task.settings.broker
+    queue = queue_of(task.environment_id, service, unit)
     configuration = _fill(
         task.files.text("agent-config", f"{template}.template", "the agent configuration"),
         {
@@ -36,8 +37,9 @@ def prepare_user_data(
             "RABBITMQ_PASSWORD": broker.password,
             "RABBITMQ_VHOST": broker.virtual_host,
             "RABBITMQ_SSL": "true" if broker.ssl else "false",
-            "RABBITMQ_INPUT_QUEUE": queue_of(task.environment_id, service, unit),
+            "RABBITMQ_INPUT_QUEUE": queue,
             "RESULT_QUEUE": result_queue_of(task.environment_id),
+            **task.port.guest_marks(queue),
         },
     )
     return _fill(

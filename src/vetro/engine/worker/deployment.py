@@ -163,6 +163,14 @@ async def run_task(
             effects = JournalEffects(database, task.id, fence)
             told = WaitingReports(reports)
             services.waiting.tell = told.tell
+            if is_flat(task.model):
+                # Imported late: most tasks run no workflows.
+                from vetro.engine.worker.workflow_run import run_workflows
+
+                try:
+                    return await run_workflows(services, database, task, effects)
+                finally:
+                    await told.close()
             session = runtime.session(effects=effects, info=info, services=services)
             alarm = _limit(session, settings.engine.task_seconds)
             obey(session, orders)
@@ -195,6 +203,15 @@ async def run_task(
     finally:
         hide_in_logs(None)
         await database.close()
+
+
+def is_flat(model: dict[str, Any]) -> bool:
+    """Whether a model has the flat services of the v0.3 API, which XML workflows deploy: objects of
+    MuranoPL have a header ``?``."""
+    objects = model.get("Objects")
+    if objects is None:
+        objects = model.get("ObjectsCopy")
+    return isinstance(objects, dict) and "?" not in objects
 
 
 def describe_actions(session: Session, model: Any) -> None:

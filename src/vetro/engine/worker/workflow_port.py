@@ -1,0 +1,319 @@
+"""What XML workflows ask for, done by the engine's back ends and kept in the journal (§9 to §13).
+
+The rules run in a thread of their own; every method of the port hands its work to the engine's loop and
+waits for it there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import json
+from collections.abc import Awaitable, Callable, Coroutine
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+from vetro.documents import DocumentError, read_json
+from vetro.engine.journal import JournalEffects
+from vetro.engine.services import EngineServices
+from vetro.stacks import RouterWithoutGateway, Stack, StackBusy, StackError, StackFailure
+from vetro.workflows import (
+    AgentAnswer,
+    AgentRequest,
+    Fragment,
+    NetworkRequest,
+    PortError,
+    Report,
+)
+
+Json = Any
+T = TypeVar("T")
+FIRST_CONTACT_SECONDS = 1800.0
+"""How much longer a guest that never answered may take: it boots and installs its agent (§10.2)."""
+SETTLING_SECONDS = 2.0
+RETRY_SECONDS = (2.0, 4.0, 8.0)
+
+
+class WorkflowPort:
+    """The port of one task (``vetro.workflows.Port``)."""
+
+    def __init__(
+        self, services: EngineServices, effects: JournalEffects, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self._services = services
+        self._effects = effects
+        self._loop = loop
+        self._stack = f"e{services.environment_id}"
+        self._met: set[str] = set()
+        self.reported_error = False
+
+    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def _perform(self, kind: str, request: Json, execute: Callable[[], Awaitable[Json]]) -> Json:
+        """Recorded in the journal before and after (architecture.md, effects)."""
+        return self._wait(self._effects.record(kind, request, execute))
+
+    def report(self, report: Report) -> None:
+        """A status report of the deployment, in order."""
+        self.reported_error |= report.level == "error"
+        subject = report.id or self._services.environment_id
+        self._wait(
+            self._services.reports.report(subject, report.level, report.text, report.details)
+        )
+
+    # Networks
+
+    def network(self, requests: list[NetworkRequest]) -> list[Json | PortError]:
+        """Answers of the network directory; ranges of one batch differ."""
+        chosen: list[str] = []
+        return [self._network(request, chosen) for request in requests]
+
+    def _network(self, request: NetworkRequest, chosen: list[str]) -> Json | PortError:
+        async def ask() -> Json:
+            if request.command == "get-default-router-id":
+                return await self._router()
+            if request.command == "get-default-network-id":
+                return {"networkId": await self._default_network()}
+            if "existingNetwork" in request.arguments:
+                return {"cidr": await self._range_of(str(request.arguments["existingNetwork"]))}
+            return {"cidr": await self._free_range(request, chosen)}
+
+        try:
+            return self._perform(
+                f"network.{request.command}", {"arguments": request.arguments}, ask
+            )
+        except (ConnectionError, RouterWithoutGateway) as error:
+            return PortError(str(error), type(error).__name__)
+
+    async def _router(self) -> Json:
+        settings = self._services.settings
+        project = self._services.project_id
+        try:
+            router = await self._services.directory.default_router(
+                project,
+                name=settings.network.router_name,
+                create=settings.create_router,
+                external_network=settings.network.external_network,
+            )
+        except KeyError:
+            return {"routerId": "NOT_FOUND", "floatingId": "NOT_FOUND"}
+        outside = await self._services.directory.external_network_for_router(project, router)
+        return {"routerId": router, "floatingId": outside}
+
+    async def _default_network(self) -> str | None:
+        """The only one; else one called murano, else the first external, else the first (§11)."""
+        networks = await self._services.directory.list_networks(self._services.project_id)
+        named = [one for one in networks if "murano" in str(one.get("name") or "")]
+        external = [one for one in networks if one.get("router:external")]
+        for candidates in (networks if len(networks) == 1 else [], named, external, networks):
+            if candidates:
+                return str(candidates[0]["id"])
+        return None
+
+    async def _range_of(self, network: str) -> str | None:
+        subnets = await self._services.directory.list_subnetworks(self._services.project_id)
+        found = [one for one in subnets if one.get("network_id") == network]
+        return str(found[0]["cidr"]) if found else None
+
+    async def _free_range(self, request: NetworkRequest, chosen: list[str]) -> str | None:
+        settings = self._services.settings.network
+        used = await self._services.directory.router_cidrs(
+            self._services.project_id, str(request.arguments.get("routerId") or "")
+        )
+        found = first_free_range(
+            settings.env_ip_template,
+            settings.max_environments,
+            settings.max_hosts,
+            [*used, *chosen],
+        )
+        if found is not None:
+            chosen.append(found)
+        return found
+
+    # The stack
+
+    def update_stack(
+        self, fragments: list[Fragment], template: dict[str, Json], arguments: dict[str, Json]
+    ) -> dict[str, Json]:
+        """Create or update the environment's stack; its outputs. Raises: PortError (§9.3)."""
+
+        async def push() -> Json:
+            stack = await self._settled()
+            call = self._services.stacks.create if stack is None else self._services.stacks.update
+            done = await self._when_free(
+                lambda: call(
+                    self._services.project_id,
+                    self._stack,
+                    template,
+                    parameters=arguments,
+                    rollback=stack is None,
+                    progress=lambda text: self._services.waiting.say(self._stack, text),
+                )
+            )
+            expected = "CREATE_COMPLETE" if stack is None else "UPDATE_COMPLETE"
+            if done.status.value != expected:
+                raise PortError(f"Unexpected stack state {done.status.value}: {_reason(done)}")
+            return dict(done.outputs)
+
+        request = {"stack": self._stack, "template": template, "parameters": arguments}
+        return self._stack_effect("stack.push", request, push)
+
+    def delete_stack(self) -> None:
+        """Delete it; one that is absent is success. Raises: PortError (§9.4)."""
+
+        async def remove() -> Json:
+            left = await self._when_free(
+                lambda: self._services.stacks.delete(self._services.project_id, self._stack)
+            )
+            if left is not None:
+                raise PortError(f"Unexpected stack state {left.status.value}: {_reason(left)}")
+            return None
+
+        self._stack_effect("stack.delete", {"stack": self._stack}, remove)
+
+    def _stack_effect(
+        self, kind: str, request: Json, execute: Callable[[], Awaitable[Json]]
+    ) -> Json:
+        try:
+            return self._perform(kind, request, execute)
+        except (ConnectionError, StackError) as error:
+            raise PortError(str(error), type(error).__name__) from error
+        finally:
+            self._loop.call_soon_threadsafe(self._services.waiting.say, self._stack, "")
+
+    async def _settled(self) -> Stack | None:
+        """The stack when nothing goes on with it; a back end that is away is asked again."""
+        delays = iter(RETRY_SECONDS)
+        while True:
+            try:
+                stack = await self._services.stacks.head(self._services.project_id, self._stack)
+            except ConnectionError:
+                delay = next(delays, None)
+                if delay is None:
+                    raise
+                await self._services.pause(delay)
+                continue
+            if stack is None or not stack.status.in_progress:
+                return stack
+            delays = iter(RETRY_SECONDS)
+            await self._services.pause(SETTLING_SECONDS)
+
+    async def _when_free(self, work: Callable[[], Awaitable[T]]) -> T:
+        deadline = self._loop.time() + self._services.settings.stack_busy_timeout
+        while True:
+            try:
+                return await work()
+            except StackBusy:
+                if self._loop.time() > deadline:
+                    raise
+                await self._services.pause(SETTLING_SECONDS)
+
+    # Guests
+
+    def guest_marks(self, queue: str) -> dict[str, str]:
+        """Where a guest finds its mailbox, with a credential of its own."""
+
+        async def issue() -> str:
+            return await self._services.transport.issue_credential(queue)
+
+        return {
+            "MAILBOX_URL": self._services.settings.mailbox_url,
+            "MAILBOX_TOKEN": self._wait(issue()),
+        }
+
+    def run_plans(self, requests: list[AgentRequest]) -> list[AgentAnswer]:
+        """Send all in order, then wait for all; one that cannot be sent fails alone (§10.2)."""
+        refused: dict[str, str] = {}
+        for request in requests:
+            try:
+                self._perform(
+                    "agent.send",
+                    {"queue": request.queue, "id": request.plan_id, "name": request.template},
+                    self._sender(request),
+                )
+            except (ConnectionError, LookupError, ValueError) as error:
+                refused[request.plan_id] = str(error)
+        sent = [request for request in requests if request.plan_id not in refused]
+        answers = dict(
+            zip([one.plan_id for one in sent], self._wait(self._collect(sent)), strict=True)
+        )
+        return [
+            answers.get(one.plan_id) or AgentAnswer(failure=refused[one.plan_id])
+            for one in requests
+        ]
+
+    def _sender(self, request: AgentRequest) -> Callable[[], Awaitable[None]]:
+        async def send() -> None:
+            await self._services.transport.declare(request.queue)
+            await self._services.transport.send(
+                request.queue,
+                request.plan_id,
+                json.dumps(request.plan).encode(),
+                name=request.template,
+                lifetime=self._seconds(request),
+            )
+
+        return send
+
+    def _seconds(self, request: AgentRequest) -> float:
+        if request.timeout is not None:
+            return float(request.timeout)
+        longer = 0.0 if request.queue in self._met else FIRST_CONTACT_SECONDS
+        return self._services.settings.engine.agent_timeout + longer
+
+    async def _collect(self, requests: list[AgentRequest]) -> list[AgentAnswer]:
+        return list(await asyncio.gather(*map(self._answer, requests)))
+
+    async def _answer(self, request: AgentRequest) -> AgentAnswer:
+        seconds = self._seconds(request)
+        transport = self._services.transport
+        text = f"the agent of unit {request.unit}, which runs the plan {request.template}"
+        self._services.waiting.say(request.plan_id, text)
+        try:
+            body = await transport.wait_result(request.plan_id, seconds)
+        finally:
+            self._services.waiting.say(request.plan_id, "")
+            await transport.discard(request.plan_id)
+        if body is None:
+            return AgentAnswer(timed_out=seconds)
+        self._met.add(request.queue)
+        try:
+            return AgentAnswer(result=read_json(body))
+        except DocumentError as error:
+            return AgentAnswer(failure=f"the agent's answer is no JSON: {error}")
+
+    # The rest
+
+    def new_id(self) -> str:
+        """A fresh id."""
+        return self._effects.new_id()
+
+    def now(self) -> datetime:
+        """The time."""
+        return datetime.now(UTC)
+
+    def checkpoint(self, model: Json, round_number: int) -> None:
+        """The effects of the round are in the journal; the model follows from them."""
+
+
+def _reason(stack: Stack) -> str:
+    failure: StackFailure | None = stack.failure
+    return stack.reason if failure is None or failure.text in stack.reason else failure.text
+
+
+def first_free_range(template: str, environments: int, hosts: int, used: list[str]) -> str | None:
+    """The first block of the template's range that meets none in use; ``None`` if all do (§11).
+
+    ``environments`` and ``hosts`` settle the sizes: 20 and 250 cut a /19 into /24.
+    """
+    host_bits = max(1, (hosts - 1).bit_length())
+    block = 32 - host_bits
+    whole = ipaddress.ip_network(
+        f"{template}/{max(0, block - (environments - 1).bit_length())}", strict=False
+    )
+    taken = [ipaddress.ip_network(one, strict=False) for one in used if ":" not in one]
+    for candidate in whole.subnets(new_prefix=block):
+        if not any(candidate.overlaps(one) for one in taken):  # pyright: ignore[reportArgumentType]
+            return str(candidate)
+    return None

@@ -1,0 +1,112 @@
+"""Running a task of an environment with flat services: the project's XML workflows (§1).
+
+The services stand in ``Objects`` without a ``?``: an environment as the v0.3 API keeps it. A task that was
+cut off ends as failed, as one of MuranoPL does; nothing is repeated.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import tarfile
+from copy import deepcopy
+from pathlib import Path
+from typing import Any, cast
+
+from vetro.documents import DocumentError, read_json, read_yaml
+from vetro.engine.journal import JournalEffects
+from vetro.engine.services import EngineServices, library_path
+from vetro.engine.worker.workflow_port import WorkflowPort
+from vetro.environments import EngineTask, TaskResult
+from vetro.repository import Repository, RepositorySection
+from vetro.storage import Database
+from vetro.workflows import Files, Outcome, Task, WorkflowSettings
+
+Json = Any
+
+
+async def run_workflows(
+    services: EngineServices, database: Database, task: EngineTask, effects: JournalEffects
+) -> TaskResult:
+    """Run a task to its result; errors of the workflows are in the result and in a report."""
+    files = await definitions_of(database, task.project_id)
+    model = model_of(task)
+    settings = services.settings
+    port = WorkflowPort(services, effects, asyncio.get_running_loop())
+    running = Task(
+        model,
+        Files(files, read_template, shipped_files()),
+        port,
+        WorkflowSettings(
+            max_environments=settings.network.max_environments,
+            max_hosts=settings.network.max_hosts,
+            env_ip_template=settings.network.env_ip_template,
+            load_balancers_refused="the native stacks have no load balancers",
+        ),
+    )
+    outcome = await asyncio.to_thread(running.run)
+    return result_of(task, outcome)
+
+
+def model_of(task: EngineTask) -> dict[str, Json]:
+    """The environment as rules see it; of a deletion without services and ``deleted`` (§13.1)."""
+    given = task.model.get("Objects")
+    known: Json = given if given is not None else task.model.get("ObjectsCopy") or {}
+    model = cast("dict[str, Json]", deepcopy(known))
+    model["id"] = task.environment_id
+    model.setdefault("name", task.environment_name)
+    model.setdefault("services", [])
+    if given is None:
+        model |= {"services": [], "deleted": True}
+    return model
+
+
+def result_of(task: EngineTask, outcome: Outcome) -> TaskResult:
+    """The result to store; a deletion that failed keeps what there was."""
+    failed = outcome.error is not None
+    result = {"message": outcome.error, "details": None} if failed else None
+    if task.is_delete:
+        failed = failed or not (outcome.model.get("state") or {}).get("deleted")
+        if failed and result is None:
+            result = {"message": "The stack could not be deleted", "details": None}
+        kept = task.model.get("ObjectsCopy") if failed else None
+        return TaskResult({**task.model, "Objects": None, "ObjectsCopy": kept}, result, failed)
+    objects = outcome.model
+    return TaskResult({**task.model, "Objects": objects, "ObjectsCopy": objects}, result, failed)
+
+
+def read_template(text: str) -> Json:
+    """A template: JSON, or YAML, of which JSON with trailing commas is a part (§8.1)."""
+    try:
+        return read_json(text)
+    except DocumentError:
+        return read_yaml(text)
+
+
+async def definitions_of(database: Database, project_id: str) -> dict[str, bytes]:
+    """The files of a project's definitions, as its conductor archive has them."""
+    repository = Repository(database, RepositorySection(), library_path() / "v03")
+    await repository.prepare()
+    archive = await repository.archive(project_id, "conductor")
+    return await asyncio.to_thread(unpacked, archive.content or b"")
+
+
+def unpacked(content: bytes) -> dict[str, bytes]:
+    """The regular files of an archive that our own repository has built."""
+    files: dict[str, bytes] = {}
+    with tarfile.open(fileobj=io.BytesIO(content), mode="r:*") as archive:
+        for member in archive:
+            stream = archive.extractfile(member) if member.isfile() else None
+            if stream is not None:
+                files[member.name.removeprefix("./")] = stream.read()
+    return files
+
+
+def shipped_files() -> dict[str, bytes]:
+    """Init scripts and agent configurations of the installation."""
+    root = library_path() / "v03"
+    return {
+        path.relative_to(root).as_posix(): path.read_bytes()
+        for folder in ("init-scripts", "agent-config")
+        for path in sorted(Path(root / folder).glob("*"))
+    }
