@@ -4,6 +4,7 @@ export const messages = catalogue({
   en: {
     catalog: 'Catalog',
     environments: 'Environments',
+    machines: 'Machines',
     navigation: 'Main navigation',
     openNavigation: 'Open the navigation',
     skip: 'Skip to the content',
@@ -21,6 +22,7 @@ export const messages = catalogue({
   de: {
     catalog: 'Katalog',
     environments: 'Umgebungen',
+    machines: 'Maschinen',
     navigation: 'Hauptnavigation',
     openNavigation: 'Navigation öffnen',
     skip: 'Zum Inhalt springen',

@@ -1,5 +1,5 @@
 // What the navigation shows, in this order. An area comes in when its pages exist.
-import { IconApps, IconBox } from '@tabler/icons-react';
+import { IconApps, IconBox, IconServer2 } from '@tabler/icons-react';
 import type { FunctionComponent } from 'react';
 import type { Catalogue } from '~/i18n';
 import { messages } from './messages';
@@ -16,4 +16,5 @@ export interface Entry {
 export const ENTRIES: Entry[] = [
   { to: '/environments', icon: IconBox, messages: messages as Catalogue<string>, text: 'environments' },
   { to: '/catalog', icon: IconApps, messages: messages as Catalogue<string>, text: 'catalog' },
+  { to: '/machines', icon: IconServer2, messages: messages as Catalogue<string>, text: 'machines' },
 ];

@@ -2,6 +2,7 @@
 import { createRoute, createRouter, redirect } from '@tanstack/react-router';
 import { catalogRoutes } from '~/areas/catalog';
 import { environmentRoutes } from '~/areas/environment';
+import { machineRoutes } from '~/areas/machines';
 import { signInRoute } from '~/areas/session';
 import { queries } from './queries';
 import { rootRoute, shellRoute } from './roots';
@@ -14,7 +15,7 @@ const homeRoute = createRoute({
   },
 });
 
-const tree = rootRoute.addChildren([signInRoute, shellRoute.addChildren([homeRoute, ...environmentRoutes, ...catalogRoutes])]);
+const tree = rootRoute.addChildren([signInRoute, shellRoute.addChildren([homeRoute, ...environmentRoutes, ...catalogRoutes, ...machineRoutes])]);
 
 export const router = createRouter({
   routeTree: tree,

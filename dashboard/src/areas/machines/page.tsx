@@ -1,0 +1,39 @@
+import { Tabs } from '@mantine/core';
+import { useNavigate, useSearch } from '@tanstack/react-router';
+import { Suspense } from 'react';
+import { useTexts } from '~/i18n';
+import { Page } from '~/ui/page';
+import { Images } from './images';
+import { Instances } from './instances';
+import { messages } from './messages';
+import { Networks } from './networks';
+import { Nodes } from './nodes';
+import { Tickets } from './tickets';
+import { TABS, type Tab } from './index';
+
+const CONTENT: Record<Tab, () => React.ReactNode> = { instances: Instances, nodes: Nodes, images: Images, networks: Networks, tickets: Tickets };
+
+export function Machines() {
+  const t = useTexts(messages);
+  const { tab = 'instances' } = useSearch({ from: '/shell/machines' });
+  const navigate = useNavigate({ from: '/machines' });
+  const Content = CONTENT[tab];
+  return (
+    <Page title={t('title')} lead={t('lead')}>
+      <Tabs value={tab} onChange={(value) => void navigate({ search: value === 'instances' ? {} : { tab: value as Tab } })} keepMounted={false}>
+        <Tabs.List mb="lg">
+          {TABS.map((one) => (
+            <Tabs.Tab key={one} value={one}>
+              {t(one)}
+            </Tabs.Tab>
+          ))}
+        </Tabs.List>
+        <Tabs.Panel value={tab}>
+          <Suspense fallback={null}>
+            <Content />
+          </Suspense>
+        </Tabs.Panel>
+      </Tabs>
+    </Page>
+  );
+}
