@@ -9,7 +9,7 @@ import pytest
 from vetro.http import ConnectionLimits
 from vetro.server.errors import StartError
 from vetro.server.node import connection_limits, mutual_tls
-from vetro.server.settings import ConnectionsSection, SettingsError, TlsSection, load_settings
+from vetro.server.settings import SettingsError, TlsSection, load_settings
 from vetro.server.up import placement_settings
 
 
@@ -134,7 +134,7 @@ def test_tls_is_all_or_nothing(tmp_path: Path) -> None:
         mutual_tls(TlsSection(*[str(tmp_path / "none.pem")] * 3))
 
 
-@pytest.mark.parametrize("name", [item.name for item in fields(ConnectionsSection)])
+@pytest.mark.parametrize("name", [item.name for item in fields(ConnectionLimits)])
 def test_every_limit_of_connections_has_bounds(name: str) -> None:
     """A limit that admits no client or has no bound is refused with the allowed range."""
     variable = f"VETRO_CONNECTIONS_{name.upper()}"
@@ -151,7 +151,7 @@ def test_limits_of_connections_reach_the_server() -> None:
     table |= {"keep_alive_seconds": 9, "total": 40, "per_address": 20, "reserve": 3}
     environ = {f"VETRO_CONNECTIONS_{name}".upper(): str(value) for name, value in table.items()}
     assert asdict(connection_limits(load_settings(environ=environ).connections)) == table
-    assert connection_limits(ConnectionsSection()) == ConnectionLimits()
+    assert connection_limits(load_settings(environ={}).connections) == ConnectionLimits()
 
 
 @pytest.mark.parametrize(
@@ -167,4 +167,4 @@ def test_more_connections_than_open_files_stop_the_start(
     """The start is refused with the number of connections that the process can keep."""
     monkeypatch.setattr(resource, "getrlimit", lambda _kind: (256, 512))
     with pytest.raises(StartError, match=message):
-        connection_limits(ConnectionsSection(**given))
+        connection_limits(ConnectionLimits(**given))

@@ -22,31 +22,32 @@ MOST_DESCRIPTORS = 65_536
 
 @dataclass(frozen=True)
 class ConnectionLimits:
-    """A client's limits for connections and time.
-
-    ``header_seconds``: from the first byte of a request (or the connection) to the end of its headers.
-    ``body_seconds``: in every such span at least ``body_bytes`` of a body must come.
-    ``write_seconds``: within this time the client must take some of an answer.
-    ``keep_alive_seconds``: how long a connection may be idle between two requests. ``total``:
-    simultaneous connections; ``None``: what the descriptor limit permits. ``per_address``: those of
-    one address; ``None``: half. ``reserve``: additional connections, for the operations pages
-    alone.
+    """What a client may take of connections and of time, on every port of a process; a node's task
+    API has the same limits ([decision 0111](decisions/0111-slow-clients.md)).
     """
 
     header_seconds: float = 20.0
+    """Seconds for all headers of a request."""
     body_seconds: float = 60.0
+    """In every such span at least `body_bytes` of a request's body must come."""
     body_bytes: int = 8192
+    """Bytes of a body that must come in `body_seconds`."""
     write_seconds: float = 120.0
+    """Seconds after which an answer that its client does not take is broken off."""
     keep_alive_seconds: int = 75
-    total: int | None = None
-    per_address: int | None = None
+    """Seconds that a connection may be silent between two requests."""
+    total: int = 0
+    """Connections at a time; 0: what the limit of open files leaves (three quarters)."""
+    per_address: int = 0
+    """Connections at a time from one address; 0: half of them."""
     reserve: int = 32
+    """Connections on top, where `/healthz`, `/readyz` and `/metrics` (a node's `/ping`) answer."""
 
     def problem(self) -> str:
         """The reason why this process cannot keep the limits, naming the field, or ''."""
-        if self.total is None:
+        if not self.total:
             return ""
-        if self.per_address is not None and self.per_address > self.total:
+        if self.per_address > self.total:
             return f"per_address ({self.per_address}) is more than total ({self.total})"
         most = _for_connections(_most_descriptors()) - self.reserve
         if self.total > most:

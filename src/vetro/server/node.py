@@ -6,7 +6,6 @@ import asyncio
 import os
 import shutil
 import signal
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from vetro.node import NodeAgent, NodeError, NodeSettings
 from vetro.server import data_directory
 from vetro.server.errors import StartError
 from vetro.server.run_log import RunLog
-from vetro.server.settings import ConnectionsSection, NodeSection, Settings, TlsSection
+from vetro.server.settings import NodeSection, Settings, TlsSection
 
 
 def choose_driver(wanted: str) -> tuple[str, str]:
@@ -58,10 +57,8 @@ def mutual_tls(section: TlsSection) -> MutualTls | None:
     return tls
 
 
-def connection_limits(section: ConnectionsSection) -> ConnectionLimits:
-    """The limits for clients, from the section ``connections``. Errors: ``StartError``."""
-    given = {name: value for name, value in asdict(section).items() if value}
-    limits = ConnectionLimits(**given)
+def connection_limits(limits: ConnectionLimits) -> ConnectionLimits:
+    """The section ``connections``, if this process can keep it. Errors: ``StartError``."""
     problem = limits.problem()
     if problem:
         raise StartError(

@@ -23,6 +23,7 @@ from typing import Any, cast
 
 from vetro.engine import EngineSection, NetworkSection
 from vetro.environments import ApiSection, HistorySection
+from vetro.http import ConnectionLimits
 from vetro.messaging import MailboxSection, RabbitmqSection
 from vetro.repository import RepositorySection
 
@@ -77,30 +78,6 @@ class ServerSection:
     """Believe `Forwarded` and `X-Forwarded-*`; only for a service that is reached through its
     proxy alone.
     """
-
-
-@dataclass(frozen=True)
-class ConnectionsSection:
-    """What a client may take of connections and of time, on every port of a process; a node's task
-    API has the same limits ([decision 0111](decisions/0111-slow-clients.md)).
-    """
-
-    header_seconds: float = 20.0
-    """Seconds for all headers of a request."""
-    body_seconds: float = 60.0
-    """In every such span at least `body_bytes` of a request's body must come."""
-    body_bytes: int = 8192
-    """Bytes of a body that must come in `body_seconds`."""
-    write_seconds: float = 120.0
-    """Seconds after which an answer that its client does not take is broken off."""
-    keep_alive_seconds: int = 75
-    """Seconds that a connection may be silent between two requests."""
-    total: int = 0
-    """Connections at a time; 0: what the limit of open files leaves (three quarters)."""
-    per_address: int = 0
-    """Connections at a time from one address; 0: half of them."""
-    reserve: int = 32
-    """Connections on top, where `/healthz`, `/readyz` and `/metrics` (a node's `/ping`) answer."""
 
 
 @dataclass(frozen=True)
@@ -233,7 +210,7 @@ class Settings:
     """All sections, and the data directory they settle on."""
 
     server: ServerSection = field(default_factory=ServerSection)
-    connections: ConnectionsSection = field(default_factory=ConnectionsSection)
+    connections: ConnectionLimits = field(default_factory=ConnectionLimits)
     identity: IdentitySection = field(default_factory=IdentitySection)
     node: NodeSection = field(default_factory=NodeSection)
     network: NetworkSection = field(default_factory=NetworkSection)
@@ -276,7 +253,7 @@ SHORT_FORMS = {
 
 _SECTIONS: dict[str, type] = {
     "server": ServerSection,
-    "connections": ConnectionsSection,
+    "connections": ConnectionLimits,
     "identity": IdentitySection,
     "node": NodeSection,
     "network": NetworkSection,
