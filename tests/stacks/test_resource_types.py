@@ -75,6 +75,8 @@ CHANGES = [
     ({}, "OS::Nova::ServerGroup", {"name": "a", "policies": ["affinity"]},
      {"name": "b", "policies": ["affinity"]}, True),
     ({}, "OS::Cinder::Volume", {"size": 1}, {"size": 2}, True),
+    ({}, "OS::Heat::RandomString", {"length": 8}, {"length": 9}, False),
+    ({}, "OS::Heat::Value", {"value": 1}, {"value": [2]}, True),
     ({}, "OS::Cinder::Volume", {"size": 1}, {"size": 1, "name": "n", "metadata": {"a": "b"}}, True),
 ]  # fmt: skip
 
@@ -380,3 +382,25 @@ async def test_a_subnet_that_overlaps_another_projects(
         "10.0.0.0/24",
         "10.0.1.0/24",
     ]
+
+
+@pytest.mark.parametrize(
+    ("properties", "words"),
+    [
+        ({"length": 0}, "from 1 to 512"),
+        ({"length": 513}, "from 1 to 512"),
+        ({"length": 2, "character_classes": [{"class": "digits", "min": 3}]}, "cannot have the 3"),
+        ({"character_classes": [{"class": "runes"}]}, "no class of characters 'runes'"),
+        ({"character_sequences": [{"sequence": ""}]}, "is empty"),
+        ({"sequence": "runes"}, "use one of"),
+    ],
+)
+async def test_random_strings_that_cannot_be(properties: dict[str, Any], words: str) -> None:
+    """They are refused with what is wrong, not shortened."""
+    stacks = MemoryStacks()
+    template = {"resources": kind("OS::Heat::RandomString", **properties)}
+    try:
+        reason = (await stacks.create(PROJECT, "s", template)).reason
+    except TemplateError as error:
+        reason = str(error)
+    assert words in reason

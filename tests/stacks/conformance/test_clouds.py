@@ -109,7 +109,36 @@ def is_pair_of_equals(value: Any) -> bool:
     return len(value) == 2 and value[0] == value[1] is not None
 
 
+def is_password(value: Any) -> bool:
+    """16 characters, at least four of them digits."""
+    return len(value) == 16 and sum(one.isdigit() for one in value) >= 4
+
+
+RANDOM = made(
+    "OS::Heat::RandomString",
+    length=16,
+    character_classes=[{"class": "lowercase", "min": 1}, {"class": "digits", "min": 4}],
+)
 CASES = [
+    Case(
+        "a random string stays, a value changes in place",
+        {
+            "random": RANDOM,
+            "value": made("OS::Heat::Value", value={"a": [attr("random", "value")]}),
+        },
+        {
+            "password": {"value": attr("random", "value")},
+            "inside": {"value": attr("value", "value", "a", 0)},
+        },
+        {"password": is_password, "inside": is_password},
+        then=(
+            {
+                "random": RANDOM,
+                "value": made("OS::Heat::Value", value={"a": [attr("random", "value"), 1]}),
+            },
+        ),
+        kept=("random", "value"),
+    ),
     Case(
         "a network with a subnet",
         NETWORK,

@@ -15,6 +15,7 @@ from vetro.stacks.resources import (
     ports,
     security_groups,
     servers,
+    values,
     volumes,
 )
 from vetro.stacks.resources.base import ResourceType
@@ -43,6 +44,8 @@ _TYPES: dict[str, ResourceType] = {
         deployments.SoftwareDeployment(),
         deployments.StructuredDeployment(),
         groups.ServerGroup(),
+        values.RandomString(),
+        values.Value(),
         volumes.Volume(),
         volumes.VolumeAttachment(),
     )
