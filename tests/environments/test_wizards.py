@@ -227,3 +227,34 @@ async def test_parameters_come_from_a_static_action(api: Api, package_zip: Any) 
             "start", ""
         )
         assert ("no luck" in str(made["form"]["warnings"])) == bool(answer.failure)
+
+
+async def test_a_component_is_changed_by_its_form_again(api: Api, package_zip: Any) -> None:
+    """The values come back; ids and what a deployment has set stay."""
+    environment = await api.environment()
+    session = await api.session(environment)
+    form = (
+        "Version: 2.1\nApplication: {'?': {type: org.acme.App}, size: $.p.size, node: {'?': {type: N}}}\n"
+        "Forms: [{p: {fields: [{name: size, type: integer, initial: 2}]}}]\n"
+    )
+    made = await wizard(api, package_zip, form, environment_id=environment, quick=True)
+    path = f"/wizards/{made['id']}"
+    await api.call("POST", f"{path}/pages/p", {"values": {"size": 3}})
+    first = (await api.call("POST", f"{path}/finish", {}, session=session)).json()["component"]
+    where = f"/environments/{environment}/services/{first['?']['id']}"
+    await api.call("PUT", where, {**first, "url": "http://x"}, session=session)
+    body = {"component_id": first["?"]["id"], "environment_id": environment}
+    again = (await api.call("POST", "/wizards", body, session=session)).json()
+    assert field(again["form"]["pages"][0], "size")["value"] == 3
+    path = f"/wizards/{again['id']}"
+    await api.call("POST", f"{path}/pages/p", {"values": {"size": 4}})
+    second = (await api.call("POST", f"{path}/finish", {}, session=session)).json()["component"]
+    assert (second["size"], second["url"]) == (4, "http://x")
+    assert second["?"]["id"] == first["?"]["id"]
+    assert second["node"]["?"]["id"] == first["node"]["?"]["id"]
+    services = (
+        await api.call("GET", f"/environments/{environment}/services", session=session)
+    ).json()
+    assert [one["size"] for one in services] == [4]
+    other = {"component_id": "none", "environment_id": environment}
+    assert (await api.call("POST", "/wizards", other)).status == 404

@@ -109,8 +109,8 @@ START_WIZARD = Body(
             "environment_id": _MAYBE_TEXT,
             "session_id": _MAYBE_TEXT,
             "quick": {"type": "boolean"},
+            "component_id": _MAYBE_TEXT,
         },
-        ["package"],
     )
 )
 PAGE_VALUES = Body(an_object({"values": _VALUES}, ["values"]))

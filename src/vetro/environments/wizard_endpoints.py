@@ -45,10 +45,12 @@ def _language(call: Call) -> str:
 
 
 async def start(call: Call) -> Json:
-    """Start to fill in the form of a package."""
-    given = await _object(call, "package", "environment_id", "session_id", "quick")
-    if _text(given, "package") is None:
-        raise BadRequest("package is required: the id of a package")
+    """Start to fill in the form of a package; with ``component_id`` the one that made a component."""
+    given = await _object(call, "package", "environment_id", "session_id", "quick", "component_id")
+    if _text(given, "package") is None and _text(given, "component_id") is None:
+        raise BadRequest(
+            "package is required: the id of a package (or component_id, to open one again)"
+        )
     quick = given.get("quick", False)
     if not isinstance(quick, bool):
         raise BadRequest("quick must be true or false")
@@ -59,6 +61,7 @@ async def start(call: Call) -> Json:
             "environment_id": _text(given, "environment_id"),
             "session_id": _text(given, "session_id") or call.session,
             "quick": quick,
+            "component_id": _text(given, "component_id"),
         },
     )
 

@@ -13,10 +13,11 @@ from typing import Any, cast
 from sqlalchemy import Row, delete, insert, select, update
 
 from vetro.catalog import Catalog, api_time
-from vetro.environments.model import new_id
+from vetro.environments.model import list_index, new_id
 from vetro.environments.static_calls import CallStore
 from vetro.environments.store import EnvironmentStore
 from vetro.environments.tables import wizards
+from vetro.environments.wizard_models import carried_over
 from vetro.environments.wizard_offers import WizardOffers
 from vetro.http import BadRequest, Fault, NotFound, Principal
 from vetro.packages.forms import (
@@ -63,6 +64,8 @@ class Wizards:
 
     async def start(self, principal: Principal, body: Json) -> Json:
         """Start a wizard. Errors: 400 for a form that cannot be read, 403, 404."""
+        if body.get("component_id") is not None:
+            return await self._again(principal, body)
         package = await self.catalog.show(principal, str(body["package"]))
         form_text = (await self.catalog.open_for(principal, package["id"])).ui or ""
         if not form_text.strip():
@@ -100,6 +103,32 @@ class Wizards:
             )
             await tx.execute(insert(wizards).values(**values))
         return await self.show(principal, values["id"], body.get("session_id"))
+
+    async def _again(self, principal: Principal, body: Json) -> Json:
+        """A wizard with the values that made a component. Errors: 404 when no form made it."""
+        now, id_ = self.database.clock.now(), new_id()
+        query = (
+            select(wizards)
+            .where(
+                wizards.c.project_id == principal.project_id,
+                wizards.c.environment_id == body.get("environment_id"),
+                wizards.c.component_id == body["component_id"],
+            )
+            .order_by(wizards.c.updated.desc(), wizards.c.id)
+            .limit(1)
+        )
+        async with self.database.transaction() as tx:
+            row = (await tx.execute(query)).first()
+            if row is None:
+                raise NotFound(
+                    f"Component {body['component_id']} was not made by a form here: change its"
+                    " properties instead",
+                    type_="NoForm",
+                )
+            copied: Json = {**cast("Any", row)._mapping, "id": id_, "user_id": principal.user_id}
+            copied |= {"created": now, "updated": now}
+            await tx.execute(insert(wizards).values(**copied))
+        return await self.show(principal, id_, body.get("session_id"), refresh=True)
 
     async def _generated(self, principal: Principal, package: Json) -> str:
         """A form from the contracts of the package's class. Errors: 400, those of schemas."""
@@ -294,21 +323,35 @@ class Wizards:
         if target is None:
             raise BadRequest("Say in environment_id which environment the component goes to")
 
-        def add(objects: Json) -> None:
-            objects.setdefault("services", []).append(model)
+        def add(objects: Json) -> Json:
+            services = cast("list[Any]", objects.setdefault("services", []))
+            if row.component_id is None:
+                services.append(model)
+                return model
+            place = list_index(services, row.component_id)
+            services[place] = carried_over(services[place], model)
+            return services[place]
 
-        await self.store.change_objects(principal, target, session_id, add)
+        component = await self.store.change_objects(principal, target, session_id, add)
         async with self.database.transaction() as tx:
             await tx.execute(
                 update(wizards)
                 .where(wizards.c.id == id_)
                 .values(
                     environment_id=target,
-                    component_id=model["?"]["id"],
+                    component_id=component["?"]["id"],
                     updated=self.database.clock.now(),
                 )
             )
-        return {"environment_id": target, "component": model}
+            # One wizard a component is kept, to open it again.
+            await tx.execute(
+                delete(wizards).where(
+                    wizards.c.environment_id == target,
+                    wizards.c.component_id == component["?"]["id"],
+                    wizards.c.id != id_,
+                )
+            )
+        return {"environment_id": target, "component": component}
 
     async def remove(self, principal: Principal, id_: str) -> None:
         """Forget a wizard and what was entered in it."""
