@@ -9,7 +9,7 @@ from sqlalchemy import Row, delete, func, insert, select
 from vetro.catalog.ids import new_id
 from vetro.catalog.tables import categories, package_categories
 from vetro.catalog.times import api_time
-from vetro.http import BadRequest, Conflict, Forbidden, NotFound, Principal
+from vetro.http import BadRequest, Conflict, Forbidden, NotFound
 from vetro.storage import Database, Transaction
 
 COUNTED = select(
@@ -42,10 +42,8 @@ class CategoryStore:
             "package_count": row.package_count,
         }
 
-    async def add(self, principal: Principal, name: object) -> dict[str, Any]:
-        """Create a category. Errors: 400, 403, 409."""
-        if not principal.is_admin:
-            raise Forbidden("Only an administrator may add categories")
+    async def add(self, name: object) -> dict[str, Any]:
+        """Create a category. The caller has checked the policy. Errors: 400, 409."""
         if not isinstance(name, str) or not name.strip():
             raise BadRequest("A category needs a name")
         if len(name) > 80:
@@ -75,10 +73,8 @@ class CategoryStore:
             raise NotFound(f"Category {id_} does not exist", type_="CategoryNotFound")
         return self._category(row)
 
-    async def delete(self, principal: Principal, id_: str) -> None:
-        """Remove an empty category. Errors: 403 (also when in use), 404."""
-        if not principal.is_admin:
-            raise Forbidden("Only an administrator may delete categories")
+    async def delete(self, id_: str) -> None:
+        """Remove an empty category. The caller has checked the policy. Errors: 403 in use, 404."""
         async with self.database.transaction() as tx:
             await tx.exclude("catalog/categories")
             row = (await tx.execute(select(categories).where(categories.c.id == id_))).first()

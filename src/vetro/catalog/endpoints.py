@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import functools
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
-from litestar import Request
+from litestar import Request, Response
 from litestar.handlers import HTTPRouteHandler
 
 from vetro.catalog import bodies
@@ -20,14 +20,16 @@ from vetro.http import (
     NotFound,
     Part,
     PartTooLarge,
+    Policy,
     UnsupportedMediaType,
     content_type,
+    denied,
     download,
     known_content,
     receive_multipart,
 )
 from vetro.http import endpoint as http
-from vetro.http.endpoint import EMPTY, routes, serving
+from vetro.http.endpoint import EMPTY, respond, routes
 from vetro.packages import MAX_TAGS
 
 AnyRequest = Request[Any, Any, Any]
@@ -44,6 +46,7 @@ class Services:
     catalog: Catalog
     uses: PackageUses
     package_size_limit: int
+    policy: Policy
 
 
 Call = http.Call[Services]
@@ -102,9 +105,25 @@ def _package_parts(parts: list[Part]) -> tuple[Path, UploadMetadata]:
     return files[0].path, metadata
 
 
+def _may(call: Call, rule: str) -> bool:
+    return call.service.policy.allows(call.principal, rule, call.path)
+
+
+async def _refuse_public(call: Call) -> None:
+    """Refuse to change a public package, if the policy says so. Errors: 403, 404."""
+    if _may(call, "manage_public_package"):
+        return
+    found = await call.service.catalog.show(call.principal, call.path["package_id"])
+    if found["is_public"]:
+        raise denied("manage_public_package")
+
+
 async def search(call: Call) -> Json:
     """Packages that match, a page at a time."""
     query = parse_query([(k, str(v)) for k, v in call.request.query_params.multi_items()])
+    if not _may(call, "manage_public_package") and not call.principal.is_admin:
+        # What one may not edit is not in the editable view (§6.2).
+        query = query if query.catalog else replace(query, owned=True)
     views, marker = await call.service.catalog.search(call.principal, query)
     return {"packages": views, **({"next_marker": marker} if marker else {})}
 
@@ -114,7 +133,9 @@ async def upload(call: Call) -> Json:
     path, metadata = await receive_package(
         call.request, call.service.catalog.blobs.directory, call.service.package_size_limit
     )
-    return await call.service.catalog.upload(call.principal, path, metadata)
+    return await call.service.catalog.upload(
+        call.principal, path, metadata, may_publish=_may(call, "publicize_package")
+    )
 
 
 async def show(call: Call) -> Json:
@@ -127,15 +148,22 @@ async def change(call: Call) -> Json:
 
     409 when other projects use a public one that is to be private or disabled; ``force=true``: not.
     """
+    await _refuse_public(call)
     body = await call.json(PATCH_TYPE)
     force = call.flag("force")
     return await call.service.catalog.patch(
-        call.principal, call.path["package_id"], body, call.service.uses, force=force
+        call.principal,
+        call.path["package_id"],
+        body,
+        call.service.uses,
+        force=force,
+        may_publish=_may(call, "publicize_package"),
     )
 
 
 async def remove(call: Call) -> Json:
     """Remove a package; with ``force=true`` one that environments use, which still find it."""
+    await _refuse_public(call)
     force = call.flag("force")
     await call.service.catalog.delete(
         call.principal, call.path["package_id"], call.service.uses, force=force
@@ -173,7 +201,7 @@ async def add_category(call: Call) -> Json:
     if not isinstance(body, dict):
         raise BadRequest("A category must be an object with a name")
     name: object = msgspec.convert(body, dict[str, Any]).get("name")
-    return await call.service.catalog.categories.add(call.principal, name)
+    return await call.service.catalog.categories.add(name)
 
 
 async def show_category(call: Call) -> Json:
@@ -183,7 +211,7 @@ async def show_category(call: Call) -> Json:
 
 async def remove_category(call: Call) -> Json:
     """Remove an empty category."""
-    await call.service.catalog.categories.delete(call.principal, call.path["category_id"])
+    await call.service.catalog.categories.delete(call.path["category_id"])
     return EMPTY
 
 
@@ -238,8 +266,20 @@ ENDPOINTS = [
 
 
 def catalog_handlers(
-    catalog: Catalog, uses: PackageUses, *, package_size_limit: int = PACKAGE_SIZE_LIMIT
+    catalog: Catalog,
+    uses: PackageUses,
+    policy: Policy,
+    rules: Mapping[str, str],
+    *,
+    package_size_limit: int = PACKAGE_SIZE_LIMIT,
 ) -> list[HTTPRouteHandler]:
-    """The routes of the catalog; ``uses`` says who uses a package, ``package_size_limit`` is in bytes."""
-    call = functools.partial(Call, Services(catalog, uses, package_size_limit))
-    return routes(ENDPOINTS, serving(call))
+    """The routes of the catalog; ``uses`` says who uses a package, ``rules`` has the policy's rules by
+    the names of calls, ``package_size_limit`` is in bytes."""
+    services = Services(catalog, uses, package_size_limit, policy)
+
+    async def around(endpoint: Endpoint, request: AnyRequest) -> Response[Any]:
+        call = Call(services, request)
+        policy.require(call.principal, rules.get(endpoint.name, "default"), call.path)
+        return respond(request, endpoint, await endpoint.run(call))
+
+    return routes(ENDPOINTS, around)

@@ -12,7 +12,7 @@ from vetro.lazy_names import import_when_used
 
 if TYPE_CHECKING:
     from vetro.environments.api_settings import ApiSection
-    from vetro.environments.face import environments_face
+    from vetro.environments.face import catalog_policy, environments_face
     from vetro.environments.history_settings import HistorySection
     from vetro.environments.leaving import (
         destroy_of_project,
@@ -33,7 +33,7 @@ __getattr__ = import_when_used(
     __name__,
     {
         "vetro.environments.api_settings": "ApiSection",
-        "vetro.environments.face": "environments_face",
+        "vetro.environments.face": "catalog_policy environments_face",
         "vetro.environments.history_settings": "HistorySection",
         "vetro.environments.leaving": (
             "destroy_of_project forget_templates_of_project names_of_project"
@@ -64,6 +64,7 @@ __all__ = [
     "HistorySection",
     "TaskResult",
     "TaskStore",
+    "catalog_policy",
     "destroy_of_project",
     "environments_face",
     "forget_templates_of_project",

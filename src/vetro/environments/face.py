@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import structlog
-from litestar import Litestar, Request
+from litestar import Litestar, Request, Response
 
 from vetro.catalog import PACKAGE_SIZE_LIMIT, Catalog, catalog_handlers
 from vetro.catalog import REPLIES as CATALOG_REPLIES
@@ -26,6 +26,7 @@ from vetro.environments import (
 )
 from vetro.environments.api_settings import ApiSection
 from vetro.environments.endpoint import Call, Endpoint, Json, Services, no_types
+from vetro.environments.rules import DEFAULT, ENVIRONMENT_FIRST, RULES
 from vetro.environments.static_calls import TIMEOUT_SECONDS, CallStore
 from vetro.environments.store import MODELS_CHANNEL
 from vetro.environments.tasks import TaskStore
@@ -34,11 +35,13 @@ from vetro.environments.upgrading import Upgrades
 from vetro.environments.uses import EnvironmentUses
 from vetro.environments.wizard_offers import NoPlatform, Platform, WizardOffers
 from vetro.environments.wizards import Wizards
-from vetro.http import Authenticator, Face, NoSuchPath, NotFound, make_face
-from vetro.http.endpoint import routes, serving
+from vetro.http import Authenticator, Face, NoSuchPath, NotFound, Policy, denied, make_face
+from vetro.http.endpoint import respond, routes
 from vetro.storage import StorageError, Subscription
 
 log = structlog.get_logger("vetro.environments")
+#: Calls that need no token, so no policy either.
+OPEN = frozenset({"list_versions", "show_version", "discovery"})
 AnyRequest = Request[Any, Any, Any]
 
 
@@ -110,6 +113,39 @@ def _is_v03(path: str) -> bool:
     return path.split("/", 2)[1] == "environments"
 
 
+def catalog_policy(file: Path | None = None) -> Policy:
+    """The rules of this API, with those of a file (§10). Errors: ``PolicyError``."""
+    return Policy(DEFAULT, file)
+
+
+def _guarded(
+    services: Services, policy: Policy
+) -> Callable[[Endpoint, AnyRequest], Awaitable[Response[Any]]]:
+    """The hook of every call: the policy's rule, and the few calls that look for what they are
+    about before it."""
+
+    async def around(endpoint: Endpoint, request: AnyRequest) -> Response[Any]:
+        call = Call(services, request)
+        if endpoint.name in OPEN:
+            return respond(request, endpoint, await endpoint.run(call))
+        # The dialect without a version has the same calls, hence the same rules.
+        name = endpoint.name.removeprefix("v03_")
+        rule = RULES.get(name, "default")
+        allowed = policy.allows(call.principal, rule, call.path)
+        if not allowed and name in ENVIRONMENT_FIRST:
+            async with services.database.read() as tx:
+                await services.store.environment(
+                    tx, call.principal, call.environment, with_model=False
+                )
+        if not allowed:
+            raise denied(rule)
+        if name == "list_environments" and (call.flag("all_tenants") or call.query("tenant")):
+            policy.require(call.principal, "list_environments_all_tenants")
+        return respond(request, endpoint, await endpoint.run(call))
+
+    return around
+
+
 def environments_face(
     catalog: Catalog,
     work: TaskStore,
@@ -123,13 +159,15 @@ def environments_face(
     platform: Platform | None = None,
     api: ApiSection | None = None,
     service_types: Callable[[str], Awaitable[frozenset[str]]] = no_types,
+    policy: Policy | None = None,
 ) -> Face:
     """Discovery, environments and packages behind one prefix (none).
 
     ``flavors``: the sizes of instances that the back end knows, by name. ``platform``: what forms
     can choose from beside them. ``service_types``: the types of flat services that a project's
-    metadata repository adds.
+    metadata repository adds. ``policy``: by default the built-in rules.
     """
+    rules = policy or catalog_policy()
     calls = CallStore(work.database, timeout_seconds=static_call_timeout)
     uses = EnvironmentUses(work.database)
 
@@ -172,8 +210,8 @@ def environments_face(
         prefix="",
         title="Vetro catalog API",
         handlers=[
-            *routes(ENDPOINTS, serving(functools.partial(Call, services))),
-            *catalog_handlers(catalog, uses, package_size_limit=package_size_limit),
+            *routes(ENDPOINTS, _guarded(services, rules)),
+            *catalog_handlers(catalog, uses, rules, RULES, package_size_limit=package_size_limit),
         ],
         authenticator=authenticator,
         public=lambda method, path: (

@@ -80,6 +80,7 @@ if TYPE_CHECKING:
     )
     from vetro.http.origins import Cors
     from vetro.http.pages import PageRequest, paginate
+    from vetro.http.policy import Policy, PolicyError, denied
     from vetro.http.principal import Authenticator, Principal
     from vetro.http.serving import serve
     from vetro.http.tls import MutualTls, TlsError
@@ -120,6 +121,7 @@ __getattr__ = import_when_used(
         ),
         "vetro.http.origins": "Cors",
         "vetro.http.pages": "PageRequest paginate",
+        "vetro.http.policy": "Policy PolicyError denied",
         "vetro.http.principal": "Authenticator Principal",
         "vetro.http.serving": "serve",
         "vetro.http.tls": "MutualTls TlsError",
@@ -167,6 +169,8 @@ __all__ = [
     "Part",
     "PartTooLarge",
     "PayloadTooLarge",
+    "Policy",
+    "PolicyError",
     "PreconditionFailed",
     "Principal",
     "Readings",
@@ -190,6 +194,7 @@ __all__ = [
     "counter",
     "dashboard_face",
     "declare",
+    "denied",
     "discard_abandoned_uploads",
     "download",
     "event_stream",

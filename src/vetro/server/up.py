@@ -8,7 +8,7 @@ import ipaddress
 import signal
 import socket
 import sys
-from collections.abc import AsyncGenerator, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -39,7 +39,7 @@ from vetro.storage import StorageError
 
 if TYPE_CHECKING:
     from vetro.compute import PlacementSettings
-    from vetro.http import Admission, Assembly, ConnectionLimits, Readings
+    from vetro.http import Admission, Assembly, ConnectionLimits, Policy, Readings
     from vetro.identity import ProjectRemoval
     from vetro.storage import Database
 
@@ -69,6 +69,20 @@ def placement_settings(settings: Settings) -> PlacementSettings:
     if wrong:
         raise StartError(f"[dapi]: {wrong}", "docs/compute/allocation.md has the settings.")
     return placement
+
+
+def policy_of(settings: Settings, read: Callable[[Path | None], Policy]) -> Policy:
+    """The policy of ``server.policy_file``. Errors: ``StartError``."""
+    from vetro.http import PolicyError
+
+    given = settings.server.policy_file
+    try:
+        return read(Path(given) if given else None)
+    except PolicyError as error:
+        raise StartError(
+            f"server.policy_file: {error}",
+            "A rule is, for example: 'delete_environment: role:operator or is_admin:True'.",
+        ) from error
 
 
 def check_network(settings: Settings) -> None:
@@ -360,6 +374,7 @@ class _Up:
             )
             for uploads in (shared / "packages", shared / "images"):
                 discard_abandoned_uploads(uploads)
+            policy = policy_of(settings, environments.catalog_policy)
             packages = catalog.Catalog(database, shared / "packages")
             refuse_missing("packages", await packages.archives(), shared)
             refuse_missing("images", await service.images.files(), shared)
@@ -391,6 +406,7 @@ class _Up:
                     debug=settings.server.debug,
                     api=settings.api,
                     service_types=definitions.service_types,
+                    policy=policy,
                     flavors={
                         name: {"memory": one.memory, "disk": one.disk, "vcpus": one.vcpus}
                         for name, one in stacks.DEFAULT_FLAVORS.items()
