@@ -93,28 +93,9 @@ class EnginePool:
 
     def _tasks_worker(self, rooms: Environments) -> Worker:
         async def run(lease: Lease) -> None:
-            task = rooms.tasks.task_of(lease)
-            if task.model_kind == "workflow":
-                await self._flat(rooms, lease, task)
-            else:
-                await self._job(rooms, lease, task)
+            await self._job(rooms, lease, rooms.tasks.task_of(lease))
 
         return self.worker("deployments", rooms.tasks.queue, run, LEASE_SECONDS)
-
-    async def _flat(self, rooms: Environments, lease: Lease, task: EngineTask) -> None:
-        """End a task of a workflow environment, which this version stores and does not deploy."""
-        rooms.tasks.began(lease, task)
-        if task.is_delete:  # nothing was ever made for it
-            await rooms.tasks.finish_task(lease, TaskResult({**task.model, "ObjectsCopy": None}))
-            return
-        await self._fail(
-            rooms,
-            lease,
-            "This version of Vetro does not run XML workflows on engines yet: the environment is"
-            " stored as it is, and nothing was made for it",
-            None,
-            outcome="failed",
-        )
 
     def worker(
         self, what: str, queue: LeaseQueue, run: Callable[[Lease], Awaitable[None]], seconds: float

@@ -48,13 +48,6 @@ def run_case(
     Raises: CaseError.
     """
     document = _map(case, "the case")
-    unknown = document.keys() - {
-        "id", "model", "files", "config", "replies", "limits", "description", "expect",
-    }  # fmt: skip
-    if unknown:
-        raise CaseError(
-            f"the case has {', '.join(sorted(map(repr, unknown)))}, which means nothing"
-        )
     model = plain_copy(_map(document.get("model"), "model"))
     port = RecordedPort(_map(document.get("replies", {}), "replies"))
     task = Task(
