@@ -14,7 +14,6 @@ from vetro.stacks.errors import OperationLost
 from vetro.stacks.model import StackStatus
 from vetro.stacks.operations.operation import Failure, Operation, describe
 from vetro.stacks.state.records import Hold, StackStore
-from vetro.storage import Renewal, StorageError
 
 Json = Any
 _log = structlog.get_logger(__name__)
@@ -45,6 +44,8 @@ class Work:
         self._waiting_seconds = waiting_seconds
         self._now = now
         self.operation = operation
+        from vetro.storage import Renewal  # the programs of `vetro run` load no database
+
         self._renewal = Renewal(
             lambda: store.renew(hold, hold_seconds),
             hold_seconds,
@@ -115,7 +116,7 @@ class Work:
             said = self.operation.waiting_on
             try:
                 await self._store.change(self._hold, {"waiting_on": said})
-            except (OperationLost, StorageError) as error:
+            except Exception as error:  # noqa: BLE001 what cannot be told does not end the work
                 # The renewal ends the work when the hold is lost, or the database away for long.
                 _log.warning("waiting_not_stored", stack=self._hold.name, error=describe(error))
 
