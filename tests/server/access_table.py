@@ -466,6 +466,25 @@ AGENTS = {
     "POST /v1/results": Row("guest", plan, {"FormatVersion": "2.0.0"}, good=(400,)),
     "POST /v1/alive": Row("guest", plan, {"version": "1"}),
 }
+#: The v0.3 dialect: the same calls without a version (catalog-api.md §7).
+_V03 = (
+    *("GET", "PUT", "DELETE", "POST /configure", "GET /lastStatus", "GET /deployments"),
+    *("GET /sessions/{session_id}", "DELETE /sessions/{session_id}"),
+    *("POST /sessions/{session_id}/deploy", "GET /deployments/{deployment_id}"),
+    *("GET /instance-statistics/aggregated", "GET /instance-statistics/raw"),
+    *(
+        f"{verb} /services{path}"
+        for verb in ("GET", "POST", "PUT", "DELETE")
+        for path in ("", "/{path}")
+    ),
+)
+for _one in _V03:
+    _verb, _, _path = _one.partition(" ")
+    CATALOG[f"{_verb} {E.removeprefix('/v1')}{_path}"] = CATALOG[f"{_verb} {E}{_path}"]
+CATALOG["PUT /environments/{environment_id}"] = Row("owned", environment, body={"name": "v03-r"})
+CATALOG["GET /environments"] = CATALOG["GET /v1/environments"]
+CATALOG["POST /environments"] = Row("people", body={"name": "v03"})
+
 TABLES = {"catalog": CATALOG, "compute": COMPUTE, "identity": IDENTITY, "agents": AGENTS}
 #: Faces on which what is not named is for operators.
 CLOSED = {"compute", "identity"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -57,6 +58,16 @@ class Services:
 
 class Call(http.Call[Services]):
     """A request about environments."""
+
+    async def json(self, *content_types: str, limit_bytes: int | None = None) -> Any:
+        """The body; it may be asked for again, when a call of one dialect goes on in the other's."""
+        if not self._bodies:
+            self._bodies.append(await super().json(*content_types, limit_bytes=limit_bytes))
+        return self._bodies[0]
+
+    @functools.cached_property
+    def _bodies(self) -> list[Any]:
+        return []
 
     @property
     def environment(self) -> str:
