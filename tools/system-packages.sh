@@ -5,7 +5,7 @@
 set -euo pipefail
 purpose=${1:-demo}
 
-packages=(lxc uidmap nftables iproute2 mmdebstrap zstd python3-venv)
+packages=(lxc uidmap nftables iproute2 mmdebstrap zstd e2fsprogs python3-venv)
 # Servers that tests start, and programs that tests and the tutorial call.
 [ "$purpose" != test ] || packages+=(postgresql rabbitmq-server busybox-static btrfs-progs lvm2 curl git procps)
 
