@@ -15,6 +15,7 @@ from typing import Any
 
 from vetro.http.client import HttpClient, Response
 from vetro.messaging import Mailboxes
+from vetro.repository.endpoints import ENDPOINTS as REPOSITORY_ENDPOINTS
 
 SERVER = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
 MARK = "our-own"
@@ -485,7 +486,18 @@ CATALOG["PUT /environments/{environment_id}"] = Row("owned", environment, body={
 CATALOG["GET /environments"] = CATALOG["GET /v1/environments"]
 CATALOG["POST /environments"] = Row("people", body={"name": "v03"})
 
-TABLES = {"catalog": CATALOG, "compute": COMPUTE, "identity": IDENTITY, "agents": AGENTS}
+#: Definitions of the caller's project, named by the caller: any member; tests/repository has the rest.
+REPOSITORY = {
+    f"{one.verbs} {one.path.replace(':path', '')}": Row("people", good=(400, 403, 404, 405))
+    for one in REPOSITORY_ENDPOINTS
+}
+TABLES = {
+    "repository": REPOSITORY,
+    "catalog": CATALOG,
+    "compute": COMPUTE,
+    "identity": IDENTITY,
+    "agents": AGENTS,
+}
 #: Faces on which what is not named is for operators.
 CLOSED = {"compute", "identity"}
 
