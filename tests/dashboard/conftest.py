@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -21,6 +21,7 @@ VETRO = str(Path(sys.executable).with_name("vetro"))
 CHROMIUM = "/usr/bin/chromium"
 AXE = ROOT / "dashboard/node_modules/axe-core/axe.min.js"
 PASSWORD = "correct horse"
+expect.set_options(timeout=30_000)  # a busy machine is no reason to fail
 
 
 class Service:

@@ -9,7 +9,13 @@ from .conftest import Person
 Visit = Callable[..., Person]
 pytestmark = pytest.mark.programs
 
-PAGES = ["/environments", "/environments?create=true", "/catalog", "/catalog?search=nothing-fits"]
+PAGES = [
+    "/environments",
+    "/environments?create=true",
+    "/catalog",
+    "/catalog?search=nothing-fits",
+    "/nowhere",
+]
 
 
 @pytest.mark.parametrize("visit", [True], indirect=True)

@@ -40,6 +40,10 @@ export const variables: CSSVariablesResolver = () => ({
     '--mantine-color-anchor': '#0b6e69',
     '--mantine-color-error': '#c92a2a',
     '--mantine-color-placeholder': '#68737d',
+    '--mantine-color-yellow-light-color': '#7a5200',
+    '--mantine-color-orange-light-color': '#9a3b00',
+    '--mantine-color-red-light-color': '#b3201f',
+    '--mantine-color-blue-light-color': '#155a9e',
   },
   dark: {
     '--mantine-color-body': '#171c20',

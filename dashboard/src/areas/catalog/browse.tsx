@@ -2,11 +2,13 @@ import { Badge, Button, Card, Chip, Group, SimpleGrid, Skeleton, Stack, Text, Te
 import { useDebouncedValue } from '@mantine/hooks';
 import { IconPackageOff, IconSearch, IconSearchOff } from '@tabler/icons-react';
 import { keepPreviousData, useInfiniteQuery, useQuery } from '@tanstack/react-query';
-import { Link, useNavigate, useSearch } from '@tanstack/react-router';
+import { Link, useNavigate, useRouter, useSearch } from '@tanstack/react-router';
 import { useEffect, useState } from 'react';
 import { useSession } from '~/app/session';
+import { environmentsQuery } from '~/areas/environment/queries';
 import { useTexts } from '~/i18n';
 import { Empty, Page, PageError } from '~/ui/page';
+import { AddButton } from './add';
 import { Logo } from './logo';
 import { messages } from './messages';
 import { applicationsQuery, categoriesQuery, type Package } from './queries';
@@ -18,20 +20,25 @@ export function Browse() {
   const navigate = useNavigate({ from: '/catalog' });
   const [typed, setTyped] = useState(wanted.search ?? '');
   const [search] = useDebouncedValue(typed.trim(), 180);
+  const router = useRouter();
   useEffect(() => {
+    // Who has left already (the next page is being loaded) is not called back.
+    if (router.latestLocation.pathname !== '/catalog' || (router.latestLocation.search.search ?? '') === search) return;
     void navigate({ search: (before) => ({ ...before, search: search || undefined }), replace: true });
-  }, [search, navigate]);
+  }, [search, navigate, router]);
   const { data: categories = [] } = useQuery(categoriesQuery);
   const found = useInfiniteQuery({ ...applicationsQuery({ ...wanted, search }), placeholderData: keepPreviousData });
   const packages = found.data?.pages.flatMap((page) => page.packages) ?? [];
   const filtered = Boolean(search || wanted.category || wanted.tag);
+  const { data: environments } = useQuery({ ...environmentsQuery, enabled: Boolean(wanted.environment) });
+  const adding = environments?.find((one) => one.id === wanted.environment)?.name;
   const reset = () => {
     setTyped('');
-    void navigate({ search: {} });
+    void navigate({ search: ({ environment }) => (environment ? { environment } : {}) });
   };
   const shown = [...categories].sort((a, b) => Number(b.package_count > 0) - Number(a.package_count > 0) || a.name.localeCompare(b.name));
   return (
-    <Page title={t('title')} lead={t('lead')}>
+    <Page title={t('title')} lead={adding ? t('adding', { name: adding }) : t('lead')}>
       <Stack gap="lg">
         <TextInput
           type="search"
@@ -85,7 +92,7 @@ export function Browse() {
             </Text>
             <SimpleGrid cols={{ base: 1, sm: 2, lg: 3 }} component="ul" className={classes.tiles}>
               {packages.map((one) => (
-                <Tile key={one.id} application={one} />
+                <Tile key={one.id} application={one} environment={wanted.environment} />
               ))}
             </SimpleGrid>
             {found.hasNextPage && (
@@ -102,7 +109,7 @@ export function Browse() {
   );
 }
 
-function Tile({ application }: { application: Package }) {
+function Tile({ application, environment }: { application: Package; environment: string | undefined }) {
   const t = useTexts(messages);
   const { project } = useSession();
   return (
@@ -110,7 +117,7 @@ function Tile({ application }: { application: Package }) {
       <Group wrap="nowrap" align="flex-start" gap="md">
         <Logo id={application.id} name={application.name} />
         <div className={classes.about}>
-          <Link to="/catalog" className={classes.name}>
+          <Link to="/catalog/$packageId" params={{ packageId: application.id }} search={environment ? { environment } : {}} className={classes.name}>
             {application.name}
           </Link>
           <Text size="xs" c="dimmed" truncate>
@@ -121,8 +128,9 @@ function Tile({ application }: { application: Package }) {
       <Text size="sm" mt="sm" lineClamp={3}>
         {application.description}
       </Text>
-      <Group gap={6} mt="auto" pt="md">
-        {application.tags.slice(0, 4).map((tag) => (
+      <Group gap={6} mt="auto" pt="md" wrap="nowrap" justify="space-between" align="flex-end">
+        <Group gap={6}>
+        {application.tags.slice(0, 3).map((tag) => (
           <Badge key={tag} variant="default" size="sm" radius="sm" tt="none" fw={500}>
             {tag}
           </Badge>
@@ -132,6 +140,8 @@ function Tile({ application }: { application: Package }) {
             {t('shared')}
           </Badge>
         )}
+        </Group>
+        <AddButton packageId={application.id} environment={environment} size="compact-sm" name={application.name} />
       </Group>
     </Card>
   );

@@ -33,3 +33,19 @@ export const categoriesQuery = queryOptions({
 });
 
 export const logoOf = (id: string) => `${API}/v1/catalog/packages/${id}/logo`;
+
+export const packageQuery = (id: string) =>
+  queryOptions({
+    queryKey: ['package', id],
+    queryFn: () => data(catalogApi.GET('/v1/catalog/packages/{package_id}', { params: { path: { package_id: id } } })),
+    staleTime: 60_000,
+  });
+
+/** Every version of an application that the project can use, newest first as the service has it. */
+export const versionsQuery = (fqn: string) =>
+  queryOptions({
+    queryKey: ['versions', fqn],
+    queryFn: async () => (await data(catalogApi.GET('/v1/catalog/packages', { params: { query: { fqn, catalog: 'true' } } }))).packages,
+    enabled: fqn !== '',
+    staleTime: 60_000,
+  });

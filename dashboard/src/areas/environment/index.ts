@@ -10,4 +10,29 @@ export const listRoute = createRoute({
   component: lazyRouteComponent(() => import('./list'), 'EnvironmentList'),
 });
 
-export const environmentRoutes = [listRoute] as const;
+export const environmentRoute = createRoute({
+  getParentRoute: () => shellRoute,
+  path: '/environments/$environmentId',
+  component: lazyRouteComponent(() => import('./frame'), 'EnvironmentFrame'),
+});
+
+const child = <const Path extends string>(path: Path) => ({ getParentRoute: () => environmentRoute, path });
+
+const componentsRoute = createRoute({ ...child('/'), component: lazyRouteComponent(() => import('./components'), 'Components') });
+const componentRoute = createRoute({ ...child('components/$componentId'), component: lazyRouteComponent(() => import('./component'), 'ComponentPage') });
+const historyRoute = createRoute({ ...child('history'), component: lazyRouteComponent(() => import('./history'), 'History') });
+const deploymentRoute = createRoute({ ...child('deployments/$deploymentId'), component: lazyRouteComponent(() => import('./deployment'), 'DeploymentPage') });
+const modelRoute = createRoute({ ...child('model'), component: lazyRouteComponent(() => import('./model'), 'Model') });
+const topologyRoute = createRoute({ ...child('topology'), component: lazyRouteComponent(() => import('../topology/page'), 'TopologyPage') });
+
+export const addRoute = createRoute({
+  getParentRoute: () => shellRoute,
+  path: '/environments/$environmentId/add/$packageId',
+  component: lazyRouteComponent(() => import('../composer/page'), 'AddApplication'),
+});
+
+export const environmentRoutes = [
+  listRoute,
+  addRoute,
+  environmentRoute.addChildren([componentsRoute, componentRoute, historyRoute, deploymentRoute, modelRoute, topologyRoute]),
+] as const;

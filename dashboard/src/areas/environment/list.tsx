@@ -66,7 +66,7 @@ function Tile({ environment }: { environment: ListedEnvironment }) {
   return (
     <Card component="li" className={classes.tile}>
       <Group justify="space-between" wrap="nowrap" align="flex-start" mb="xs">
-        <Link to="/environments" className={classes.name}>
+        <Link to="/environments/$environmentId" params={{ environmentId: environment.id }} className={classes.name}>
           {environment.name}
         </Link>
         <Status environment={environment} />
@@ -91,6 +91,7 @@ export function CreateDialog({ opened, onClose }: { opened: boolean; onClose: ()
   const [name, setName] = useState('');
   const [problem, setProblem] = useState('');
   const [busy, setBusy] = useState(false);
+  const navigate = useNavigate();
   const submit = async () => {
     if (!name.trim()) {
       setProblem(t('nameBlank'));
@@ -98,10 +99,10 @@ export function CreateDialog({ opened, onClose }: { opened: boolean; onClose: ()
     }
     setBusy(true);
     try {
-      await data(catalogApi.POST('/v1/environments', { body: { name: name.trim() } }));
+      const made = await data(catalogApi.POST('/v1/environments', { body: { name: name.trim() } }));
       await queries.invalidateQueries({ queryKey: environmentsQuery.queryKey });
       setName('');
-      onClose();
+      await navigate({ to: '/environments/$environmentId', params: { environmentId: made.id } });
     } catch (error) {
       setProblem(explained(error).text);
     } finally {

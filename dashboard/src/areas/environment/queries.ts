@@ -1,17 +1,93 @@
-import { queryOptions } from '@tanstack/react-query';
+import { queryOptions, type QueryClient } from '@tanstack/react-query';
 import { catalogApi, data, type Catalog } from '~/api/client';
 
 export type Environment = Catalog['Environment'];
 export type ListedEnvironment = Catalog['ListedEnvironment'];
 export type Deployment = Catalog['Deployment'];
 export type Report = Catalog['Report'];
+export type OpenedSession = Catalog['OpenedSession'];
+
+/** One object of a model: its header is `?`. */
+export interface Component {
+  '?': {
+    id: string;
+    type: string;
+    status?: string;
+    name?: string;
+    _actions?: Record<string, Action>;
+    [more: string]: unknown;
+  };
+  name?: string;
+  [property: string]: unknown;
+}
+
+export interface Action {
+  name: string;
+  enabled: boolean;
+  title?: string;
+  arguments?: Record<string, unknown>;
+}
+
+export interface Change {
+  change: 'added' | 'changed' | 'removed';
+  application: string;
+  id: string;
+  type?: string;
+  properties?: string[];
+}
 
 const IN_PROGRESS = new Set(['deploying', 'deleting']);
 
 export const isBusy = (status: string) => IN_PROGRESS.has(status);
+
+export const nameOf = (component: Component) => component['?'].name ?? component.name ?? component['?'].type.split('.').pop() ?? component['?'].id;
 
 export const environmentsQuery = queryOptions({
   queryKey: ['environments'],
   queryFn: async () => (await data(catalogApi.GET('/v1/environments'))).environments,
   refetchInterval: (query) => (query.state.data?.some((one) => isBusy(one.status)) ? 2_000 : 15_000),
 });
+
+/** Sessions with changes that wait; the newest of one's own is what the pages show. */
+export const sessionsQuery = (id: string) =>
+  queryOptions({
+    queryKey: ['environment', id, 'sessions'],
+    queryFn: async () => (await data(catalogApi.GET('/v1/environments/{environment_id}/sessions', { params: { path: { environment_id: id } } }))).sessions,
+    refetchInterval: 10_000,
+  });
+
+export const currentSession = (sessions: OpenedSession[]) => sessions.filter((one) => one.own && !one.overtaken && one.state === 'opened').sort((a, b) => b.created.localeCompare(a.created))[0];
+
+export const changesOf = (session: OpenedSession | undefined) => (session && Array.isArray(session.changes) ? (session.changes as Change[]) : []);
+
+export const environmentQuery = (id: string, session?: string) =>
+  queryOptions({
+    queryKey: ['environment', id, 'shown', session ?? ''],
+    queryFn: () =>
+      data(catalogApi.GET('/v1/environments/{environment_id}', { params: { path: { environment_id: id }, header: session ? { 'X-Configuration-Session': session } : {} } })),
+    refetchInterval: (query) => (query.state.data && isBusy(query.state.data.status) ? 2_000 : 15_000),
+  });
+
+export const deploymentsQuery = (id: string) =>
+  queryOptions({
+    queryKey: ['environment', id, 'deployments'],
+    queryFn: async () => (await data(catalogApi.GET('/v1/environments/{environment_id}/deployments', { params: { path: { environment_id: id } } }))).deployments,
+    refetchInterval: (query) => (query.state.data?.some((one) => !one.finished) ? 3_000 : 30_000),
+  });
+
+export const statusesQuery = (id: string) =>
+  queryOptions({
+    queryKey: ['environment', id, 'statuses'],
+    queryFn: async () =>
+      (await data(catalogApi.GET('/v1/environments/{environment_id}/lastStatus', { params: { path: { environment_id: id } } }))) as unknown as { lastStatuses: Record<string, { text: string; level: string; created: string } | null> },
+    refetchInterval: 10_000,
+  });
+
+/** The open session, or a new one. */
+export async function ensureSession(queries: QueryClient, id: string): Promise<string> {
+  const known = currentSession(await queries.fetchQuery({ ...sessionsQuery(id), staleTime: 0 }));
+  if (known) return known.id;
+  return (await data(catalogApi.POST('/v1/environments/{environment_id}/configure', { params: { path: { environment_id: id } } }))).id;
+}
+
+export const refreshEnvironment = (queries: QueryClient, id: string) => Promise.all([queries.invalidateQueries({ queryKey: ['environment', id] }), queries.invalidateQueries({ queryKey: ['environments'] })]);

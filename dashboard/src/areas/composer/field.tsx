@@ -1,0 +1,129 @@
+import { Button, Checkbox, Group, JsonInput, NumberInput, PasswordInput, Select, Stack, Textarea, TextInput } from '@mantine/core';
+import { IconPlus } from '@tabler/icons-react';
+import type { Catalog } from '~/api/client';
+import { useTexts } from '~/i18n';
+import { messages } from './messages';
+
+type FormField = Catalog['FormField'];
+
+interface FieldProps {
+  field: FormField;
+  value: unknown;
+  confirmation: unknown;
+  errors: string[] | undefined;
+  onChange: (value: unknown) => void;
+  onConfirm: (value: unknown) => void;
+  onCreate: (made: Catalog['FormPackage']) => void;
+}
+
+const text = (value: unknown) => (value === null || value === undefined ? '' : String(value));
+/** Choices may be pairs or objects; a select has texts. */
+const key = (value: unknown) => JSON.stringify(value ?? null);
+
+/** One field of a form. Every text of it comes from a package's author and is shown as text. */
+export function Field({ field, value, confirmation, errors, onChange, onConfirm, onCreate }: FieldProps) {
+  const t = useTexts(messages);
+  const shared = {
+    label: field.label,
+    description: field.help_text ?? field.description ?? undefined,
+    required: field.required,
+    disabled: !field.enabled,
+    error: errors?.join(' ') ?? field.problem,
+    name: field.name,
+  };
+  switch (field.control) {
+    case 'checkbox':
+      return <Checkbox {...shared} checked={value === true || value === 'true'} onChange={(event) => onChange(event.currentTarget.checked)} />;
+    case 'number':
+      return (
+        <NumberInput
+          {...shared}
+          value={value === null || value === undefined ? '' : (value as number | string)}
+          placeholder={field.placeholder ?? undefined}
+          min={field.constraints['min_value']}
+          max={field.constraints['max_value']}
+          clampBehavior="none"
+          allowDecimal={field.type !== 'integer'}
+          onChange={(given) => onChange(given === '' ? null : given)}
+        />
+      );
+    case 'password':
+      return (
+        <Stack gap="sm">
+          <PasswordInput {...shared} autoComplete="new-password" placeholder={field.filled ? t('password') : (field.placeholder ?? undefined)} value={text(value)} onChange={(event) => onChange(event.currentTarget.value)} />
+          {field.confirmation && (
+            <PasswordInput label={t('confirm', { label: field.label })} required={field.required} disabled={!field.enabled} autoComplete="new-password" value={text(confirmation)} onChange={(event) => onConfirm(event.currentTarget.value)} />
+          )}
+        </Stack>
+      );
+    case 'text':
+      return <Textarea {...shared} autosize minRows={3} maxRows={14} placeholder={field.placeholder ?? undefined} value={text(value)} onChange={(event) => onChange(event.currentTarget.value)} />;
+    case 'select':
+    case 'object':
+      return <Choice field={field} shared={shared} value={value} onChange={onChange} onCreate={onCreate} />;
+    case 'table':
+      return (
+        <JsonInput
+          {...shared}
+          description={shared.description ?? t('json')}
+          autosize
+          minRows={3}
+          defaultValue={JSON.stringify(value ?? [], null, 1)}
+          onChange={(given) => {
+            try {
+              onChange(JSON.parse(given));
+            } catch {
+              // Half typed: the last whole value stays.
+            }
+          }}
+        />
+      );
+    default:
+      return <TextInput {...shared} placeholder={field.placeholder ?? undefined} value={text(value)} onChange={(event) => onChange(event.currentTarget.value)} />;
+  }
+}
+
+interface ChoiceProps {
+  field: FormField;
+  shared: { label: string; description: string | undefined; required: boolean; disabled: boolean; error: string | undefined; name: string };
+  value: unknown;
+  onChange: (value: unknown) => void;
+  onCreate: (made: Catalog['FormPackage']) => void;
+}
+
+function Choice({ field, shared, value, onChange, onCreate }: ChoiceProps) {
+  const t = useTexts(messages);
+  if (field.choices === null && field.control !== 'object') {
+    return <TextInput {...shared} placeholder={field.placeholder ?? undefined} value={text(value)} onChange={(event) => onChange(event.currentTarget.value)} />;
+  }
+  const byKey = new Map((field.choices ?? []).map((one) => [key(one.value), one.value]));
+  // Two choices of one value would be one choice.
+  const choices = [...new Map((field.choices ?? []).map((one) => [key(one.value), { value: key(one.value), label: one.label, disabled: one.enabled === false }])).values()];
+  const select = (
+    <Select
+      {...shared}
+      searchable={choices.length > 8}
+      clearable={!field.required}
+      allowDeselect={!field.required}
+      placeholder={field.empty_label ?? field.placeholder ?? (field.required ? undefined : t('none'))}
+      data={choices}
+      value={byKey.has(key(value)) ? key(value) : null}
+      onChange={(chosen) => onChange(chosen === null ? null : byKey.get(chosen))}
+      style={{ flex: 1 }}
+    />
+  );
+  const packages = field.packages ?? [];
+  if (packages.length === 0) return select;
+  return (
+    <Stack gap={6}>
+      {select}
+      <Group gap="xs" role="group" aria-label={t('createAria', { label: field.label })}>
+        {packages.map((one) => (
+          <Button key={one.id} variant="default" size="xs" leftSection={<IconPlus size={14} />} disabled={!field.enabled} onClick={() => onCreate(one)}>
+            {t('create', { name: one.name })}
+          </Button>
+        ))}
+      </Group>
+    </Stack>
+  );
+}

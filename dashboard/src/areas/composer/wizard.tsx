@@ -1,0 +1,238 @@
+import { Alert, Button, Group, Loader, Progress, Stack, Text, Title } from '@mantine/core';
+import { useQuery, useQueryClient } from '@tanstack/react-query';
+import { useEffect, useRef, useState } from 'react';
+import { catalogApi, data, type Catalog } from '~/api/client';
+import { useLanguage, useTexts } from '~/i18n';
+import { Dialog } from '~/ui/dialog';
+import { useExplained } from '~/ui/failure';
+import { PageError } from '~/ui/page';
+import { Field } from './field';
+import { messages } from './messages';
+
+export type FormField = Catalog['FormField'];
+export type FormPage = Catalog['FormPage'];
+type Errors = Record<string, string[]>;
+type Values = Record<string, unknown>;
+
+export interface Component {
+  '?': { id: string; type: string; name?: string };
+  name?: string;
+}
+
+interface WizardProps {
+  packageId: string;
+  environmentId: string;
+  session: string;
+  onFinished: (component: Component) => void;
+  onCancel: () => void;
+}
+
+const CHECK_AFTER = 350;
+
+/** Fills in a package's form, page after page; the service validates while one types. */
+export function Wizard({ packageId, environmentId, session, onFinished, onCancel }: WizardProps) {
+  const { language } = useLanguage();
+  const begun = useQuery({
+    queryKey: ['wizard', packageId, environmentId, session],
+    queryFn: () =>
+      data(catalogApi.POST('/v1/wizards', { params: { header: { 'X-Configuration-Session': session } }, body: { package: packageId, environment_id: environmentId, session_id: session, quick: true } })),
+    staleTime: Infinity,
+    gcTime: 0,
+  });
+  if (begun.error) return <PageError error={begun.error} reset={() => void begun.refetch()} />;
+  if (!begun.data) return <Loader aria-label="…" />;
+  return <Pages key={begun.data.id} wizard={begun.data} session={session} language={language} environmentId={environmentId} onFinished={onFinished} onCancel={onCancel} />;
+}
+
+interface PagesProps {
+  wizard: Catalog['Wizard'];
+  session: string;
+  language: string;
+  environmentId: string;
+  onFinished: (component: Component) => void;
+  onCancel: () => void;
+}
+
+function Pages({ wizard, session, language, environmentId, onFinished, onCancel }: PagesProps) {
+  const t = useTexts(messages);
+  const explained = useExplained();
+  const queries = useQueryClient();
+  const count = wizard.form.pages.length;
+  const [page, setPage] = useState<FormPage | undefined>(wizard.form.pages[0]);
+  const [values, setValues] = useState<Values>(() => valuesOf(wizard.form.pages[0]));
+  const [touched, setTouched] = useState<Set<string>>(new Set());
+  const [errors, setErrors] = useState<Errors>({});
+  const [problem, setProblem] = useState('');
+  const [busy, setBusy] = useState(false);
+  const [nested, setNested] = useState<{ field: FormField; packageId: string; name: string } | null>(null);
+  const form = useRef<HTMLFormElement>(null);
+  const params = { header: { 'X-Configuration-Session': session }, query: { language } };
+  const name = page?.name ?? '';
+
+  // Live validation: the newest question wins, and only what was touched is complained about.
+  useEffect(() => {
+    if (!page || touched.size === 0) return undefined;
+    const stop = new AbortController();
+    const timer = setTimeout(() => {
+      data(catalogApi.POST('/v1/wizards/{wizard_id}/pages/{page}/check', { params: { path: { wizard_id: wizard.id, page: name }, ...params }, body: { values: values as Record<string, never> }, signal: stop.signal }))
+        .then((answer) => {
+          if (stop.signal.aborted) return;
+          setErrors(answer.errors);
+          setPage(answer.page);
+        })
+        .catch(() => undefined); // what is wrong is said when the page is sent
+    }, CHECK_AFTER);
+    return () => {
+      clearTimeout(timer);
+      stop.abort();
+    };
+    // eslint-disable-next-line react-hooks/exhaustive-deps
+  }, [values, touched]);
+
+  const show = (next: FormPage) => {
+    setPage(next);
+    setValues(valuesOf(next));
+    setTouched(new Set());
+    setErrors({});
+    setProblem('');
+    requestAnimationFrame(() => form.current?.querySelector<HTMLElement>('input:not([type=hidden]), select, textarea')?.focus());
+  };
+  const finish = async () => {
+    const done = await data(
+      catalogApi.POST('/v1/wizards/{wizard_id}/finish', {
+        params: { path: { wizard_id: wizard.id }, header: { 'X-Configuration-Session': session } },
+        body: { environment_id: environmentId, session_id: session },
+      }),
+    );
+    await queries.invalidateQueries({ queryKey: ['environment', environmentId] });
+    onFinished(done.component as unknown as Component);
+  };
+  const submit = async () => {
+    setBusy(true);
+    setProblem('');
+    try {
+      if (!page) return await finish();
+      const answer = await data(
+        catalogApi.POST('/v1/wizards/{wizard_id}/pages/{page}', { params: { path: { wizard_id: wizard.id, page: name }, ...params }, body: { values: values as Record<string, never> } }),
+      );
+      if (!answer.valid) {
+        setErrors(answer.errors);
+        setTouched(new Set(Object.keys(values)));
+        if (answer.page) setPage(answer.page);
+        requestAnimationFrame(() => form.current?.querySelector<HTMLElement>('[aria-invalid=true]')?.focus());
+      } else if (answer.next && answer.page) show(answer.page);
+      else if (answer.complete) await finish();
+    } catch (error) {
+      setProblem(explained(error).text);
+    } finally {
+      setBusy(false);
+    }
+  };
+  const back = async () => {
+    const before = wizard.form.pages[(page?.number ?? 1) - 2];
+    if (!before) return;
+    try {
+      show(await data(catalogApi.GET('/v1/wizards/{wizard_id}/pages/{page}', { params: { path: { wizard_id: wizard.id, page: before.name }, ...params } })));
+    } catch (error) {
+      setProblem(explained(error).text);
+    }
+  };
+  const change = (field: string, value: unknown) => {
+    setValues((was) => ({ ...was, [field]: value }));
+    setTouched((was) => new Set(was).add(field));
+  };
+  const created = async (field: FormField, component: Component) => {
+    setNested(null);
+    // The new component is among the choices now.
+    const fresh = await data(catalogApi.GET('/v1/wizards/{wizard_id}/pages/{page}', { params: { path: { wizard_id: wizard.id, page: name }, ...params } }));
+    setPage(fresh);
+    change(field.name, component['?'].id);
+  };
+  const shown = page?.fields.filter((one) => one.visible && !one.hidden) ?? [];
+  const last = !page || page.number >= count;
+  return (
+    <>
+      <form
+        ref={form}
+        noValidate
+        onSubmit={(event) => {
+          event.preventDefault();
+          void submit();
+        }}
+      >
+        <Stack gap="md">
+          {wizard.form.warnings.length > 0 && (
+            <Alert variant="light" color="yellow" title={t('warnings')}>
+              {wizard.form.warnings.map((one) => (
+                <Text key={one} size="sm">
+                  {one}
+                </Text>
+              ))}
+            </Alert>
+          )}
+          {page && count > 1 && (
+            <div>
+              <Group justify="space-between" mb={6}>
+                <Title order={2}>{page.title}</Title>
+                <Text size="sm" c="dimmed">
+                  {t('step', { number: page.number, count })}
+                </Text>
+              </Group>
+              <Progress value={(100 * page.number) / count} size="sm" aria-label={t('step', { number: page.number, count })} />
+            </div>
+          )}
+          {(problem || errors['page']) && (
+            <Alert color="red" variant="light" role="alert">
+              {problem || errors['page']?.join(' ')}
+            </Alert>
+          )}
+          {page?.notes.map((note) => (
+            <Alert key={note.title} variant="light" color="gray" title={note.title}>
+              <Text size="sm" style={{ whiteSpace: 'pre-line' }}>
+                {note.text}
+              </Text>
+            </Alert>
+          ))}
+          {shown.length === 0 && <Text c="dimmed">{t('empty')}</Text>}
+          {shown.map((field) => (
+            <Field
+              key={field.path}
+              field={field}
+              value={values[field.name]}
+              confirmation={field.confirmation ? values[field.confirmation] : undefined}
+              errors={touched.has(field.name) ? errors[field.name] : undefined}
+              onChange={(value) => change(field.name, value)}
+              onConfirm={(value) => field.confirmation && change(field.confirmation, value)}
+              onCreate={(made) => setNested({ field, packageId: made.id, name: made.name })}
+            />
+          ))}
+          <Group justify="space-between" mt="sm">
+            <Button variant="default" onClick={onCancel}>
+              {t('cancel')}
+            </Button>
+            <Group>
+              {page && page.number > 1 && (
+                <Button variant="default" onClick={() => void back()}>
+                  {t('back')}
+                </Button>
+              )}
+              <Button type="submit" loading={busy}>
+                {last ? t('finish') : t('next')}
+              </Button>
+            </Group>
+          </Group>
+        </Stack>
+      </form>
+      {nested && (
+        <Dialog opened onClose={() => setNested(null)} title={t('title', { name: nested.name })} size="lg">
+          <Wizard packageId={nested.packageId} environmentId={environmentId} session={session} onCancel={() => setNested(null)} onFinished={(component) => void created(nested.field, component)} />
+        </Dialog>
+      )}
+    </>
+  );
+}
+
+/** What the fields show; a secret that is filled in already is not sent again. */
+export function valuesOf(page: FormPage | undefined): Values {
+  return Object.fromEntries((page?.fields ?? []).filter((one) => !one.secret).map((one) => [one.name, one.value]));
+}

@@ -1,0 +1,128 @@
+import { ActionIcon, Badge, Button, Card, Group, Menu, Stack, Text } from '@mantine/core';
+import { notifications } from '@mantine/notifications';
+import { IconBolt, IconDots, IconPlus, IconPuzzle, IconTrash } from '@tabler/icons-react';
+import { useQuery, useQueryClient } from '@tanstack/react-query';
+import { Link, useNavigate } from '@tanstack/react-router';
+import { useState } from 'react';
+import { catalogApi } from '~/api/client';
+import { useTexts } from '~/i18n';
+import { useFailure } from '~/ui/failure';
+import { Empty } from '~/ui/page';
+import { When } from '~/ui/when';
+import { ActionDialog } from './action';
+import classes from './list.module.css';
+import { messages } from './messages';
+import { changesOf, ensureSession, isBusy, nameOf, refreshEnvironment, statusesQuery, type Action, type Component } from './queries';
+import { useShownEnvironment } from './shown';
+
+const LEVELS: Record<string, string> = { error: 'red', warning: 'yellow' };
+
+export function Components() {
+  const t = useTexts(messages);
+  const navigate = useNavigate();
+  const { environmentId, environment, session, components } = useShownEnvironment();
+  const { data: statuses } = useQuery(statusesQuery(environmentId));
+  if (!environment) return null;
+  if (components.length === 0) {
+    return (
+      <Empty
+        icon={IconPuzzle}
+        title={t('noComponents')}
+        action={
+          <Button leftSection={<IconPlus size={16} />} disabled={isBusy(environment.status)} onClick={() => void navigate({ to: '/catalog', search: { environment: environmentId } })}>
+            {t('add')}
+          </Button>
+        }
+      >
+        {t('noComponentsText')}
+      </Empty>
+    );
+  }
+  const changed = new Map(changesOf(session).map((one) => [one.id, one.change]));
+  return (
+    <Stack component="ul" gap="sm" className={classes.list}>
+      {components.map((one) => (
+        <Row key={one['?'].id} component={one} change={changed.get(one['?'].id)} status={statuses?.lastStatuses?.[one['?'].id]} environmentId={environmentId} busy={isBusy(environment.status)} />
+      ))}
+    </Stack>
+  );
+}
+
+interface RowProps {
+  component: Component;
+  change: string | undefined;
+  status: { text: string; level: string; created: string } | null | undefined;
+  environmentId: string;
+  busy: boolean;
+}
+
+function Row({ component, change, status, environmentId, busy }: RowProps) {
+  const t = useTexts(messages);
+  const queries = useQueryClient();
+  const failed = useFailure();
+  const [asked, setAsked] = useState<[string, Action] | null>(null);
+  const { id, type, _actions = {} } = component['?'];
+  const actions = Object.entries(_actions)
+    .filter(([, one]) => one.enabled)
+    .sort(([, a], [, b]) => (a.title ?? a.name).localeCompare(b.title ?? b.name));
+  const remove = async () => {
+    try {
+      const session = await ensureSession(queries, environmentId);
+      await catalogApi.DELETE('/v1/environments/{environment_id}/services/{path}', { params: { path: { environment_id: environmentId, path: id }, header: { 'X-Configuration-Session': session } } });
+      notifications.show({ message: t('removed', { name: nameOf(component) }) });
+      await refreshEnvironment(queries, environmentId);
+    } catch (error) {
+      failed(error);
+    }
+  };
+  return (
+    <Card component="li" padding="md">
+      <Group justify="space-between" wrap="nowrap" align="flex-start">
+        <div className={classes.about}>
+          <Group gap="xs">
+            <Link to="/environments/$environmentId/components/$componentId" params={{ environmentId, componentId: id }} className={classes.component}>
+              {nameOf(component)}
+            </Link>
+            {change && (
+              <Badge size="sm" radius="sm" tt="none" variant="light" color="yellow">
+                {t(change === 'added' ? 'marked_added' : 'marked_changed')}
+              </Badge>
+            )}
+          </Group>
+          <Text size="xs" c="dimmed" className={classes.wrap}>
+            {type.split('/')[0]}
+          </Text>
+          <Text size="sm" mt={6} lineClamp={2} c={status ? LEVELS[status.level] : 'dimmed'}>
+            {status ? status.text : t('draft')}
+            {status && (
+              <Text span size="sm" c="dimmed">
+                {' '}
+                · <When at={status.created} />
+              </Text>
+            )}
+          </Text>
+        </div>
+        <Menu position="bottom-end">
+          <Menu.Target>
+            <ActionIcon variant="subtle" color="gray" aria-label={t('moreOf', { name: nameOf(component) })}>
+              <IconDots size={18} />
+            </ActionIcon>
+          </Menu.Target>
+          <Menu.Dropdown>
+            {actions.length > 0 && <Menu.Label>{t('actions')}</Menu.Label>}
+            {actions.map(([key, one]) => (
+              <Menu.Item key={key} leftSection={<IconBolt size={16} />} disabled={busy} onClick={() => setAsked([key, one])}>
+                {one.title ?? one.name}
+              </Menu.Item>
+            ))}
+            {actions.length > 0 && <Menu.Divider />}
+            <Menu.Item color="red" leftSection={<IconTrash size={16} />} disabled={busy} onClick={() => void remove()}>
+              {t('remove')}
+            </Menu.Item>
+          </Menu.Dropdown>
+        </Menu>
+      </Group>
+      {asked && <ActionDialog environmentId={environmentId} id={asked[0]} action={asked[1]} onClose={() => setAsked(null)} />}
+    </Card>
+  );
+}

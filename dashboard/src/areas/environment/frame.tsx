@@ -1,0 +1,268 @@
+import { ActionIcon, Alert, Button, Card, Group, List, Menu, Stack, Tabs, Text, TextInput } from '@mantine/core';
+import { notifications } from '@mantine/notifications';
+import { IconArrowBackUp, IconDots, IconPencil, IconPlayerPlay, IconPlus, IconTrash, IconUnlink } from '@tabler/icons-react';
+import { useQuery, useQueryClient } from '@tanstack/react-query';
+import { Link, Outlet, useNavigate, useParams, useRouterState } from '@tanstack/react-router';
+import { useState } from 'react';
+import { ApiError, catalogApi, data } from '~/api/client';
+import { useTexts } from '~/i18n';
+import { Confirm } from '~/ui/confirm';
+import { Dialog } from '~/ui/dialog';
+import { useExplained, useFailure } from '~/ui/failure';
+import { messages as common } from '~/ui/messages';
+import { Page, PageError, PageMissing } from '~/ui/page';
+import { messages } from './messages';
+import { Progress } from './progress';
+import { changesOf, currentSession, deploymentsQuery, ensureSession, environmentQuery, isBusy, refreshEnvironment, sessionsQuery, type Change, type Deployment, type Environment, type OpenedSession } from './queries';
+import { Status } from './status';
+
+/** What an environment's pages share: its name, status, changes, and what can be done with it. */
+export function EnvironmentFrame() {
+  const t = useTexts(messages);
+  const { environmentId } = useParams({ from: '/shell/environments/$environmentId' });
+  const sessions = useQuery(sessionsQuery(environmentId));
+  const session = currentSession(sessions.data ?? []);
+  const shown = useQuery({ ...environmentQuery(environmentId, session?.id), enabled: !sessions.isPending });
+  const deployments = useQuery(deploymentsQuery(environmentId));
+  const path = useRouterState({ select: (state) => state.location.pathname });
+  const navigate = useNavigate();
+  const error = shown.error ?? sessions.error;
+  if (error && !shown.data) return error instanceof ApiError && error.status === 404 ? <PageMissing /> : <PageError error={error} reset={() => void shown.refetch()} />;
+  if (!shown.data) return null;
+  const environment = shown.data;
+  const base = `/environments/${environmentId}`;
+  const section = path.slice(base.length + 1).split('/')[0] ?? '';
+  const tab = section === 'components' ? '' : section === 'deployments' ? 'history' : section;
+  const running = deployments.data?.find((one) => !one.finished);
+  return (
+    <Page title={environment.name} aside={<Status environment={environment} />} path={[[t('title'), '/environments']]} actions={<Actions environment={environment} session={session} />}>
+      <Stack gap="lg">
+        <Overtaken environment={environment} sessions={sessions.data ?? []} />
+        {!running && environment.status.endsWith('failure') && <Failed environmentId={environmentId} deployment={deployments.data?.[0]} />}
+        {running ? <Progress environmentId={environmentId} deployment={running} /> : <Pending environment={environment} session={session} />}
+        <Tabs value={tab || 'components'} onChange={(value) => void navigate({ to: value === 'components' ? base : `${base}/${value}` })} keepMounted={false}>
+          <Tabs.List>
+            <Tabs.Tab value="components">{t('components')}</Tabs.Tab>
+            <Tabs.Tab value="topology">{t('topology')}</Tabs.Tab>
+            <Tabs.Tab value="history">{t('history')}</Tabs.Tab>
+            <Tabs.Tab value="model">{t('model')}</Tabs.Tab>
+          </Tabs.List>
+          <Tabs.Panel value={tab || 'components'} pt="lg">
+            <Outlet />
+          </Tabs.Panel>
+        </Tabs>
+      </Stack>
+    </Page>
+  );
+}
+
+function Actions({ environment, session }: { environment: Environment; session: OpenedSession | undefined }) {
+  const t = useTexts(messages);
+  const queries = useQueryClient();
+  const navigate = useNavigate();
+  const failed = useFailure();
+  const [asked, setAsked] = useState<'' | 'destroy' | 'abandon' | 'rename'>('');
+  const [deploying, setDeploying] = useState(false);
+  const busy = isBusy(environment.status);
+  const id = environment.id;
+  const remove = async (abandon: boolean) => {
+    await catalogApi.DELETE('/v1/environments/{environment_id}', { params: { path: { environment_id: id }, query: abandon ? { abandon: 'true' } : {} } });
+    await refreshEnvironment(queries, id);
+    if (abandon) await navigate({ to: '/environments' });
+  };
+  const deploy = async () => {
+    setDeploying(true);
+    try {
+      const wanted = session?.id ?? (await ensureSession(queries, id));
+      await catalogApi.POST('/v1/environments/{environment_id}/sessions/{session_id}/deploy', { params: { path: { environment_id: id, session_id: wanted } } });
+      notifications.show({ message: t('deployStarted') });
+      await refreshEnvironment(queries, id);
+    } catch (error) {
+      failed(error);
+    } finally {
+      setDeploying(false);
+    }
+  };
+  const deployable = changesOf(session).length > 0 || environment.status === 'deploy failure';
+  return (
+    <>
+      <Button variant="default" leftSection={<IconPlus size={16} />} disabled={busy} onClick={() => void navigate({ to: '/catalog', search: { environment: id } })}>
+        {t('add')}
+      </Button>
+      <Button leftSection={<IconPlayerPlay size={16} />} disabled={busy || !deployable} loading={deploying} onClick={() => void deploy()}>
+        {environment.version > 0 ? t('update') : t('deploy')}
+      </Button>
+      <Menu position="bottom-end">
+        <Menu.Target>
+          <ActionIcon variant="default" size="lg" aria-label={t('more')}>
+            <IconDots size={18} />
+          </ActionIcon>
+        </Menu.Target>
+        <Menu.Dropdown>
+          <Menu.Item leftSection={<IconPencil size={16} />} onClick={() => setAsked('rename')}>
+            {t('rename')}
+          </Menu.Item>
+          <Menu.Divider />
+          <Menu.Item color="red" leftSection={<IconTrash size={16} />} disabled={busy} onClick={() => setAsked('destroy')}>
+            {t('destroy')}
+          </Menu.Item>
+          <Menu.Item color="red" leftSection={<IconUnlink size={16} />} onClick={() => setAsked('abandon')}>
+            {t('abandon')}
+          </Menu.Item>
+        </Menu.Dropdown>
+      </Menu>
+      <Rename environment={environment} opened={asked === 'rename'} onClose={() => setAsked('')} />
+      <Confirm opened={asked === 'destroy'} onClose={() => setAsked('')} title={t('destroyTitle', { name: environment.name })} action={t('destroy')} typed={environment.name} run={() => remove(false)}>
+        {t('destroyText')}
+      </Confirm>
+      <Confirm opened={asked === 'abandon'} onClose={() => setAsked('')} title={t('abandonTitle', { name: environment.name })} action={t('abandon')} typed={environment.name} run={() => remove(true)}>
+        {t('abandonText')}
+      </Confirm>
+    </>
+  );
+}
+
+function Rename({ environment, opened, onClose }: { environment: Environment; opened: boolean; onClose: () => void }) {
+  const t = useTexts(messages);
+  const c = useTexts(common);
+  const queries = useQueryClient();
+  const explained = useExplained();
+  const [name, setName] = useState(environment.name);
+  const [problem, setProblem] = useState('');
+  const save = async () => {
+    if (!name.trim()) return setProblem(t('nameBlank'));
+    try {
+      await data(catalogApi.PUT('/v1/environments/{environment_id}', { params: { path: { environment_id: environment.id } }, body: { name: name.trim() } }));
+      await refreshEnvironment(queries, environment.id);
+      onClose();
+    } catch (error) {
+      setProblem(explained(error).text);
+    }
+  };
+  return (
+    <Dialog opened={opened} onClose={onClose} title={t('rename')}>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          void save();
+        }}
+      >
+        <Stack>
+          <TextInput data-autofocus label={t('name')} value={name} error={problem} maxLength={255} onChange={(event) => setName(event.currentTarget.value)} />
+          <Group justify="flex-end">
+            <Button variant="default" onClick={onClose}>
+              {c('cancel')}
+            </Button>
+            <Button type="submit">{t('save')}</Button>
+          </Group>
+        </Stack>
+      </form>
+    </Dialog>
+  );
+}
+
+/** The changes that Deploy would carry out. */
+function Pending({ environment, session }: { environment: Environment; session: OpenedSession | undefined }) {
+  const t = useTexts(messages);
+  const queries = useQueryClient();
+  const failed = useFailure();
+  const changes = changesOf(session);
+  if (!session || changes.length === 0) return null;
+  const discard = async () => {
+    try {
+      await catalogApi.DELETE('/v1/environments/{environment_id}/sessions/{session_id}', { params: { path: { environment_id: environment.id, session_id: session.id } } });
+      await refreshEnvironment(queries, environment.id);
+    } catch (error) {
+      failed(error);
+    }
+  };
+  return (
+    <Card padding="md" component="section" aria-label={t('changes')}>
+      <Group justify="space-between" align="flex-start">
+        <div>
+          <Text fw={600} mb={4}>
+            {t('changes')}
+          </Text>
+          <List size="sm" spacing={2}>
+            {changes.map((one) => (
+              <List.Item key={`${one.change}${one.id}`}>{said(t, one)}</List.Item>
+            ))}
+          </List>
+        </div>
+        <Button variant="subtle" size="xs" leftSection={<IconArrowBackUp size={14} />} onClick={() => void discard()}>
+          {t('discard')}
+        </Button>
+      </Group>
+    </Card>
+  );
+}
+
+function said(t: ReturnType<typeof useTexts<keyof (typeof messages)['en']>>, one: Change): string {
+  const properties = (one.properties ?? []).join(', ');
+  if (one.change === 'added') return t('change_added', { name: one.application });
+  if (one.change === 'removed') return t('change_removed', { name: one.application });
+  return t('change_changed', { name: one.application, properties: properties || '…' });
+}
+
+/** Changes of one's own that somebody's deployment came before. */
+function Overtaken({ environment, sessions }: { environment: Environment; sessions: OpenedSession[] }) {
+  const t = useTexts(messages);
+  const queries = useQueryClient();
+  const failed = useFailure();
+  const mine = sessions.filter((one) => one.own && one.overtaken && changesOf(one).length > 0);
+  const others = sessions.filter((one) => !one.own && !one.overtaken && changesOf(one).length > 0);
+  const act = async (session: string, keep: boolean) => {
+    const params = { path: { environment_id: environment.id, session_id: session } };
+    try {
+      if (keep) await catalogApi.POST('/v1/environments/{environment_id}/sessions/{session_id}/rebase', { params });
+      else await catalogApi.DELETE('/v1/environments/{environment_id}/sessions/{session_id}', { params });
+      await refreshEnvironment(queries, environment.id);
+    } catch (error) {
+      failed(error);
+    }
+  };
+  return (
+    <>
+      {mine.map((one) => (
+        <Alert key={one.id} color="yellow" variant="light" title={t('overtakenTitle')}>
+          <Text size="sm">{t('overtaken', { summary: one.summary })}</Text>
+          <Group mt="sm">
+            <Button size="xs" onClick={() => void act(one.id, true)}>
+              {t('takeOver')}
+            </Button>
+            <Button size="xs" variant="default" onClick={() => void act(one.id, false)}>
+              {t('discard')}
+            </Button>
+          </Group>
+        </Alert>
+      ))}
+      {others.length > 0 && (
+        <Alert variant="light" color="blue" title={t('othersTitle')}>
+          {t('others', { summary: others.map((one) => one.summary).join('; ') })}
+        </Alert>
+      )}
+    </>
+  );
+}
+
+
+/** Why the last deployment failed, and where to read more. */
+function Failed({ environmentId, deployment }: { environmentId: string; deployment: Deployment | undefined }) {
+  const t = useTexts(messages);
+  if (!deployment) return null;
+  const { result } = deployment.result as { result?: { message?: unknown } | null };
+  const reason = typeof result?.message === 'string' ? result.message : '';
+  return (
+    <Alert color="red" variant="light" title={t('failedTitle')}>
+      <Text size="sm" lineClamp={6} style={{ whiteSpace: 'pre-line', overflowWrap: 'anywhere' }}>
+        {reason}
+      </Text>
+      <Text size="sm" mt={4}>
+        {t('failedNext')}{' '}
+        <Link to="/environments/$environmentId/deployments/$deploymentId" params={{ environmentId, deploymentId: deployment.id }}>
+          {t('openLog')}
+        </Link>
+      </Text>
+    </Alert>
+  );
+}

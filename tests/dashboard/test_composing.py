@@ -1,0 +1,139 @@
+"""Composing an environment and deploying it, in a browser."""
+
+import io
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from .conftest import Person, Service
+
+Visit = Callable[..., Person]
+pytestmark = pytest.mark.programs
+
+HOSTILE = "<img src=x onerror=window.hurt=1><script>window.hurt=1</script>"
+
+
+@pytest.fixture(scope="session")
+def image(service: Service, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The image that the samples ask for; simulated machines look at its name only."""
+    empty = tmp_path_factory.mktemp("image") / "empty.tar"
+    empty.write_bytes(b"\0" * 10240)
+    service.run("image", "import", "debian-12-apache", str(empty))
+    return "debian-12-apache"
+
+
+@pytest.fixture(scope="session")
+def hostile(service: Service, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A package whose every text would run a script where it could; its id."""
+    name = "org.example.Hostile"
+    files = {
+        "manifest.yaml": f"""
+Format: MuranoPL/1.4
+Type: Application
+FullName: {name}
+Name: 'Hostile {HOSTILE}'
+Description: '{HOSTILE} [click](javascript:window.hurt=1) ![x](http://127.0.0.1:1/x.png)'
+Author: '{HOSTILE}'
+Version: 1.0.0
+Tags: ['{HOSTILE[:30]}']
+UI: ui.yaml
+Classes:
+  {name}: App.yaml
+""",
+        "Classes/App.yaml": f"""
+Name: {name}
+Extends: io.murano.Application
+Properties:
+  title: {{Contract: $.string(), Default: ''}}
+Methods:
+  deploy:
+    Body:
+      - $._environment.reporter.report($this, $.title)
+""",
+        "UI/ui.yaml": f"""
+Version: 2.4
+Application:
+  ?: {{type: {name}}}
+  title: $.main.title
+Forms:
+  - main:
+      fields:
+        - {{name: title, type: string, label: '{HOSTILE}', description: '{HOSTILE}', initial: '{HOSTILE}'}}
+""",
+    }
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as made:
+        for path, text in files.items():
+            made.writestr(path, text)
+    path: Path = tmp_path_factory.mktemp("hostile") / "hostile.zip"
+    path.write_bytes(archive.getvalue())
+    service.run("package", "import", "--public", str(path))
+    found = service.api("GET", f"/v1/catalog/packages?fqn={name}")["packages"]
+    return str(found[0]["id"])
+
+
+@pytest.mark.parametrize("visit", [True], indirect=True)
+def test_an_application_is_added_deployed_and_cancelled(visit: Visit, image: str) -> None:
+    """From an empty environment to a deployment that waits, by the pages alone; each page is accessible."""
+    person = visit()
+    page = person.sign_in()
+    page.get_by_role("button", name="New environment").first.click()
+    page.get_by_label("Name").fill("Büro <b>1</b>")
+    page.get_by_role("button", name="Create").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Büro <b>1</b>")
+    page.get_by_role("button", name="Add application").last.click()
+    page.get_by_label("Search by name").fill("apache")
+    page.get_by_role("button", name="Add Apache HTTP Server").click()
+    page.get_by_label("Port").fill("99999999")
+    expect(page.locator("input[name=port]")).to_have_attribute("aria-invalid", "true")
+    assert person.violations() == []
+    page.get_by_label("Port").fill("80")
+    finish = page.get_by_role("button", name="Add to the environment")
+    following = page.get_by_role("button", name="Next")
+    for number in (2, 3):
+        following.click()
+        expect(page.get_by_text(f"Step {number} of 3")).to_be_visible()
+    finish.click()
+    expect(page.get_by_role("region", name="Deploy will do this")).to_contain_text("add ")
+    assert person.violations() == []
+    page.get_by_role("button", name="Deploy", exact=True).click()
+    expect(page.get_by_text("It waits for the agent of")).to_be_visible()
+    page.get_by_role("link", name="Follow the log").click()
+    expect(page.get_by_role("log")).to_contain_text("Creating the machine")
+    assert person.violations() == []
+    page.reload()
+    expect(page.get_by_role("log")).to_contain_text("Creating the machine")
+    page.get_by_role("button", name="Cancel deployment").click()
+    page.get_by_label("Reason").fill("enough seen")
+    page.get_by_role("dialog").get_by_role("button", name="Cancel deployment").click()
+    expect(page.get_by_text("The last deployment failed")).to_be_visible()
+    expect(page.get_by_role("alert").first).to_contain_text("enough seen")
+    page.get_by_role("tab", name="History").click()
+    expect(page.get_by_role("row").nth(1)).to_contain_text("Failed")
+    assert person.violations() == []
+
+
+def test_texts_of_tenants_are_text(visit: Visit, hostile: str) -> None:
+    """No name, description, tag, label or value of a package runs a script anywhere."""
+    person = visit()
+    page = person.sign_in()
+    made = person.service.api("POST", "/v1/environments", {"name": HOSTILE})
+    for path in (
+        "/environments",
+        "/catalog?search=hostile",
+        f"/catalog/{hostile}",
+        f"/environments/{made['id']}/add/{hostile}",
+    ):
+        person.open(path)
+        expect(page.get_by_text("onerror=window.hurt=1").first).to_be_visible()
+        assert page.evaluate("window.hurt") is None, path
+        assert page.locator("main a[href^=javascript], main img[src='x'], main script").count() == 0
+    page.get_by_role("button", name="Add to the environment").click()
+    page.get_by_role("button", name="Deploy", exact=True).click()
+    page.get_by_role("tab", name="History").click()
+    page.get_by_role("row").nth(1).get_by_role("link").click()
+    expect(page.get_by_role("log")).to_contain_text(HOSTILE)
+    assert page.evaluate("window.hurt") is None
