@@ -144,7 +144,11 @@ class Person:
 
     def violations(self) -> list[str]:
         """What axe finds on the page as it is: the rule, and where."""
-        self.page.evaluate("document.getAnimations().forEach((one) => one.finish())")
+        self.page.evaluate(
+            "document.getAnimations()"
+            ".filter((one) => Number.isFinite(one.effect?.getComputedTiming().endTime))"
+            ".forEach((one) => one.finish())"
+        )
         found = self.page.evaluate(
             "(source) => { if (!window.axe) (0, eval)(source); return window.axe.run(); }",
             AXE.read_text(encoding="utf-8"),

@@ -51,7 +51,7 @@ Properties:
 Methods:
   deploy:
     Body:
-      - $._environment.reporter.report($this, $.title)
+      - $this.find('io.murano.Environment').reporter.report($this, $.title)
 """,
         "UI/ui.yaml": f"""
 Version: 2.4
@@ -131,6 +131,7 @@ def test_texts_of_tenants_are_text(visit: Visit, hostile: str) -> None:
         expect(page.get_by_text("onerror=window.hurt=1").first).to_be_visible()
         assert page.evaluate("window.hurt") is None, path
         assert page.locator("main a[href^=javascript], main img[src='x'], main script").count() == 0
+    page.get_by_role("button", name="Next").click()
     page.get_by_role("button", name="Add to the environment").click()
     page.get_by_role("button", name="Deploy", exact=True).click()
     page.get_by_role("tab", name="History").click()

@@ -1,10 +1,11 @@
-import { MantineProvider } from '@mantine/core';
+import { MantineProvider, mergeThemeOverrides } from '@mantine/core';
 import { Notifications } from '@mantine/notifications';
 import { QueryClientProvider } from '@tanstack/react-query';
 import { RouterProvider } from '@tanstack/react-router';
 import { useEffect, useMemo, useState } from 'react';
 import { onSessionOver } from '~/api/client';
 import { LanguageContext, preferredLanguage, storeLanguage, type Language } from '~/i18n';
+import { messages as common } from '~/ui/messages';
 import { queries } from './queries';
 import { router } from './router';
 import { theme, variables } from './theme';
@@ -21,6 +22,8 @@ export function Application({ nonce }: { nonce: string }) {
     }),
     [language],
   );
+  // Every cross says what it does, also those of notifications.
+  const said = useMemo(() => mergeThemeOverrides(theme, { components: { CloseButton: { defaultProps: { 'aria-label': common[language].close } } } }), [language]);
   useEffect(() => {
     document.documentElement.lang = language;
   }, [language]);
@@ -36,7 +39,7 @@ export function Application({ nonce }: { nonce: string }) {
   );
   return (
     <LanguageContext.Provider value={languages}>
-      <MantineProvider theme={theme} cssVariablesResolver={variables} defaultColorScheme="auto" getStyleNonce={() => nonce}>
+      <MantineProvider theme={said} cssVariablesResolver={variables} defaultColorScheme="auto" getStyleNonce={() => nonce}>
         <QueryClientProvider client={queries}>
           <Notifications position="bottom-right" limit={4} />
           <RouterProvider router={router} />
