@@ -263,6 +263,27 @@ async def machine(place: Place) -> Names:
     return {"server_uuid": SERVER, "uuid": body["uuid"], "task_id": started["id"]}
 
 
+async def volume(place: Place) -> Names:
+    """A volume that no VM has had."""
+    made = (await place.ok("ann", "POST", "/compute/volumes", {"name": MARK, "size": 1}))["uuid"]
+    place.known.add(made)
+    return {"uuid": made}
+
+
+def volume_copy(kind: str) -> Make:
+    """A snapshot or a backup: one that failed, as nothing was ever in the volume."""
+
+    async def make(place: Place) -> Names:
+        of, made = (await volume(place))["uuid"], str(uuid.uuid4())
+        body = {"uuid": made, "volume_uuid": of, "name": MARK}
+        answer = await place.call("ann", "POST", f"/compute/volume-{kind}", body)
+        assert answer.status == 409, answer.text
+        place.known.add(made)
+        return {"uuid": made}
+
+    return make
+
+
 async def server(place: Place) -> Names:
     """The node."""
     return {"server_uuid": SERVER, "task_uuid": str(uuid.uuid4())}
@@ -416,6 +437,30 @@ COMPUTE = {
             ("PUT", "/{uuid}", "owned", body),
             ("DELETE", "/{uuid}", "owned", None),
         )
+    },
+    "GET /offers": Row("people"),
+    "GET /volumes": Row("list", volume),
+    "POST /volumes": Row("people", body={"size": 1}),
+    "GET /volumes/{uuid}": Row("owned", volume),
+    "PUT /volumes/{uuid}": Row("owned", volume, {"name": MARK}),
+    "DELETE /volumes/{uuid}": Row("owned", volume),
+    "POST /volumes/{uuid}/attach": Row("owned", volume, {"vm_uuid": SERVER}, good=(404,)),
+    "POST /volumes/{uuid}/detach": Row("owned", volume, {}),
+    "POST /volume-backups/{uuid}/restore": Row(
+        "owned", volume_copy("backups"), {"volume_uuid": SERVER}, good=(404,)
+    ),
+    **{
+        f"{method} /volume-{kind}{suffix}": Row(what, volume_copy(kind))
+        for kind in ("snapshots", "backups")
+        for method, suffix, what in (
+            ("GET", "", "list"),
+            ("GET", "/{uuid}", "owned"),
+            ("DELETE", "/{uuid}", "owned"),
+        )
+    },
+    **{
+        f"POST /volume-{kind}": Row("people", body={"volume_uuid": SERVER}, good=(404,))
+        for kind in ("snapshots", "backups")
     },
     **{
         f"POST /{kind}": Row("people", body={}, good=(500,) if kind in ("subnets", "ports") else ())
