@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import uuid
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -11,16 +12,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy
 from litestar import Request, post
 
 from vetro.compute import MIGRATIONS as COMPUTE_MIGRATIONS
 from vetro.compute import ComputeService, ComputeSettings, compute_face
-from vetro.compute.client import Call, ComputeClient, TransportError
+from vetro.compute.client import Call, ComputeClient, ComputeError, TransportError
 from vetro.http import Face, Principal, assemble, make_face, read_json, serve
 from vetro.stacks import (
     MIGRATIONS,
     ComputeNetworkDirectory,
     ComputeOffers,
+    ComputeVolumeDirectory,
     NativeStacks,
     RouterWithoutGateway,
     StackStatus,
@@ -392,3 +395,22 @@ async def test_forms_choose_from_what_the_service_has(
     )
     assert away == {"images": []}
     assert "images could not be listed" in warnings[0]
+
+
+async def test_the_volume_directory(world: World) -> None:
+    """Snapshots and backups are there when they can be used, and in their own project only."""
+    directory = ComputeVolumeDirectory(world.client)
+    made = await ask(
+        world.client, "POST", "/volumes", {"name": "v", "size": 1, "project_id": PROJECT}
+    )
+    snapshot = str(uuid.uuid4())
+    body = {"uuid": snapshot, "volume_uuid": made["uuid"]}
+    with pytest.raises(ComputeError, match="never attached"):
+        await ask(world.client, "POST", "/volume-snapshots", body)
+    assert await directory.exists(PROJECT, "snapshot", snapshot) is False
+    async with world.database.transaction() as tx:
+        await tx.execute(sqlalchemy.text("UPDATE compute_volume_copies SET state = 'available'"))
+    assert await directory.exists(PROJECT, "snapshot", snapshot) is True
+    assert await directory.exists("another", "snapshot", snapshot) is False
+    assert await directory.exists(PROJECT, "backup", snapshot) is False
+    assert await directory.exists(PROJECT, "snapshot", "../volumes") is False

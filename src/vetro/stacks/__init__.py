@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from vetro.stacks.compute_service.adapter import port_of
     from vetro.stacks.directory import (
         ComputeNetworkDirectory,
+        ComputeVolumeDirectory,
         NetworkDirectory,
         RouterWithoutGateway,
         choose_cidr,
@@ -61,7 +62,8 @@ __getattr__ = import_when_used(
     {
         "vetro.stacks.compute_service.adapter": "port_of",
         "vetro.stacks.directory": (
-            "ComputeNetworkDirectory NetworkDirectory RouterWithoutGateway choose_cidr"
+            "ComputeNetworkDirectory ComputeVolumeDirectory NetworkDirectory RouterWithoutGateway"
+            " choose_cidr"
         ),
         "vetro.stacks.errors": (
             "AddressRangeTaken DependencyCycle InvalidProperty OperationLost PlacementFailure"
@@ -91,6 +93,7 @@ __all__ = [
     "ChangeKind",
     "ComputeNetworkDirectory",
     "ComputeOffers",
+    "ComputeVolumeDirectory",
     "DependencyCycle",
     "Flavor",
     "InvalidProperty",

@@ -22,7 +22,7 @@ from vetro.identity import Identity
 from vetro.messaging import BrokerDoors, Mailboxes, MailboxSettings
 from vetro.muranopl import PackageSource, Runtime, Version, VersionSpec, wait
 from vetro.packages import Package, PackageError, open_package
-from vetro.stacks import ComputeNetworkDirectory, NativeStacks, port_of
+from vetro.stacks import ComputeNetworkDirectory, ComputeVolumeDirectory, NativeStacks, port_of
 from vetro.storage import Database
 
 log = structlog.get_logger(__name__)
@@ -161,6 +161,7 @@ async def back_ends(
             environment_id=environment_id,
             stacks=NativeStacks(opened, compute),
             directory=ComputeNetworkDirectory(compute),
+            volumes=ComputeVolumeDirectory(client),
             transport=mailboxes,
             brokers=doors,
             reports=reports,
