@@ -20,10 +20,12 @@ from vetro.catalog.tables import packages
 from vetro.compute import tables as c
 from vetro.compute.work.agents import TaskCall
 from vetro.environments import TaskResult
+from vetro.environments import tables as e
 from vetro.environments.tables import environments as environment_rows
 from vetro.http import Conflict, Principal, assemble
 from vetro.http.client import HttpClient
 from vetro.identity import leaving, store
+from vetro.repository import tables as r
 from vetro.server.installation import migration_sets
 from vetro.server.projects import Holdings
 from vetro.stacks.tables import stacks
@@ -231,12 +233,46 @@ async def an_address(world: World) -> None:
     )
 
 
+async def a_volume(world: World) -> str:
+    """One that no instance has had."""
+    return await world.add(
+        c.volumes, name="data", size_gib=1, format="", state="available", reason="", device="",
+        read_only=False, metadata={}, created=world.database.clock.now(),
+    )  # fmt: skip
+
+
+async def a_backup(world: World) -> None:
+    """One of a volume that is gone."""
+    await world.add(
+        c.volume_copies, kind="backup", volume_uuid=str(uuid.uuid4()), name="monday", size_gib=1,
+        format="ext4", state="available", reason="", bytes=1, created=world.database.clock.now(),
+    )  # fmt: skip
+
+
+async def what_nobody_counts(world: World) -> None:
+    """A template, a form that is being filled in, definitions of its own."""
+    now = world.database.clock.now()
+    times = {"created": now, "updated": now}
+    await world.add(
+        e.templates, id="t", tenant_id=PROJECT, name="t", description_text="", version=0,
+        is_public=True, services=[], **times,
+    )  # fmt: skip
+    await world.add(
+        e.wizards, id="w", project_id=PROJECT, user_id="u", package_id="p", package_name="p",
+        package_version="1", title="t", form="", options={}, state={}, offers={}, **times,
+    )  # fmt: skip
+    await world.add(r.sets, id="s", revision=1, **times)
+    await world.add(r.projects, project_id=PROJECT, set_id="s")
+
+
 #: Every kind of object a project may have, and how a refusal speaks of it.
 KINDS: dict[str, tuple[Callable[[World], Awaitable[Any]], str]] = {
     "environments": (an_environment, "1 environment (web)"),
     "catalog_packages": (a_package, "1 package (org.acme.App 1.0.0)"),
     "compute_vms": (an_instance, "1 instance (db)"),
     "compute_images": (an_image, "1 image (debian)"),
+    "compute_volumes": (a_volume, "1 volume (data)"),
+    "compute_volume_copies": (a_backup, "1 volume backup (monday)"),
     "compute_keypairs": (a_key_pair, "1 key pair (laptop)"),
     "compute_networks": (a_network, "1 network (lan)"),
     "compute_subnets": (a_subnet, "1 subnet (range)"),
@@ -250,6 +286,9 @@ COLUMNS = ("owner_uuid", "owner_id", "tenant_id", "project_id")
 #: Tables whose rows are no objects of users: why they need no row of the table above.
 NOT_HELD = {
     "environments_tasks": "history, kept for its time",
+    "environments_templates": "goes with the project; environments made of it stay",
+    "environments_wizards": "goes with the project",
+    "repository_projects": "goes with the project",
     "stacks_stacks": "an environment's, removed with it; what abandoned ones left goes uncounted",
     "identity_assignments": "goes with the project's row",
     "identity_application_credentials": "goes with the project's row",
@@ -262,7 +301,7 @@ def owned() -> dict[str, tuple[Table, str]]:
     found: dict[str, tuple[Table, str]] = {}
     metadatas = [
         environment_rows.metadata, packages.metadata, c.vms.metadata, stacks.metadata,
-        store.KINDS["project"].metadata,
+        store.KINDS["project"].metadata, r.projects.metadata,
     ]  # fmt: skip
     for metadata in metadatas:
         for table in metadata.tables.values():
@@ -297,7 +336,8 @@ async def test_a_forced_deletion_leaves_nothing(world: World, kind: str) -> None
     """Objects of every kind are removed from every table; those of other projects stay."""
     makers = [KINDS[kind][0]] if kind != "all" else [a_port, a_router, groups, an_environment]
     if kind == "all":
-        makers += [a_package, an_instance, an_image, a_key_pair, an_address]
+        makers += [a_package, an_instance, an_image, a_key_pair, an_address, a_volume, a_backup]
+        makers.append(what_nobody_counts)
         for table, more in ((c.networks, {"external": False, "mtu": 1}), (c.routers, {})):
             await world.add(table, OTHER, name="theirs", **more)
     for make in makers:

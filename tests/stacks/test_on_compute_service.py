@@ -380,6 +380,8 @@ async def test_forms_choose_from_what_the_service_has(
         "/keypairs/mine",
         {"project_id": PROJECT, "public_key": "ssh-ed25519 AAAA"},
     )
+    volume = {"name": "data", "size": 3, "project_id": PROJECT}
+    made = await ask(world.client, "POST", "/volumes", volume)
     kinds = ["images", "keypairs", "networks", "security_groups", "azones", "volumes"]
     found, warnings = await ComputeOffers(world.url, "service").offers(kinds, PROJECT, None)
     assert (list(found), warnings) == (kinds, [])
@@ -389,7 +391,7 @@ async def test_forms_choose_from_what_the_service_has(
     assert [one["value"] for one in found["keypairs"] or []] == ["mine"]
     own = [one for one in found["networks"] or [] if not one["external"]]
     assert [one["cidr"] for one in own[0]["subnets"]] == ["10.0.7.0/24"]
-    assert found["volumes"] == []
+    assert found["volumes"] == [{"value": made["uuid"], "label": "data (3 GiB)", "kind": "volume"}]
     away, warnings = await ComputeOffers("http://127.0.0.1:1/compute", "service").offers(
         ["images"], PROJECT, None
     )

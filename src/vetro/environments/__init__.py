@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from vetro.environments.history_settings import HistorySection
     from vetro.environments.leaving import (
         destroy_of_project,
-        forget_templates_of_project,
+        forget_of_project,
         names_of_project,
     )
     from vetro.environments.pruning import HistoryPruning
@@ -35,9 +35,7 @@ __getattr__ = import_when_used(
         "vetro.environments.api_settings": "ApiSection",
         "vetro.environments.face": "catalog_policy environments_face",
         "vetro.environments.history_settings": "HistorySection",
-        "vetro.environments.leaving": (
-            "destroy_of_project forget_templates_of_project names_of_project"
-        ),
+        "vetro.environments.leaving": ("destroy_of_project forget_of_project names_of_project"),
         "vetro.environments.pruning": "HistoryPruning",
         "vetro.environments.static_calls": "CallAnswer CallStore EngineCall",
         "vetro.environments.store": "EnvironmentSettings",
@@ -67,7 +65,7 @@ __all__ = [
     "catalog_policy",
     "destroy_of_project",
     "environments_face",
-    "forget_templates_of_project",
+    "forget_of_project",
     "make_moves",
     "names_of_project",
     "pinned_packages",

@@ -53,8 +53,8 @@ class Holdings:
         await self.service.projects.remove(project_id)
 
     async def clear(self, tx: Transaction, project_id: str) -> None:
-        """Remove what ``names`` does not count: routers, templates, records of stacks, definitions."""
-        await environments.forget_templates_of_project(tx, project_id)
+        """Remove what ``names`` does not count: routers, templates, forms, stacks, definitions."""
+        await environments.forget_of_project(tx, project_id)
         await self.service.projects.clear(tx, project_id)
         await stacks.forget_of_project(tx, project_id)
         await repository.forget_project(tx, project_id)

@@ -1,4 +1,5 @@
-"""What the compute service offers to forms: images, key pairs, networks, security groups.
+"""What the compute service offers to forms: images, key pairs, networks, security groups,
+volumes.
 
 It serves the protocol that environments declare for their wizards, without knowing them. A source
 that fails offers nothing and gives a warning.
@@ -11,6 +12,7 @@ from typing import Any
 
 from vetro.compute.client import NETWORKS, SECURITY_GROUPS, SUBNETS, ComputeClient, ComputeError
 from vetro.compute.client import keypairs as list_keypairs
+from vetro.compute.client.calls import VOLUME_SNAPSHOTS, VOLUMES
 from vetro.compute.client.machines import images as list_images
 from vetro.http.client import TransportError
 
@@ -87,6 +89,16 @@ async def _security_groups(client: ComputeClient, project_id: str) -> Items:
     ]
 
 
+async def _volumes(client: ComputeClient, project_id: str) -> Items:
+    volumes = [(one, "volume") for one in await client.send(VOLUMES.all(project_id))]
+    snapshots = [(one, "snapshot") for one in await client.send(VOLUME_SNAPSHOTS.all(project_id))]
+    return [
+        {"value": one.uuid, "label": f"{one.name or one.uuid} ({one.size} GiB)", "kind": kind}
+        for one, kind in (*volumes, *snapshots)
+        if one.state == "available"
+    ]
+
+
 async def _zones(_client: ComputeClient, _project_id: str) -> Items:
     return [{"value": ZONE, "label": ZONE}]
 
@@ -96,5 +108,6 @@ _SOURCES: dict[str, Callable[[ComputeClient, str], Awaitable[Items]]] = {
     "keypairs": _keypairs,
     "networks": _networks,
     "security_groups": _security_groups,
+    "volumes": _volumes,
     "azones": _zones,
 }

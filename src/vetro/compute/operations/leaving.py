@@ -43,7 +43,8 @@ KINDS: dict[str, tuple[Table, str]] = {
     "instances": (vms, "alias"),
     "images": (images, "name"),
     "volumes": (volumes, "name"),
-    "volume snapshots and backups": (volume_copies, "name"),
+    "volume snapshots": (volume_copies, "name"),
+    "volume backups": (volume_copies, "name"),
     "key pairs": (keypairs, "name"),
     "floating addresses": (floating_ips, "address"),
     "networks": (networks, "name"),
@@ -92,6 +93,8 @@ class ProjectObjects:
         found: dict[str, list[str]] = {}
         for kind, (table, column) in KINDS.items():
             query = select(table).where(table.c.owner_uuid == project_id)
+            if table is volume_copies:
+                query = query.where(table.c.kind == kind.removeprefix("volume ").removesuffix("s"))
             if table is routers:
                 query = query.where(
                     table.c.uuid.in_(select(router_interfaces.c.router_uuid).distinct())
