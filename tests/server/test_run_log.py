@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from tests.waiting import until
 
 from vetro.server.run_log import database_of
 from vetro.server.settings import load_settings
@@ -113,7 +114,7 @@ def test_deployments_are_logged_and_counted_by_how_they_ended(watch: Watch) -> N
     begin(watch, "good", "Quiet")
     begin(watch, "bad", "Thrower", password=SECRET)
     begin(watch, "long", "Sleeper")
-    until = watch.vetro.until
+
     until(lambda: watch.value(ended, outcome="success") == 1, "the success is counted")
     until(lambda: watch.value(ended, outcome="failed") == 1, "the failure is counted")
     until(
@@ -205,14 +206,14 @@ def test_everything_declared_is_scraped_and_no_label_grows_with_use(watch: Watch
     }
     begin(watch, "first", "Quiet")
     ended = "vetro_deployments_ended_total"
-    watch.until(lambda: watch.value(ended, outcome="success") == 1, "it is counted")
+    until(lambda: watch.value(ended, outcome="success") == 1, "it is counted")
     watch.vetro.run("env", "create", "first-of-many")
     scraped = watch.page()
     families = {line.split()[2] for line in scraped.splitlines() if line.startswith("# TYPE")}
     assert listed - families == set()
     before = len(scraped.splitlines())
     begin(watch, "second", "Quiet")
-    watch.until(lambda: watch.value(ended, outcome="success") == 2, "so is the second")
+    until(lambda: watch.value(ended, outcome="success") == 2, "so is the second")
     for number in range(3):
         watch.vetro.run("env", "create", f"more-{number}")
     assert len(watch.page().splitlines()) == before

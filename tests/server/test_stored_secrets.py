@@ -23,6 +23,8 @@ IN_CLEAR = {
     "compute_subnets": {"dns"},
     "compute_security_groups": {"rules"},
     "compute_ports": {"security_groups", "allowed_addresses"},
+    # Labels that users give volumes, and what a volume was made of.
+    "compute_volumes": {"metadata", "source"},
     "messaging_plans": {"signature"},
     # Names and numbers of stacks.
     "stacks_stacks": {"tags"},

@@ -82,7 +82,7 @@ class Node:
              "sh", "-c", script, str(self.directory / "cgroup")]
         )  # fmt: skip
         running = Path(f"/proc/{self.machine.pid}/comm")
-        self.site.until(lambda: running.read_text() == "sleep\n", "the namespaces are there")
+        until(lambda: running.read_text() == "sleep\n", "the namespaces are there")
 
     def unplug(self) -> None:
         """Remove the namespaces."""

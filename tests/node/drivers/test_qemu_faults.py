@@ -15,6 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.waiting import eventually
 
 from vetro.node.drivers.qemu.daemon import LibvirtDaemon
 from vetro.node.drivers.qemu.libvirt import Libvirt
@@ -193,7 +194,7 @@ async def until_frozen(machines: Any, uuid: str) -> None:
     async def frozen() -> bool:
         return bool((await machines.driver.load(uuid)).get("frozen"))
 
-    await guest().until(frozen, 60)
+    await eventually(frozen)
 
 
 async def test_a_daemon_that_dies_comes_back_by_itself(agent: Any, tmp_path: Path) -> None:
@@ -209,7 +210,7 @@ async def test_a_daemon_that_dies_comes_back_by_itself(agent: Any, tmp_path: Pat
         async def another() -> bool:
             return pid_file.exists() and pid_file.read_text().strip() not in ("", str(daemon))
 
-        await guest().until(another, 60)
+        await eventually(another)
         connection = await machines.hypervisor.connection()
         assert "frozen" not in await machines.driver.load(uuid)
         # As somebody would who uses libvirt's own tools.
@@ -238,7 +239,7 @@ async def test_a_daemon_that_dies_at_once_is_not_started_again_and_again(
         async def noticed() -> bool:
             return not machines.hypervisor.daemon.running
 
-        await guest().until(noticed)
+        await eventually(noticed)
         assert int((tmp_path / "qemu/daemon.pid").read_text()) == daemon
         assert (await machines.create([]))["state"] == "running"
         assert int((tmp_path / "qemu/daemon.pid").read_text()) != daemon

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.root
 
@@ -63,7 +64,7 @@ async def test_a_disk_that_boots_by_itself(
         async def said(file: Path = log) -> bool:
             return b"started from the disk" in file.read_bytes()
 
-        await guest().until(said, seconds=90)
+        await eventually(said)
         # It hears no power button: it is ended when the time is over.
         stopped = await machines.driver.stop(vm["uuid"], timeout=0.1)
         assert stopped["state"] == "stopped"
