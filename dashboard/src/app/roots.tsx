@@ -7,7 +7,11 @@ import { Shell } from './shell';
 
 export const rootRoute = createRootRouteWithContext<{ queries: QueryClient }>()({
   component: Outlet,
-  notFoundComponent: PageMissing,
+  notFoundComponent: () => (
+    <main>
+      <PageMissing />
+    </main>
+  ),
   errorComponent: PageError,
 });
 

@@ -60,16 +60,18 @@ interface EmptyProps {
   title: string;
   children?: ReactNode;
   action?: ReactNode;
+  /** Its title is the page's: nothing else is on it. */
+  alone?: boolean;
 }
 
 /** Nothing is here yet, and what to do next. */
-export function Empty({ icon: Icon, title, children, action }: EmptyProps) {
+export function Empty({ icon: Icon, title, children, action, alone }: EmptyProps) {
   return (
     <Stack align="center" gap="xs" className={classes.empty}>
       <ThemeIcon size={56} radius="xl" variant="light" aria-hidden>
         <Icon size={28} stroke={1.5} />
       </ThemeIcon>
-      <Title order={2} ta="center" mt="xs">
+      <Title order={alone ? 1 : 2} size="h2" ta="center" mt="xs">
         {title}
       </Title>
       {children && (
@@ -116,7 +118,7 @@ export function PageMissing() {
   const t = useTexts(messages);
   return (
     <Container size="sm" py="xl">
-      <Empty icon={IconMapOff} title={t('missingTitle')} action={<Button renderRoot={(props) => <Link {...props} to="/environments" />}>{t('home')}</Button>}>
+      <Empty alone icon={IconMapOff} title={t('missingTitle')} action={<Button renderRoot={(props) => <Link {...props} to="/environments" />}>{t('home')}</Button>}>
         {t('missing')}
       </Empty>
     </Container>
