@@ -162,8 +162,10 @@ def _run_up(settings: Settings) -> int:
         pool.prepare()
         try:
             up = _Up(settings, engine, pool, driver, reason, service_key, limits)
-            # uvloop takes less processor time for a request (docs/decisions/0222).
-            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            # uvloop takes less processor time for a request, but a command whose child keeps its
+            # pipes never ends there: a process with a node has asyncio's loop (decision 0222).
+            loop = None if settings.node.enabled else uvloop.new_event_loop
+            with asyncio.Runner(loop_factory=loop) as runner:
                 runner.run(up.serve(main, guests, metrics))
         finally:
             pool.close()
