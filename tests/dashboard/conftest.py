@@ -100,9 +100,13 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         running.stop()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """The distribution's browser, without a window."""
+    """The distribution's browser, without a window.
+
+    Its driver runs an event loop in this thread: it ends with the module, or no test that follows could
+    run a loop of its own.
+    """
     if not Path(CHROMIUM).exists():
         pytest.skip("chromium is not installed: tools/system-packages.sh test")
     with sync_playwright() as driver:

@@ -151,7 +151,8 @@ async def _nodes(directory: Path, driver: str) -> AsyncGenerator[Cloud, None]:
     loop_scope="module",
     params=[
         "memory",
-        "simulated",
+        # The image is made of busybox.
+        pytest.param("simulated", marks=pytest.mark.programs),
         pytest.param("lxc", marks=[pytest.mark.root, pytest.mark.programs]),
     ],
 )

@@ -20,7 +20,10 @@ from vetro.compute.wire import Attachment, NewVolume, NewVolumeCopy, VolumeChang
 from vetro.stacks import StackStatus
 
 #: The cloud in memory has no compute API.
-NODES = ["simulated", pytest.param("lxc", marks=[pytest.mark.root, pytest.mark.programs])]
+NODES = [
+    pytest.param("simulated", marks=pytest.mark.programs),
+    pytest.param("lxc", marks=[pytest.mark.root, pytest.mark.programs]),
+]
 pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.parametrize("cloud", NODES, indirect=True, scope="module"),
