@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from vetro.stacks.compute_service.adapter import port_of
     from vetro.stacks.directory import (
         ComputeNetworkDirectory,
-        ComputeVolumeDirectory,
         NetworkDirectory,
         RouterWithoutGateway,
         choose_cidr,
@@ -62,8 +61,7 @@ __getattr__ = import_when_used(
     {
         "vetro.stacks.compute_service.adapter": "port_of",
         "vetro.stacks.directory": (
-            "ComputeNetworkDirectory ComputeVolumeDirectory NetworkDirectory RouterWithoutGateway"
-            " choose_cidr"
+            "ComputeNetworkDirectory NetworkDirectory RouterWithoutGateway choose_cidr"
         ),
         "vetro.stacks.errors": (
             "AddressRangeTaken DependencyCycle InvalidProperty OperationLost PlacementFailure"
@@ -93,7 +91,6 @@ __all__ = [
     "ChangeKind",
     "ComputeNetworkDirectory",
     "ComputeOffers",
-    "ComputeVolumeDirectory",
     "DependencyCycle",
     "Flavor",
     "InvalidProperty",

@@ -1,5 +1,4 @@
-"""What exists in a project: networks for NetworkExplorer, copies of volumes for VolumeExplorer
-(core-library.md §4.8, §5.6)."""
+"""What exists in a project's network, for NetworkExplorer (core-library.md §4.8)."""
 
 from __future__ import annotations
 
@@ -13,15 +12,7 @@ from asyncio import sleep
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
-from vetro.compute.client import ComputeClient, ComputeError
-from vetro.compute.client.calls import (
-    NETWORKS,
-    PORTS,
-    ROUTERS,
-    SUBNETS,
-    VOLUME_BACKUPS,
-    VOLUME_SNAPSHOTS,
-)
+from vetro.compute.client.calls import NETWORKS, PORTS, ROUTERS, SUBNETS
 from vetro.compute.wire import NewRouter, Router
 from vetro.stacks.compute_service.port import ComputePort
 from vetro.stacks.resources.ports import describe_port
@@ -70,24 +61,6 @@ class NetworkDirectory(Protocol):
     async def list_ports(self, project_id: str) -> list[dict[str, Any]]: ...
 
     async def list_neutron_extensions(self, project_id: str) -> list[dict[str, Any]]: ...
-
-
-class ComputeVolumeDirectory:
-    """Snapshots and backups of volumes on the compute service; its client acts for one project."""
-
-    def __init__(self, client: ComputeClient) -> None:
-        self._client = client
-
-    async def exists(self, project_id: str, kind: str, id_: str) -> bool:
-        """Whether the project has a ``snapshot`` or ``backup`` of this id that can be used."""
-        copies = VOLUME_SNAPSHOTS if kind == "snapshot" else VOLUME_BACKUPS
-        try:
-            found = await self._client.send(copies.one(id_))
-        except ComputeError as error:
-            if error.status == 404:
-                return False
-            raise
-        return found.project_id == project_id and found.state == "available"
 
 
 _ROUTER_SPACE = uuid.UUID("6a1c4d0e-52a0-4f0f-9a3a-0d6f6c1f5b60")

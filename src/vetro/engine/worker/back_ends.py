@@ -18,11 +18,12 @@ from vetro.compute.client import ComputeClient
 from vetro.engine.services import EngineServices, Reports, library_path
 from vetro.engine.settings import EngineSettings
 from vetro.engine.signing import PlanSigner
+from vetro.engine.worker.volumes import ComputeVolumeDirectory
 from vetro.identity import Identity
 from vetro.messaging import BrokerDoors, Mailboxes, MailboxSettings
 from vetro.muranopl import PackageSource, Runtime, Version, VersionSpec, wait
 from vetro.packages import Package, PackageError, open_package
-from vetro.stacks import ComputeNetworkDirectory, ComputeVolumeDirectory, NativeStacks, port_of
+from vetro.stacks import ComputeNetworkDirectory, NativeStacks, port_of
 from vetro.storage import Database
 
 log = structlog.get_logger(__name__)
