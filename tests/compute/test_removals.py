@@ -99,6 +99,14 @@ async def vm_of_image(world: World) -> tuple[str, str]:
     return f"/images/{image}", machine
 
 
+async def snapshot_of_volume(world: World) -> tuple[str, str]:
+    volume = await world.ok("POST", "/volumes", {"size": 1, "project_id": PROJECT})
+    snapshot = {"uuid": str(uuid.uuid4()), "volume_uuid": volume["uuid"]}
+    # Nothing was ever in the volume: the snapshot is there, as one that failed.
+    await world.refused("POST", "/volume-snapshots", snapshot)
+    return f"/volumes/{volume['uuid']}", snapshot["uuid"]
+
+
 Refused = Callable[[World], Awaitable[tuple[str, str]]]
 REFUSED: list[tuple[str, Refused]] = [
     ("NetworkDelete", subnet_of_network),
@@ -112,6 +120,7 @@ REFUSED: list[tuple[str, Refused]] = [
     ("SecurityGroupDelete", port_of_group),
     ("SecurityGroupDelete", rule_of_group),
     ("ImageDelete", vm_of_image),
+    ("VolumeDelete", snapshot_of_volume),
 ]
 #: What nothing refers to in a way that it would miss; why is in docs/compute/using.md.
 FREE = {
@@ -123,6 +132,9 @@ FREE = {
     "VmDestroy",
     "VmSnapshotDestroy",
     "DatasetDestroy",
+    # Volumes that were made of them are copies.
+    "VolumeSnapshotDelete",
+    "VolumeBackupDelete",
     # A turn in a queue: who waited for it is told.
     "ServerWaitlistTicketsDeleteAll",
     "ServerWaitlistDeleteTicket",
