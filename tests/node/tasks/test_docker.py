@@ -96,8 +96,9 @@ async def test_a_command_with_a_terminal(node: Any) -> None:
     """It has a terminal of the size the client says, and hears keys."""
     where = await node.good(
         "docker_exec", uuid=node.vm,
-        command={"Cmd": ["sh", "-c", "read line; stty size; test -t 0 && echo terminal; exit 3"],
-                 "Tty": True},
+        # The size reaches the inner terminal by a signal, not in line with the keys.
+        command={"Cmd": ["sh", "-c", 'read line; until [ "$(stty size)" = "33 101" ]; do :; done;'
+                         " stty size; test -t 0 && echo terminal; exit 3"], "Tty": True},
     )  # fmt: skip
     stream = await Stream.open(where)
     stream.send("resize", rows=33, columns=101)
