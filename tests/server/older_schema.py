@@ -30,9 +30,16 @@ def take_back(database: Path, sets: Sequence[MigrationSet], directory: Path) -> 
         assert now[table].items() >= columns.items(), f"{table}: more than additions since {taken}"
     with closing(sqlite3.connect(database)) as connection, connection:
         assert _columns(database) == now, "the database is not of this version"
+        for name in _named(connection, "type = 'trigger'") - _triggers(
+            directory / "before/made.db"
+        ):
+            connection.execute(f"DROP TRIGGER {name}")
+        # A virtual table takes those along that it keeps its content in.
+        for table in _named(connection, "sql LIKE 'CREATE VIRTUAL%'") - before.keys():
+            connection.execute(f"DROP TABLE {table}")
         for table, columns in now.items():
             if table not in before:
-                connection.execute(f"DROP TABLE {table}")
+                connection.execute(f"DROP TABLE IF EXISTS {table}")
                 continue
             for column in columns.keys() - before[table].keys():
                 for name, sql in _indexes(connection, table):
@@ -83,6 +90,16 @@ def _columns(file: Path) -> Columns:
             }
             for (table,) in tables
         }
+
+
+def _named(connection: sqlite3.Connection, which: str) -> set[str]:
+    found = connection.execute(f"SELECT name FROM sqlite_master WHERE {which}")
+    return {name for (name,) in found}
+
+
+def _triggers(file: Path) -> set[str]:
+    with closing(sqlite3.connect(file)) as connection:
+        return _named(connection, "type = 'trigger'")
 
 
 def _indexes(connection: sqlite3.Connection, table: str) -> list[tuple[str, str]]:
