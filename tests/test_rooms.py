@@ -23,10 +23,6 @@ LAUNCHERS = {"vetro.cli": "vetro.server"}
 """`vetro up` and its kin start the server's parts from the command line."""
 
 
-WITHOUT_LAYERS = {"vetro.yaql"}
-"""Big rooms whose parts have no layers yet. The list may only become shorter."""
-
-
 def module_of(file: Path) -> str:
     parts = file.relative_to(SOURCES).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
@@ -111,7 +107,7 @@ def test_a_room_with_many_modules_has_layers() -> None:
         if contract["type"] == "layers"
         for container in contract["containers"]
     }
-    assert {room for room, size in sizes.items() if size > 25} - layered == WITHOUT_LAYERS
+    assert {room for room, size in sizes.items() if size > 25} - layered == set()
 
 
 def test_what_layers_ignore_is_for_type_checkers_only() -> None:

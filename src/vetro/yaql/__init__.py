@@ -58,8 +58,9 @@ from .evaluation import Evaluation, Limits
 from .evaluation import Limits as YaqlLimits
 from .grammar import MURANOPL, STANDARD, Grammar
 from .inline_caches import function_site, method_site
-from .library import Library, standard_library
+from .library import Library
 from .parser import parse
+from .plain import to_plain
 from .runtime import property_site
 from .signatures import (
     Boolean,
@@ -82,6 +83,7 @@ from .signatures import (
     Timespan,
     read_signature,
 )
+from .standard import standard_library
 from .text import format_template, host_text, to_text
 from .values import (
     FINAL_TYPES,
@@ -96,7 +98,6 @@ from .values import (
     hashable,
     kind_of,
     preview,
-    to_plain,
 )
 
 if TYPE_CHECKING:

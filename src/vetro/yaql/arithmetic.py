@@ -13,16 +13,13 @@ The size of a product of two variables is checked afterwards, which bounds repea
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from . import ast
 from .codes import Code
+from .generator import Generator
 from .operators import RESULT_KINDS
+from .scopes import Scope
 from .values import ANY, BOOLEAN, HOST, INTEGER, NULL, SCALAR, STRING, Kind
-
-if TYPE_CHECKING:
-    from .codegen import ExpressionCodegen
-    from .scopes import Scope
 
 _PYTHON = {"+": "+", "-": "-", "*": "*", "/": "//", "mod": "%"}
 _COMPARISONS = {"<": "<", "<=": "<=", ">": ">", ">=": ">="}
@@ -31,7 +28,7 @@ _OTHERS = frozenset(["in", "=~", "!~"])
 _MAX_OPERANDS = 6
 
 
-def is_arithmetic(gen: ExpressionCodegen, node: ast.Unary | ast.Binary) -> bool:
+def is_arithmetic(gen: Generator, node: ast.Unary | ast.Binary) -> bool:
     """Whether this module compiles the node: a standard operator that no host has replaced."""
     operator = node.operator
     if isinstance(node, ast.Unary):
@@ -52,9 +49,7 @@ def is_arithmetic(gen: ExpressionCodegen, node: ast.Unary | ast.Binary) -> bool:
     )
 
 
-def compile_arithmetic(
-    gen: ExpressionCodegen, node: ast.Unary | ast.Binary, scope: Scope | None
-) -> Code:
+def compile_arithmetic(gen: Generator, node: ast.Unary | ast.Binary, scope: Scope | None) -> Code:
     """The code of an operator of this module."""
     if isinstance(node, ast.Binary):
         if node.operator in _OTHERS:
@@ -77,12 +72,12 @@ def _new(text: str, kinds: Kind = ANY) -> Code:
     return Code(text, kinds)
 
 
-def _slow(gen: ExpressionCodegen, node: ast.Binary, left: str, right: str) -> Code:
+def _slow(gen: Generator, node: ast.Binary, left: str, right: str) -> Code:
     slot = gen.slot("operator", (node.operator,), node)
     return _new(f"{slot}({gen.rt}, {left}, {right})", RESULT_KINDS.get(node.operator, ANY))
 
 
-def _equality(gen: ExpressionCodegen, node: ast.Binary, scope: Scope | None) -> Code:
+def _equality(gen: Generator, node: ast.Binary, scope: Scope | None) -> Code:
     python = _EQUALITIES[node.operator]
     left, right = gen.value(node.left, scope), gen.value(node.right, scope)
     if left.literal and right.literal:
@@ -111,7 +106,7 @@ def _equality(gen: ExpressionCodegen, node: ast.Binary, scope: Scope | None) -> 
 _LONG_ENOUGH_TO_COUNT = 4096
 
 
-def _concatenation(gen: ExpressionCodegen, node: ast.Binary, scope: Scope | None) -> Code | None:
+def _concatenation(gen: Generator, node: ast.Binary, scope: Scope | None) -> Code | None:
     """`+` where one operand is known to be a string."""
     if not (_is_text(gen, node.left) or _is_text(gen, node.right)):
         return None
@@ -156,7 +151,7 @@ def _concatenation(gen: ExpressionCodegen, node: ast.Binary, scope: Scope | None
     )
 
 
-def _is_text(gen: ExpressionCodegen, node: ast.Expression, depth: int = 0) -> bool:
+def _is_text(gen: Generator, node: ast.Expression, depth: int = 0) -> bool:
     known = gen.compiled(node)
     if known is not None:
         return known.kinds == STRING
@@ -183,7 +178,7 @@ class _Operand:
 class _Tree:
     """Splits a tree into operands and builds its fast and its slow text."""
 
-    def __init__(self, gen: ExpressionCodegen, scope: Scope | None) -> None:
+    def __init__(self, gen: Generator, scope: Scope | None) -> None:
         self.gen = gen
         self.scope = scope
         self.operands: dict[int, _Operand] = {}
@@ -255,7 +250,7 @@ class _Tree:
         return " is ".join([*tests, "int"]) if tests else ""
 
 
-def _is_inner(gen: ExpressionCodegen, node: ast.Expression, top: bool) -> bool:
+def _is_inner(gen: Generator, node: ast.Expression, top: bool) -> bool:
     if isinstance(node, ast.Unary):
         return is_arithmetic(gen, node)
     if not isinstance(node, ast.Binary) or not is_arithmetic(gen, node):
@@ -267,7 +262,7 @@ def _is_number(node: ast.Expression) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, int)
 
 
-def _guarded(gen: ExpressionCodegen, node: ast.Unary | ast.Binary, scope: Scope | None) -> Code:
+def _guarded(gen: Generator, node: ast.Unary | ast.Binary, scope: Scope | None) -> Code:
     tree = _Tree(gen, scope)
     fused = not _has_many_operators(node) and tree.split(node, True)
     if not fused or not tree.possible:

@@ -39,7 +39,7 @@ may). `kinds` are the possible kinds of its value at compile time (`values.ANY` 
 **Lambdas.** An argument whose parameter is lazy becomes a Python lambda with positional
 parameters, `$`/`$1` first. `Lazy.arity` in the library tells how many. A method call whose
 receiver is a host object applies such lambdas to the outer `$` to get plain values
-(`sites.method_site`).
+(`inline_caches.method_site`).
 
 **Speed.** Arithmetic and comparison on operands of unknown kind becomes
 `(a + 1 if type(a) is int else s3(rt, a, 1))`: the frequent case in place, everything else through a

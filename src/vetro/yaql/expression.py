@@ -11,10 +11,11 @@ from .codegen import Emitter, ExpressionCodegen
 from .errors import DepthLimitExceeded, MemoryQuotaExceededException, YaqlException
 from .evaluation import DEFAULT_LIMITS, Evaluation, Limits
 from .grammar import STANDARD, Grammar
-from .library import Library, standard_library
+from .library import Library
 from .parser import parse
+from .plain import to_plain
 from .slots import PRELUDE, bind_slots, locate
-from .values import to_plain
+from .standard import standard_library
 
 _FILE = "<yaql>"
 

@@ -7,18 +7,15 @@ arguments of forms are `condition => value` rules, names to bind, or values eval
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from . import ast
 from .codes import Code
+from .generator import Generator
 from .scopes import DefinitionScope, LambdaScope, RichScope, Scope, constant_text, positional_name
 from .values import CONTEXT, HOST, INTEGER, LAZY, NULL
 
-if TYPE_CHECKING:
-    from .codegen import ExpressionCodegen
-
-Form = Callable[["ExpressionCodegen", ast.Call, "Scope | None"], "Code | None"]
-MethodForm = Callable[["ExpressionCodegen", "Code", ast.MethodCall, "Scope | None"], "Code | None"]
+Form = Callable[[Generator, ast.Call, Scope | None], Code | None]
+MethodForm = Callable[[Generator, Code, ast.MethodCall, Scope | None], Code | None]
 
 
 def _code(text: str, kinds: int | None = None) -> Code:
@@ -53,7 +50,7 @@ def _in_order(
     return tuple(places[name] for name in names if name in places)
 
 
-def _let(gen: ExpressionCodegen, node: ast.Call, scope: Scope | None) -> Code | None:
+def _let(gen: Generator, node: ast.Call, scope: Scope | None) -> Code | None:
     parts: list[str] = []
     for index, item in enumerate(node.arguments):
         if isinstance(item, ast.Pair):
@@ -66,7 +63,7 @@ def _let(gen: ExpressionCodegen, node: ast.Call, scope: Scope | None) -> Code | 
     return _code(f"y_let({{{', '.join(parts)}}})", CONTEXT)
 
 
-def _def(gen: ExpressionCodegen, node: ast.Call, scope: Scope | None) -> Code | None:
+def _def(gen: Generator, node: ast.Call, scope: Scope | None) -> Code | None:
     arguments = _plain(_in_order(node.arguments, ("name", "func")))
     if arguments is None or len(arguments) != 2:
         return None
@@ -86,7 +83,7 @@ _LONG_TABLE = 100
 """With more rules a function tries them one after the other: Python's parser limits nesting."""
 
 
-def _rules(gen: ExpressionCodegen, pairs: list[ast.Pair], scope: Scope | None) -> str:
+def _rules(gen: Generator, pairs: list[ast.Pair], scope: Scope | None) -> str:
     if len(pairs) > _LONG_TABLE:
         rules = ", ".join(
             f"(lambda: {gen.value(pair.key, scope).text}, lambda: {gen.value(pair.value, scope).text})"
@@ -100,7 +97,7 @@ def _rules(gen: ExpressionCodegen, pairs: list[ast.Pair], scope: Scope | None) -
     return f"({''.join(pieces)}None)"
 
 
-def _switch(gen: ExpressionCodegen, node: ast.Call, scope: Scope | None) -> Code | None:
+def _switch(gen: Generator, node: ast.Call, scope: Scope | None) -> Code | None:
     if gen.library.is_legacy:
         if not node.arguments or not isinstance(node.arguments[0], ast.Expression):
             return None
@@ -111,7 +108,7 @@ def _switch(gen: ExpressionCodegen, node: ast.Call, scope: Scope | None) -> Code
 
 
 def _legacy_switch(
-    gen: ExpressionCodegen, target: Code, arguments: tuple[ast.Argument, ...], scope: Scope | None
+    gen: Generator, target: Code, arguments: tuple[ast.Argument, ...], scope: Scope | None
 ) -> Code | None:
     pairs = _pairs(arguments)
     if pairs is None:
@@ -122,16 +119,14 @@ def _legacy_switch(
 
 
 def _legacy_switch_method(
-    gen: ExpressionCodegen, target: Code, node: ast.MethodCall, scope: Scope | None
+    gen: Generator, target: Code, node: ast.MethodCall, scope: Scope | None
 ) -> Code | None:
     if not gen.library.is_legacy:
         return None
     return _legacy_switch(gen, target, node.arguments, scope)
 
 
-def _thunks(
-    gen: ExpressionCodegen, arguments: tuple[ast.Argument, ...], scope: Scope | None
-) -> str | None:
+def _thunks(gen: Generator, arguments: tuple[ast.Argument, ...], scope: Scope | None) -> str | None:
     plain = _plain(arguments)
     if plain is None:
         return None
@@ -139,7 +134,7 @@ def _thunks(
 
 
 def _cases(function: str, kinds: int) -> Form:
-    def form(gen: ExpressionCodegen, node: ast.Call, scope: Scope | None) -> Code | None:
+    def form(gen: Generator, node: ast.Call, scope: Scope | None) -> Code | None:
         thunks = _thunks(gen, node.arguments, scope)
         return None if thunks is None else _code(f"{function}({thunks})", kinds)
 
@@ -147,7 +142,7 @@ def _cases(function: str, kinds: int) -> Form:
 
 
 def _switch_case(
-    gen: ExpressionCodegen, target: Code, node: ast.MethodCall, scope: Scope | None
+    gen: Generator, target: Code, node: ast.MethodCall, scope: Scope | None
 ) -> Code | None:
     if target.kinds & HOST and target.kinds & INTEGER == 0:
         return None
@@ -157,7 +152,7 @@ def _switch_case(
     return _code(f"y_case({target.text}{', ' if thunks else ''}{thunks})")
 
 
-def _coalesce(gen: ExpressionCodegen, node: ast.Call, scope: Scope | None) -> Code | None:
+def _coalesce(gen: Generator, node: ast.Call, scope: Scope | None) -> Code | None:
     plain = _plain(node.arguments)
     if plain is None:
         return None
@@ -178,13 +173,13 @@ def _coalesce(gen: ExpressionCodegen, node: ast.Call, scope: Scope | None) -> Co
     return _code(f"({''.join(pieces)}{gen.value(plain[-1], scope).text})")
 
 
-def _dict(gen: ExpressionCodegen, node: ast.Call, scope: Scope | None) -> Code | None:
+def _dict(gen: Generator, node: ast.Call, scope: Scope | None) -> Code | None:
     pairs = _pairs(node.arguments)
     return None if not pairs else gen.mapping(pairs, scope)
 
 
 def _set_pairs(
-    gen: ExpressionCodegen, target: Code, node: ast.MethodCall, scope: Scope | None
+    gen: Generator, target: Code, node: ast.MethodCall, scope: Scope | None
 ) -> Code | None:
     pairs = _pairs(node.arguments)
     if not pairs:
@@ -193,9 +188,7 @@ def _set_pairs(
     return _code(f"{slot}({gen.rt}, {target.text}, None, {gen.mapping(pairs, scope).text})")
 
 
-def _as(
-    gen: ExpressionCodegen, target: Code, node: ast.MethodCall, scope: Scope | None
-) -> Code | None:
+def _as(gen: Generator, target: Code, node: ast.MethodCall, scope: Scope | None) -> Code | None:
     pairs = _pairs(node.arguments)
     if pairs is None or not gen.library.is_legacy:
         return None

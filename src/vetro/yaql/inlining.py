@@ -8,24 +8,21 @@ work, or a check of its operand's length comes first.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from . import ast
 from .codes import Arguments, Code
 from .errors import FormatException
+from .generator import Generator
 from .text import read_template
 from .values import ANY, BOOLEAN, FUNCTION, HOST, INTEGER, LAZY, LIST, REGEX, SCALAR, STRING
 
-if TYPE_CHECKING:
-    from .codegen import ExpressionCodegen
-
-_Function = Callable[["ExpressionCodegen", ast.Call, "Arguments"], "Code | None"]
-_Method = Callable[["ExpressionCodegen", "Code", ast.MethodCall, "Arguments"], "Code | None"]
+_Function = Callable[[Generator, ast.Call, Arguments], Code | None]
+_Method = Callable[[Generator, Code, ast.MethodCall, Arguments], Code | None]
 _SHORT = 4096
 """Work on strings of up to this many characters is not charged."""
 
 
-def function(gen: ExpressionCodegen, node: ast.Call, arguments: Arguments) -> Code | None:
+def function(gen: Generator, node: ast.Call, arguments: Arguments) -> Code | None:
     """The code in place of a function call, or None."""
     template = _FUNCTIONS.get(node.name)
     if template is None or any(arguments.shape):
@@ -33,9 +30,7 @@ def function(gen: ExpressionCodegen, node: ast.Call, arguments: Arguments) -> Co
     return template(gen, node, arguments)
 
 
-def method(
-    gen: ExpressionCodegen, target: Code, node: ast.MethodCall, arguments: Arguments
-) -> Code | None:
+def method(gen: Generator, target: Code, node: ast.MethodCall, arguments: Arguments) -> Code | None:
     """The code in place of a method call, or None."""
     template = _METHODS.get(node.name)
     if template is None or any(arguments.shape):
@@ -43,7 +38,7 @@ def method(
     return template(gen, target, node, arguments)
 
 
-def _str(gen: ExpressionCodegen, node: ast.Call, arguments: Arguments) -> Code | None:
+def _str(gen: Generator, node: ast.Call, arguments: Arguments) -> Code | None:
     if len(arguments.codes) != 1:
         return None
     argument = arguments.codes[0]
@@ -58,7 +53,7 @@ def _str(gen: ExpressionCodegen, node: ast.Call, arguments: Arguments) -> Code |
     )
 
 
-def _int(gen: ExpressionCodegen, node: ast.Call, arguments: Arguments) -> Code | None:
+def _int(gen: Generator, node: ast.Call, arguments: Arguments) -> Code | None:
     if len(arguments.codes) != 1 or not arguments.codes[0].kinds & (STRING | INTEGER):
         return None
     argument = arguments.codes[0]
@@ -74,7 +69,7 @@ def _int(gen: ExpressionCodegen, node: ast.Call, arguments: Arguments) -> Code |
     )
 
 
-def _len_of(gen: ExpressionCodegen, node: ast.Call | ast.MethodCall, target: Code) -> Code | None:
+def _len_of(gen: Generator, node: ast.Call | ast.MethodCall, target: Code) -> Code | None:
     is_method = isinstance(node, ast.MethodCall)
     if target.kinds & ~(LIST | STRING) == 0:
         return Code(f"len({target.text})", INTEGER)
@@ -86,36 +81,34 @@ def _len_of(gen: ExpressionCodegen, node: ast.Call | ast.MethodCall, target: Cod
     return Code(f"(len({read}) if type({bind}) in y_SIZED else {slow})", INTEGER | HOST)
 
 
-def _len(gen: ExpressionCodegen, node: ast.Call, arguments: Arguments) -> Code | None:
+def _len(gen: Generator, node: ast.Call, arguments: Arguments) -> Code | None:
     return _len_of(gen, node, arguments.codes[0]) if len(arguments.codes) == 1 else None
 
 
 def _len_method(
-    gen: ExpressionCodegen, target: Code, node: ast.MethodCall, arguments: Arguments
+    gen: Generator, target: Code, node: ast.MethodCall, arguments: Arguments
 ) -> Code | None:
     return _len_of(gen, node, target) if not arguments.codes else None
 
 
-def _list(gen: ExpressionCodegen, node: ast.Call, arguments: Arguments) -> Code | None:
+def _list(gen: Generator, node: ast.Call, arguments: Arguments) -> Code | None:
     # The function expands lazy sequences; other values are inserted as they are.
     if any(code.kinds & (LAZY | FUNCTION) for code in arguments.codes):
         return None
     return gen.list_of(arguments.codes)
 
 
-def _bool(gen: ExpressionCodegen, node: ast.Call, arguments: Arguments) -> Code | None:
+def _bool(gen: Generator, node: ast.Call, arguments: Arguments) -> Code | None:
     if len(arguments.codes) != 1 or gen.library.is_legacy:
         return None
     return Code(f"bool({arguments.codes[0].text})", BOOLEAN)
 
 
-def _mapping_test(gen: ExpressionCodegen, bind: str) -> str:
+def _mapping_test(gen: Generator, bind: str) -> str:
     return f"type({bind}) {'is y_Frozen' if gen.frozen_data else 'in y_MAPPINGS'}"
 
 
-def _get(
-    gen: ExpressionCodegen, target: Code, node: ast.MethodCall, arguments: Arguments
-) -> Code | None:
+def _get(gen: Generator, target: Code, node: ast.MethodCall, arguments: Arguments) -> Code | None:
     codes = arguments.codes
     if (
         target.literal
@@ -140,7 +133,7 @@ def _get(
 
 
 def _contains_key(
-    gen: ExpressionCodegen, target: Code, node: ast.MethodCall, arguments: Arguments
+    gen: Generator, target: Code, node: ast.MethodCall, arguments: Arguments
 ) -> Code | None:
     codes = arguments.codes
     if target.literal or len(codes) != 1 or not codes[0].literal or codes[0].kinds & ~SCALAR:
@@ -158,7 +151,7 @@ def _text_method(template: str, least: int, most: int, kinds: int, *, counted: b
     """A method of strings whose arguments are literals: `template` takes the string and them."""
 
     def write(
-        gen: ExpressionCodegen, target: Code, node: ast.MethodCall, arguments: Arguments
+        gen: Generator, target: Code, node: ast.MethodCall, arguments: Arguments
     ) -> Code | None:
         codes = arguments.codes
         if target.literal or target.kinds & STRING == 0 or not least <= len(codes) <= most:
@@ -184,7 +177,7 @@ def _text_method(template: str, least: int, most: int, kinds: int, *, counted: b
 
 
 def _replace(
-    gen: ExpressionCodegen, target: Code, node: ast.MethodCall, arguments: Arguments
+    gen: Generator, target: Code, node: ast.MethodCall, arguments: Arguments
 ) -> Code | None:
     codes = arguments.codes
     if target.literal or target.kinds & STRING == 0 or len(codes) != 2:
@@ -206,7 +199,7 @@ def _replace(
 
 
 def _substring(
-    gen: ExpressionCodegen, target: Code, node: ast.MethodCall, arguments: Arguments
+    gen: Generator, target: Code, node: ast.MethodCall, arguments: Arguments
 ) -> Code | None:
     codes = arguments.codes
     if target.literal or target.kinds & STRING == 0 or not 1 <= len(codes) <= 2:
@@ -240,9 +233,7 @@ def _substring(
     return Code(f"({', '.join(steps)})[-1]" if len(steps) > 1 else f"({steps[0]})", STRING | HOST)
 
 
-def _join(
-    gen: ExpressionCodegen, target: Code, node: ast.MethodCall, arguments: Arguments
-) -> Code | None:
+def _join(gen: Generator, target: Code, node: ast.MethodCall, arguments: Arguments) -> Code | None:
     codes = arguments.codes
     if target.literal or len(codes) != 1 or not codes[0].literal or codes[0].kinds != STRING:
         return None
@@ -256,7 +247,7 @@ def _join(
 
 
 def _matches(
-    gen: ExpressionCodegen, target: Code, node: ast.MethodCall, arguments: Arguments
+    gen: Generator, target: Code, node: ast.MethodCall, arguments: Arguments
 ) -> Code | None:
     codes = arguments.codes
     pattern = codes[0].constant_string if len(codes) == 1 else None
@@ -272,7 +263,7 @@ def _matches(
     )
 
 
-def _regex(gen: ExpressionCodegen, node: ast.Call, arguments: Arguments) -> Code | None:
+def _regex(gen: Generator, node: ast.Call, arguments: Arguments) -> Code | None:
     codes = arguments.codes
     pattern = codes[0].constant_string if len(codes) == 1 else None
     if pattern is None:
@@ -281,7 +272,7 @@ def _regex(gen: ExpressionCodegen, node: ast.Call, arguments: Arguments) -> Code
     return Code(f"{slot}({gen.rt})", REGEX)
 
 
-def _format(gen: ExpressionCodegen, node: ast.Call, arguments: Arguments) -> Code | None:
+def _format(gen: Generator, node: ast.Call, arguments: Arguments) -> Code | None:
     if not arguments.codes:
         return None
     slot = gen.slot("function", ("format", arguments.shape), node)
@@ -290,14 +281,14 @@ def _format(gen: ExpressionCodegen, node: ast.Call, arguments: Arguments) -> Cod
 
 
 def _format_method(
-    gen: ExpressionCodegen, target: Code, node: ast.MethodCall, arguments: Arguments
+    gen: Generator, target: Code, node: ast.MethodCall, arguments: Arguments
 ) -> Code | None:
     slot = gen.slot("method", ("format", arguments.shape, ()), node)
     call = f"{slot}({gen.rt}, {target.text}, None"
     return _formatted(gen, call, [target, *arguments.codes])
 
 
-def _formatted(gen: ExpressionCodegen, call: str, codes: list[Code]) -> Code | None:
+def _formatted(gen: Generator, call: str, codes: list[Code]) -> Code | None:
     """A constant template as a Python f-string; `call` begins the call of the function."""
     template = codes[0].constant_string
     if template is None or len(template) > _SHORT:

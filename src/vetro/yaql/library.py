@@ -1,7 +1,7 @@
 """Name look-up: layered tables of functions, methods and operators (yaql.md section 3).
 
-A `Library` holds the overloads of one layer and knows its parent. `standard_library(flavour)` is
-the root; a host makes a `child()` and registers its own functions there:
+A `Library` holds the overloads of one layer and knows its parent. `standard.standard_library(flavour)`
+is the root; a host makes a `child()` and registers its own functions there:
 
     library = standard_library().child()
 
@@ -29,6 +29,8 @@ from .signatures import Lazy, Overload, Parameter, read_signature
 from .values import ITERABLE, MAPPING
 
 F = TypeVar("F", bound=Callable[..., Any])
+Define = Callable[[str, str, str], Iterable[Overload]]
+"""The overloads that an area of the standard library defines: `define(area, name, flavour)`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,7 @@ class Library:
         flavour: str = "current",
         parent: Library | None = None,
         deferred: dict[str, list[str]] | None = None,
+        define: Define | None = None,
     ) -> None:
         self.flavour = flavour
         self.parent = parent
@@ -61,6 +64,7 @@ class Library:
         """True for the layer that the language itself supplies."""
         self._deferred = deferred if deferred is not None else {}
         """Standard library names that are not loaded yet, and the areas that define them."""
+        self._define = define
 
     @property
     def is_legacy(self) -> bool:
@@ -142,13 +146,10 @@ class Library:
             areas = self._deferred.get(name)
             if areas is None:
                 return
-            from .standard import definitions
-
+            assert self._define is not None
             for area in areas:
-                for definition in definitions(area, name):
-                    if self.flavour in definition.flavours:
-                        overload = definition.overload()
-                        self.add(_with_iterable_mappings(overload) if self.is_legacy else overload)
+                for overload in self._define(area, name, self.flavour):
+                    self.add(_with_iterable_mappings(overload) if self.is_legacy else overload)
             # Only now: other threads treat a name that is not deferred as complete.
             del self._deferred[name]
 
@@ -272,19 +273,4 @@ def _with_iterable_mappings(overload: Overload) -> Overload:
     )
 
 
-_standard: dict[str, Library] = {}
 _bringing_in = RLock()
-
-
-def standard_library(flavour: str = "current") -> Library:
-    """The library of a flavour, `current` or `legacy`; one shared object each. Do not change it:
-    register in a `child()`."""
-    library = _standard.get(flavour)
-    if library is None:
-        if flavour not in {"current", "legacy"}:
-            raise ValueError(f"no flavour {flavour!r}; there are current and legacy")
-        from .standard import areas_by_name
-
-        # Two threads may get here at the same time; both must get the same library.
-        library = _standard.setdefault(flavour, Library(flavour, deferred=areas_by_name()))
-    return library

@@ -23,9 +23,10 @@ from dataclasses import dataclass
 from . import ast
 from .forms import SPECIAL_FORMS, SPECIAL_METHODS
 from .grammar import STANDARD, Grammar
-from .library import Library, standard_library
+from .library import Library
 from .parser import parse
 from .scopes import constant_text
+from .standard import standard_library
 
 _COMPARISONS = frozenset(["<", "<=", ">", ">=", "=", "!=", "in"])
 _INTEGER_FUNCTIONS = frozenset(["int", "len", "sign", "bitwiseAnd", "bitwiseOr", "bitwiseXor"])

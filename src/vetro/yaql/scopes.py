@@ -8,14 +8,12 @@ have defined it. `None` is the outermost scope, the host's.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from . import ast
+from .codes import Code
 
-if TYPE_CHECKING:
-    from .codegen import Code
-
-Outer = Callable[["Scope | None"], "Code"]
+Outer = Callable[["Scope | None"], Code]
 
 
 class Scope(Protocol):

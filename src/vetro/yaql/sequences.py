@@ -12,11 +12,10 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from .errors import DepthLimitExceeded
+from .evaluation import Evaluation
 from .values import LIST_TYPES, Memorized, kind_of
 
 if TYPE_CHECKING:
-    from .evaluation import Evaluation
-
     _Slice = islice[Any]
 else:
     _Slice = islice

@@ -27,7 +27,7 @@ from collections.abc import (
     ValuesView,
 )
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from typing import Any, NoReturn, Protocol, TypeAlias
 
 from .errors import (
     CollectionTooLargeException,
@@ -35,9 +35,6 @@ from .errors import (
     NoMatchingFunctionException,
     NoSuchKey,
 )
-
-if TYPE_CHECKING:
-    from .evaluation import Evaluation
 
 Kind: TypeAlias = int
 """A set of kinds: bits of the constants below."""
@@ -244,15 +241,27 @@ _COMPOUND = frozenset([tuple, FrozenDict, frozenset, list, dict, set])
 SIZED_TYPES = frozenset([str, tuple, list, dict, FrozenDict, frozenset, set])
 
 
+class Budget(Protocol):
+    """What conversions ask of an `evaluation.Evaluation`."""
+
+    final_types: set[type]
+    max_items: int
+
+    def charge(self, steps: int) -> None:
+        """Charge for work that is about to be done."""
+        ...
+
+
 def declare_final(cls: type) -> None:
     """Declare that instances of a host class need no conversion by `finalize`."""
     FINAL_TYPES.add(cls)
 
 
-_MAX_DEPTH = 200
+MAX_DEPTH = 200
+"""Levels of a value's data."""
 
 
-def finalize(value: Any, evaluation: Evaluation) -> Any:
+def finalize(value: Any, evaluation: Budget) -> Any:
     """The final form of `value`: lists and lazy sequences become tuples, mappings FrozenDicts.
 
     Raises `CollectionTooLargeException` for a lazy sequence that is too long,
@@ -272,13 +281,13 @@ _Known: TypeAlias = "dict[int, tuple[Any, Any]]"
 containers themselves, since the id of a freed object may be reused."""
 
 
-def _finalize(value: Any, evaluation: Evaluation, depth: int, known: _Known | None) -> Any:
+def _finalize(value: Any, evaluation: Budget, depth: int, known: _Known | None) -> Any:
     cls = type(value)  # pyright: ignore[reportUnknownVariableType]
     final_types = evaluation.final_types
     if cls in final_types:
         return value
-    if depth > _MAX_DEPTH:
-        raise _too_deep()
+    if depth > MAX_DEPTH:
+        raise too_deep()
     kind = kind_of[cls]
     if kind & (LIST | LAZY):
         items: Any = value if kind == LIST else collect(value, evaluation)
@@ -326,18 +335,19 @@ def _finalize(value: Any, evaluation: Evaluation, depth: int, known: _Known | No
         depth += 1
         return frozenset([_finalize(item, evaluation, depth, known) for item in value])
     if kind == CONTEXT:
-        raise _no_value(value)
+        raise no_value(value)
     return value
 
 
-def _no_value(context: Any) -> NoMatchingFunctionException:
+def no_value(context: Any) -> NoMatchingFunctionException:
+    """The error for a context that is used as a value."""
     return NoMatchingFunctionException(
         f"{preview(context)} is no value: it cannot be kept, passed on or returned",
         hint="let(…), with(…), def(…) and unpack(…) stand on the left of ->",
     )
 
 
-def collect(iterable: Iterable[Any], evaluation: Evaluation) -> list[Any]:
+def collect(iterable: Iterable[Any], evaluation: Budget) -> list[Any]:
     """Everything a lazy sequence produces, as a list; at most `Limits.collection_items`."""
     limit = evaluation.max_items
     items = list(islice(iterable, limit + 1))
@@ -349,7 +359,7 @@ def collect(iterable: Iterable[Any], evaluation: Evaluation) -> list[Any]:
     return items
 
 
-def hashable(value: Any, evaluation: Evaluation) -> Any:
+def hashable(value: Any, evaluation: Budget) -> Any:
     """`value` in the form in which it can be a key of a mapping or a member of a set.
 
     Its parts are counted as often as they occur, because hashing and comparing visit each
@@ -391,8 +401,8 @@ def weight(value: Any, known: Weights | None = None) -> int:
 
 def _weighed(value: Any, known: Weights, level: int) -> tuple[int, int]:
     """The weight of a container, and its number of levels."""
-    if level > _MAX_DEPTH:
-        raise _too_deep()
+    if level > MAX_DEPTH:
+        raise too_deep()
     parts = value
     if type(value) in MAPPING_TYPES:
         parts = value.values()
@@ -407,17 +417,18 @@ def _weighed(value: Any, known: Weights, level: int) -> tuple[int, int]:
             total += met[0]
             if met[1] >= levels:
                 levels = met[1] + 1
-    if levels > _MAX_DEPTH:
-        raise _too_deep()
+    if levels > MAX_DEPTH:
+        raise too_deep()
     met = known[id(value)] = (total if total < _HEAVIEST else _HEAVIEST, levels)
     return met
 
 
-def _too_deep() -> DepthLimitExceeded:
-    return DepthLimitExceeded(f"data nested more than {_MAX_DEPTH} levels deep")
+def too_deep() -> DepthLimitExceeded:
+    """The error for data that is nested too deep."""
+    return DepthLimitExceeded(f"data nested more than {MAX_DEPTH} levels deep")
 
 
-def afford(value: Any, evaluation: Evaluation) -> Any:
+def afford(value: Any, evaluation: Budget) -> Any:
     """Charge for each occurrence of each part of `value`, before work that visits all of them."""
     if type(value) in _FINAL_COMPOUND:
         evaluation.charge(weight(value))
@@ -430,7 +441,7 @@ _HEAVIEST = 1 << 60
 _FINAL_COMPOUND = frozenset([tuple, FrozenDict, frozenset])
 
 
-def equal(left: Any, right: Any, evaluation: Evaluation) -> bool:
+def equal(left: Any, right: Any, evaluation: Budget) -> bool:
     """`=` of the language: structural; across kinds it is false (yaql.md section 4)."""
     left_class = type(left)  # pyright: ignore[reportUnknownVariableType]
     right_class = type(right)  # pyright: ignore[reportUnknownVariableType]
@@ -448,100 +459,6 @@ def equal(left: Any, right: Any, evaluation: Evaluation) -> bool:
         # A host object may compare itself with plain values (a type with its name).
         return bool(left == right) if (left_kind | right_kind) & HOST else False
     return bool(hashable(left, evaluation) == hashable(right, evaluation))
-
-
-def to_plain(value: Any, evaluation: Evaluation) -> Any:
-    """`value` as plain, mutable Python data for a host (yaql.md section 3, output conversion).
-
-    Sequences and sets become lists, mappings dicts; keys stay hashable. Host values pass as they
-    are. Counts towards `Limits.memory_bytes`.
-    """
-    if type(value) in _PLAIN:
-        return value
-    return _to_plain(value, evaluation, 0)
-
-
-_PLAIN = frozenset([type(None), bool, int, float, str])
-
-
-def _to_plain(value: Any, evaluation: Evaluation, depth: int) -> Any:
-    cls = type(value)  # pyright: ignore[reportUnknownVariableType]
-    if cls in _PLAIN:
-        if cls is str:
-            evaluation.account(len(value))
-        return value
-    if depth > _MAX_DEPTH:
-        raise _too_deep()
-    kind = kind_of[cls]
-    if kind & ITERABLE:
-        items: Iterable[Any] = value if kind & (LIST | SET) else collect(value, evaluation)
-        result = list(items)
-        classes = set(map(type, result))
-        if _PLAIN.issuperset(classes):
-            evaluation.account(8 * len(result) + 56 + _characters(result, classes))
-            return result
-        evaluation.account(8 * len(result) + 56)
-        depth += 1
-        if len(classes) == 1 and not classes.isdisjoint(MAPPING_TYPES):
-            return _plain_rows(result, evaluation, depth)
-        return [_to_plain(item, evaluation, depth) for item in result]
-    if kind == MAPPING:
-        return _plain_mapping(value, evaluation, depth)
-    if kind == CONTEXT:
-        raise _no_value(value)
-    return value
-
-
-def _plain_rows(
-    rows: list[Mapping[Any, Any]], evaluation: Evaluation, depth: int
-) -> list[dict[Any, Any]]:
-    """Convert many mappings; most are small and hold plain values."""
-    made: list[dict[Any, Any]] = []
-    for row in rows:
-        if len(row) <= _FEW and depth <= _MAX_DEPTH:
-            size = 64 * len(row) + 64
-            for item in row.values():
-                cls = type(item)  # pyright: ignore[reportUnknownVariableType]
-                if cls is str:
-                    size += len(item)
-                elif cls not in _SMALL:
-                    break
-            else:
-                evaluation.account(size)
-                made.append({**row})
-                continue
-        made.append(_plain_mapping(row, evaluation, depth))
-    return made
-
-
-def _plain_mapping(value: Mapping[Any, Any], evaluation: Evaluation, depth: int) -> dict[Any, Any]:
-    # Keys are hashable, and what is hashable is final.
-    values = value.values()
-    classes = set(map(type, values))
-    if _PLAIN.issuperset(classes):
-        evaluation.account(64 * len(value) + 64 + _characters(values, classes))
-        return dict(value)
-    evaluation.account(64 * len(value) + 64)
-    if depth > _MAX_DEPTH:
-        raise DepthLimitExceeded(f"data nested more than {_MAX_DEPTH} levels deep")
-    depth += 1
-    return {
-        key: item if type(item) in _SMALL else _to_plain(item, evaluation, depth)
-        for key, item in value.items()
-    }
-
-
-_SMALL = frozenset([type(None), bool, int, float])
-_FEW = 8
-
-
-def _characters(values: Iterable[Any], classes: set[type]) -> int:
-    """The total length of all strings among scalars."""
-    if str not in classes:
-        return 0
-    if len(classes) == 1:
-        return sum(map(len, values))
-    return sum([len(item) for item in values if type(item) is str])
 
 
 def missing_key(mapping: Mapping[Any, Any], key: Any) -> NoSuchKey:

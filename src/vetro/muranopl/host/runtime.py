@@ -30,7 +30,8 @@ from vetro.muranopl.values.containers import FINAL_TYPES
 from vetro.muranopl.values.errors import MuranoError
 from vetro.muranopl.values.limits import Limits, YamlLimits
 from vetro.yaql.evaluation import Evaluation
-from vetro.yaql.library import Library, standard_library
+from vetro.yaql.library import Library
+from vetro.yaql.standard import standard_library
 
 from .catalogue import ClassCatalogue
 from .shelf import PackageShelf

@@ -12,7 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from importlib import import_module
 
-from vetro.yaql.registry import Definition, Registry
+from vetro.yaql.library import Library
+from vetro.yaql.registry import Registry
+from vetro.yaql.signatures import Overload
 
 AREAS: dict[str, str] = {
     "boolean": """
@@ -76,7 +78,25 @@ def areas_by_name() -> dict[str, list[str]]:
     return index
 
 
-def definitions(area: str, name: str) -> Iterator[Definition]:
-    """The definitions that an area registers under a name."""
+def define(area: str, name: str, flavour: str) -> Iterator[Overload]:
+    """The overloads that an area registers under a name in a flavour."""
     registry: Registry = import_module(f"vetro.yaql.standard.{area}").registry
-    return (definition for definition in registry.definitions if definition.name == name)
+    for definition in registry.definitions:
+        if definition.name == name and flavour in definition.flavours:
+            yield definition.overload()
+
+
+_libraries: dict[str, Library] = {}
+
+
+def standard_library(flavour: str = "current") -> Library:
+    """The library of a flavour, `current` or `legacy`; one shared object each. Do not change it:
+    register in a `child()`."""
+    library = _libraries.get(flavour)
+    if library is None:
+        if flavour not in {"current", "legacy"}:
+            raise ValueError(f"no flavour {flavour!r}; there are current and legacy")
+        # Two threads may get here at the same time; both must get the same library.
+        made = Library(flavour, deferred=areas_by_name(), define=define)
+        library = _libraries.setdefault(flavour, made)
+    return library
