@@ -197,7 +197,8 @@ def vetro(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     installation = Installation(directory)
     installation.start()
     cache = ROOT / "var/image-cache"
-    installation.run("image", "build", IMAGE, "--packages", "apache2", "--cache-dir", str(cache))
+    packages = "apache2,openbsd-inetd,telnetd"
+    installation.run("image", "build", IMAGE, "--packages", packages, "--cache-dir", str(cache))
     for name in ("ApacheHttpServer", "HelloScript", "TwoTier"):
         installation.run("package", "import", "--public", str(ROOT / "library" / name))
     yield installation

@@ -13,4 +13,9 @@ fi
 echo '%AGENT_CONFIG_BASE64%' | base64 -d > /etc/murano/agent.conf
 chmod 600 /etc/murano/agent.conf
 echo 'MURANO_SERVER_ADDRESS=%MURANO_SERVER_ADDRESS%' > /etc/murano/server
-service murano-agent restart || systemctl restart murano-agent
+# On Vetro's own nodes the agent is no service: the node starts it when this script has ended.
+if [ -x /etc/init.d/murano-agent ]; then
+    service murano-agent restart
+elif systemctl cat murano-agent >/dev/null 2>&1; then
+    systemctl restart murano-agent
+fi

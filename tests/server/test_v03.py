@@ -1,0 +1,63 @@
+"""The v0.3 world as a user has it: shipped definitions, the dialect without /v1, real containers."""
+
+import socket
+import urllib.request
+from typing import Any
+
+import pytest
+from tests.waiting import until
+
+from .conftest import IMAGE, ROOT, Installation
+
+pytestmark = [pytest.mark.root, pytest.mark.e2e, pytest.mark.timeout(1800)]
+PAGE = "<h1>It works</h1>"
+
+
+def deployed(vetro: Installation, services: list[dict[str, Any]]) -> tuple[str, list[Any]]:
+    """Deploy services in a new environment as a v0.3 client does: its id, the services after."""
+    status, environment = vetro.http("POST", "/environments", {"name": "old"})
+    assert status == 201 or status == 200, environment
+    path = f"/environments/{environment['id']}"
+    _, session = vetro.http("POST", f"{path}/configure")
+    header = {"X-Configuration-Session": session["id"]}
+    for service in services:
+        status, answer = vetro.http("POST", f"{path}/services", service, **header)
+        assert status == 200, answer
+    status, answer = vetro.http("POST", f"{path}/sessions/{session['id']}/deploy")
+    assert status == 200, answer
+    until(lambda: vetro.http("GET", path)[1]["status"] == "ready", "the deployment has ended")
+    return path, vetro.http("GET", f"{path}/services")[1]
+
+
+def test_services_of_the_first_generation_run_in_containers(vetro: Installation) -> None:
+    """Shipped definitions are imported and the Apache page is changed; Apache and Telnet are deployed,
+    answer over the network, and are gone when the environment is deleted.
+    """
+    vetro.run("repository", "import", str(ROOT / "library/v03"))
+    script = (ROOT / "library/v03/scripts/Linux/runApacheDeploy.sh").read_text()
+    assert PAGE in script
+    path = "/repository/v1/admin/scripts/Linux?filename=runApacheDeploy.sh&overwrite=true"
+    request = urllib.request.Request(
+        vetro.url + path,
+        script.replace(PAGE, "<h1>Ours now</h1>").encode(),
+        {"X-Auth-Token": vetro.run("token").strip(), "Content-Type": "application/octet-stream"},
+    )
+    assert urllib.request.urlopen(request, timeout=60).status == 200
+    shared: dict[str, Any] = {"osImage": IMAGE, "assignFloatingIP": True, "units": [{}]}
+    path, services = deployed(
+        vetro,
+        [
+            {"type": "linuxApacheService", "name": "web", "unitNamingPattern": "web#", **shared},
+            {"type": "linuxTelnetService", "name": "tel", "unitNamingPattern": "tel#", **shared},
+        ],
+    )
+    web, telnet = (one["units"][0] for one in services)
+    with urllib.request.urlopen(f"http://{web['floatingip']}/", timeout=60) as answer:
+        page = answer.read().decode()
+    assert "Ours now" in page
+    assert "Apache on web1" in page
+    with socket.create_connection((telnet["floatingip"], 23), 60) as connection:
+        assert connection.recv(3)[:1] == b"\xff"  # telnetd begins with its options
+    assert vetro.http("DELETE", path)[0] == 200
+    until(lambda: vetro.http("GET", path)[0] == 404, "the environment is deleted")
+    until(lambda: not vetro.leftovers(), f"everything is gone: {vetro.leftovers()}")
