@@ -7,13 +7,13 @@ import socket
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from vetro.compute import MIGRATIONS, ComputeService, ComputeSettings, compute_face
+from vetro.compute import MIGRATIONS, ComputeSection, ComputeService, ComputeSettings, compute_face
 from vetro.compute.http.keys import NodeAware
 from vetro.compute.servers.store import Agent
 from vetro.compute.wire import node_key
@@ -223,9 +223,11 @@ async def world_on(
     **settings: Any,
 ) -> AsyncIterator[World]:
     """A service on a database; several may run on one. ``listening``: on a port, for programs."""
-    service = ComputeService(
-        database, ComputeSettings(image_dir=directory, node_key=MASTER, **settings)
+    own = {one.name for one in fields(ComputeSection)}
+    section = ComputeSection(
+        **{"prefetch_images": "none", **{key: settings.pop(key) for key in own & {*settings}}}
     )
+    service = ComputeService(database, ComputeSettings(directory, MASTER, section, **settings))
     nodes = nodes or Nodes()
     await service.work.agents.close()
     service.work.agents = nodes  # type: ignore[assignment]

@@ -18,7 +18,7 @@ from tests.waiting import eventually
 
 from vetro.http import assemble, serve
 from vetro.http.client import HttpClient
-from vetro.identity import MIGRATIONS, CatalogEndpoint, Identity, IdentitySettings
+from vetro.identity import MIGRATIONS, CatalogEndpoint, Identity, IdentitySection
 from vetro.storage import Database, migrate
 
 
@@ -73,7 +73,7 @@ async def running(tmp_path: Path) -> AsyncGenerator[Running, None]:
     """An identity service on a free port with the administrator's password 'pw'."""
     database = await Database.open(f"sqlite:///{tmp_path}/i.db")
     await migrate(database, [MIGRATIONS])
-    identity = Identity(database, IdentitySettings(admin_password="pw"))
+    identity = Identity(database, IdentitySection(admin_password="pw"))
     await identity.bootstrap_admin()
     listener = socket.create_server(("127.0.0.1", 0))
     url = f"http://127.0.0.1:{listener.getsockname()[1]}/identity"

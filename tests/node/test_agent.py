@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,7 +21,7 @@ from tests.waiting import eventually
 
 from vetro.http import ConnectionLimits
 from vetro.http.client import HttpClient
-from vetro.node import ConfigurationError, NodeAgent, NodeSettings
+from vetro.node import ConfigurationError, NodeAgent, NodeSection, NodeSettings
 from vetro.node.processes import command_line
 
 IMAGE = "11111111-1111-4111-8111-111111111111"
@@ -48,11 +49,13 @@ def settings(service: Any, directory: Path, **changes: Any) -> NodeSettings:
     values: dict[str, Any] = {
         "compute_url": service.url,
         "data_dir": directory,
-        "node_key": "key",
+        "key": "key",
         "driver": "simulated",
         "heartbeat_seconds": 0.02,
+        **changes,
     }
-    return NodeSettings(**{**values, **changes})
+    section = {one.name: values.pop(one.name) for one in fields(NodeSection) if one.name in values}
+    return NodeSettings(node=NodeSection(**section), **values)
 
 
 async def task(agent: NodeAgent, name: str, **params: Any) -> tuple[int, Any]:
@@ -176,14 +179,14 @@ async def test_a_missing_guest_agent_is_a_configuration_error(service: Any, tmp_
 KILLED = """
 import asyncio, os, signal, sys
 from pathlib import Path
-from vetro.node import NodeAgent, NodeSettings
+from vetro.node import NodeAgent, NodeSection, NodeSettings
 from vetro.node.drivers.simulated import SimulatedHypervisor
 async def die(self, vm):
     os.kill(os.getpid(), signal.SIGKILL)
 SimulatedHypervisor.start = die
 async def main():
-    agent = NodeAgent(NodeSettings(compute_url=sys.argv[1], data_dir=Path(sys.argv[2]),
-                                   node_key="key", driver="simulated"))
+    agent = NodeAgent(NodeSettings(Path(sys.argv[2]), NodeSection(
+        compute_url=sys.argv[1], key="key", driver="simulated")))
     work = asyncio.create_task(agent.run())
     await agent.ready.wait()
     print("port", agent.port, flush=True)

@@ -20,7 +20,7 @@ from vetro.compute.servers.store import Agent
 from vetro.compute.work.agents import AgentClient, NodeTaskError, TaskCall
 from vetro.http.client import HttpClient, TransportError
 from vetro.http.tls import MutualTls, TlsError
-from vetro.node import ConfigurationError, NodeAgent, NodeSettings
+from vetro.node import ConfigurationError, NodeAgent, NodeSection, NodeSettings
 
 DAY = datetime.timedelta(days=1)
 
@@ -79,10 +79,8 @@ async def agent_with(service: Any, directory: Path, tls: MutualTls) -> AsyncIter
     """A simulated node whose task API has TLS."""
     agent = NodeAgent(
         NodeSettings(
-            compute_url=service.url,
-            data_dir=directory / "node",
-            node_key="key",
-            driver="simulated",
+            directory / "node",
+            NodeSection(compute_url=service.url, key="key", driver="simulated"),
             tls=tls,
         )
     )
@@ -147,6 +145,10 @@ async def test_unusable_files_are_named(tmp_path: Path) -> None:
     ):
         with pytest.raises(TlsError, match=named):
             wrong.client_context()
-        node = NodeSettings("http://127.0.0.1:1", tmp_path / "n", driver="simulated", tls=wrong)
+        node = NodeSettings(
+            tmp_path / "n",
+            NodeSection(compute_url="http://127.0.0.1:1", driver="simulated"),
+            tls=wrong,
+        )
         with pytest.raises(ConfigurationError, match=named):
             await NodeAgent(node).run()

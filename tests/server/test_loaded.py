@@ -8,7 +8,12 @@ import sys
 FOREIGN = (
     *("sqlalchemy", "psycopg", "sqlite3", "aiosqlite", "alembic", "cryptography", "litestar"),
     *("yaml", "numpy", "vetro.storage", "vetro.yaql", "vetro.muranopl", "vetro.catalog"),
-    *("vetro.identity", "vetro.engine.pool", "vetro.environments.tasks"),
+    *(
+        "vetro.identity.service",
+        "vetro.identity.tables",
+        "vetro.engine.pool",
+        "vetro.environments.tasks",
+    ),
     *("vetro.messaging.mailboxes", "vetro.messaging.amqp"),
 )
 

@@ -121,7 +121,7 @@ async def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerat
     agents = Agents()
     service.work.agents = agents  # type: ignore[assignment]  # pyright: ignore[reportAttributeAccessIssue]
     holdings = Holdings(database, rooms.tasks, packages, service)
-    settings = identity.IdentitySettings(admin_password="pw")
+    settings = identity.IdentitySection(admin_password="pw")
     known = identity.Identity(database, settings, holdings)
     await known.bootstrap_admin()
     async with database.transaction() as tx:

@@ -10,7 +10,7 @@ from vetro.http import ConnectionLimits
 from vetro.server.errors import StartError
 from vetro.server.node import connection_limits, mutual_tls
 from vetro.server.settings import SettingsError, TlsSection, load_settings
-from vetro.server.up import placement_settings
+from vetro.server.up import compute_settings
 
 
 def test_file_environment_and_flag_override_in_that_order(tmp_path: Path) -> None:
@@ -95,7 +95,9 @@ def test_the_allocators_settings(tmp_path: Path) -> None:
         "allocation_description = ['pipe', ['or', 'identity', 'identity']]\n"
         "[dapi.change_defaults]\nweight_sign = 'upstream'\nALLOC_FILTER_CAPNESS = false\n"
     )
-    made = placement_settings(load_settings(environ={}, config_file=file))
+    made = compute_settings(
+        load_settings(environ={}, config_file=file), image_dir=tmp_path, node_key="k"
+    ).placement
     assert made.description == ["pipe", ["or", "identity", "identity"]]
     assert made.change_defaults["weight_sign"] == "upstream"
     assert made.change_defaults["overprovision_ratio_cpu"] == 16.0
@@ -104,7 +106,9 @@ def test_the_allocators_settings(tmp_path: Path) -> None:
         "VETRO_DAPI_CHANGE_DEFAULTS": '{"overprovision_ratio_cpu": 2}',
         "VETRO_DAPI_ALLOCATION_DESCRIPTION": '["pipe", "identity"]',
     }
-    made = placement_settings(load_settings(environ=environ, config_file=file))
+    made = compute_settings(
+        load_settings(environ=environ, config_file=file), image_dir=tmp_path, node_key="k"
+    ).placement
     assert made.description == ["pipe", "identity"]
     assert made.change_defaults["overprovision_ratio_cpu"] == 2
     with pytest.raises(SettingsError, match="dapi.change_defaults must be a table"):
@@ -122,7 +126,7 @@ def test_a_bad_pipeline_or_default_stops_the_start(name: str, value: str, messag
     """The error comes before anything listens."""
     settings = load_settings(environ={f"VETRO_DAPI_{name}": value, "VETRO_DATA_DIR": "/nowhere"})
     with pytest.raises(StartError, match=message):
-        placement_settings(settings)
+        compute_settings(settings, image_dir=Path("/nowhere"), node_key="k")
 
 
 def test_tls_is_all_or_nothing(tmp_path: Path) -> None:

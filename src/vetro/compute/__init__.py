@@ -12,16 +12,21 @@ from vetro.lazy_names import import_when_used
 
 if TYPE_CHECKING:
     from vetro.compute.http.face import NodeAware, compute_face
-    from vetro.compute.placement.placement import PlacementSettings
-    from vetro.compute.service import ComputeService, ComputeSettings
+    from vetro.compute.service import ComputeService
+    from vetro.compute.settings import (
+        ComputeSection,
+        ComputeSettings,
+        DapiSection,
+        ExternalNetwork,
+    )
     from vetro.compute.tables import MIGRATIONS
 
 __getattr__ = import_when_used(
     __name__,
     {
         "vetro.compute.http.face": "NodeAware compute_face",
-        "vetro.compute.placement.placement": "PlacementSettings",
-        "vetro.compute.service": "ComputeService ComputeSettings",
+        "vetro.compute.service": "ComputeService",
+        "vetro.compute.settings": "ComputeSection ComputeSettings DapiSection ExternalNetwork",
         "vetro.compute.tables": "MIGRATIONS",
     },
 )
@@ -29,9 +34,11 @@ __getattr__ = import_when_used(
 
 __all__ = [
     "MIGRATIONS",
+    "ComputeSection",
     "ComputeService",
     "ComputeSettings",
+    "DapiSection",
+    "ExternalNetwork",
     "NodeAware",
-    "PlacementSettings",
     "compute_face",
 ]

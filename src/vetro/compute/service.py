@@ -6,18 +6,15 @@ import asyncio
 import contextlib
 import secrets
 import socket
-import ssl
 import uuid as uuids
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, TypeVar
 
 import structlog
 from litestar import Request
 
-from vetro.compute.networks.fabric import ExternalNetwork, Fabric
+from vetro.compute.networks.fabric import Fabric
 from vetro.compute.networks.reconciler import NetworkReconciler
 from vetro.compute.operations.evacuation import watch_returning
 from vetro.compute.operations.leaving import ProjectObjects
@@ -25,12 +22,13 @@ from vetro.compute.operations.parts import ServiceParts
 from vetro.compute.operations.server_jobs import FACTORY_RESET, REBOOT, SETUP, UPDATE_NICS
 from vetro.compute.operations.workflows import WORKFLOWS
 from vetro.compute.placement.metadata import Metadata
-from vetro.compute.placement.placement import Placement, PlacementSettings
+from vetro.compute.placement.placement import Placement
 from vetro.compute.servers.boot import BootParameters
 from vetro.compute.servers.heartbeats import Heartbeats
 from vetro.compute.servers.nics import NicRegistry
 from vetro.compute.servers.samples import Samples
 from vetro.compute.servers.store import ServerStore
+from vetro.compute.settings import ComputeSettings
 from vetro.compute.values.metrics import read_stored
 from vetro.compute.values.records import Record
 from vetro.compute.vms.image_copies import ImageCopies
@@ -51,40 +49,6 @@ T = TypeVar("T")
 CLEAN_SECONDS = 3600.0
 
 
-@dataclass(frozen=True)
-class ComputeSettings:
-    """``node_key`` is the installation's secret for nodes; images are kept in ``image_dir``.
-
-    ``instance`` names this process among those on one database; the same name again takes up at once
-    what the process left, so it must be unique ('' makes one). ``profile`` ``seed`` or ``upstream`` and
-    ``validation_status``, ``expired_wait_status``: compute-node-api.md §13. ``trusted_network``: calls
-    without a token are an operator's, as in the seed. ``agent_tls``: how agents are reached (mutual TLS).
-    ``prefetch_images``: which images nodes fetch before they are needed, ``all``, ``public`` or ``none``.
-    ``unknown_vm_seconds``: after that time a machine that no record knows is removed (0: never).
-    """
-
-    image_dir: Path
-    node_key: str
-    external_network: str = "ext-net"
-    external_cidr: str = "172.24.4.0/24"
-    instance: str = ""
-    datacenter_name: str = "local"
-    profile: str = "seed"
-    trusted_network: bool = False
-    validation_status: int = 500
-    expired_wait_status: int = 500
-    remote_execution: bool = True
-    setup_reboot: bool = False
-    smt_enabled_default: bool = True
-    unknown_vm_seconds: float = 3600.0
-    prefetch_images: str = "none"
-    images_url: str = ""
-    platforms: dict[str, str] = field(default_factory=dict[str, str])
-    metadata: Record = field(default_factory=dict[str, Any])
-    agent_tls: ssl.SSLContext | None = None
-    placement: PlacementSettings = field(default_factory=PlacementSettings)
-
-
 class ComputeService:
     """All of the room on one database."""
 
@@ -99,26 +63,30 @@ class ComputeService:
         self.servers = ServerStore(
             database,
             self.heartbeats,
-            datacenter=settings.datacenter_name,
+            datacenter=settings.compute.datacenter_name,
             master_key=settings.node_key,
             generated=self._kernel_args,
         )
         self.samples = Samples(database, self.servers)
-        self.tickets = TicketStore(database, expired_wait_status=settings.expired_wait_status)
+        self.tickets = TicketStore(
+            database, expired_wait_status=settings.compute.expired_wait_status
+        )
         self.work = NodeTasks(
             database,
             self.servers,
             instance=self.instance,
             agents=AgentClient(settings.agent_tls),
         )
-        self.fabric = Fabric(
-            database, ExternalNetwork(settings.external_network, settings.external_cidr)
-        )
+        self.fabric = Fabric(database, settings.external)
         self.networks = NetworkReconciler(database, self.fabric, self.servers, self.work)
         self.machines = Machines(database, self.servers, self.work, self.networks)
-        self.strays = Strays(database, self.servers, self.machines, settings.unknown_vm_seconds)
+        self.strays = Strays(
+            database, self.servers, self.machines, settings.compute.unknown_vm_seconds
+        )
         self.images = ImageStore(database, settings.image_dir)
-        self.copies = ImageCopies(database, self.servers, self.work, settings.prefetch_images)
+        self.copies = ImageCopies(
+            database, self.servers, self.work, settings.compute.prefetch_images
+        )
         self.volumes = Volumes(
             database, self.servers, self.work, settings.image_dir.parent / "volume-backups"
         )
@@ -146,13 +114,13 @@ class ComputeService:
 
     async def _kernel_args(self, tx: Transaction) -> Record:
         """Kernel arguments of nodes that have none of their own: whether processors' threads are used."""
-        default = self.settings.smt_enabled_default
+        default = self.settings.compute.smt_enabled_default
         return {"smt_enabled": await self.metadata.boolean_in(tx, "SMT_ENABLED_DEFAULT", default)}
 
     @property
     def reboots_after_setup(self) -> bool:
         """Whether a server starts anew at the end of its setup."""
-        return self.settings.setup_reboot
+        return self.settings.compute.setup_reboot
 
     def new_uuid(self) -> str:
         """A random uuid."""

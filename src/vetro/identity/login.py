@@ -94,7 +94,7 @@ class Login:
         database: Database,
         tokens: TokenStore,
         endpoints: Sequence[CatalogEndpoint],
-        region: str,
+        region: str = "RegionOne",
     ) -> None:
         self.database = database
         self.tokens = tokens

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from sqlalchemy import (
     Boolean,
     Column,
@@ -14,8 +16,9 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-from vetro.storage import Json, UtcDateTime
+from vetro.storage import Json, MigrationSet, UtcDateTime
 
+MIGRATIONS = MigrationSet("identity", Path(__file__).parent / "migrations")
 metadata = MetaData()
 DOMAIN_ID = "default"
 

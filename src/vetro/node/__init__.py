@@ -18,7 +18,7 @@ from vetro.node.errors import (
     NodeError,
     TaskFailure,
 )
-from vetro.node.settings import NodeSettings
+from vetro.node.settings import NodeSection, NodeSettings
 
 if TYPE_CHECKING:
     from vetro.node.agent import NodeAgent
@@ -47,6 +47,7 @@ __all__ = [
     "NetworkError",
     "NodeAgent",
     "NodeError",
+    "NodeSection",
     "NodeSettings",
     "TaskFailure",
     "build_image",

@@ -99,17 +99,17 @@ class NodeAgent:
             raise ConfigurationError(
                 f"The data directory {settings.data_dir} cannot be made: {error.strerror}"
             ) from error
-        self.server_uuid = settings.server_uuid.lower() or server_uuid(
+        self.server_uuid = settings.node.server_uuid.lower() or server_uuid(
             Path("/"), settings.data_dir / "server.json"
         )
         note_creation(settings.data_dir)
         tls = _client_tls(settings)
-        listener = _listen(settings.listen_host, settings.port)
+        listener = _listen(settings.node.listen_host, settings.node.port)
         self.port = int(listener.getsockname()[1])
         client = ServiceClient(
-            settings.compute_url,
+            settings.node.compute_url,
             self.server_uuid,
-            settings.node_key,
+            settings.node.key,
             __version__,
             tls=tls,
         )
@@ -129,24 +129,24 @@ class NodeAgent:
         history.open()
         store = MachineStore(settings.data_dir / "vms")
         store.open()
-        pool = await open_pool(settings.pool_kind, settings.data_dir, settings.pool_source)
+        pool = await open_pool(settings.node.pool, settings.data_dir, settings.node.pool_source)
         volumes = VolumeStore(
-            settings.data_dir / "volumes", pretend=settings.driver not in _REAL_DRIVERS
+            settings.data_dir / "volumes", pretend=settings.node.driver not in _REAL_DRIVERS
         )
         hypervisor, images = self._hypervisor(store, client, pool, volumes)
         await images.open()
         tags = NicTags(settings.data_dir / "networking.json")
-        admin_ip = settings.admin_ip or _admin_address(settings.listen_host)
-        door = GuestDoor(settings.compute_url, _client_tls(settings))
+        admin_ip = settings.node.admin_ip or _admin_address(settings.node.listen_host)
+        door = GuestDoor(settings.node.compute_url, _client_tls(settings))
         network = (
             NetworkApplier(
-                settings.prefix,
+                settings.node.prefix,
                 settings.data_dir / "network.json",
                 admin_ip,
                 tags.interface,
                 door.open if settings.relay_guests else None,
             )
-            if settings.driver in _REAL_DRIVERS
+            if settings.node.driver in _REAL_DRIVERS
             else None
         )
         driver = ManagedDriver(hypervisor, store, images, self._vm_facts, volumes)
@@ -180,7 +180,7 @@ class NodeAgent:
             limit_seconds=settings.task_limit_seconds,
             concurrency=settings.concurrency,
             fences=Fences(settings.data_dir / "fences.json"),
-            log_directory=settings.task_log_dir,
+            log_directory=Path(settings.node.task_log_dir) if settings.node.task_log_dir else None,
         )
         streams, migrations = Streams(admin_ip), Migrations(admin_ip)
         image_tasks = register_all(
@@ -231,14 +231,14 @@ class NodeAgent:
             ("images", self._collect_images(image_tasks)),
             ("image reports", ImageReports(client, images, self.registered).run()),
         ]
-        if settings.pull:
+        if settings.node.pull:
             self._lanes.append(("pull", Puller(client, runner).run()))
         try:
             if settings.autoboot:
                 await driver.autoboot()
             yield (
                 runner,
-                TaskApi(runner, self.server_uuid, settings.node_key, __version__, images),
+                TaskApi(runner, self.server_uuid, settings.node.key, __version__, images),
             )
         finally:
             for _name, lane in self._lanes:
@@ -256,7 +256,7 @@ class NodeAgent:
 
     async def _collect_images(self, tasks: ImageTasks) -> None:
         """Remove images that were not used for long, at intervals."""
-        keep = self.settings.image_keep_seconds
+        keep = self.settings.node.image_keep_days * 86400
         while keep > 0:
             await asyncio.sleep(min(_COLLECT_SECONDS, keep))
             try:
@@ -274,10 +274,10 @@ class NodeAgent:
                 f"The guest agent {archive} is missing: 'make guest' builds it"
             )
         directory = settings.data_dir / "images"
-        if settings.driver in _REAL_DRIVERS:
+        if settings.node.driver in _REAL_DRIVERS:
             return self._real_hypervisor(store, client, pool, volumes)
         images = ImageStore(directory, describe=client.image, fetch=client.image_file, id_base=None)
-        if settings.driver == "process":
+        if settings.node.driver == "process":
             from vetro.node.drivers.process import ProcessHypervisor
 
             return ProcessHypervisor(store, archive), images
@@ -290,14 +290,16 @@ class NodeAgent:
     ) -> tuple[Hypervisor, ImageStore]:
         """The hypervisor for containers, virtual machines or both; imports only what is used."""
         settings = self.settings
-        names = settings.driver.split("+")
+        names = settings.node.driver.split("+")
         host = None
         vm_group = None
         if "lxc" in names:
             from vetro.node.drivers.lxc.host import inspect
 
             host = inspect(
-                settings.prefix, settings.data_dir, allow_privileged=settings.allow_privileged
+                settings.node.prefix,
+                settings.data_dir,
+                allow_privileged=settings.node.allow_privileged,
             )
         if "qemu" in names:
             from vetro.node.drivers.qemu.daemon import QEMU_UID as vm_group
@@ -328,9 +330,9 @@ class NodeAgent:
                     settings.data_dir / "qemu",
                     store,
                     images,
-                    prefix=settings.prefix,
+                    prefix=settings.node.prefix,
                     guest_archive=settings.guest_archive,
-                    vnc_host=settings.admin_ip or _admin_address(settings.listen_host),
+                    vnc_host=settings.node.admin_ip or _admin_address(settings.node.listen_host),
                     found_out=lambda: self._machine_changed(),
                     volumes=volumes,
                 )
@@ -360,7 +362,7 @@ class NodeAgent:
             tags=tags,
             port=self.port,
             pool=settings.pool,
-            prefix=settings.prefix,
+            prefix=settings.node.prefix,
             brands=tuple(driver.brands),
             driver=driver.name,
             features=tuple(hypervisor.features),

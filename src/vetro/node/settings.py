@@ -16,48 +16,73 @@ _PREFIX = re.compile(r"[a-z][a-z0-9]{0,5}")
 
 
 @dataclass(frozen=True)
-class NodeSettings:
-    """Settings of one agent.
+class NodeSection:
+    """The node agent: the local one of `vetro up`, or `vetro node` on a machine of its own
+    (docs/compute/node.md).
+    """
 
-    compute_url: base URL of the compute service, without a slash at the end.
-    node_key: shared secret; the agent sends it to the service and demands it on its task API.
+    driver: str = ""
+    """`lxc`, `qemu`, `process` or `simulated`; empty: the best that this machine can run."""
+    prefix: str = "vt"
+    """Begins the name of every interface, table and group that the agent makes; sets it apart from
+    another agent on the machine.
+    """
+    enabled: bool = True
+    """Whether `vetro up` runs a node agent of its own."""
+    compute_url: str = "http://127.0.0.1:8082/compute"
+    """For `vetro node`: the address of the compute service."""
+    key: str = ""
+    """For `vetro node`: the secret that the service knows this node by (`vetro server key NAME`,
+    or the shared one).
+    """
+    listen_host: str = "127.0.0.1"
+    """Address of the task API: one of the network between the nodes."""
+    port: int = 0
+    """Port of the task API; 0: a free one."""
+    admin_ip: str = ""
+    """Address that others reach this node at, when it is not `listen_host`; tunnels end there too.
+    """
+    mailbox_url: str = ""
+    """For `vetro node`: where guests find their mailboxes; empty: through their node."""
+    server_uuid: str = ""
+    """The node's uuid; empty: the machine's own, else one that is made once and kept."""
+    pull: bool = False
+    """Ask the service for tasks instead of being called, for a node behind NAT. Such a node shares
+    no network with others.
+    """
+    allow_privileged: bool = False
+    """Run instances that ask to be privileged: root in them is root on the node."""
+    pool: str = "auto"
+    """What instances lie on: `auto`, `directory`, `btrfs`, `zfs` or `lvm`."""
+    pool_source: str = ""
+    """The data set of `zfs`, or the volume group and thin pool of `lvm` (`group/pool`)."""
+    image_keep_days: float = 14.0
+    """Days after which an image that no instance uses is removed from the node; 0: never."""
+    task_log_dir: str = ""
+    """Directory for a log file of each task that ended; empty: none."""
+
+
+@dataclass(frozen=True)
+class NodeSettings:
+    """Settings of one agent: the section ``node`` of the settings file, and what its process knows.
+
+    node: ``driver`` and ``compute_url`` (without a slash at the end) are never empty here; ``key`` is
+        the secret that the agent sends to the service and demands on its task API.
     data_dir: everything the agent keeps (images, VMs, task history); made when missing.
-    driver: ``lxc`` (containers), ``qemu`` (virtual machines), ``lxc+qemu`` (both), ``process`` (no
-        isolation) or ``simulated``.
-    listen_host, port: the task API; port 0 takes a free one.
-    prefix: first letters of every interface, table and mount of this agent.
     guest_archive: ``vetro-guest.pyz``; without it instances get no guest agent.
-    mailbox_url: where guests reach their mailboxes (shown in sysinfo, not used by the agent).
-    server_uuid: empty: the machine's own, else one that is made and kept in ``data_dir``.
-    admin_ip: the address the service reaches this agent at; empty: ``listen_host`` or, when that
-        is a wildcard, the address of the default route.
-    pool, pool_kind, pool_source: name of the storage pool, what it is made of (``auto``: what the
-        data directory lies on; ``directory``, ``btrfs``, ``zfs``, ``lvm``), LVM's volume group and
-        thin pool.
+    pool: name of the storage pool.
     share_images: keep image files so that other nodes can fetch them from here.
     nearby_images: where the service keeps its image files, when it runs on this machine.
-    image_keep_seconds: an image no VM uses goes after that time; 0 keeps all.
     relay_guests: the service runs elsewhere: relay guests' requests for their mailboxes to it.
-    pull: ask the service for tasks instead of waiting to be called: for nodes behind NAT.
-    task_log_dir: a file for each task that ended, named ``<ms>-<pid>-<task>.log``; ``None``: none.
     reboot_command: what starts the machine again.
     tls: the task API takes only clients with a certificate of its authority, and the agent shows its
         own to the service (``https`` URLs) and to other agents.
     limits: what clients of the task API may take of connections and of time.
-    allow_privileged: containers may ask for the machine's own root (payload ``privileged``).
     """
 
-    compute_url: str
     data_dir: Path
-    node_key: str = ""
-    driver: str = "lxc"
-    listen_host: str = "127.0.0.1"
-    port: int = 0
-    prefix: str = "vt"
+    node: NodeSection
     guest_archive: Path | None = None
-    mailbox_url: str = ""
-    server_uuid: str = ""
-    admin_ip: str = ""
     datacenter_name: str = "local"
     dns_domain: str = "local"
     pool: str = "zones"
@@ -65,31 +90,27 @@ class NodeSettings:
     heartbeat_seconds: float = 5.0
     task_limit_seconds: float = 3600.0
     autoboot: bool = True
-    pool_kind: str = "auto"
-    pool_source: str = ""
     share_images: bool = True
     nearby_images: Path | None = None
-    image_keep_seconds: float = 14 * 86400.0
-    allow_privileged: bool = False
-    pull: bool = False
     relay_guests: bool = False
-    task_log_dir: Path | None = None
     reboot_command: tuple[str, ...] = ("shutdown", "-r", "now")
     tls: MutualTls | None = None
     limits: ConnectionLimits = field(default_factory=ConnectionLimits)
     concurrency: dict[str, int] = field(default_factory=dict[str, int])
 
     def __post_init__(self) -> None:
-        if self.driver not in DRIVERS:
+        """Errors: ``ConfigurationError``."""
+        driver, prefix, url = self.node.driver, self.node.prefix, self.node.compute_url
+        if driver not in DRIVERS:
             raise ConfigurationError(
-                f"There is no driver '{self.driver}'; choose one of {', '.join(DRIVERS)}"
+                f"There is no driver '{driver}'; choose one of {', '.join(DRIVERS)}"
             )
-        if not _PREFIX.fullmatch(self.prefix):
+        if not _PREFIX.fullmatch(prefix):
             raise ConfigurationError(
-                f"The prefix '{self.prefix}' cannot begin interface names:"
+                f"The prefix '{prefix}' cannot begin interface names:"
                 " one to six lower-case letters or digits, a letter first"
             )
         if not self.data_dir.is_absolute():
             raise ConfigurationError(f"The data directory {self.data_dir} must be absolute")
-        if not self.compute_url.startswith(("http://", "https://")):
-            raise ConfigurationError(f"The compute URL '{self.compute_url}' is not an HTTP URL")
+        if not url.startswith(("http://", "https://")):
+            raise ConfigurationError(f"The compute URL '{url}' is not an HTTP URL")

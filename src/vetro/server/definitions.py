@@ -65,7 +65,7 @@ async def _serve(settings: Settings, listener: socket.socket, limits: Connection
             await repository.prepare()
         except DefinitionsMissing as error:
             raise StartError(str(error), "See repository.manifests.") from error
-        tokens = identity.Identity(database, identity.IdentitySettings()).authenticator()
+        tokens = identity.Identity(database).authenticator()
         url = f"http://{settings.repository.host}:{port_of(listener)}"
         face = repository_face(repository, tokens, prefix="", debug=settings.server.debug)
 

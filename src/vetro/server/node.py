@@ -6,8 +6,8 @@ import asyncio
 import os
 import shutil
 import signal
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from vetro.http import ConnectionLimits
 from vetro.http.tls import MutualTls, TlsError
@@ -15,7 +15,7 @@ from vetro.node import NodeAgent, NodeError, NodeSettings
 from vetro.server import data_directory
 from vetro.server.errors import StartError
 from vetro.server.run_log import RunLog
-from vetro.server.settings import NodeSection, Settings, TlsSection
+from vetro.server.settings import Settings, TlsSection
 
 
 def choose_driver(wanted: str) -> tuple[str, str]:
@@ -69,27 +69,6 @@ def connection_limits(limits: ConnectionLimits) -> ConnectionLimits:
     return limits
 
 
-def node_settings(section: NodeSection, **known: Any) -> NodeSettings:
-    """The settings of an agent: the section ``node``, and values ``known`` to its process.
-
-    Errors: ``ConfigurationError``.
-    """
-    return NodeSettings(
-        listen_host=section.listen_host,
-        port=section.port,
-        admin_ip=section.admin_ip,
-        prefix=section.prefix,
-        server_uuid=section.server_uuid,
-        pull=section.pull,
-        allow_privileged=section.allow_privileged,
-        pool_kind=section.pool,
-        pool_source=section.pool_source,
-        image_keep_seconds=section.image_keep_days * 86400,
-        task_log_dir=Path(section.task_log_dir) if section.task_log_dir else None,
-        **known,
-    )
-
-
 def run_node(settings: Settings) -> int:
     """Run the node agent until a signal; the exit code. Errors: ``StartError``.
 
@@ -117,14 +96,10 @@ def run_node(settings: Settings) -> int:
         print(f"  instances {driver}: {reason}", flush=True)
         try:
             agent = NodeAgent(
-                node_settings(
-                    settings.node,
-                    compute_url=settings.node.compute_url,
-                    data_dir=directory / "node",
-                    node_key=key,
-                    driver=driver,
+                NodeSettings(
+                    directory / "node",
+                    replace(settings.node, key=key, driver=driver),
                     guest_archive=guest_archive(directory / "node"),
-                    mailbox_url=settings.node.mailbox_url,
                     relay_guests=True,
                     limits=limits,
                     tls=mutual_tls(settings.tls),

@@ -21,10 +21,13 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, cast
 
+from vetro.compute import ComputeSection, DapiSection
 from vetro.engine import EngineSection, NetworkSection
 from vetro.environments import ApiSection, HistorySection
 from vetro.http import ConnectionLimits
+from vetro.identity import IdentitySection
 from vetro.messaging import MailboxSection, RabbitmqSection
+from vetro.node import NodeSection
 from vetro.repository import RepositorySection
 
 
@@ -82,117 +85,6 @@ class ServerSection:
     """Believe `Forwarded` and `X-Forwarded-*`; only for a service that is reached through its
     proxy alone.
     """
-
-
-@dataclass(frozen=True)
-class IdentitySection:
-    """The built-in identity service."""
-
-    admin_password: str = ""
-    """The administrator's password, set at the first start; empty: one is made and written to
-    `admin-openrc`.
-    """
-    token_hours: float = 12.0
-    """Hours that a token is valid."""
-
-
-@dataclass(frozen=True)
-class NodeSection:
-    """The node agent: the local one of `vetro up`, or `vetro node` on a machine of its own
-    (docs/compute/node.md).
-    """
-
-    driver: str = ""
-    """`lxc`, `qemu`, `process` or `simulated`; empty: the best that this machine can run."""
-    prefix: str = "vt"
-    """Begins the name of every interface, table and group that the agent makes; sets it apart from
-    another agent on the machine.
-    """
-    enabled: bool = True
-    """Whether `vetro up` runs a node agent of its own."""
-    compute_url: str = "http://127.0.0.1:8082/compute"
-    """For `vetro node`: the address of the compute service."""
-    key: str = ""
-    """For `vetro node`: the secret that the service knows this node by (`vetro server key NAME`,
-    or the shared one).
-    """
-    listen_host: str = "127.0.0.1"
-    """Address of the task API: one of the network between the nodes."""
-    port: int = 0
-    """Port of the task API; 0: a free one."""
-    admin_ip: str = ""
-    """Address that others reach this node at, when it is not `listen_host`; tunnels end there too.
-    """
-    mailbox_url: str = ""
-    """For `vetro node`: where guests find their mailboxes; empty: through their node."""
-    server_uuid: str = ""
-    """The node's uuid; empty: the machine's own, else one that is made once and kept."""
-    pull: bool = False
-    """Ask the service for tasks instead of being called, for a node behind NAT. Such a node shares
-    no network with others.
-    """
-    allow_privileged: bool = False
-    """Run instances that ask to be privileged: root in them is root on the node."""
-    pool: str = "auto"
-    """What instances lie on: `auto`, `directory`, `btrfs`, `zfs` or `lvm`."""
-    pool_source: str = ""
-    """The data set of `zfs`, or the volume group and thin pool of `lvm` (`group/pool`)."""
-    image_keep_days: float = 14.0
-    """Days after which an image that no instance uses is removed from the node; 0: never."""
-    task_log_dir: str = ""
-    """Directory for a log file of each task that ended; empty: none."""
-
-
-@dataclass(frozen=True)
-class ComputeSection:
-    """The compute node service (docs/compute/service.md)."""
-
-    overprovision_cpu: float = 16.0
-    """How many times its processors a node may promise (docs/decisions/0012)."""
-    overprovision_ram: float = 1.0
-    """How many times its memory a node may promise."""
-    overprovision_disk: float = 1.0
-    """How many times its disk a node may promise."""
-    datacenter_name: str = "local"
-    """Data center of records that do not name one."""
-    profile: str = "seed"
-    """`seed`, or `upstream`: the answers of the later service where it differs."""
-    trusted_network: bool = False
-    """Take calls without a token as the operator's. Only where nobody else reaches the port."""
-    shared_node_key: bool = True
-    """Accept the one shared key of all nodes beside their own."""
-    validation_status: int = 500
-    """Status of `InvalidParameters`: 500, 422 or 400."""
-    expired_wait_status: int = 500
-    """Status of waiting for an expired ticket: 500, or 204 as if it were active."""
-    remote_execution: bool = True
-    """Whether operators may run commands on nodes (`POST /servers/UUID/execute`)."""
-    setup_reboot: bool = False
-    """Whether ServerSetup reboots the node."""
-    smt_enabled_default: bool = True
-    """Whether nodes without a mode of their own use their processors' threads (`smt_enabled`); the
-    service metadata `SMT_ENABLED_DEFAULT` wins.
-    """
-    prefetch_images: str = "all"
-    """Which images nodes fetch and unpack before an instance needs them: `all` (the newest of each
-    name), `public` (those that everybody may use) or `none`.
-    """
-    unknown_vm_seconds: float = 3600.0
-    """Seconds until a machine that a node has and no record knows is removed; 0: it is only reported."""
-
-
-@dataclass(frozen=True)
-class DapiSection:
-    """The allocator (docs/compute/allocation.md)."""
-
-    change_defaults: dict[str, Any] = field(default_factory=dict[str, Any])
-    """Weights, filters and ratios that differ from the built-in ones."""
-    allocation_description: list[Any] = field(default_factory=list[Any])
-    """The pipeline as a nested list; empty: the built-in one."""
-    batch_size: int = 0
-    """Servers that are considered at once; 0: all."""
-    random_seed: str = ""
-    """Makes choices repeatable."""
 
 
 @dataclass(frozen=True)

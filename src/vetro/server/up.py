@@ -11,7 +11,6 @@ import sys
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +28,6 @@ from vetro.server.node import (
     connection_limits,
     guest_archive,
     mutual_tls,
-    node_settings,
 )
 from vetro.server.readings import stored_readings
 from vetro.server.run_log import RunLog, database_of
@@ -38,7 +36,7 @@ from vetro.server.starting import explained_errors, full_disk
 from vetro.storage import StorageError
 
 if TYPE_CHECKING:
-    from vetro.compute import PlacementSettings
+    from vetro.compute import ComputeSettings
     from vetro.http import Admission, Assembly, ConnectionLimits, Policy, Readings
     from vetro.identity import ProjectRemoval
     from vetro.storage import Database
@@ -48,27 +46,24 @@ __all__ = ["StartError", "run_up"]
 log = structlog.get_logger(__name__)
 
 
-def placement_settings(settings: Settings) -> PlacementSettings:
-    """The placement of instances: ``[compute]`` under ``[dapi]``. Errors: ``StartError``."""
+def compute_settings(settings: Settings, **known: Any) -> ComputeSettings:
+    """The settings of the compute service: its sections, and values ``known`` to its process.
+
+    Errors: ``StartError``: the allocator cannot work with the section ``dapi``.
+    """
     from vetro import compute
 
-    dapi = settings.dapi
-    placement = compute.PlacementSettings(
-        change_defaults={
-            "overprovision_ratio_cpu": settings.compute.overprovision_cpu,
-            "overprovision_ratio_ram": settings.compute.overprovision_ram,
-            "overprovision_ratio_disk": settings.compute.overprovision_disk,
-            **dapi.change_defaults,
-        },
-        description=dapi.allocation_description or None,
-        profile=settings.compute.profile,
-        batch_size=dapi.batch_size,
-        seed=dapi.random_seed or None,
+    network = settings.network
+    made = compute.ComputeSettings(
+        compute=settings.compute,
+        dapi=settings.dapi,
+        external=compute.ExternalNetwork(network.external_network, network.external_cidr),
+        **known,
     )
-    wrong = placement.problem()
+    wrong = made.placement.problem()
     if wrong:
         raise StartError(f"[dapi]: {wrong}", "docs/compute/allocation.md has the settings.")
-    return placement
+    return made
 
 
 def policy_of(settings: Settings, read: Callable[[Path | None], Policy]) -> Policy:
@@ -355,22 +350,10 @@ class _Up:
             tls = mutual_tls(settings.tls)
             service = compute.ComputeService(
                 database,
-                compute.ComputeSettings(
+                compute_settings(
+                    settings,
                     image_dir=shared / "images",
                     node_key=node_key,
-                    external_network=settings.network.external_network,
-                    external_cidr=settings.network.external_cidr,
-                    datacenter_name=settings.compute.datacenter_name,
-                    profile=settings.compute.profile,
-                    trusted_network=settings.compute.trusted_network,
-                    validation_status=settings.compute.validation_status,
-                    expired_wait_status=settings.compute.expired_wait_status,
-                    remote_execution=settings.compute.remote_execution,
-                    setup_reboot=settings.compute.setup_reboot,
-                    smt_enabled_default=settings.compute.smt_enabled_default,
-                    prefetch_images=settings.compute.prefetch_images,
-                    unknown_vm_seconds=settings.compute.unknown_vm_seconds,
-                    placement=placement_settings(settings),
                     agent_tls=tls.client_context() if tls is not None else None,
                 ),
             )
@@ -387,10 +370,7 @@ class _Up:
             definitions = definitions_of(settings, database)
             known = identity.Identity(
                 database,
-                identity.IdentitySettings(
-                    token_lifetime=timedelta(hours=settings.identity.token_hours),
-                    admin_password=settings.identity.admin_password,
-                ),
+                settings.identity,
                 Holdings(database, rooms.tasks, packages, service),
             )
             tokens = known.authenticator()
@@ -489,19 +469,20 @@ class _Up:
             print("  instances on other machines (vetro node)", flush=True)
 
     async def _node(self, port: int, entrance: Admission) -> None:
-        from vetro.node import NodeAgent
+        from vetro.node import NodeAgent, NodeSettings
 
         directory = self.settings.data_dir
         agent = NodeAgent(
-            node_settings(
-                self.settings.node,
-                compute_url=f"http://{_reachable(self.settings.server.host)}:{port}/compute",
-                data_dir=directory / "node",
+            NodeSettings(
+                directory / "node",
+                replace(
+                    self.settings.node,
+                    compute_url=f"http://{_reachable(self.settings.server.host)}:{port}/compute",
+                    key=data_directory.secret(self.settings.shared_dir / "node-key"),
+                    driver=self.driver,
+                ),
                 nearby_images=self.settings.shared_dir / "images",
-                node_key=data_directory.secret(self.settings.shared_dir / "node-key"),
-                driver=self.driver,
                 guest_archive=await asyncio.to_thread(guest_archive, directory),
-                mailbox_url=self.engine.mailbox_url,
                 tls=mutual_tls(self.settings.tls),
                 limits=self.limits,
             ),

@@ -20,12 +20,12 @@ import pytest
 import pytest_asyncio
 
 from vetro.compute import MIGRATIONS as COMPUTE_MIGRATIONS
-from vetro.compute import ComputeService, ComputeSettings, compute_face
+from vetro.compute import ComputeService, ComputeSettings, ExternalNetwork, compute_face
 from vetro.compute.client import ComputeClient
 from vetro.compute.client.machines import image_copies
 from vetro.compute.http.keys import NodeAware
 from vetro.http import Principal, assemble, serve
-from vetro.node import NodeAgent, NodeSettings
+from vetro.node import NodeAgent, NodeSection, NodeSettings
 from vetro.stacks import MIGRATIONS, MemoryStacks, NativeStacks, StackEngine
 from vetro.storage import Database, migrate
 
@@ -93,7 +93,9 @@ async def _nodes(directory: Path, driver: str) -> AsyncGenerator[Cloud, None]:
     service = ComputeService(
         database,
         ComputeSettings(
-            image_dir=directory / "images", node_key=KEY, external_cidr=f"192.168.{number}.0/24"
+            image_dir=directory / "images",
+            node_key=KEY,
+            external=ExternalNetwork(cidr=f"192.168.{number}.0/24"),
         ),
     )
     (directory / "images").mkdir()
@@ -112,12 +114,9 @@ async def _nodes(directory: Path, driver: str) -> AsyncGenerator[Cloud, None]:
     await ready.wait()
     agent = NodeAgent(
         NodeSettings(
-            compute_url=url,
-            data_dir=directory / "node",
-            node_key=KEY,
-            driver=driver,
+            directory / "node",
+            NodeSection(compute_url=url, key=KEY, driver=driver, prefix=f"q{token}"),
             heartbeat_seconds=0.2,
-            prefix=f"q{token}",
         )
     )
     running = asyncio.create_task(agent.run())

@@ -124,7 +124,7 @@ def caller_of(service: ComputeService, request: AnyRequest, endpoint: Endpoint) 
     """The caller, if the call is open to it. Errors: 401, 403."""
     principal = context_of(request).principal
     if principal is None:
-        if service.settings.trusted_network:
+        if service.settings.compute.trusted_network:
             return trusted_principal()
         if endpoint.access is Access.PUBLIC:
             return Principal("anonymous", "anonymous", "")
@@ -218,7 +218,7 @@ def around(service: ComputeService) -> Around:
             return response
         except Fault as fault:
             if fault.type == "InvalidParameters" and fault.status == 500:
-                fault.status = service.settings.validation_status
+                fault.status = service.settings.compute.validation_status
             status = fault.status
             raise
         finally:

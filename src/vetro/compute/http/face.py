@@ -24,7 +24,7 @@ def compute_face(
     open_paths = public_paths(endpoints)
 
     def public(_method: str, path: str) -> bool:
-        return service.settings.trusted_network or path in open_paths
+        return service.settings.compute.trusted_network or path in open_paths
 
     face = make_face(
         name="compute",
@@ -37,7 +37,7 @@ def compute_face(
         lifespan=[service.lifespan],
         conventions=COMPUTE_CONVENTIONS,
         www_authenticate="Bearer",
-        replies=replies(endpoints, service.settings.validation_status),
+        replies=replies(endpoints, service.settings.compute.validation_status),
     )
     lane = HeartbeatLane(face.app, service.heartbeats)
     return Face(face.name, face.prefix, lane, face.document)

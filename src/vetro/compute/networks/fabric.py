@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import ipaddress
 import secrets
-import uuid as uuids
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 from sqlalchemy import Row, Table, delete, insert, select, update
 
+from vetro.compute.settings import ExternalNetwork
 from vetro.compute.tables import (
     floating_ips,
     keypairs,
@@ -44,27 +44,8 @@ from vetro.compute.wire import (
 )
 from vetro.storage import Database, Transaction
 
-EXTERNAL_SPACE = uuids.UUID("5a0cf8a0-6f0d-4b8e-9a55-0f3d8f3c7a11")
 LOCAL_MAC = "0a:56"  # locally administered, so that it never equals a vendor's
 Body = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class ExternalNetwork:
-    """The pool of floating addresses; its first address is the node's own."""
-
-    name: str
-    cidr: str
-
-    @property
-    def uuid(self) -> str:
-        """The uuid, derived from the name."""
-        return str(uuids.uuid5(EXTERNAL_SPACE, self.name))
-
-    @property
-    def gateway(self) -> str:
-        """The node's address in the pool."""
-        return str(ipaddress.IPv4Network(self.cidr)[1])
 
 
 #: The MTU of an ordinary Ethernet, and of one between nodes: a tunnel's headers take 50 bytes.

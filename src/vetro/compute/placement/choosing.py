@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid as uuids
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -18,7 +18,6 @@ from vetro.compute.allocation import (
     Allocator,
     Defaults,
     DefaultsError,
-    DescriptionError,
     InvalidRequest,
     Outcome,
     candidates_of,
@@ -29,6 +28,7 @@ from vetro.compute.allocation import (
 )
 from vetro.compute.allocation.columns import Mask
 from vetro.compute.placement.index import PlacementIndex, ServerViews, project_uuid
+from vetro.compute.settings import PlacementSettings
 from vetro.compute.values.faults import invalid_parameters
 from vetro.storage import Database, Transaction
 
@@ -52,29 +52,6 @@ LOGGED = (
     "nic_tag_requirements",
 )
 MetadataSource = Callable[[Transaction], Awaitable[Mapping[str, Any]]]
-
-
-@dataclass(frozen=True)
-class PlacementSettings:
-    """``dapi.*`` of the configuration.
-
-    ``change_defaults`` as ``dapi.changeDefaults``; ``description`` as ``dapi.allocationDescription``;
-    ``batch_size`` servers are considered at once (0: all); ``seed`` makes choices repeatable.
-    """
-
-    change_defaults: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    description: Sequence[Any] | None = None
-    profile: str = "seed"
-    batch_size: int = 0
-    seed: int | str | None = None
-
-    def problem(self) -> str:
-        """Why a service cannot start with these; empty when it can (allocation.md §2, §4)."""
-        try:
-            Allocator(read_defaults(self.change_defaults, profile=self.profile), self.description)
-        except (DefaultsError, DescriptionError) as error:
-            return str(error)
-        return ""
 
 
 @dataclass

@@ -146,7 +146,7 @@ class ServerTasks:
     async def setup(self, context: TaskContext) -> Mapping[str, Any]:
         """Prepare the node for VMs; ``{sysinfo}``. Repeating it is harmless.
 
-        The storage pool exists before the agent starts (setting ``node.pool_kind``): this task
+        The storage pool exists before the agent starts (setting ``node.pool``): this task
         never formats disks (docs/decisions/0041). Errors: when there are VMs already.
         """
         params = context.params
@@ -186,7 +186,7 @@ class ServerTasks:
         if layout not in (None, "single") and not stats.profile.startswith(str(layout)):
             raise TaskFailure(
                 f"This node has {have}, not '{layout}': make the pool you want, start the agent"
-                " with it (node.pool_kind) and set the server up again",
+                " with it (node.pool) and set the server up again",
                 {"restCode": "PoolMismatch"},
             )
         if flag(params, "encryption_enabled") and not stats.encrypted:

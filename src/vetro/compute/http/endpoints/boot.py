@@ -47,13 +47,13 @@ async def get(call: Call) -> Json:
 async def replace(call: Call) -> Json:
     """Replace a server's parameters."""
     await call.service.boot.change(call.server_uuid, _given(call), replace=True)
-    return Answer(200, {}) if call.service.settings.profile == "upstream" else Answer(202)
+    return Answer(200, {}) if call.service.settings.compute.profile == "upstream" else Answer(202)
 
 
 async def update(call: Call) -> Json:
     """Merge into a server's parameters; ``null`` deletes a key."""
     await call.service.boot.change(call.server_uuid, _given(call), replace=False)
-    return Answer(204 if call.service.settings.profile == "upstream" else 202)
+    return Answer(204 if call.service.settings.compute.profile == "upstream" else 202)
 
 
 async def platforms(call: Call) -> Json:

@@ -209,7 +209,7 @@ async def setup_server(call: Call) -> Json:
     hostname = call.get("hostname")
     if hostname:
         await call.service.servers.change(call.server_uuid, {"hostname": str(hostname)[:255]})
-    status = 202 if call.service.settings.profile == "upstream" else 200
+    status = 202 if call.service.settings.compute.profile == "upstream" else 200
     return Answer(status, {"job_uuid": await _job(call, "server-setup", **params)})
 
 
@@ -252,7 +252,7 @@ async def refresh_sysinfo(call: Call) -> Json:
 
 async def execute(call: Call) -> Json:
     """Run a script on the node. Deprecated; every use is logged."""
-    if not call.service.settings.remote_execution:
+    if not call.service.settings.compute.remote_execution:
         raise not_allowed("Remote execution is switched off (compute.remote_execution)")
     script = str(call.get("script"))
     digest = hashlib.sha256(script.encode()).hexdigest()
