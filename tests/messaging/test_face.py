@@ -217,3 +217,55 @@ async def test_guests_are_told_how_large_a_result_may_be(door: Door) -> None:
     for content in (b"x" * 1001, pieces()):
         refused = await door.call("POST", "/results", token, content=content)
         assert (refused.status, refused.headers["x-result-limit"]) == (413, "1000")
+
+
+async def test_signals_need_their_signature(door: Door) -> None:
+    """An address is the credential of its handle alone, and only as long as the handle is there."""
+    signals = door.mailboxes.signals
+    mine, other = await signals.open("mine", "p"), await signals.open("other", "p")
+    assert mine == await signals.open("mine", "p")
+
+    async def send(address: str, method: str = "POST", body: bytes = b"") -> int:
+        return (await door.client.request(method, door.url + address, content=body)).status
+
+    assert await send(mine.replace("/mine?", "/other?")) == 401
+    assert await send(mine.partition("?")[0]) == 401
+    assert await send(mine, "PUT", b'{"Status": "FAILURE", "Reason": "r", "UniqueId": "a"}') == 204
+    assert await send(mine, body=b'{"status": "SUCCESS", "id": "a", "data": {"x": [1]}}') == 204
+    assert await send(mine) == 204
+    found = {one.id: (one.status, one.data) for one in await signals.received("mine")}
+    assert found == {"a": ("SUCCESS", {"x": [1]}), "2": ("SUCCESS", "")}
+    assert await signals.received("other") == []
+    await signals.close("mine")
+    assert (await send(mine), await send(other)) == (401, 204)
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"{", 400),
+        (b"[]", 400),
+        (b'{"status": "MAYBE"}', 400),
+        (b'{"status": {"a": 1}}', 400),
+        (b'{"id": "' + b"x" * 256 + b'"}', 400),
+        (b"\xff\xfe", 400),
+        (b"[" * 60_000, 400),
+        (b'{"reason": 1, "data": null, "id": 7}', 204),
+        (b" " * 70_000, 413),
+    ],
+)
+async def test_hostile_signals_are_refused(door: Door, body: bytes, status: int) -> None:
+    """What is no signal is refused with a reason, and leaves nothing."""
+    address = await door.mailboxes.signals.open("h", "p")
+    answer = await door.client.request("POST", door.url + address, content=body)
+    assert answer.status == status, answer.text
+    assert len(await door.mailboxes.signals.received("h")) == (1 if status == 204 else 0)
+
+
+async def test_a_handle_keeps_a_limited_number_of_signals(door: Door, monkeypatch: Any) -> None:
+    """Further ones are refused; those with a known id replace it."""
+    monkeypatch.setattr("vetro.messaging.signals.MOST_SIGNALS", 1)
+    address = await door.mailboxes.signals.open("h", "p")
+    for body, status in ((b'{"id": "a"}', 204), (b'{"id": "b"}', 409), (b'{"id": "a"}', 204)):
+        answer = await door.client.request("POST", door.url + address, content=body)
+        assert answer.status == status

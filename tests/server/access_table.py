@@ -314,6 +314,13 @@ async def plan(place: Place) -> Names:
     return {"message_id": made}
 
 
+async def handle(place: Place) -> Names:
+    """A handle whose address nobody here knows."""
+    made = uuid.uuid4().hex
+    await Mailboxes(place.database).signals.open(made, place.projects["ours"])
+    return {"handle": made}
+
+
 PATCH_PACKAGE = "application/murano-packages-json-patch"
 PATCH_MODEL = "application/env-model-json-patch"
 E, T = "/v1/environments/{environment_id}", {"?": {"type": "org.App"}, "name": MARK}
@@ -511,6 +518,8 @@ AGENTS = {
     "POST /v1/plans/{message_id}/ack": Row("guest", plan),
     "POST /v1/results": Row("guest", plan, {"FormatVersion": "2.0.0"}, good=(400,)),
     "POST /v1/alive": Row("guest", plan, {"version": "1"}),
+    "POST /v1/signals/{handle}": Row("public", handle, query="?signature=no", good=(401,)),
+    "PUT /v1/signals/{handle}": Row("public", handle, query="?signature=no", good=(401,)),
 }
 #: The v0.3 dialect: the same calls without a version (catalog-api.md §7).
 _V03 = (

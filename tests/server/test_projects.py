@@ -25,6 +25,8 @@ from vetro.environments.tables import environments as environment_rows
 from vetro.http import Conflict, Principal, assemble
 from vetro.http.client import HttpClient
 from vetro.identity import leaving, store
+from vetro.messaging import Mailboxes
+from vetro.messaging import tables as messages
 from vetro.repository import tables as r
 from vetro.server.installation import migration_sets
 from vetro.server.projects import Holdings
@@ -290,6 +292,7 @@ NOT_HELD = {
     "environments_wizards": "goes with the project",
     "repository_projects": "goes with the project",
     "stacks_stacks": "an environment's, removed with it; what abandoned ones left goes uncounted",
+    "messaging_handles": "a stack's, removed with it; what abandoned ones left goes uncounted",
     "identity_assignments": "goes with the project's row",
     "identity_application_credentials": "goes with the project's row",
     "identity_tokens": "goes with the project's row",
@@ -301,7 +304,7 @@ def owned() -> dict[str, tuple[Table, str]]:
     found: dict[str, tuple[Table, str]] = {}
     metadatas = [
         environment_rows.metadata, packages.metadata, c.vms.metadata, stacks.metadata,
-        store.KINDS["project"].metadata, r.projects.metadata,
+        store.KINDS["project"].metadata, r.projects.metadata, messages.metadata,
     ]  # fmt: skip
     for metadata in metadatas:
         for table in metadata.tables.values():
@@ -358,12 +361,17 @@ async def test_a_forced_deletion_leaves_nothing(world: World, kind: str) -> None
 
 
 async def test_what_nobody_counts_goes_with_the_project(world: World) -> None:
-    """An unconnected router neither prevents nor survives the deletion."""
+    """An unconnected router neither prevents nor survives the deletion, nor does a handle."""
     await world.add(c.routers, name="left by an environment")
+    signals = Mailboxes(world.database).signals
+    address = await signals.open("handle", PROJECT)
+    await signals.take("handle", b"{}")
     assert await world.delete() is True
     assert not await world.exists()
     async with world.database.read() as tx:
         assert (await tx.execute(select(c.routers))).all() == []
+    assert await signals.received("handle") == []
+    assert not await signals.admits("handle", address.partition("signature=")[2])
 
 
 async def test_a_failed_destruction_is_tried_again(world: World) -> None:

@@ -2,7 +2,8 @@
 
 `MessageTransport` is the protocol the engine codes against; `Mailboxes` is the built-in
 transport: durable queues in the service's database with an HTTP long-poll door for guests
-at `/agents/v1`. `BrokerDoor` hands the same mailboxes' messages to an AMQP broker.
+at `/agents/v1`. `Signals` are reports of guests to a signed address there. `BrokerDoor` hands the
+same mailboxes' messages to an AMQP broker.
 
 Names are loaded when they are used: whoever runs programs on a cloud in memory needs no database.
 """
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     )
     from vetro.messaging.mailboxes import DeadLetter, Mailboxes, MailboxSettings, PlanMessage
     from vetro.messaging.settings import MailboxSection, RabbitmqSection
+    from vetro.messaging.signals import Signal, Signals, forget_of_project
     from vetro.messaging.tables import MIGRATIONS
     from vetro.messaging.transport import MessageTransport, Progress, Unfinished
 
@@ -40,6 +42,7 @@ __getattr__ = import_when_used(
         ),
         "vetro.messaging.mailboxes": "DeadLetter Mailboxes MailboxSettings PlanMessage",
         "vetro.messaging.settings": "MailboxSection RabbitmqSection",
+        "vetro.messaging.signals": "Signal Signals forget_of_project",
         "vetro.messaging.tables": "MIGRATIONS",
         "vetro.messaging.transport": "MessageTransport Progress Unfinished",
     },
@@ -64,6 +67,9 @@ __all__ = [
     "PlanMessage",
     "Progress",
     "RabbitmqSection",
+    "Signal",
+    "Signals",
     "Unfinished",
     "UnknownMailbox",
+    "forget_of_project",
 ]

@@ -17,5 +17,11 @@ REPLIES = {
     "POST /v1/plans/{message_id}/ack": Reply(status=204, errors=(_LATER,), name="acknowledge"),
     "POST /v1/results": Reply(status=202, errors=(404, 413, _LATER, 507), name="send_result"),
     "POST /v1/alive": Reply(status=204, errors=(413, _LATER), name="say_alive"),
+    "POST /v1/signals/{handle}": Reply(
+        status=204, errors=(401, 409, 413, _LATER), name="send_signal"
+    ),
+    "PUT /v1/signals/{handle}": Reply(
+        status=204, errors=(401, 409, 413, _LATER), name="send_signal"
+    ),
 }
-SECURITY = Security({"guest": BEARER})
+SECURITY = Security({"guest": BEARER}, public=lambda method, path: path.startswith("/v1/signals/"))

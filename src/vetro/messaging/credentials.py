@@ -54,7 +54,7 @@ class Credentials:
         """The token of a declared queue; the same until it is rotated or revoked."""
         async with self._db.transaction() as tx:
             row = await self._row(tx, queue)
-            token = _derive(await self._key(tx), queue, row.generation)
+            token = _derive(await self.key(tx), queue, row.generation)
             if row.token_hash != token_hash(token):
                 former = await self._former(tx, queue, row)
                 if former is not None:
@@ -79,7 +79,7 @@ class Credentials:
         """A new token; the old one is refused from now on."""
         async with self._db.transaction() as tx:
             row = await self._row(tx, queue)
-            token = _derive(await self._key(tx), queue, row.generation + 1)
+            token = _derive(await self.key(tx), queue, row.generation + 1)
             await self._store(tx, queue, row.generation + 1, token_hash(token))
         return token
 
@@ -123,7 +123,7 @@ class Credentials:
             .values(generation=generation, token_hash=digest)
         )
 
-    async def _key(self, tx: Transaction) -> bytes:
+    async def key(self, tx: Transaction) -> bytes:
         """The key that tokens are derived from: the configured one, or the one in the database."""
         if self._secret is None:
             fresh = {"name": _SECRET_NAME, "value": secrets.token_bytes(32)}

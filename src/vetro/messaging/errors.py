@@ -6,6 +6,8 @@
     ├── UnknownMailbox        the queue was never declared, or was deleted
     ├── MessageTooLarge       a plan or result is over the configured limit
     ├── DuplicateMessage      a message id was used before for another body
+    ├── MalformedSignal       a signal is no JSON map, or has an unknown status
+    ├── TooManySignals        a handle has as many signals as it keeps
     └── BrokerUnreachable     the AMQP broker does not answer, or refuses
 """
 
@@ -53,3 +55,11 @@ class BrokerUnreachable(MessagingError):
             " region's agentRabbitMq"
         )
         self.broker = broker
+
+
+class MalformedSignal(MessagingError):
+    """A signal that is no JSON map, or has a status that does not exist."""
+
+
+class TooManySignals(MessagingError):
+    """A handle has as many signals as it keeps."""

@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -18,6 +19,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from vetro.http import (
     BadRequest,
+    Conflict,
     Face,
     PayloadTooLarge,
     TooManyRequests,
@@ -26,14 +28,15 @@ from vetro.http import (
     read_body,
 )
 from vetro.http import endpoint as http
-from vetro.http.endpoint import Answer, routes
-from vetro.http.parameters import Rule, query
+from vetro.http.endpoint import Answer, routes, serving
+from vetro.http.parameters import STRING, Rule, query
 from vetro.messaging import answers
 from vetro.messaging.budget import RequestBudget
 from vetro.messaging.credentials import Guest
-from vetro.messaging.errors import MessageTooLarge
+from vetro.messaging.errors import MalformedSignal, MessageTooLarge, TooManySignals
 from vetro.messaging.mailboxes import Mailboxes
 from vetro.messaging.results import MalformedResult
+from vetro.messaging.signals import SIGNAL_LIMIT
 from vetro.messaging.waiting import PollGate, WaitingRoom
 
 if TYPE_CHECKING:
@@ -58,6 +61,8 @@ class Call(http.Call["GuestDoor"]):
 
 
 Endpoint = http.Endpoint[Call]
+#: A call whose address is its credential.
+SignedCall = http.Call["GuestDoor"]
 
 
 class GuestDoor:
@@ -79,7 +84,10 @@ class GuestDoor:
             name="agents",
             prefix="/agents",
             title="Guest mailboxes",
-            handlers=routes(ENDPOINTS, self._serve),
+            handlers=[
+                *routes(ENDPOINTS, self._serve),
+                *routes(SIGNED_ENDPOINTS, serving(partial(SignedCall, self))),
+            ],
             public=lambda method, path: True,
             lifespan=[self._lifespan],
             replies=answers.REPLIES,
@@ -106,14 +114,18 @@ class GuestDoor:
                 "The guest's credential is unknown or was revoked",
                 headers={"WWW-Authenticate": 'Bearer realm="agents"'},
             )
-        wait = self._budget.take(guest.queue)
+        self.spend(guest.queue)
+        await self._note_contact(guest.queue)
+        return guest
+
+    def spend(self, queue: str) -> None:
+        """Count a request against the budget of a guest or of a signed address. 429."""
+        wait = self._budget.take(queue)
         if wait > 0:
             raise TooManyRequests(
                 "This guest sends too many requests; try again later",
                 headers={"Retry-After": str(math.ceil(wait))},
             )
-        await self._note_contact(guest.queue)
-        return guest
 
     async def _admit(self, token: str) -> Guest | None:
         """The guest that begins to wait; ``None``: the handler refuses it."""
@@ -242,6 +254,29 @@ async def alive(call: Call) -> None:
     )
 
 
+async def signal(call: SignedCall) -> None:
+    """Report to a handle: `{status: SUCCESS or FAILURE, reason, data, id}`, each of them optional.
+
+    CFN's spelling is `{Status, Reason, Data, UniqueId}`; an empty body is a success. The address
+    with its `signature` is the credential. A second signal with the same id replaces the first;
+    without an id each counts. 409: the handle keeps no more of them.
+    """
+    handle = call.path["handle"]
+    signals = call.service.mailboxes.signals
+    if not await signals.admits(handle, call.query("signature")):
+        raise Unauthorized(
+            "The signature is not that of a handle: the address is incomplete, or the resource that"
+            " it belonged to was removed"
+        )
+    call.service.spend(f"signal/{handle}")
+    try:
+        await signals.take(handle, await read_body(call.request, SIGNAL_LIMIT))
+    except MalformedSignal as error:
+        raise BadRequest(str(error)) from error
+    except TooManySignals as error:
+        raise Conflict(str(error)) from error
+
+
 _WAIT = Rule("seconds", lambda _name, _value: [], {"type": ["number", "null"]})
 
 ENDPOINTS = [
@@ -249,6 +284,16 @@ ENDPOINTS = [
     Endpoint("acknowledge", "POST", "/v1/plans/{message_id}/ack", acknowledge, status=204),
     Endpoint("send_result", "POST", "/v1/results", accept_result),
     Endpoint("say_alive", "POST", "/v1/alive", alive, status=204),
+]
+SIGNED_ENDPOINTS = [
+    http.Endpoint[SignedCall](
+        "send_signal",
+        "POST PUT",
+        "/v1/signals/{handle}",
+        signal,
+        query(STRING, "signature"),
+        status=204,
+    ),
 ]
 
 

@@ -28,6 +28,7 @@ from vetro.messaging.errors import DuplicateMessage, MessageTooLarge, UnknownMai
 from vetro.messaging.progress import progress_of, unfinished_of
 from vetro.messaging.results import MalformedResult, Results, results_channel, source_of
 from vetro.messaging.settings import MailboxSection
+from vetro.messaging.signals import Signals
 from vetro.messaging.statements import insert_if_new
 from vetro.messaging.transport import Progress, Unfinished
 from vetro.storage import Database, LookAgain, Transaction, await_until
@@ -101,6 +102,7 @@ class Mailboxes:
         self.db = db
         self.settings = settings or MailboxSettings()
         self.credentials = Credentials(db, secret)
+        self.signals = Signals(db, self.credentials)
         self._results = Results(db, self.settings.sizes.result_limit)
 
     def face(self) -> Face:

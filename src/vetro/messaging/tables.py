@@ -22,7 +22,7 @@ from sqlalchemy import (
     Table,
 )
 
-from vetro.storage import MigrationSet, SealedBytes, UtcDateTime
+from vetro.storage import MigrationSet, SealedBytes, SealedJson, SealedText, UtcDateTime
 
 metadata = MetaData()
 MIGRATIONS = MigrationSet("messaging", Path(__file__).parent / "migrations", metadata)
@@ -103,4 +103,29 @@ secrets = Table(
     metadata,
     Column("name", String(32), primary_key=True),
     Column("value", SealedBytes, nullable=False),
+)
+
+handles = Table(
+    "messaging_handles",
+    metadata,
+    Column("handle", String(64), primary_key=True),
+    Column("project_id", String(64), nullable=False),
+    Column("token_hash", String(64), nullable=False),  # of the signature in its address
+    Column("created_at", UtcDateTime, nullable=False),
+)
+
+signals = Table(
+    "messaging_signals",
+    metadata,
+    Column(
+        "handle",
+        String(64),
+        ForeignKey("messaging_handles.handle", ondelete="CASCADE"),
+        primary_key=True,
+    ),
+    Column("signal_id", String(255), primary_key=True),
+    Column("status", String(16), nullable=False),
+    Column("reason", SealedText, nullable=False),
+    Column("data", SealedJson, nullable=False),
+    Column("received_at", UtcDateTime, nullable=False),
 )

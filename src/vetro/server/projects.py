@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vetro import catalog, environments, repository, stacks
+from vetro import catalog, environments, messaging, repository, stacks
 from vetro.compute import ComputeService
 from vetro.http import Principal
 from vetro.identity import Names
@@ -57,4 +57,5 @@ class Holdings:
         await environments.forget_of_project(tx, project_id)
         await self.service.projects.clear(tx, project_id)
         await stacks.forget_of_project(tx, project_id)
+        await messaging.forget_of_project(tx, project_id)
         await repository.forget_project(tx, project_id)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         RouterWithoutGateway,
         choose_cidr,
     )
+    from vetro.stacks.doors import Doors
     from vetro.stacks.errors import (
         AddressRangeTaken,
         DependencyCycle,
@@ -63,6 +64,7 @@ __getattr__ = import_when_used(
         "vetro.stacks.directory": (
             "ComputeNetworkDirectory NetworkDirectory RouterWithoutGateway choose_cidr"
         ),
+        "vetro.stacks.doors": "Doors",
         "vetro.stacks.errors": (
             "AddressRangeTaken DependencyCycle InvalidProperty OperationLost PlacementFailure"
             " ResourceFailure StackBusy StackError StackExists StackNotFound TemplateError"
@@ -92,6 +94,7 @@ __all__ = [
     "ComputeNetworkDirectory",
     "ComputeOffers",
     "DependencyCycle",
+    "Doors",
     "Flavor",
     "InvalidProperty",
     "MemoryCompute",

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from vetro.stacks.compute_service.port import ComputePort
+from vetro.stacks.doors import Doors
 from vetro.stacks.errors import StackExists, StackNotFound
 from vetro.stacks.flavors import DEFAULT_FLAVORS, Flavor
 from vetro.stacks.model import ProgressCallback, Stack, StackFailure, StackPlan, StackStatus
@@ -54,16 +55,18 @@ class StackEngine:
         compute: ComputePort,
         *,
         settings: NativeSettings | None = None,
+        doors: Doors | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._store = store
+        self._doors = doors or Doors()
         self._compute = compute
         self._settings = settings or NativeSettings()
         self._now = now
 
     async def offers(self) -> frozenset[str]:
         """The optional parts of the compute service that templates may use now."""
-        return (await self._compute.offered()).parts
+        return (await self._doors.offered(self._compute)).parts
 
     async def get(self, project_id: str, name: str) -> Stack | None:
         """The stack, or None."""
@@ -203,7 +206,9 @@ class StackEngine:
         """What create or update would do; touches nothing."""
         parsed = await self._check(template, parameters, files, environment)
         row = await self._store.find(project_id, name)
-        planner = Planner(parsed, row, project_id, name, self._compute, self._settings.flavors)
+        planner = Planner(
+            parsed, row, project_id, name, self._compute, self._doors, self._settings.flavors
+        )
         return StackPlan(row is not None, await planner.changes())
 
     # --- inside ------------------------------------------------------------------------
@@ -222,7 +227,7 @@ class StackEngine:
             if (kind := resource_type(one.type, one.name)).wants(one.properties)
         ]
         if wanting:
-            offers = await self._compute.offered()
+            offers = await self._doors.offered(self._compute)
             for kind, one in wanting:
                 kind.check_needs(one.name, one.properties, offers)
         return parsed
@@ -260,6 +265,7 @@ class StackEngine:
         return Operation(
             store=self._store,
             compute=self._compute,
+            doors=self._doors,
             flavors=self._settings.flavors,
             hold=hold,
             stack=row,
@@ -343,9 +349,12 @@ class NativeStacks(StackEngine):
         compute: ComputeClient | ComputePort,
         *,
         settings: NativeSettings | None = None,
+        doors: Doors | None = None,
     ) -> None:
         # Only here: the twin in memory needs neither a database nor a client.
         from vetro.stacks.compute_service.adapter import port_of
         from vetro.stacks.state.store import DatabaseStore
 
-        super().__init__(DatabaseStore(db), port_of(compute), settings=settings, now=db.clock.now)
+        super().__init__(
+            DatabaseStore(db), port_of(compute), settings=settings, doors=doors, now=db.clock.now
+        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import secrets
 import shutil
 import socket
@@ -25,8 +26,12 @@ from vetro.compute.client import ComputeClient
 from vetro.compute.client.machines import image_copies
 from vetro.compute.http.keys import NodeAware
 from vetro.http import Principal, assemble, serve
+from vetro.http.client import HttpClient
+from vetro.messaging import MIGRATIONS as MESSAGING_MIGRATIONS
+from vetro.messaging import Mailboxes
 from vetro.node import NodeAgent, NodeSection, NodeSettings
-from vetro.stacks import MIGRATIONS, MemoryStacks, NativeStacks, StackEngine
+from vetro.stacks import MIGRATIONS, Doors, MemoryStacks, NativeStacks, StackEngine
+from vetro.stacks.memory import MemorySignal
 from vetro.storage import Database, migrate
 
 KEY = "the key of nodes"
@@ -47,6 +52,15 @@ class Cloud:
     def new_project(self) -> str:
         """A project of its own for every case."""
         return uuid.uuid4().hex
+
+    async def signal(self, address: str, **signal: Any) -> None:
+        """Report to an address as a guest does."""
+        if isinstance(self.stacks, MemoryStacks):
+            self.stacks.signals.send(address, MemorySignal(**signal))
+            return
+        async with HttpClient() as client:
+            answer = await client.request("POST", address, content=json.dumps(signal).encode())
+        assert answer.status == 204, answer.text
 
 
 class _Operator:
@@ -88,7 +102,7 @@ async def _nodes(directory: Path, driver: str) -> AsyncGenerator[Cloud, None]:
     token = secrets.token_hex(2)
     subnet = f"10.{100 + int(token[:2], 16) % 100}"
     database = await Database.open(f"sqlite:///{directory}/test.db")
-    await migrate(database, [MIGRATIONS, COMPUTE_MIGRATIONS])
+    await migrate(database, [MIGRATIONS, COMPUTE_MIGRATIONS, MESSAGING_MIGRATIONS])
     number = int(token, 16) % 200
     service = ComputeService(
         database,
@@ -106,10 +120,18 @@ async def _nodes(directory: Path, driver: str) -> AsyncGenerator[Cloud, None]:
     listener = socket.socket(proto=socket.IPPROTO_TCP)
     listener.bind(("127.0.0.1", 0))
     listener.listen()
-    url = f"http://127.0.0.1:{listener.getsockname()[1]}/compute"
+    served = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    url = f"{served}/compute"
+    mailboxes = Mailboxes(database)
     stop, ready = asyncio.Event(), asyncio.Event()
     serving = asyncio.create_task(
-        serve(assemble([face]), [listener], stop, drain_seconds=1, on_ready=ready.set)
+        serve(
+            assemble([face, mailboxes.face()]),
+            [listener],
+            stop,
+            drain_seconds=1,
+            on_ready=ready.set,
+        )
     )
     await ready.wait()
     agent = NodeAgent(
@@ -133,7 +155,8 @@ async def _nodes(directory: Path, driver: str) -> AsyncGenerator[Cloud, None]:
     try:
         async with ComputeClient(url, "service") as client:
             await client.send(image_copies(image["uuid"]))
-            stacks = NativeStacks(database, client)
+            doors = Doors(mailboxes.signals.at(served))
+            stacks = NativeStacks(database, client, doors=doors)
             yield Cloud(driver, stacks, await stacks.offers(), subnet, agent, client)
     finally:
         agent.stop()
@@ -161,6 +184,7 @@ async def cloud(
     """A cloud, shared by the cases of a module: each has a project of its own."""
     if request.param == "memory":
         stacks = MemoryStacks()
+        stacks.signals.obedient = False
         yield Cloud("memory", stacks, await stacks.offers(), "10.99")
         return
     directory = tmp_path_factory.mktemp(request.param)

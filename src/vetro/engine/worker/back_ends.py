@@ -23,7 +23,7 @@ from vetro.identity import Identity
 from vetro.messaging import BrokerDoors, Mailboxes, MailboxSettings
 from vetro.muranopl import PackageSource, Runtime, Version, VersionSpec, wait
 from vetro.packages import Package, PackageError, open_package
-from vetro.stacks import ComputeNetworkDirectory, NativeStacks, port_of
+from vetro.stacks import ComputeNetworkDirectory, Doors, NativeStacks, port_of
 from vetro.storage import Database
 
 log = structlog.get_logger(__name__)
@@ -160,7 +160,9 @@ async def back_ends(
             project_id=project_id,
             user_id=user_id,
             environment_id=environment_id,
-            stacks=NativeStacks(opened, compute),
+            stacks=NativeStacks(
+                opened, compute, doors=Doors(mailboxes.signals.at(settings.mailbox_url))
+            ),
             directory=ComputeNetworkDirectory(compute),
             volumes=ComputeVolumeDirectory(client),
             transport=mailboxes,

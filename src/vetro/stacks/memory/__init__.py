@@ -7,11 +7,21 @@ simulate failures: `fail["create_server"] = ResourceFailure("…")`.
 
 from __future__ import annotations
 
+from vetro.stacks.doors import Doors
 from vetro.stacks.memory.compute import EXTERNAL_NETWORK, MemoryCompute, MemoryServer
+from vetro.stacks.memory.signals import MemorySignal, MemorySignals
 from vetro.stacks.memory.store import MemoryStore
 from vetro.stacks.native import NativeSettings, StackEngine
 
-__all__ = ["EXTERNAL_NETWORK", "MemoryCompute", "MemoryServer", "MemoryStacks", "MemoryStore"]
+__all__ = [
+    "EXTERNAL_NETWORK",
+    "MemoryCompute",
+    "MemoryServer",
+    "MemorySignal",
+    "MemorySignals",
+    "MemoryStacks",
+    "MemoryStore",
+]
 
 
 class MemoryStacks(StackEngine):
@@ -26,4 +36,6 @@ class MemoryStacks(StackEngine):
     ) -> None:
         self.compute = compute or MemoryCompute()
         self.store = store or MemoryStore()
-        super().__init__(self.store, self.compute, settings=settings)
+        self.signals = MemorySignals()
+        doors = Doors(signals=self.signals)
+        super().__init__(self.store, self.compute, settings=settings, doors=doors)

@@ -9,8 +9,9 @@ new work; running work is completed.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import uuid
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Coroutine, Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,12 +19,13 @@ import structlog
 
 from vetro.stacks.compute_service.port import ComputePort
 from vetro.stacks.compute_service.snapshot import snapshot_of
+from vetro.stacks.doors import Doors
 from vetro.stacks.errors import OperationLost, ResourceFailure, StackError
 from vetro.stacks.flavors import Flavor
 from vetro.stacks.model import ChangeKind, ProgressCallback, StackStatus
 from vetro.stacks.operations.changes import Decision, decide
 from vetro.stacks.resources import resource_type
-from vetro.stacks.resources.base import PlacementGroup, ResourceContext
+from vetro.stacks.resources.base import PlacementGroup, ResourceContext, ResourceType
 from vetro.stacks.state.records import Hold, ResourceRow, StackRow, StackStore
 from vetro.stacks.template import dependencies as graph
 from vetro.stacks.template.evaluation import Evaluation
@@ -57,6 +59,7 @@ class Operation:
         *,
         store: StackStore,
         compute: ComputePort,
+        doors: Doors,
         flavors: Mapping[str, Flavor],
         hold: Hold,
         stack: StackRow,
@@ -64,6 +67,7 @@ class Operation:
     ) -> None:
         self._store = store
         self._compute = compute
+        self._doors = doors
         self._flavors = flavors
         self._hold = hold
         self._stack = stack
@@ -73,6 +77,7 @@ class Operation:
         self._slots = asyncio.Semaphore(_AT_ONCE)
         self._group_locks: dict[str, asyncio.Lock] = {}
         self._wanted: frozenset[str] = frozenset()
+        self._failed = asyncio.Event()
         self.failure: Failure | None = None
 
     @property
@@ -94,6 +99,7 @@ class Operation:
         await self._each(
             template.requires,
             lambda name: self._bring(template.resources[name], evaluation),
+            lambda name: resource_type(template.resources[name].type, name).waits,
         )
         if self.failure is None:
             for name, row in list(self._rows.items()):
@@ -124,7 +130,7 @@ class Operation:
         properties = await evaluation.value(wanted.properties, wanted.references)
         kind.check(wanted.name, properties)
         if kind.wants(properties):
-            kind.check_needs(wanted.name, properties, await self._compute.offered())
+            kind.check_needs(wanted.name, properties, await self._doors.offered(self._compute))
         requires = sorted(self._rows[name].id for name in wanted.requires)
         row = self._rows.get(wanted.name)
         decision = decide(row, wanted.type, kind, properties)
@@ -170,7 +176,7 @@ class Operation:
         else:
             await self._store.change_resource(self._hold, row)
         try:
-            await kind.create(self._context(row), properties)
+            await self._made(kind, kind.create(self._context(row), properties))
         except Exception as error:
             row.status, row.reason = StackStatus.CREATE_FAILED, describe(error)
             if not isinstance(error, OperationLost):
@@ -194,7 +200,7 @@ class Operation:
         row.requires, row.retain = sorted({*row.requires, *requires}), retain
         await self._store.change_resource(self._hold, row)
         try:
-            await kind.update(self._context(row), properties, decision.changed)
+            await self._made(kind, kind.update(self._context(row), properties, decision.changed))
         except Exception as error:
             row.status, row.reason = StackStatus.UPDATE_FAILED, describe(error)
             if not isinstance(error, OperationLost):
@@ -203,6 +209,22 @@ class Operation:
         row.status, row.reason = StackStatus.UPDATE_COMPLETE, ""
         row.properties, row.requires = properties, requires
         await self._store.change_resource(self._hold, row)
+
+    async def _made(self, kind: ResourceType, making: Coroutine[Any, Any, None]) -> None:
+        """Make something; what only waits is given up when something else has failed."""
+        if not kind.waits:
+            await making
+            return
+        work, failed = asyncio.ensure_future(making), asyncio.ensure_future(self._failed.wait())
+        try:
+            await asyncio.wait({work, failed}, return_when=asyncio.FIRST_COMPLETED)
+            if not work.done() and self.failure is not None:
+                raise ResourceFailure(f"It was given up because {self.failure.resource!r} failed")
+            await work
+        finally:
+            work.cancel()
+            failed.cancel()
+            await asyncio.gather(work, failed, return_exceptions=True)
 
     async def _note_dependencies(self, row: ResourceRow, requires: list[int], retain: bool) -> None:
         if (row.requires, row.retain) != (requires, retain):
@@ -242,9 +264,15 @@ class Operation:
 
     # --- the schedule ------------------------------------------------------------------
 
-    async def _each(self, requires: Mapping[Any, Set[Any]], work: Callable[[Any], Any]) -> None:
+    async def _each(
+        self,
+        requires: Mapping[Any, Set[Any]],
+        work: Callable[[Any], Any],
+        waits: Callable[[Any], bool] = lambda _node: False,
+    ) -> None:
         """Run `work(node)` for every node, each after what it requires, side by side.
 
+        Nodes that only wait take no place from those that work: what they wait for needs one.
         After a failure nothing new begins. `OperationLost` and cancellation end everything.
         """
         done = {node: asyncio.Event() for node in requires}
@@ -253,7 +281,7 @@ class Operation:
             for need in requires[node]:
                 if need in done:
                     await done[need].wait()
-            async with self._slots:
+            async with contextlib.nullcontext() if waits(node) else self._slots:
                 if self.failure is None:
                     await self._guarded(node, work)
             # Not when this was cancelled: waiting nodes must not begin then.
@@ -280,6 +308,7 @@ class Operation:
                 cause = error.__cause__ if isinstance(error, _Undeletable) else error
                 details = cause.details if isinstance(cause, ResourceFailure) else None
                 self.failure = Failure(name, describe(error), type(cause).__name__, details)
+                self._failed.set()
         finally:
             self._waiting.pop(name, None)
             self._tell()
@@ -306,6 +335,7 @@ class Operation:
             name=row.name,
             physical_id=row.physical_id,
             compute=self._compute,
+            doors=self._doors,
             flavors=self._flavors,
             config_text=self._config_text,
             group=lambda group: self._group(group, row),

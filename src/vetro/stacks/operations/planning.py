@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from vetro.stacks.compute_service.port import ComputePort
+from vetro.stacks.doors import Doors
 from vetro.stacks.flavors import Flavor
 from vetro.stacks.model import Change, ChangeKind
 from vetro.stacks.operations.changes import decide
@@ -29,6 +30,7 @@ class Planner:
         project_id: str,
         name: str,
         compute: ComputePort,
+        doors: Doors,
         flavors: Mapping[str, Flavor],
     ) -> None:
         self._template = template
@@ -36,6 +38,7 @@ class Planner:
         self._project_id = project_id
         self._name = name
         self._compute = compute
+        self._doors = doors
         self._flavors = flavors
         self._rows = {one.name: one for one in row.resources if one.current} if row else {}
         self._new: set[str] = set()
@@ -100,6 +103,7 @@ class Planner:
             name=row.name,
             physical_id=row.physical_id,
             compute=self._compute,
+            doors=self._doors,
             flavors=self._flavors,
             config_text=no_text,
             group=lambda _group: None,

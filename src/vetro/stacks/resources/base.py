@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from vetro.stacks.compute_service.port import ComputePort, Offers
+from vetro.stacks.doors import Doors
 from vetro.stacks.errors import (
     InvalidProperty,
     ResourceFailure,
@@ -82,6 +83,8 @@ class ResourceContext:
     """Store `data` (before doing what it describes)."""
     leaving: Callable[[], Sequence[str]] = tuple
     """Physical ids of the stack's resources of this type that this operation removes."""
+    doors: Doors = field(default_factory=Doors)
+    """Ways to hear from guests."""
     say: Callable[[str], None] = lambda text: None
     """What this resource waits for now."""
     data: dict[str, Json] = field(default_factory=dict[str, Json])
@@ -100,6 +103,8 @@ class ResourceType:
     """When replaced, the old one must go before the new one can be made."""
     needs: ClassVar[str] = ""
     """What the compute service must offer for resources of this type (`ComputePort.offers`)."""
+    waits: ClassVar[bool] = False
+    """Making it is waiting for others: it holds up nobody, and ends when something else fails."""
 
     def check(self, resource: str, properties: Mapping[str, Json]) -> None:
         """Check properties whose values may still be functions. Raises `InvalidProperty`."""
@@ -212,6 +217,11 @@ def flag(value: Json, default: bool) -> bool:
     if isinstance(value, bool):
         return value
     return str(value).lower() in ("true", "t", "1", "yes", "on")
+
+
+def as_static(value: Json) -> Json:
+    """A property that is already known: None while it is a function, or absent."""
+    return None if function_of(value) is not None or isinstance(value, Unknown) else value
 
 
 def is_uuid(value: str) -> bool:

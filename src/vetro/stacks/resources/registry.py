@@ -15,6 +15,7 @@ from vetro.stacks.resources import (
     ports,
     security_groups,
     servers,
+    signals,
     values,
     volumes,
 )
@@ -44,6 +45,10 @@ _TYPES: dict[str, ResourceType] = {
         deployments.SoftwareDeployment(),
         deployments.StructuredDeployment(),
         groups.ServerGroup(),
+        signals.WaitConditionHandle(),
+        signals.WaitCondition(),
+        signals.AwsWaitConditionHandle(),
+        signals.AwsWaitCondition(),
         values.RandomString(),
         values.Value(),
         volumes.Volume(),
@@ -58,9 +63,6 @@ _REFUSED = {
     "OS::Neutron::PoolMember": _BALANCERS,
     "OS::Neutron::LoadBalancer": _BALANCERS,
     "AWS::ElasticLoadBalancing::LoadBalancer": _BALANCERS,
-    "OS::Heat::WaitCondition": "guests cannot signal stacks; call the instance's agent instead",
-    "OS::Heat::WaitConditionHandle": "guests cannot signal stacks; call the instance's agent"
-    " instead",
     "OS::Heat::ResourceGroup": "nested templates are not supported; write the resources into this template",
 }
 """Types that packages in the wild use, and why they are not served."""

@@ -1,0 +1,70 @@
+"""What stacks hear from guests: doors that whoever assembles the stacks gives them.
+
+A resource type that needs a door which is not there is refused when its template is validated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from vetro.stacks.compute_service.port import ComputePort, Offers
+
+Json = Any
+SIGNALS = "signals of guests"
+
+
+class Signal(Protocol):
+    """What a guest has reported: `SUCCESS` or `FAILURE`, and why."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def status(self) -> str: ...
+
+    @property
+    def reason(self) -> str: ...
+
+    @property
+    def data(self) -> Json: ...
+
+
+class Signals(Protocol):
+    """Handles that guests report to over a signed address."""
+
+    async def open(self, handle: str, project_id: str) -> str:
+        """The handle's address, always the same; makes the handle if it does not exist."""
+        ...
+
+    async def close(self, handle: str) -> None:
+        """Forget a handle and its signals. Idempotent."""
+        ...
+
+    async def received(self, handle: str) -> Sequence[Signal]:
+        """The signals so far, oldest first; one per id."""
+        ...
+
+    async def wait(
+        self, handle: str, enough: Callable[[Sequence[Signal]], bool], timeout: float
+    ) -> Sequence[Signal]:
+        """The signals as soon as they are `enough`, or those there are after `timeout` seconds."""
+        ...
+
+    async def forget_failures(self, handle: str) -> None:
+        """Drop the failures that were reported: whoever waits next must not meet them again."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Doors:
+    """The doors of one back end; None: it has none of that kind."""
+
+    signals: Signals | None = None
+
+    async def offered(self, compute: ComputePort) -> Offers:
+        """What the compute service and the doors offer together."""
+        told = await compute.offered()
+        parts = {SIGNALS} if self.signals is not None else set[str]()
+        return Offers(told.parts | parts, told.reasons)
