@@ -1,5 +1,6 @@
 """What every test shares."""
 
+import gzip
 import json
 import os
 import re
@@ -208,6 +209,8 @@ class DocumentedAnswers:
             self.wrong.append(f"{where} is not documented: {body[:200]!r}")
             return
         headers = {name.lower(): value.decode() for name, value in start["headers"]}
+        if headers.get(b"content-encoding") == "gzip":
+            body = gzip.decompress(body)
         kind = headers.get(b"content-type", "").split(";")[0]
         content = answer.get("content")
         schemas = [one["schema"] for one in (content or {}).values()]

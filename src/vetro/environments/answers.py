@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from vetro.http import Reply, listed, maybe, shape
 
 _TEXT = {"type": "string"}
@@ -324,6 +327,11 @@ def _in(key: str, shown: object) -> dict[str, object]:
     return {"type": "object", "properties": {key: shown}, "required": [key]}
 
 
+def _page(title: str, key: str, shown: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A page of a list: the marker of the next one is there if anything follows."""
+    return shape(title, {key: listed(shown), "next_marker": _TEXT}, ["next_marker"])
+
+
 _T = "/v1/templates/{template_id}"
 _V03 = "/environments/{environment_id}"
 V03_ENVIRONMENT = shape(
@@ -346,8 +354,9 @@ V03_SESSION = shape(
 
 REPLIES = {
     "GET /v1/templates": Reply(
-        shape("TemplateList", {"templates": listed(shape("ListedTemplate", _TEMPLATE))}),
+        _page("TemplatePage", "templates", shape("ListedTemplate", _TEMPLATE)),
         name="list_templates",
+        errors=(404,),
     ),
     "POST /v1/templates": Reply(CHANGED_TEMPLATE, name="create_template", errors=(409,)),
     f"GET {_T}": Reply(TEMPLATE, name="show_template"),
@@ -371,7 +380,9 @@ REPLIES = {
         errors=(404,),
         name="list_flavors",
     ),
-    "GET /v1/environments": Reply(_in("environments", listed(LISTED)), name="list_environments"),
+    "GET /v1/environments": Reply(
+        _page("EnvironmentPage", "environments", LISTED), name="list_environments", errors=(404,)
+    ),
     "POST /v1/environments": Reply(CHANGED, name="create_environment", errors=(409,)),
     f"GET {_E}": Reply(ENVIRONMENT, name="show_environment"),
     f"PUT {_E}": Reply(CHANGED, name="rename_environment", errors=(409,)),
@@ -403,9 +414,13 @@ REPLIES = {
     f"POST {_E}/upgrades": Reply(UPGRADE, name="upgrade_applications", errors=(409, 504)),
     f"POST {_E}/upgrades/preview": Reply(UPGRADE, name="preview_upgrade", errors=(504,)),
     "GET /v1/deployments": Reply(
-        _in("deployments", listed(DEPLOYMENT)), name="list_project_deployments"
+        _page("DeploymentPage", "deployments", DEPLOYMENT),
+        name="list_project_deployments",
+        errors=(404,),
     ),
-    f"GET {_E}/deployments": Reply(_in("deployments", listed(DEPLOYMENT)), name="list_deployments"),
+    f"GET {_E}/deployments": Reply(
+        _page("DeploymentPage", "deployments", DEPLOYMENT), name="list_deployments"
+    ),
     f"GET {_E}/deployments/{{deployment_id}}": Reply(
         _in("reports", listed(REPORT)), name="list_reports"
     ),

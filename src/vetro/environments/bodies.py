@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from vetro.environments import states
 from vetro.http import an_object
 from vetro.http.endpoint import Body
-from vetro.http.parameters import STRING, Param, pattern, query
+from vetro.http.parameters import STRING, Param, Rule, pattern, query
 
 _TEXT = {"type": "string"}
+
+
+def _one_of(values: tuple[str, ...]) -> Rule:
+    return pattern("|".join(values), schema={"type": "string", "enum": list(values)})
+
+
 _NAME = {"type": "string", "minLength": 1, "maxLength": 255}
 SESSION = (Param("X-Configuration-Session", STRING, where="header"),)
 _MAYBE_TEXT = {"type": ["string", "null"]}
@@ -14,7 +21,18 @@ _MAYBE_TEXT = {"type": ["string", "null"]}
 _HEADER = {**an_object({"type": _TEXT, "id": _TEXT}, ["type"]), "title": "ObjectHeader"}
 _SERVICE = an_object({"?": _HEADER}, ["?"])
 
-OF_PROJECTS = query(STRING, "all_tenants", "tenant")
+_LIMIT = {"type": "integer", "minimum": 1}
+#: A page of a list, and rows of one name (``vetro.environments.paging``).
+PAGE = (
+    *query(pattern(r"[1-9]\d{0,8}", schema=_LIMIT), "limit"),
+    *query(STRING, "marker", "name"),
+)
+OF_PROJECTS = (
+    *query(STRING, "all_tenants", "tenant"),
+    *PAGE,
+    *query(_one_of(states.ENVIRONMENT), "status"),
+)
+DEPLOYMENTS = (*PAGE, *query(_one_of(states.DEPLOYMENT), "status"))
 CREATE = Body(
     an_object(
         {
@@ -29,7 +47,7 @@ CREATE = Body(
 RENAME = Body(an_object({"name": _NAME}, ["name"]))
 REMOVE = query(STRING, "abandon")
 ADD_SERVICES = Body({"oneOf": [_SERVICE, {"type": "array", "items": _SERVICE}]})
-PUBLIC = query(STRING, "is_public")
+PUBLIC = (*query(STRING, "is_public"), *PAGE)
 _TEMPLATE = {"name": _NAME, "description_text": _TEXT, "is_public": {"type": "boolean"}}
 CREATE_TEMPLATE = Body(
     an_object({**_TEMPLATE, "services": {"type": ["array", "null"], "items": _SERVICE}}, ["name"])

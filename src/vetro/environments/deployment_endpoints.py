@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any, cast
 
-from vetro.environments import bodies
+from vetro.environments import bodies, states
 from vetro.environments.endpoint import MODEL_LIMIT, Call, E, Endpoint, Json
 from vetro.environments.flat import ids_of
 from vetro.environments.model import ids_below, object_id
+from vetro.environments.paging import answer, listing_of
 from vetro.environments.statistics import instance_statistics, newest_reports
 from vetro.environments.task_values import task_channel
 from vetro.http import BadRequest, ServerEvent, event_stream
@@ -16,17 +17,18 @@ from vetro.http import BadRequest, ServerEvent, event_stream
 
 async def project_deployments(call: Call) -> Json:
     """Deployments of the project."""
-    return {"deployments": await call.service.work.history.deployments(call.principal, None)}
-
-
-base = "/v1/environments/{call.environment:str}"
+    return await _listed(call, None)
 
 
 async def deployments(call: Call) -> Json:
     """Deployments of an environment, newest first."""
-    return {
-        "deployments": await call.service.work.history.deployments(call.principal, call.environment)
-    }
+    return await _listed(call, call.environment)
+
+
+async def _listed(call: Call, environment: str | None) -> Json:
+    listing = listing_of(call.request, states.DEPLOYMENT)
+    found = await call.service.work.history.deployments(call.principal, environment, listing)
+    return answer("deployments", found)
 
 
 async def reports(call: Call) -> Json:
@@ -181,8 +183,14 @@ _ONE = E + "/deployments/{deployment_id}"
 _STATISTICS = E + "/instance-statistics"
 
 ENDPOINTS = [
-    Endpoint("list_project_deployments", "GET", "/v1/deployments", project_deployments),
-    Endpoint("list_deployments", "GET", E + "/deployments", deployments),
+    Endpoint(
+        "list_project_deployments",
+        "GET",
+        "/v1/deployments",
+        project_deployments,
+        bodies.DEPLOYMENTS,
+    ),
+    Endpoint("list_deployments", "GET", E + "/deployments", deployments, bodies.DEPLOYMENTS),
     Endpoint("list_reports", "GET", _ONE, reports, bodies.REPORTS),
     Endpoint(
         "cancel_deployment",

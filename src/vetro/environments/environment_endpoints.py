@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from vetro.environments import bodies
+from vetro.environments import bodies, states
 from vetro.environments.endpoint import MODEL_LIMIT, Call, E, Endpoint, Json, model_response
+from vetro.environments.paging import answer, listing_of
 from vetro.http.endpoint import EMPTY
 
 
 async def listing(call: Call) -> Json:
-    """Environments of the project."""
-    rows = await call.service.store.listing(
+    """Environments of the project, oldest first; a page of them with ``limit`` and ``marker``."""
+    found = await call.service.store.listing(
         call.principal,
         all_tenants=call.flag("all_tenants"),
         tenant=call.request.query_params.get("tenant"),
+        listing=listing_of(call.request, states.ENVIRONMENT),
     )
-    return {"environments": rows}
+    return answer("environments", found)
 
 
 async def create(call: Call) -> Json:

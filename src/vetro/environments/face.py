@@ -222,4 +222,5 @@ def environments_face(
         debug=debug,
         lifespan=[forgotten],
         replies={**answers.REPLIES, **CATALOG_REPLIES},
+        compresses=True,
     )

@@ -6,12 +6,15 @@ until it is pruned (``vetro.environments.pruning``).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Row, func, select
 
 from vetro.catalog import api_time, api_time_or_none
 from vetro.environments import states
+from vetro.environments.paging import ALL, Listing, Order, page
 from vetro.environments.store import EnvironmentStore
 from vetro.environments.tables import statuses, tasks
 from vetro.http import BadRequest, Forbidden, NotFound, Principal
@@ -60,21 +63,29 @@ class TaskHistory:
         return row
 
     async def deployments(
-        self, principal: Principal, environment_id: str | None
-    ) -> list[dict[str, Any]]:
+        self, principal: Principal, environment_id: str | None, listing: Listing = ALL
+    ) -> tuple[list[dict[str, Any]], str | None]:
         """Deployments of one environment, or of the caller's project; newest first.
 
-        Deployments of removed environments are included until they are pruned.
+        Deployments of removed environments are included until they are pruned. The name of a
+        listing is that of the environment. With the marker of the next page. Errors: 403, 404.
         """
-        query = select(tasks).order_by(tasks.c.started.desc(), tasks.c.sequence.desc())
+        query = select(tasks)
+        if listing.name is not None:
+            query = query.where(tasks.c.environment_name == listing.name)
+        order = Order((tasks.c.started, tasks.c.sequence, tasks.c.id), descending=True)
         async with self.database.read() as tx:
             if environment_id is not None:
                 await self._may_see(tx, principal, environment_id)
                 query = query.where(tasks.c.environment_id == environment_id)
             else:
                 query = query.where(tasks.c.project_id == principal.project_id)
-            rows = list(await tx.execute(query))
-            counts = await self.levels(tx, [row.id for row in rows])
+            return await page(
+                tx, query, order, listing, partial(self._listed, tx), computed="state"
+            )
+
+    async def _listed(self, tx: Transaction, rows: Sequence[Row[Any]]) -> list[dict[str, Any]]:
+        counts = await self.levels(tx, [row.id for row in rows])
         return [self.view(row, counts.get(row.id, {})) for row in rows]
 
     async def levels(self, tx: Transaction, ids: list[str]) -> dict[str, dict[str, int]]:

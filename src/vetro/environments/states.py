@@ -14,6 +14,14 @@ DELETE_FAILURE = "delete failure"
 READY = "ready"
 PENDING = "pending"
 
+#: What an environment can be.
+ENVIRONMENT = (READY, PENDING, DEPLOYING, DEPLOY_FAILURE, DELETING, DELETE_FAILURE)
+#: What a deployment can be.
+DEPLOYMENT = (
+    *("running", "running_w_errors", "running_w_warnings"),
+    *("success", "completed_w_errors", "completed_w_warnings"),
+)
+
 ACTIVE = (DEPLOYING, DELETING)
 FINAL = (DEPLOYED, DEPLOY_FAILURE, DELETE_FAILURE)
 

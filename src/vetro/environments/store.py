@@ -7,8 +7,9 @@ twice, and two sessions cannot both be deployed.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 from sqlalchemy import Row, and_, delete, insert, select, update
@@ -31,6 +32,7 @@ from vetro.environments.model import (
     initial_model,
     new_id,
 )
+from vetro.environments.paging import ALL, Listing, Order, page
 from vetro.environments.tables import environments, sessions, tasks
 from vetro.http import (
     BadRequest,
@@ -339,22 +341,35 @@ class EnvironmentStore:
             raise Conflict(f"Environment with specified name already exists: {name}")
 
     async def listing(
-        self, principal: Principal, *, all_tenants: bool, tenant: str | None
-    ) -> list[dict[str, Any]]:
-        """Environments with their status, oldest first. The caller has checked the policy."""
-        query = select(*WITHOUT_MODEL).order_by(environments.c.created, environments.c.id)
+        self,
+        principal: Principal,
+        *,
+        all_tenants: bool = False,
+        tenant: str | None = None,
+        listing: Listing = ALL,
+    ) -> tuple[list[dict[str, Any]], str | None]:
+        """Environments with their status, oldest first, and the marker of the next page.
+
+        The caller has checked the policy. Errors: 404 for the marker.
+        """
+        query = select(*WITHOUT_MODEL)
         if not all_tenants:
             query = query.where(environments.c.tenant_id == (tenant or principal.project_id))
+        if listing.name is not None:
+            query = query.where(environments.c.name == listing.name)
+        order = Order((environments.c.created, environments.c.id))
         async with self.database.read() as tx:
-            rows = list(await tx.execute(query))
-            found = await tx.execute(
-                select(sessions.c.environment_id, sessions.c.state)
-                .where(sessions.c.environment_id.in_([row.id for row in rows]))
-                .order_by(sessions.c.version.desc(), sessions.c.updated.desc())
-            )
-            by_environment: dict[str, list[str]] = {}
-            for session in found:
-                by_environment.setdefault(session.environment_id, []).append(session.state)
+            return await page(tx, query, order, listing, partial(self._listed, tx))
+
+    async def _listed(self, tx: Transaction, rows: Sequence[Row[Any]]) -> list[dict[str, Any]]:
+        found = await tx.execute(
+            select(sessions.c.environment_id, sessions.c.state)
+            .where(sessions.c.environment_id.in_([row.id for row in rows]))
+            .order_by(sessions.c.version.desc(), sessions.c.updated.desc())
+        )
+        by_environment: dict[str, list[str]] = {}
+        for session in found:
+            by_environment.setdefault(session.environment_id, []).append(session.state)
         return [
             {**self.view(row), "status": states.environment_status(by_environment.get(row.id, []))}
             for row in rows

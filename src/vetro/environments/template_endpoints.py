@@ -5,6 +5,7 @@ from __future__ import annotations
 from vetro.environments import bodies
 from vetro.environments.endpoint import MODEL_LIMIT, Call, Endpoint, Json, model_response
 from vetro.environments.model import segments
+from vetro.environments.paging import answer, listing_of
 from vetro.http import NotFound
 from vetro.http.endpoint import EMPTY
 
@@ -12,7 +13,8 @@ from vetro.http.endpoint import EMPTY
 async def listing(call: Call) -> Json:
     """Own and public templates; ``is_public``: ``true`` only public, ``false`` only own private ones."""
     wanted = call.request.query_params.get("is_public")
-    return {"templates": await call.service.templates.listing(call.principal, wanted)}
+    found = await call.service.templates.listing(call.principal, wanted, listing_of(call.request))
+    return answer("templates", found)
 
 
 async def create(call: Call) -> Json:

@@ -7,7 +7,7 @@ its own project (or an administrator) changes or deletes it.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from sqlalchemy import Row, and_, delete, insert, or_, select, update
@@ -22,6 +22,7 @@ from vetro.environments.model import (
     new_id,
     put_path,
 )
+from vetro.environments.paging import ALL, Listing, Order, page
 from vetro.environments.store import EnvironmentStore, checked_name
 from vetro.environments.tables import sessions, templates
 from vetro.http import BadRequest, Conflict, Forbidden, NotFound, Principal
@@ -124,9 +125,11 @@ class TemplateStore:
         )
         return await self._row(tx, principal, id_, own=True)
 
-    async def listing(self, principal: Principal, is_public: str | None) -> list[dict[str, Any]]:
+    async def listing(
+        self, principal: Principal, is_public: str | None, listing: Listing = ALL
+    ) -> tuple[list[dict[str, Any]], str | None]:
         """Own and public templates, oldest first; ``is_public``: only public (``true``), or only
-        own private ones (any other text)."""
+        own private ones (any other text). With the marker of the next page. Errors: 404."""
         own = templates.c.tenant_id == principal.project_id
         public = templates.c.is_public
         if is_public is None:
@@ -136,9 +139,15 @@ class TemplateStore:
         else:
             wanted = and_(own, ~public)
         query = select(*WITHOUT_SERVICES).where(wanted)
-        query = query.order_by(templates.c.created, templates.c.id)
+        if listing.name is not None:
+            query = query.where(templates.c.name == listing.name)
+        order = Order((templates.c.created, templates.c.id))
+
+        async def views(rows: Sequence[Row[Any]]) -> list[dict[str, Any]]:
+            return [self.view(row) for row in rows]
+
         async with self.database.read() as tx:
-            return [self.view(row) for row in await tx.execute(query)]
+            return await page(tx, query, order, listing, views)
 
     async def create(self, principal: Principal, body: object) -> dict[str, Any]:
         """Create a template. Errors: 400, 409, 413."""

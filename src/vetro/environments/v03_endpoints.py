@@ -80,7 +80,7 @@ def session_view(row: dict[str, Any]) -> dict[str, Any]:
 
 async def listing(call: Call) -> Json:
     """Environments of the project, of both kinds."""
-    rows = await call.service.store.listing(call.principal, all_tenants=False, tenant=None)
+    rows, _ = await call.service.store.listing(call.principal)
     return {"environments": [environment_view(row) for row in rows]}
 
 

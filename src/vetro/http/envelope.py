@@ -3,7 +3,7 @@
 From outside in: every response gets a request id; headers that only a token filter may set are
 removed from the client's; a single trailing slash is tolerated; the token is checked before
 anything else in the request is read; faults become bodies in the face's style; the request is
-counted, timed and logged.
+counted, timed and logged. Where the face says so, answers are compressed (`vetro.http.compression`).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from litestar import Litestar
 from litestar.exceptions import HTTPException
 from litestar.types import Message, Receive, Scope, Send
 
+from vetro.http.compression import compressed, without_marks
 from vetro.http.context import PREFIX_KEY, SCOPE_KEY, RequestContext
 from vetro.http.conventions import Conventions
 from vetro.http.document import Reply
@@ -58,8 +59,10 @@ class Envelope:
         conventions: Conventions,
         www_authenticate: str,
         debug: bool,
+        compresses: bool = False,
     ) -> None:
         self.app = app
+        self.compresses = compresses
         self.name = name
         self.faults = faults
         self.authenticator = authenticator
@@ -81,6 +84,9 @@ class Envelope:
             return
         given = cast("dict[str, Any]", scope)
         headers: Headers = list(given["headers"])
+        if self.compresses:
+            send = compressed(send, headers, given["method"])
+            headers = without_marks(headers)
         context = RequestContext(self._request_id(headers), self.closing, self.conventions)
         path: str = given["path"]
         if len(path) > 1 and path.endswith("/") and not path.endswith("//"):

@@ -63,6 +63,7 @@ def make_face(
     debug: bool = False,
     replies: Mapping[str, Reply] | None = None,
     security: Security | None = None,
+    compresses: bool = False,
 ) -> Face:
     """Make a face.
 
@@ -71,7 +72,8 @@ def make_face(
     the header of a 401; by default it names the identity service beside this face. Path parameters
     are written ``name: FromPath[str]`` (Litestar). The OpenAPI document is at
     ``<prefix>/schema/openapi.json`` and always public: ``replies`` has the answers by ``METHOD
-    /path``, ``security`` how callers authenticate (by default with a token).
+    /path``, ``security`` how callers authenticate (by default with a token). ``compresses``: whether
+    answers are compressed; not for a face that answers with secrets (`vetro.http.compression`).
     """
 
     def open_to_all(method: str, path: str) -> bool:
@@ -114,6 +116,7 @@ def make_face(
         conventions=conventions,
         www_authenticate=www_authenticate,
         debug=debug,
+        compresses=compresses,
     )
     envelope.document = finished
     envelope.replies = replies or {}

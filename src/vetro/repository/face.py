@@ -39,4 +39,5 @@ def repository_face(
         debug=debug,
         lifespan=[prepared],
         replies=REPLIES,
+        compresses=True,
     )
