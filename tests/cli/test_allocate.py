@@ -147,4 +147,4 @@ def test_remarks_are_not_among_the_answers(tmp_path: Path) -> None:
     done = CliRunner().invoke(cli, ["allocate", "--case", str(file)])
     assert done.exit_code == 0
     assert json.loads(done.stdout)["chosen"] == server(2)["uuid"]
-    assert "a server record is invalid" in done.stderr
+    assert "server_record_invalid" in done.stderr

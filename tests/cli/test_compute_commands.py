@@ -104,7 +104,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         assert process.stdout is not None
         for line in process.stdout:
             made.lines.append(line)
-            if "a server registered" in line:
+            if "server_registered" in line:
                 begun.set()
         begun.set()
 

@@ -103,3 +103,36 @@ def test_tests_do_not_pause_to_wait():
             and name not in MAY_PAUSE
         ]
     assert found == []
+
+
+def _events(tree: ast.Module) -> list[ast.expr]:
+    """What a module gives to its structlog logger as the event."""
+    levels = ("debug", "info", "warning", "error", "exception")
+    return [
+        node.args[0]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in levels
+        and ast.unparse(node.func.value) == "log"
+    ]
+
+
+def test_log_events_are_names_with_fields():
+    """Events of structlog loggers are in snake_case, so that programs find them; the rest is fields."""
+    named = re.compile(r"\{[\w.]+\}_[a-z_]+|[a-z][a-z0-9]*(_[a-z0-9]+)*")
+    found, sentences = 0, []
+    for path in sorted((ROOT / "src/vetro").rglob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        if "structlog.get_logger" not in text:
+            continue  # the guest agent and the languages log text, with the standard library
+        for event in _events(ast.parse(text)):
+            found += 1
+            choices = [event.body, event.orelse] if isinstance(event, ast.IfExp) else [event]
+            sentences += [
+                f"{path.relative_to(ROOT)}:{one.lineno}: {ast.unparse(one)}"
+                for one in choices
+                if named.fullmatch(ast.unparse(one).removeprefix("f").strip("\"'")) is None
+            ]
+    assert found > 200
+    assert sentences == []

@@ -36,7 +36,7 @@ async def test_a_key_that_is_not_taken_is_said_with_what_to_do(
     (entry,) = said
     assert entry["log_level"] == "error"
     for needed in ("node-key", "VETRO_NODE_KEY", "[node] key"):
-        assert needed in entry["event"]
+        assert needed in entry["remedy"]
     assert entry["key_of"] == f"GET http://service/compute/servers/{NODE}/key"
 
 

@@ -183,4 +183,4 @@ class ComputeService:
 def _ended(watch: asyncio.Task[None]) -> None:
     error = None if watch.cancelled() else watch.exception()
     if error is not None:
-        log.error("a part of the compute service broke", part=watch.get_name(), exc_info=error)
+        log.error("part_ended", part=watch.get_name(), exc_info=error)

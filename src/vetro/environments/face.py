@@ -192,7 +192,7 @@ def environments_face(
                 await catalog.drop_unused_packages(uses)
             except (StorageError, OSError) as error:
                 # They stay until the next model is stored.
-                log.warning("unused packages were not removed", error=str(error))
+                log.warning("unused_packages_not_removed", error=str(error))
 
     offers = WizardOffers(work.store, catalog, platform or NoPlatform(), flavors)
     services = Services(

@@ -173,14 +173,14 @@ class Envelope:
             exchange.status = CLIENT_CLOSED
             if isinstance(error, HTTPException | ConnectionError):
                 # The framework raises this while a handler reads; there is no client to answer.
-                log.info("the client went away before its answer", path=path)
+                log.info("client_gone", path=path)
             else:
-                log.error("request failed, and its client is gone", path=path, exc_info=error)
+                log.error("request_failed_client_gone", path=path, exc_info=error)
             return
         if exchange.began:
             # A part of the answer was sent: only an aborted connection shows that the rest is
             # missing.
-            log.error("a response broke off", path=path, exc_info=error)
+            log.error("response_cut_off", path=path, exc_info=error)
             raise error
         fault = to_fault(error, context.request_id, path)
         if self.debug:

@@ -208,7 +208,7 @@ class Policy:
         try:
             self._rules = {**self._built_in, **self._read(self._file)}
         except PolicyError as error:
-            log.error("the policy stays as it was: its file cannot be used", reason=str(error))
+            log.error("policy_file_not_used", reason=str(error))
         else:
             log.info("policy_read", file=str(self._file))
 

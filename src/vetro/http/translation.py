@@ -34,13 +34,13 @@ def to_fault(error: Exception, request_id: str, path: str) -> Fault:
     if isinstance(error, msgspec.DecodeError):
         return MalformedBody("Malformed request body")
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        log.error("the disk is full", request_id=request_id, error=str(error))
+        log.error("disk_full", request_id=request_id, error=str(error))
         return InsufficientStorage("The service's disk is full; nothing of this request was kept")
     if isinstance(error, ConnectionError | TimeoutError):
         # The database or another service failed; storage's errors have these base classes too.
         # Without a traceback: meanwhile every request ends here, and the reason is sufficient.
         log.error(
-            "something needed does not answer",
+            "dependency_unavailable",
             request_id=request_id,
             error=f"{type(error).__name__}: {error}",
         )
@@ -48,7 +48,7 @@ def to_fault(error: Exception, request_id: str, path: str) -> Fault:
             "A service that this call depends on does not answer at the moment; try again",
             headers={"Retry-After": RETRY_SECONDS},
         )
-    log.error("request failed", request_id=request_id, exc_info=error)
+    log.error("request_failed", request_id=request_id, exc_info=error)
     return InternalError(
         f"An unexpected error occurred; the log of the service has details under {request_id}"
     )

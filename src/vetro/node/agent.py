@@ -217,7 +217,7 @@ class NodeAgent:
             try:
                 await network.restore()
             except NodeError as error:
-                log.error("The networks could not be restored", error=str(error))
+                log.error("networks_not_restored", error=str(error))
         await driver.open()
         self._lanes = [
             ("reports", reporter.run()),
@@ -262,7 +262,7 @@ class NodeAgent:
             try:
                 await tasks.collect_unused(keep)
             except NodeError as error:
-                log.error("Unused images could not be removed", error=str(error))
+                log.error("unused_images_not_removed", error=str(error))
 
     def _hypervisor(
         self, store: MachineStore, client: ServiceClient, pool: Pool, volumes: VolumeStore
@@ -393,7 +393,7 @@ class NodeAgent:
             *(asyncio.create_task(lane, name=name) for name, lane in self._lanes),
         }
         stopping = asyncio.create_task(self._stop.wait(), name="stop")
-        log.info("The node serves tasks", server=self.server_uuid, port=self.port)
+        log.info("node_ready", server=self.server_uuid, port=self.port)
         self.ready.set()
         try:
             done, _ = await asyncio.wait({*work, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -411,7 +411,7 @@ class NodeAgent:
             for task in work:
                 error = None if task.cancelled() else task.exception()
                 if error is not None:
-                    log.error("A part of the agent broke", part=task.get_name(), error=repr(error))
+                    log.error("part_ended", part=task.get_name(), error=repr(error))
 
 
 def _client_tls(settings: NodeSettings) -> ssl.SSLContext | None:

@@ -57,9 +57,10 @@ class ServiceClient:
         response = await self._http.request("POST", f"{self._server}{path}", json=body)
         if response.status in (401, 403):
             log.error(
-                "The compute service does not take this node's key: give it the key of the"
-                " installation (the file node-key in the service's data directory) or the one an"
-                " operator gets for this node, in VETRO_NODE_KEY or [node] key",
+                "node_key_refused",
+                remedy="give the node the key of the installation (the file node-key in the"
+                " service's data directory) or the one an operator gets for this node, in"
+                " VETRO_NODE_KEY or [node] key",
                 service=self._base,
                 key_of=f"GET {self._server}/key",
                 status=response.status,
@@ -67,7 +68,7 @@ class ServiceClient:
             )
         elif response.status >= 400:
             log.warning(
-                "The compute service refused a message",
+                "message_refused",
                 path=path or "/",
                 status=response.status,
                 answer=response.text[:300],
@@ -191,7 +192,7 @@ class ServiceClient:
             timeout_seconds=30,
         )
         if response.status in (404, 410):
-            log.info("The service does not know a task any more", task=task_id)
+            log.info("task_unknown_to_service", task=task_id)
             return True
         return response.status < 300
 

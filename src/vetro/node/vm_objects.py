@@ -278,7 +278,7 @@ def new_vm(payload: Mapping[str, Any], facts: Mapping[str, Any], brands: Sequenc
         vm["privileged"] = True
     unknown = sorted(set(payload) - set(vm) - {*_CREATE_ONLY, *_TASK_ONLY, *_SCALARS})
     if unknown:
-        log.warning("Unknown VM properties are ignored", uuid=uuid, properties=unknown)
+        log.warning("unknown_vm_properties_ignored", uuid=uuid, properties=unknown)
     return vm
 
 
@@ -326,7 +326,7 @@ def updated(vm: Vm, changes: Mapping[str, Any]) -> Vm:
     elif "max_physical_memory" in changes:
         result["ram"] = result["max_physical_memory"]
     if ignored:
-        log.warning("VM properties cannot be updated", uuid=vm["uuid"], properties=sorted(ignored))
+        log.warning("vm_properties_not_updated", uuid=vm["uuid"], properties=sorted(ignored))
     # Callers wait for a change of last_modified, even when every value is equal.
     result["last_modified"] = later(vm["last_modified"])
     return result

@@ -86,8 +86,9 @@ def _say(directory: Path, mended: list[Path]) -> None:
     names = ", ".join(str(path.relative_to(directory)) for path in mended[:_NAMED])
     more = f" and {len(mended) - _NAMED} more" if len(mended) > _NAMED else ""
     log.warning(
-        "Other users of this machine could read files of the data directory; now only this user"
-        " can. If there are such users, change the passwords and run 'vetro key rotate'",
+        "file_modes_tightened",
+        effect="other users of this machine could read the files; now only this user can",
+        remedy="if there are such users, change the passwords and run 'vetro key rotate'",
         directory=str(directory),
         files=names + more,
     )

@@ -91,7 +91,7 @@ async def open_database(settings: Settings) -> AsyncGenerator[Database]:
         except KeyMissing as error:
             raise _without_keys(error, settings.shared_dir) from error
         if sealed:
-            log.info("Secrets in the database are sealed now", rows=sealed)
+            log.info("secrets_sealed", rows=sealed)
         yield database
 
 

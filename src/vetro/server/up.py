@@ -521,10 +521,10 @@ async def sweep_builds(data_dir: Path) -> None:
     try:
         left = await asyncio.to_thread(remove_leftovers, data_dir / "image-cache")
     except OSError as error:
-        log.warning("Leftovers of image builds could not be removed", error=str(error))
+        log.warning("build_leftovers_not_removed", error=str(error))
         return
     if left:
-        log.info("Leftovers of image builds were removed", directories=[str(one) for one in left])
+        log.info("build_leftovers_removed", directories=[str(one) for one in left])
 
 
 class _Door:

@@ -296,9 +296,7 @@ class Database:
                 async with asyncio.timeout(CLOSE_PATIENCE_SECONDS):
                     await self._no_units.wait()
             except TimeoutError:
-                log.error(
-                    "the database is closed while it is in use", name=self.name, units=self._units
-                )
+                log.error("database_closed_in_use", name=self.name, units=self._units)
                 break
         if self._listener is not None:
             await self._listener.stop()
@@ -460,7 +458,9 @@ def _keep_private(path: Path) -> None:
             continue
         if status.st_mode & 0o077 and status.st_uid == os.geteuid():
             file.chmod(0o600)
-            log.warning("Other users could read the database; now only this user", file=str(file))
+            log.warning(
+                "database_file_mode_tightened", effect="other users could read it", file=str(file)
+            )
 
 
 def _prepare_sqlite(engine: AsyncEngine, *, query_only: bool) -> None:

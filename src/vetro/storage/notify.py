@@ -43,7 +43,7 @@ def decode(message: bytes | str) -> tuple[str, str] | None:
     try:
         return msgspec.json.decode(message, type=tuple[str, str])
     except msgspec.DecodeError as error:
-        log.warning("a notification is not one of ours and was left out", error=str(error))
+        log.warning("foreign_notification_ignored", error=str(error))
         return None
 
 
@@ -196,7 +196,7 @@ class DatagramCarrier:
                         self._send_to(base, name, datagrams)
         except OSError as error:
             log.error(
-                "other processes could not be notified of a commit",
+                "notification_not_sent",
                 directory=str(self._directory),
                 error=str(error),
             )

@@ -71,7 +71,7 @@ class PostgresListener:
                     if message is not None:
                         self._switchboard.deliver(*message)
             except psycopg.Error as error:
-                log.warning("the database connection for notifications broke", error=str(error))
+                log.warning("notification_connection_lost", error=str(error))
             await self._connection.close()
             await self._reconnect()
             # Notifications sent meanwhile are lost: all subscribers re-read the database once.
@@ -86,4 +86,4 @@ class PostgresListener:
                 return
             except psycopg.Error as error:
                 attempt += 1
-                log.warning("cannot reach the database for notifications", error=str(error))
+                log.warning("notification_database_unreachable", error=str(error))

@@ -164,19 +164,19 @@ async def test_what_was_found_on_a_host_is_said(
             await open_pool(kind, tmp_path, source)
         names = ("pool", "chosen", "source", "quotas")
         return [
-            (one["event"].split(":")[0], *(one.get(name) for name in names))
+            (one["event"], *(one.get(name) for name in names))
             for one in logs
-            if one["event"].startswith(("Storage", "The pool"))
+            if one["event"] in ("storage_pool", "pool_tools_missing")
         ]
 
-    found = ("Storage of instances", "zfs", "by the data directory's file system", "tank/v")
+    found = ("storage_pool", "zfs", "by the data directory's file system", "tank/v")
     assert await said("auto") == [(*found, "enforced")]
-    found = ("Storage of instances", "lvm", "as set", "vg/thin")
+    found = ("storage_pool", "lvm", "as set", "vg/thin")
     assert await said("lvm", "vg/thin") == [(*found, "enforced")]
     monkeypatch.setattr(shutil, "which", lambda _tool: None)
     warned, told = await said("auto")
-    assert warned[0] == "The pool's tools are not installed"
-    assert told[:2] == ("Storage of instances", "directory")
+    assert warned[0] == "pool_tools_missing"
+    assert told[:2] == ("storage_pool", "directory")
 
 
 async def test_snapshots_of_clones_are_read_where_they_are(

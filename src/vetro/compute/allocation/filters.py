@@ -86,7 +86,7 @@ def invalid_servers(run: Run) -> Reasons | None:
             at = run.fleet.position[uuid]
             first = run.fleet.records[at].first_time("invalid")
             if first and setup_ones.values.items[setup_ones.codes[at]]:
-                log.warning("a server record is invalid", server=uuid, reason=text)
+                log.warning("server_record_invalid", server=uuid, reason=text)
     return reasons
 
 

@@ -208,7 +208,7 @@ class NetworkReconciler:
             await self.apply(server_uuid, renew=renew)
         except (NodeTaskError, Fault, OSError, TimeoutError) as error:
             # The node is updated when it registers again, or at its next change.
-            log.warning("a node's networks were not applied", server=server_uuid, error=str(error))
+            log.warning("node_networks_not_applied", server=server_uuid, error=str(error))
 
 
 def given_up(used: set[str], ranges: Mapping[str, Row[Any]]) -> set[str]:

@@ -232,7 +232,7 @@ async def clean_up(service: ServiceParts, server_uuid: str | None = None) -> Non
             job = await service.jobs.create(CLEAN, uuid, {"server_uuid": uuid})
         except Fault:
             continue  # another service process has started it
-        log.warning("an evacuated server is back and is cleaned up", server=uuid, job=job)
+        log.warning("evacuated_server_returned", server=uuid, job=job)
 
 
 async def watch_returning(service: ServiceParts) -> None:
@@ -244,7 +244,7 @@ async def watch_returning(service: ServiceParts) -> None:
                 await clean_up(service, wanted)
                 wanted = await changed.wait() or None
             except (OSError, TimeoutError) as error:
-                log.warning("evacuated servers wait for the database", error=str(error))
+                log.warning("evacuated_servers_wait_for_database", error=str(error))
                 await asyncio.sleep(1.0)
                 wanted = None
 

@@ -177,4 +177,4 @@ class ProjectObjects:
         try:
             await removal
         except Fault as error:
-            log.warning("not removed with its project yet", what=what, uuid=uuid, reason=str(error))
+            log.warning("project_object_not_removed_yet", what=what, uuid=uuid, reason=str(error))

@@ -114,7 +114,7 @@ class Chooser:
                 self.allocator = self._make(given)
             except DefaultsError as error:
                 # Checked when written; an invalid value from elsewhere must not stop the service.
-                log.error("the service's metadata cannot be used", key=error.key, error=str(error))
+                log.error("service_metadata_invalid", key=error.key, error=str(error))
 
     # --- choosing --------------------------------------------------------------------------
 
@@ -179,11 +179,11 @@ class Chooser:
         candidates = outcome.steps[0].count
         short: Body = {"vm": vm.get("vm_uuid") or vm.get("uuid"), "candidates": candidates}
         if outcome.chosen is None:
-            log.info("nothing to allocate", error=outcome.error, **short)
+            log.info("allocation_failed", error=outcome.error, **short)
         else:
             log.info("allocated", server=outcome.chosen, **short)
         log.debug(
-            "how it was allocated",
+            "allocation_steps",
             request={name: vm[name] for name in LOGGED if vm.get(name) is not None},
             package=body.get("package"),
             nic_tags=body.get("nic_tags"),

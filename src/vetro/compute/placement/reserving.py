@@ -223,7 +223,7 @@ class Reservations:
             if len(choices) == 1 or not isinstance(error, Exception) or _is_outage(error):
                 raise
             # One of them cannot be written: it must not fail the others.
-            log.warning("reservations are written one by one", error=str(error))
+            log.warning("reservations_written_singly", error=str(error))
             for one in choices:
                 one.asked.tries = FREE_TRIES
             return [one.asked for one in choices]
@@ -242,7 +242,7 @@ class Reservations:
             elif asked.uuid in known:
                 asked.tell(known[asked.uuid])
             elif not asked.answer.done():
-                log.debug("a chosen server has changed: choosing again", server=one.server)
+                log.debug("chosen_server_changed", server=one.server)
                 asked.tries += 1
                 later.append(asked)
         return later

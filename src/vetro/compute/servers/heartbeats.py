@@ -239,7 +239,7 @@ class Heartbeats:
             for uuid in chunk:
                 gone += await self._settle([uuid], now)
             return gone
-        log.error("a server's heartbeat could not be settled", server=chunk[0], exc_info=failure)
+        log.error("heartbeat_not_stored", server=chunk[0], exc_info=failure)
         STATUS_PUT_FAILURES.inc()
         STATUS_FAILURES.inc()
         self.forget(chunk[0])
@@ -265,7 +265,7 @@ class Heartbeats:
                         usurped.append(uuid)
                         continue
                     if not beat.stale(now):
-                        log.error("our own status entry is ahead of us", server=uuid)
+                        log.error("status_entry_ahead", server=uuid)
                         beat.written = True
                         continue
                 await self._put(tx, uuid, beat, entry is not None)
@@ -279,15 +279,15 @@ class Heartbeats:
         for uuid in stale:
             self.forget(uuid)
         for uuid in usurped:
-            log.info("another instance hears from a server now", server=uuid)
+            log.info("server_reports_to_other_instance", server=uuid)
             self.forget(uuid)
         NEW.inc(len(new))
         STALE.inc(len(stale))
         USURPED.inc(len(usurped))
         for uuid in back:
-            log.info("a server is back", server=uuid)
+            log.info("server_returned", server=uuid)
         for uuid in gone:
-            log.warning("a server is silent", server=uuid)
+            log.warning("server_silent", server=uuid)
         return gone
 
     def _newer(self, entry: datetime, beat: Beat) -> bool:
@@ -388,7 +388,7 @@ class Heartbeats:
                     self._wake.clear()
                     await self.look()
                 except (OSError, TimeoutError) as error:
-                    log.warning("heartbeats are kept until the database is back", error=str(error))
+                    log.warning("heartbeats_wait_for_database", error=str(error))
                 # Many servers that are new at once are written together.
                 await asyncio.sleep(GATHER_SECONDS)
         finally:

@@ -109,7 +109,7 @@ class NicRegistry:
             for one in given:
                 mac, tags = one["mac"], one["nic_tags_provided"]
                 if mac not in known:
-                    log.warning("no such NIC on the server", server=server_uuid, mac=mac)
+                    log.warning("nic_unknown", server=server_uuid, mac=mac)
                     continue
                 if action == "update":
                     after[mac] = [*after[mac], *(tag for tag in tags if tag not in after[mac])]

@@ -73,7 +73,7 @@ class Samples:
             try:
                 await self._write(list(self._waiting)[:BATCH])
             except (OSError, TimeoutError) as error:
-                log.warning("status samples wait for the database", error=str(error))
+                log.warning("status_samples_wait_for_database", error=str(error))
                 await asyncio.sleep(PAUSE_SECONDS)
 
     async def _write(self, uuids: list[str]) -> None:
@@ -90,7 +90,7 @@ class Samples:
                 for uuid in uuids:
                     await self._write([uuid])
                 return
-            log.error("a status sample could not be kept", server=uuids[0], exc_info=error)
+            log.error("status_sample_not_stored", server=uuids[0], exc_info=error)
         for uuid, sample in taken.items():
             if self._waiting.get(uuid) is not sample:
                 continue  # a newer one arrived meanwhile: it must still be written

@@ -148,7 +148,7 @@ class ServerStore:
                         **values,
                     )
                 )
-                log.info("a server registered", server=uuid, hostname=hostname)
+                log.info("server_registered", server=uuid, hostname=hostname)
             else:
                 if isinstance(told, list) and told and not row.agents:
                     values["agents"] = told
@@ -244,7 +244,7 @@ class ServerStore:
         # older one is still news.
         overtaken = bool(stamp) and stamp < str(extra.get("sample_time") or "")
         if overtaken and (only_vms or stamp <= str(extra.get("whole_sample_time") or "")):
-            log.info("an old status sample was ignored", server=uuid, timestamp=stamp)
+            log.info("old_status_sample_ignored", server=uuid, timestamp=stamp)
             return True
         reported: Record = {
             uuid: one for uuid, one in mapping(sample.get("vms")).items() if isinstance(one, dict)
@@ -284,7 +284,7 @@ class ServerStore:
         now = api_time(self.database.clock.now())
         strays = {one: before.get(one, now) for one in named if one not in known}
         for one in sorted(set(strays) - set(before)):
-            log.info("a server has a machine that no record knows", server=uuid, vm=one)
+            log.info("unknown_vm_found", server=uuid, vm=one)
         return strays
 
     async def _follow(self, tx: Transaction, uuid: str, reported: Record, before: Record) -> None:
@@ -303,7 +303,7 @@ class ServerStore:
                 continue
             if state != vm.state:
                 if state == MISSING:
-                    log.warning("a server does not have a VM any more", server=uuid, vm=vm.uuid)
+                    log.warning("vm_missing_on_server", server=uuid, vm=vm.uuid)
                 await tx.execute(update(vms).where(vms.c.uuid == vm.uuid).values(state=state))
 
     async def mark_silent(self) -> list[str]:

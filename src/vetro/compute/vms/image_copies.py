@@ -74,7 +74,7 @@ class ImageCopies:
                 try:
                     waits = await self.look()
                 except (OSError, TimeoutError) as error:
-                    log.warning("images wait for the database", error=str(error))
+                    log.warning("images_wait_for_database", error=str(error))
                     waits = True
                 await _next(told, _LOOK_SECONDS if waits else None)
 
@@ -271,7 +271,7 @@ class ImageCopies:
             agent = await self.servers.agent(tx, server_uuid)
         except Fault as error:
             # An unreachable node removes it after it was unused for long.
-            log.info("a deleted image stays on a node", server=server_uuid, error=error.message)
+            log.info("deleted_image_stays_on_node", server=server_uuid, error=error.message)
             return None
         id_ = str(uuids.uuid4())
         await self.work.store(tx, id_, agent, "image_delete", {"image_uuid": image_uuid})

@@ -155,7 +155,7 @@ class ImageStore:
             linked.unlink(missing_ok=True)
             linked.hardlink_to(self.path(same.uuid))
         except OSError as error:
-            log.info("an image is kept twice", image=uuid, other=same.uuid, error=str(error))
+            log.info("image_kept_twice", image=uuid, other=same.uuid, error=str(error))
         else:
             linked.replace(self.path(uuid))
 

@@ -422,7 +422,7 @@ class Machines:
             await self.networks.apply(end.server_uuid)
         except (NodeTaskError, Fault) as error:
             # The instance is gone; the network state is sent again at the next change.
-            log.warning("a node's networks were not told", server=end.server_uuid, error=str(error))
+            log.warning("node_networks_not_sent", server=end.server_uuid, error=str(error))
 
     async def _created_since(self, tx: Transaction, end: TaskEnd) -> bool:
         """Whether a VM was requested again after a task on it."""

@@ -49,7 +49,7 @@ class Strays:
                 try:
                     named = await self.look(named)
                 except (OSError, TimeoutError) as error:
-                    log.warning("unknown machines wait for the database", error=str(error))
+                    log.warning("unknown_vms_wait_for_database", error=str(error))
                 named = await self._news(told, named)
 
     async def _news(self, told: Subscription, named: set[str] | None) -> set[str] | None:
@@ -93,5 +93,5 @@ class Strays:
             known = await known_of(tx, [uuid])
         if busy is not None or known:
             return
-        log.warning("a machine that no record knows is removed", server=row.uuid, vm=uuid)
+        log.warning("unknown_vm_removed", server=row.uuid, vm=uuid)
         await self.machines.destroy(self.servers.agent_of(row), uuid, {"include_dni": True})

@@ -310,7 +310,7 @@ class Volumes:
         try:
             await self._task(row.server_uuid, "volume_delete", {"volume_uuid": row.uuid})
         except Fault as error:
-            log.warning("a moved volume stays on its old server", volume=row.uuid, error=str(error))
+            log.warning("moved_volume_stays", volume=row.uuid, error=str(error))
         await self.remove_copy(await self.find_copy(BACKUP, copy, None))
 
     async def detach(self, row: Row[Any], vm_uuid: str = "") -> Volume:

@@ -401,7 +401,7 @@ class TicketStore:
                         await self.expire()
                         seconds = await self.seconds_to_next_expiry()
                 except (OSError, TimeoutError) as error:
-                    log.warning("the waitlist waits for the database", error=str(error))
+                    log.warning("waitlist_waits_for_database", error=str(error))
                     seconds = 1.0
                 # Never zero: an expiry that fails must not become a busy loop.
                 await self._sleep(subscription, min(LONGEST_SLEEP_SECONDS, max(0.05, seconds)))

@@ -213,10 +213,10 @@ class JobRunner(Generic[Host]):
         except OSError:
             raise  # a database error: the next holder of the lease continues
         except Exception as failure:
-            log.exception("a job's step broke", job=run.uuid, step=step.name)
+            log.exception("job_step_broke", job=run.uuid, step=step.name)
             error = f"the step broke: {failure!r}"
         if error:
-            log.warning("a job failed", job=run.uuid, step=step.name, error=error)
+            log.warning("job_failed", job=run.uuid, step=step.name, error=error)
         return {
             "name": step.name,
             "result": "OK" if result is None or (result == "" and not error) else result,

@@ -267,10 +267,10 @@ class NodeTasks:
             good, result = False, {"error": error.message, "details": {"restCode": error.type}}
         except (OSError, TimeoutError) as error:
             # An error of our database: the task is still active and will be tried again.
-            log.error("a node task is left to be taken up again", task=row.task, error=str(error))
+            log.error("node_task_left", task=row.task, error=str(error))
             return
         except Exception as error:
-            log.exception("a node task broke on the service's side", task=row.task)
+            log.exception("node_task_broke", task=row.task)
             good, result = False, {"error": f"the compute service failed: {error!r}"}
         await self._end(row, good, result)
 
@@ -318,7 +318,7 @@ class NodeTasks:
 
     async def _end(self, row: Row[Any], good: bool, result: Record) -> None:
         if not await self._is_active(row.id):
-            log.info("a node task has ended already", id=row.id, task=row.task)
+            log.info("node_task_ended_already", id=row.id, task=row.task)
             return
         end = TaskEnd(
             row.id, row.task, row.server_uuid, row.vm_uuid, row.params or {}, good, result
@@ -328,7 +328,7 @@ class NodeTasks:
             end = await after(end) or end
         if not end.good:
             log.warning(
-                "a node task failed",
+                "node_task_failed",
                 task=row.task,
                 server=row.server_uuid,
                 error=end.result.get("error"),
@@ -372,7 +372,7 @@ class NodeTasks:
             try:
                 await self.note(row.job_uuid, {**entry, "task_id": row.id})
             except Fault as error:
-                log.warning("the job of a task", job=row.job_uuid, error=error.message)
+                log.warning("job_not_advanced", job=row.job_uuid, error=error.message)
 
     # Agents in pull mode
 
@@ -476,7 +476,7 @@ class NodeTasks:
                     text = (
                         f"{newer} was asked of VM {row.vm_uuid} since: {row.task} is not repeated"
                     )
-                    log.info("an overtaken node task is not repeated", task=row.task, id=id_)
+                    log.info("overtaken_node_task_not_repeated", task=row.task, id=id_)
                     await self._keep_end(
                         tx, id_, False, {"error": text, "details": {"restCode": "Withdrawn"}}
                     )
@@ -490,7 +490,7 @@ class NodeTasks:
                     row, False, {"error": "the compute service was restarted meanwhile"}
                 )
             else:
-                log.info("a node task is taken up again", task=row.task, id=id_)
+                log.info("node_task_taken_up", task=row.task, id=id_)
                 await self.launch(id_)
             taken.append(id_)
         return taken
@@ -532,7 +532,7 @@ class NodeTasks:
                     cleaned = self.database.clock.monotonic()
                     await self.forget_old()
             except (OSError, TimeoutError) as error:
-                log.warning("node tasks wait for the database", error=str(error))
+                log.warning("node_tasks_wait_for_database", error=str(error))
             await asyncio.sleep(INSTANCE_BEAT_SECONDS)
 
     async def forget_old(self) -> int:

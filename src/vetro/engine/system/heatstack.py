@@ -240,7 +240,7 @@ class HeatStack:
             await ctx.session.in_green_thread_async(lambda: self._push(ctx))
         except Exception as error:
             log = logger(__name__)
-            log.warning("a stack update that was put off failed", stack=self._name, exc_info=True)
+            log.warning("postponed_stack_update_failed", stack=self._name, exc_info=True)
             text = f"Updating the stack {self._name} failed: {error}"
             await services_of(ctx).reports.report(None, "error", text)
 

@@ -46,7 +46,7 @@ def installed_packages(directories: Iterable[Path]) -> list[Package]:
             try:
                 found.append(open_package(folder))
             except PackageError as error:
-                log.warning("a package was left out", directory=str(folder), error=str(error))
+                log.warning("package_left_out", directory=str(folder), error=str(error))
     return found
 
 

@@ -78,14 +78,14 @@ class TaskReports:
         try:
             await self.rooms.tasks.instances.track(self.task.environment_id, values)
         except Exception as error:  # noqa: BLE001 - §4.5: failure must never fail a deployment
-            log.warning("statistics were not written", error=str(error))
+            log.warning("statistics_not_stored", error=str(error))
 
     async def untrack(self, instance_id: str) -> None:
         """Record that an instance is gone."""
         try:
             await self.rooms.tasks.instances.untrack(self.task.environment_id, instance_id)
         except Exception as error:  # noqa: BLE001 - as above
-            log.warning("statistics were not written", error=str(error))
+            log.warning("statistics_not_stored", error=str(error))
 
 
 class WaitingReports:
@@ -113,7 +113,7 @@ class WaitingReports:
                 )
             except StorageError as error:
                 # This is information only; the next change is stored again.
-                log.warning("what a task waits on was not written", error=str(error))
+                log.warning("waiting_on_not_stored", error=str(error))
                 return
             self._stored = text
             await asyncio.sleep(WAITING_SECONDS)
@@ -182,7 +182,7 @@ async def run_task(
                     )
                 except MuranoError as error:
                     # The run was cancelled; then calls of actions are checked when they run.
-                    log.debug("the arguments of actions were not written", error=error.message)
+                    log.debug("action_arguments_not_stored", error=error.message)
                 if task.is_delete:
                     keep_what_is_left(reply, services.left)
                 for warning in [*reply.warnings][:MOST_WARNINGS]:

@@ -44,7 +44,7 @@ class LoggedReports:
         self, entity_id: str | None, level: str, text: str, details: str | None = None
     ) -> None:
         """Write a line to the log."""
-        log.info("a static action reports", entity=entity_id, level=level, text=text)
+        log.info("static_action_report", entity=entity_id, level=level, text=text)
 
     async def track(self, values: dict[str, Any]) -> None:
         """Do nothing: statistics belong to environments."""

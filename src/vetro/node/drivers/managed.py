@@ -87,12 +87,12 @@ class ManagedDriver:
         whole = [vm for vm in self._store if not vm.get("mark")]
         await self._hypervisor.open(whole, self._ended, self._changed)
         for uuid in half_made:
-            log.warning("Removing a VM whose creation or removal was interrupted", uuid=uuid)
+            log.warning("interrupted_vm_removed", uuid=uuid)
             try:
                 await self._remove(uuid)
             except NodeError as error:
                 # The mark stays: the state is 'failed', and machine_destroy tries again.
-                log.error("A half-made VM cannot be removed", uuid=uuid, error=str(error))
+                log.error("interrupted_vm_not_removed", uuid=uuid, error=str(error))
 
     async def close(self) -> None:
         """Stop following; VMs go on."""
@@ -114,9 +114,7 @@ class ManagedDriver:
                 try:
                     await self._hypervisor.start(vm)
                 except NodeError as error:
-                    log.error(
-                        "A VM did not start with the agent", uuid=vm["uuid"], error=str(error)
-                    )
+                    log.error("vm_autoboot_failed", uuid=vm["uuid"], error=str(error))
                     return str(vm["uuid"])
             self._changed(vm["uuid"])
             return None
@@ -143,7 +141,7 @@ class ManagedDriver:
                 self._store.save({**vm, "exit_timestamp": timestamp()})
             except OSError as error:
                 # The disk is full: the end of the VM is reported all the same.
-                log.error("When a VM ended cannot be kept", uuid=uuid, error=str(error))
+                log.error("vm_end_not_stored", uuid=uuid, error=str(error))
         self._changed(uuid)
 
     def exists(self, uuid: str) -> bool:
@@ -227,7 +225,7 @@ class ManagedDriver:
                 await self._hypervisor.start(vm)
             self._store.save(vm)
         except BaseException as error:
-            log.warning("A VM was not created", uuid=uuid, error=str(error) or type(error).__name__)
+            log.warning("vm_not_created", uuid=uuid, error=str(error) or type(error).__name__)
             await self._roll_back(uuid)
             raise
         progress("create", 100)
@@ -238,7 +236,7 @@ class ManagedDriver:
         try:
             await self._remove(uuid)
         except NodeError as error:
-            log.error("The rest of a failed VM stays", uuid=uuid, error=str(error))
+            log.error("failed_vm_not_removed", uuid=uuid, error=str(error))
             vm = self._store.get(uuid)
             if vm is not None:
                 self._store.save({**vm, "mark": "failed"})
@@ -412,7 +410,7 @@ class ManagedDriver:
             self._store.save({**vm, "mark": "failed"})
         except OSError as error:
             # A full disk must not prevent a removal that frees space.
-            log.warning("A VM is removed without a mark", uuid=uuid, error=str(error))
+            log.warning("vm_removed_without_mark", uuid=uuid, error=str(error))
         await self._remove(uuid)
         self._changed(uuid)
 

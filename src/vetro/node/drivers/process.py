@@ -66,7 +66,7 @@ class ProcessHypervisor(BasicHypervisor):
 
     async def open(self, vms: Sequence[Vm], ended: Changed, changed: Changed) -> None:
         """Warn that nothing is isolated, and follow the running instances."""
-        log.warning("The process driver isolates nothing: instances run as this user on this host")
+        log.warning("no_isolation", effect="instances run as this user on this host")
         if self._guest_archive is not None and not self._guest_archive.is_file():
             raise ConfigurationError(
                 f"The guest agent {self._guest_archive} is missing: make guest builds it"
@@ -313,7 +313,7 @@ def _signal(pid: int, number: int) -> None:
     try:
         os.kill(pid, number)
     except (ProcessLookupError, PermissionError) as error:
-        log.info("A process of an instance is gone or not ours", pid=pid, error=str(error))
+        log.info("process_gone", pid=pid, error=str(error))
 
 
 def _members(session: int, root: Path) -> list[int]:

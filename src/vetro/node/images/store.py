@@ -151,7 +151,7 @@ class ImageStore:
         self.directory.mkdir(mode=0o711, parents=True, exist_ok=True)
         for entry in list(self.directory.iterdir()):
             if not UUID.fullmatch(entry.name) or read_json(entry / "manifest.json") is None:
-                log.info("Removing an unfinished image", path=str(entry))
+                log.info("unfinished_image_removed", path=str(entry))
                 await self._discard(entry)
             elif (entry / "rootfs").is_dir():
                 await self._trees.activate(entry / "rootfs")
@@ -280,7 +280,7 @@ class ImageStore:
             if not due:
                 return gone
             for uuid in due:
-                log.info("Removing an image that nobody uses", image=uuid)
+                log.info("unused_image_removed", image=uuid)
                 await self.delete(uuid)
                 gone.append(uuid)
 
@@ -329,7 +329,7 @@ class ImageStore:
             try:
                 await _check_digest(archive, uuid, wanted)
             except ImageError as error:
-                log.warning("The service's file is not the image", image=uuid, error=str(error))
+                log.warning("image_file_differs", image=uuid, error=str(error))
                 archive.unlink()
             else:
                 return
@@ -350,7 +350,7 @@ class ImageStore:
             os.link(self._nearby / f"{uuid}.image", archive)
         except OSError as error:
             # Another file system, or the service has moved: the file is fetched instead.
-            log.info("An image's file is not linked", image=uuid, error=str(error))
+            log.info("image_file_not_linked", image=uuid, error=str(error))
             return False
         return True
 
@@ -368,7 +368,7 @@ class ImageStore:
                 await self._fetch_from(peer, uuid, wanted, archive)
                 await _check_digest(archive, uuid, wanted)
             except NodeError as error:
-                log.info("Another node did not give an image", image=uuid, node=peer,
+                log.info("image_not_fetched_from_node", image=uuid, node=peer,
                          error=str(error))  # fmt: skip
                 archive.unlink(missing_ok=True)
             else:

@@ -118,7 +118,7 @@ class Migrations:
 
         found = FollowedProcess.attach(pid, is_it, lambda: None)
         if found is None:
-            log.info("Not a migration of this VM", pid=pid, vm=vm)
+            log.info("migration_process_unknown", pid=pid, vm=vm)
             return False
         found.signal(signal.SIGKILL)
         await found.wait(10)

@@ -30,4 +30,4 @@ def announce(interface: str, mac: str, address: str) -> None:
             packets.bind((interface, 0))
             packets.send(frame)
     except OSError as error:
-        log.warning("An address could not be announced", interface=interface, error=str(error))
+        log.warning("address_not_announced", interface=interface, error=str(error))

@@ -77,7 +77,7 @@ class NetworkApplier:
         async with self._lock:
             version = int(value.get("version") or 0)
             if version < self._version:
-                log.info("An old network state is not applied", version=version)
+                log.info("old_network_state_ignored", version=version)
                 return {"version": self._version, "applied": False, "kept": []}
             kept = await self._apply(value)
             self._version = version
@@ -127,7 +127,7 @@ class NetworkApplier:
                 " cannot be kept. Load the module, or use a kernel that has it"
             )
         if _IP_FORWARD.read_text().strip() != "1":
-            log.info("Turning IPv4 forwarding on")
+            log.info("ipv4_forwarding_enabled")
             _IP_FORWARD.write_text("1\n")
 
 

@@ -58,10 +58,10 @@ class GuestDoor:
         except OSError as error:
             listener.close()
             # The service itself has it, or another agent of this machine, which does the same.
-            log.info("Guests' mailboxes are not relayed here", address=address, error=str(error))
+            log.info("mailbox_relay_unavailable", address=address, error=str(error))
             return
         self.address = address
-        log.info("Guests reach their mailboxes", address=address, port=self.bound_port)
+        log.info("mailbox_relay_listens", address=address, port=self.bound_port)
 
     @property
     def bound_port(self) -> int:
@@ -105,7 +105,7 @@ class GuestDoor:
         try:
             there, back = await asyncio.open_connection(self._host, self.port, ssl=self._context)
         except OSError as error:
-            log.warning("The service does not answer a guest", error=str(error))
+            log.warning("mailbox_service_unreachable", error=str(error))
             await _refuse(writer, 502, "Bad Gateway")
             return
         upload = asyncio.create_task(_copy(reader, back))

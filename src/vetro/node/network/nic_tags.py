@@ -84,7 +84,7 @@ class NicTags:
                 if not _NAME.fullmatch(name):
                     raise _failure(f"'{name}' is not the name of a tag")
             if mac not in known:
-                log.warning("This machine has no such interface", mac=mac, tags=names)
+                log.warning("interface_unknown", mac=mac, tags=names)
             tags = [tag for tag in tags if str(tag["mac"]).lower() != mac or tag["name"] in names]
             for name in names:
                 present = next((tag for tag in tags if tag["name"] == name), None)

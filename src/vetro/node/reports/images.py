@@ -49,7 +49,7 @@ class ImageReports:
             try:
                 await self._client.post("/events/images", {"images": self._images.copies()})
             except TransportError as error:
-                log.info("The images were not reported", error=str(error))
+                log.info("images_not_reported", error=str(error))
                 self._changed.set()
                 await asyncio.sleep(_AGAIN_SECONDS)
             await asyncio.sleep(_SPACING_SECONDS)

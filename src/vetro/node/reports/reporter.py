@@ -77,7 +77,7 @@ class Reporter:
         try:
             await self._client.post("", {"agents": self._agents()})
         except TransportError as error:
-            log.warning("The agents were not reported", error=str(error))
+            log.warning("agents_not_reported", error=str(error))
 
     async def run(self) -> None:
         """Run all lanes until cancelled."""
@@ -108,7 +108,7 @@ class Reporter:
                 status = await self._client.post("/sysinfo", {"sysinfo": info})
             except TransportError as error:
                 status = 0
-                log.info("Not registered yet", error=str(error), retry_seconds=round(delay, 1))
+                log.info("not_registered_yet", error=str(error), retry_seconds=round(delay, 1))
             # 404: an old service, which learns of nodes in another way.
             if 200 <= status < 300 or status == 404:
                 self._sent = self._significant(info)
@@ -125,7 +125,7 @@ class Reporter:
             try:
                 await self._client.post("/events/heartbeat", {})
             except TransportError as error:
-                log.warning("A heartbeat was not delivered", error=str(error))
+                log.warning("heartbeat_not_delivered", error=str(error))
             await asyncio.sleep(self._heartbeat_seconds)
 
     async def _changes_lane(self) -> None:
@@ -141,9 +141,9 @@ class Reporter:
                 if sample["vms"]:
                     await self._client.post("/events/vm", sample)
             except TransportError as error:
-                log.info("Changes of VMs were not delivered", error=str(error))
+                log.info("vm_changes_not_delivered", error=str(error))
             except Exception:
-                log.exception("The changes of VMs could not be read")
+                log.exception("vm_changes_not_read")
 
     async def _status_lane(self) -> None:
         await self.registered.wait()
@@ -161,13 +161,13 @@ class Reporter:
             try:
                 sample = await self._status()
             except Exception:
-                log.exception("The status could not be read")
+                log.exception("status_not_read")
                 self._status_dirty.set()
                 continue
             try:
                 status = await self._client.post("/events/status", sample)
             except TransportError as error:
-                log.warning("The status was not delivered", error=str(error))
+                log.warning("status_not_delivered", error=str(error))
                 self._status_dirty.set()
                 continue
             if status == 404:

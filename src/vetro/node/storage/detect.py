@@ -35,7 +35,7 @@ async def open_pool(kind: str, directory: Path, source: str = "") -> Pool:
         chosen = "by the data directory's file system"
         kind = file_system if file_system in ("btrfs", "zfs") else "directory"
         if kind != "directory" and shutil.which(_TOOLS[kind]) is None:
-            log.warning("The pool's tools are not installed: using plain directories", pool=kind)
+            log.warning("pool_tools_missing", effect="plain directories are used", pool=kind)
             kind = "directory"
     if kind not in KINDS:
         raise ConfigurationError(
@@ -59,7 +59,7 @@ async def open_pool(kind: str, directory: Path, source: str = "") -> Pool:
         pool = DirectoryPool(DirectoryTrees(directory))
     await pool.trees.open()
     log.info(
-        "Storage of instances",
+        "storage_pool",
         pool=kind,
         chosen=chosen,
         directory=str(directory),

@@ -41,9 +41,10 @@ class DirectoryTrees:
         self.enforces_quota = self._quota.available()
         if not self.enforces_quota:
             log.warning(
-                "Quotas of instances are counted but not enforced: the pool is a directory on a"
-                " file system without project quotas (ext4 or XFS mounted with prjquota has them,"
-                " btrfs, ZFS and LVM pools need nothing)",
+                "quotas_not_enforced",
+                effect="quotas of instances are counted only: the pool is a directory on a file"
+                " system without project quotas",
+                remedy="ext4 or XFS mounted with prjquota, or a pool of btrfs, ZFS or LVM",
                 directory=str(self.directory),
             )
 

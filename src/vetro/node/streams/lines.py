@@ -36,7 +36,7 @@ async def messages(reader: asyncio.StreamReader) -> AsyncGenerator[dict[str, Any
         try:
             value = msgspec.json.decode(line)
         except msgspec.DecodeError:
-            log.info("A client sent a line that is not JSON")
+            log.info("line_not_json")
             continue
         if isinstance(value, dict):
             yield cast("dict[str, Any]", value)

@@ -96,10 +96,10 @@ class _Line:
             while data := await reader.read(_CHUNK):
                 for terminal in list(self.people):
                     if not terminal.take(data):
-                        log.info("One who looks at a console is too slow", path=str(self.path))
+                        log.info("console_reader_too_slow", path=str(self.path))
                         self.people.discard(terminal)
         except OSError as error:
-            log.info("A console broke off", path=str(self.path), error=str(error))
+            log.info("console_connection_lost", path=str(self.path), error=str(error))
         finally:
             for terminal in self.people:
                 terminal.end()

@@ -73,15 +73,15 @@ class Streams:
                 async with asyncio.timeout(wait_seconds):
                     connection = await self._authenticated(loop, listener, token)
             except TimeoutError:
-                log.info("Nobody came for a stream", port=listener.getsockname()[1])
+                log.info("stream_not_claimed", port=listener.getsockname()[1])
                 return
         with connection:
             try:
                 await handler(connection)
             except (OSError, asyncio.IncompleteReadError) as error:
-                log.info("A stream was broken off", error=str(error))
+                log.info("stream_connection_lost", error=str(error))
             except Exception:
-                log.exception("A stream broke")
+                log.exception("stream_failed")
 
     @staticmethod
     async def _authenticated(
@@ -101,5 +101,5 @@ class Streams:
                         given += byte
             if hmac.compare_digest(bytes(given).strip(), token.encode()):
                 return connection
-            log.warning("A client without the right token", client=str(peer))
+            log.warning("stream_token_wrong", client=str(peer))
             connection.close()

@@ -390,7 +390,7 @@ async def _until_end(
             writer.write(message("end", code=status if status >= 0 else 128 - status))
             await writer.drain()
     except ConnectionError:
-        log.info("A client went away from its command")
+        log.info("command_client_gone")
     finally:
         for work in (feeding, copying, waiting):
             work.cancel()

@@ -106,7 +106,7 @@ class SimulatedHost:
         limit_seconds: float,
     ) -> dict[str, Any]:
         """Succeed without running anything."""
-        log.info("A script was not run: this node is simulated", bytes=len(script))
+        log.info("script_simulated", bytes=len(script))
         said = "this node is simulated: the script was not run\n"
         return {"exitCode": 0, "signal": None, "stdout": "", "stderr": said}
 
@@ -115,4 +115,4 @@ class SimulatedHost:
 
     async def reboot(self) -> None:
         """Log the reboot only."""
-        log.info("Nothing is rebooted: this node is simulated")
+        log.info("reboot_simulated")

@@ -140,7 +140,7 @@ class ServerTasks:
         return {}
 
     async def _start_reboot(self, reason: str) -> None:
-        log.warning("Rebooting this machine", reason=reason)
+        log.warning("machine_reboots", reason=reason)
         await self._host.reboot()
 
     async def setup(self, context: TaskContext) -> Mapping[str, Any]:

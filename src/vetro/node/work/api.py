@@ -155,7 +155,7 @@ class TaskApi:
             return 200, self._runner.history.shown()
         if path in ("/pause", "/resume"):
             self._runner.paused = path == "/pause"
-            log.info("Tasks are paused" if self._runner.paused else "Tasks are accepted again")
+            log.info("tasks_paused" if self._runner.paused else "tasks_resumed")
             return 204, None
         return await self._task(scope, headers, receive)
 

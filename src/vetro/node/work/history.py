@@ -130,7 +130,7 @@ class History:
             try:
                 write_json(self._path(entry), entry)
             except OSError as error:
-                log.error("A task is not in the history", task=entry.task, error=str(error))
+                log.error("task_not_in_history", task=entry.task, error=str(error))
         if entry.status != "active":
             self._trim()
 

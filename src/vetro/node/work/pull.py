@@ -38,7 +38,7 @@ class Puller:
                 try:
                     task = await self._client.next_task(WAIT_SECONDS)
                 except TransportError as error:
-                    log.info("No task could be asked for", error=str(error), retry_seconds=delay)
+                    log.info("tasks_not_asked_for", error=str(error), retry_seconds=delay)
                     await asyncio.sleep(delay)
                     delay = min(delay * _FACTOR, _LAST_DELAY)
                     continue
@@ -68,6 +68,6 @@ class Puller:
                 if await self._client.task_done(task.id, status, body):
                     return
             except TransportError as error:
-                log.info("A result was not delivered", task=task.id, error=str(error))
+                log.info("result_not_delivered", task=task.id, error=str(error))
             await asyncio.sleep(delay)
             delay = min(delay * _FACTOR, _LAST_DELAY)

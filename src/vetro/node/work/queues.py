@@ -192,7 +192,7 @@ class TaskRunner:
         except asyncio.CancelledError:
             entry.fail(500, RESTARTED, {"restCode": "AgentRestarted"}, died=True)
         except OSError as error:
-            log.exception("A task met an error of the system", task=kind.name)
+            log.exception("task_system_error", task=kind.name)
             full = error.errno in (errno.ENOSPC, errno.EDQUOT)
             code = "ResourceExhausted" if full else "InternalError"
             entry.fail(
@@ -200,10 +200,10 @@ class TaskRunner:
             )
         except NodeError as error:
             text, details = describe_error(kind, error)
-            log.info("A task failed", task=kind.name, error=text)
+            log.info("task_failed", task=kind.name, error=text)
             entry.fail(500, text, details, died=False)
         except Exception as error:
-            log.exception("A task broke", task=kind.name)
+            log.exception("task_broke", task=kind.name)
             text = f"Child task process {kind.name} did not terminate cleanly. ({error!r})"
             entry.fail(500, text, {"restCode": "InternalError"}, died=True)
         finally:
@@ -236,7 +236,7 @@ class TaskRunner:
             self.history.save(entry)
         except OSError as error:
             # On a full disk, the caller still receives the result.
-            log.error("A task's entry cannot be kept", task=entry.task, error=str(error))
+            log.error("task_entry_not_stored", task=entry.task, error=str(error))
 
     def _log(self, entry: Entry) -> None:
         """Write a file about the task, for people who inspect a node."""
@@ -248,7 +248,7 @@ class TaskRunner:
             self._log_directory.mkdir(mode=0o755, parents=True, exist_ok=True)
             write_bytes(self._log_directory / name, b"".join(line + b"\n" for line in lines))
         except OSError as error:
-            log.error("A task's log cannot be written", task=entry.task, error=str(error))
+            log.error("task_log_not_stored", task=entry.task, error=str(error))
 
     async def close(self, grace_seconds: float) -> None:
         """Let running tasks end for ``grace_seconds``; then cancel them: they have failed."""

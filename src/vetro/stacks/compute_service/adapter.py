@@ -243,7 +243,7 @@ class ServicePort:
                 )
             except (ComputeError, TransportError) as error:
                 # The image arrives without it: an older service cannot report its progress.
-                log.info("the progress of an image is not known", image=image, error=str(error))
+                log.info("image_progress_unknown", image=image, error=str(error))
                 return
             version = found.version
             for copy in found.copies:

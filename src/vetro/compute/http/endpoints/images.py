@@ -104,7 +104,7 @@ async def delete_image(call: Call) -> Json:
     await call.service.copies.deleted(row.uuid)
     if users:
         log.warning(
-            "an image in use was deleted by force",
+            "image_in_use_deleted",
             image=uuid,
             user=call.principal.user_id,
             project=call.principal.project_id,

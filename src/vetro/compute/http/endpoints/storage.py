@@ -20,7 +20,7 @@ SECONDS = 60.0
 
 
 async def _do(call: Call, task: str, said: str, params: Record) -> Any:
-    log.info("a deprecated storage call", task=task, server=call.server_uuid,
+    log.info("deprecated_storage_call", task=task, server=call.server_uuid,
              caller=call.principal.user_id)  # fmt: skip
     try:
         return await call.service.work.run(

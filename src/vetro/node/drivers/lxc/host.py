@@ -40,8 +40,8 @@ def inspect(prefix: str, data_dir: Path, *, allow_privileged: bool = False) -> C
     translated = works_on(data_dir, data_dir / ".idmapped")
     if not translated:
         log.warning(
-            "This kernel cannot show files with other owners (idmapped mounts):"
-            " containers of all projects share one id range",
+            "idmapped_mounts_unavailable",
+            effect="containers of all projects share one id range",
             directory=str(data_dir),
         )
     profile = data_dir / "seccomp.profile"
@@ -51,7 +51,11 @@ def inspect(prefix: str, data_dir: Path, *, allow_privileged: bool = False) -> C
     )
     for controller in _CONTROLLERS:
         if controller not in limits:
-            log.warning("This machine cannot limit containers", controller=controller)
+            log.warning(
+                "controller_missing",
+                effect="containers cannot be limited by it",
+                controller=controller,
+            )
     return ContainerHost(
         prefix=prefix,
         id_base=base,
@@ -101,6 +105,6 @@ def apparmor_profile(root: Path) -> str:
     if f"{READY_MADE_PROFILE} " in loaded:
         return READY_MADE_PROFILE
     if shutil.which("apparmor_parser") is None:
-        log.warning("AppArmor is on, but apparmor_parser is missing: containers are unconfined")
+        log.warning("apparmor_parser_missing", effect="containers are unconfined")
         return "unconfined"
     return "generated"

@@ -117,7 +117,7 @@ class LxcHypervisor(BasicHypervisor):
             except NodeError as error:
                 # One broken VM must not stop the node from serving the others; starting it reports
                 # the error.
-                log.error("A VM has no root file system", uuid=vm["uuid"], error=str(error))
+                log.error("vm_root_missing", uuid=vm["uuid"], error=str(error))
             self._monitors.follow(vm["uuid"])
 
     async def close(self) -> None:
@@ -156,7 +156,9 @@ class LxcHypervisor(BasicHypervisor):
                     code="EPERM",
                     rest_code="NotAuthorized",
                 )
-            log.warning("A privileged container: its root is this machine's root", uuid=vm["uuid"])
+            log.warning(
+                "privileged_container", effect="its root is this machine's root", uuid=vm["uuid"]
+            )
             return 0
         if self._host.ids is None:
             return self._host.id_base

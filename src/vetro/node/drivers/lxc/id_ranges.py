@@ -134,7 +134,7 @@ def _add(subuid: Path, subgid: Path, count: int) -> int:
             f"There is no room for {count} subordinate ids for root after those in {subuid}",
             rest_code="ResourceExhausted",
         )
-    log.info("Giving containers an id range", base=base, count=count, files=f"{subuid}, {subgid}")
+    log.info("id_range_allocated", base=base, count=count, files=f"{subuid}, {subgid}")
     for path in (subuid, subgid):
         text = path.read_text(encoding="utf-8") if path.exists() else ""
         end = "" if not text or text.endswith("\n") else "\n"

@@ -106,7 +106,7 @@ async def hide(target: Path, pid: int | None, path: str, *, own_users: bool) -> 
     if pid is not None:
         status = await _inside("detach", pid, path, -1, own_users=own_users)
         if status == errno.EBUSY:
-            log.warning("A volume is detached from processes that use it", mount=str(target))
+            log.warning("busy_volume_detached", mount=str(target))
             await asyncio.to_thread(_shut_down, target)
             await _inside("force", pid, path, -1, own_users=own_users)
     await asyncio.to_thread(os.sync)

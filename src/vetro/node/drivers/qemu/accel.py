@@ -86,7 +86,7 @@ async def failure(
         await _end(process)
     if status == _RIGHT:
         return None
-    log.info("An accelerator does not work", accelerator=accelerator, status=status, reason=reason)
+    log.info("accelerator_unavailable", accelerator=accelerator, status=status, reason=reason)
     return reason or f"a wrong answer ({status})"
 
 
@@ -129,7 +129,8 @@ async def choose(directory: Path, device: Path = Path("/dev/kvm")) -> Accelerato
     chosen = Accelerator("kvm") if reason is None else Accelerator("tcg", reason)
     if reason is not None:
         log.warning(
-            "KVM does not work on this machine: VMs are emulated, which is several times slower",
+            "kvm_unavailable",
+            effect="VMs are emulated, which is several times slower",
             reason=reason,
         )
     write_json(

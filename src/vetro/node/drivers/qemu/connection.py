@@ -61,9 +61,9 @@ class LibvirtLink:
             self.found()
             await self._bring_up(self.accelerator)
         except NodeError as error:
-            log.error("Virtual machines cannot be started", error=str(error))
+            log.error("vms_unavailable", error=str(error))
             return
-        log.info("Virtual machines can be started", accelerator=self.accelerator.name)
+        log.info("vms_available", accelerator=self.accelerator.name)
 
     async def _bring_up(self, accelerator: Accelerator) -> None:
         await self.daemon.start(accelerator.name)
@@ -81,7 +81,7 @@ class LibvirtLink:
         await self.settled()
         async with self._bringing_up:
             if not (self.daemon.running and await self.libvirt.alive()):
-                log.warning("libvirtd is gone; starting it again")
+                log.warning("libvirtd_restarted")
                 await self.libvirt.close()
                 if self.accelerator is None:
                     self.accelerator = await accel.choose(self.daemon.directory)
@@ -91,7 +91,7 @@ class LibvirtLink:
 
     def _died(self) -> None:
         if asyncio.get_running_loop().time() - self._since < self.worked_seconds:
-            log.error("libvirtd ended soon after its start; it is started again when it is needed")
+            log.error("libvirtd_ended_early", effect="it is started again when it is needed")
             return
         if self._revival is None or self._revival.done():
             self._revival = asyncio.create_task(self._revive(), name="libvirt revival")
@@ -100,7 +100,7 @@ class LibvirtLink:
         try:
             await self.connection()
         except NodeError as error:
-            log.error("libvirtd ended and does not start again", error=str(error))
+            log.error("libvirtd_not_started", error=str(error))
 
     async def close(self) -> None:
         """Stop the daemon; VMs go on."""

@@ -34,5 +34,5 @@ def _run(library: Any) -> None:
         try:
             library.virEventRunDefaultImpl()
         except library.libvirtError as error:
-            log.error("libvirt's events are not carried any more", error=str(error))
+            log.error("libvirt_events_ended", error=str(error))
             return

@@ -359,7 +359,7 @@ class QemuHypervisor(BasicHypervisor):
                 await connection.press_power_button(uuid)
             except DriverError as error:
                 if process.running:
-                    log.info("A power button cannot be pressed", uuid=uuid, error=str(error))
+                    log.info("power_button_failed", uuid=uuid, error=str(error))
             if await process.wait(min(_PRESS_SECONDS, left)):
                 return
 

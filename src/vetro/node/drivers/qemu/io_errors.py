@@ -54,14 +54,14 @@ class FrozenVms:
                 reason = await libvirt.paused_reason(uuid)
             except DriverError as error:
                 # The next connection checks again.
-                log.info("libvirt does not say how a VM is", uuid=uuid, error=str(error))
+                log.info("vm_state_unknown", uuid=uuid, error=str(error))
                 return
             before = self._reasons.pop(uuid, None)
             if reason is not None:
                 self._reasons[uuid] = reason
         if reason != before:
             if reason is not None:
-                log.warning("A VM stands still", uuid=uuid, reason=reason)
+                log.warning("vm_paused_by_error", uuid=uuid, reason=reason)
             self.changed(uuid)
 
     def forget(self, uuid: str) -> None:

@@ -201,7 +201,7 @@ class Libvirt:
             except DriverError as error:
                 if not left or vm.get("vnc_port") or _PORT_TAKEN not in str(error):
                     raise
-                log.info("The port of a VM's screen was taken meanwhile", uuid=vm["uuid"])
+                log.info("screen_port_taken", uuid=vm["uuid"])
 
     async def with_domain(self, name: str, work: Callable[[Any], T]) -> T:
         """Run ``work(domain)`` in a thread."""

@@ -53,7 +53,7 @@ class CpuGroups:
                 _hand_down(top)
             found._open()
         except OSError as error:
-            log.warning("Processor time of VMs cannot be limited here", error=str(error))
+            log.warning("cpu_limits_unavailable", error=str(error))
             return None
         return found
 
@@ -81,7 +81,7 @@ class CpuGroups:
         except ProcessLookupError:
             return
         except OSError as error:
-            log.error("A VM's processor time is not limited", uuid=vm["uuid"], error=str(error))
+            log.error("cpu_limit_not_set", uuid=vm["uuid"], error=str(error))
 
     async def remove(self, uuid: str) -> None:
         """Remove the group of a VM that has ended. The kernel may need a moment to empty it."""
@@ -92,7 +92,7 @@ class CpuGroups:
                 return
             except OSError:
                 await asyncio.sleep(_REMOVE_PAUSE)
-        log.warning("The control group of a VM stays", uuid=uuid)
+        log.warning("control_group_not_removed", uuid=uuid)
 
     def sweep(self, known: Collection[str] = ()) -> None:
         """Remove the groups of VMs that do not run, and the parent group when it is empty."""

@@ -83,7 +83,7 @@ class Receiver:
                 self._used.clear()
                 if self._open:
                     await asyncio.wait(set(self._open))
-        log.info("Nobody came with a VM for long: not waiting any more", uuid=self.vm["uuid"])
+        log.info("migration_not_received", uuid=self.vm["uuid"])
         await self._stop()
 
     async def close(self) -> None:
@@ -110,11 +110,11 @@ class Receiver:
             async with asyncio.timeout(_CONNECT_SECONDS):
                 asked: dict[str, Any] = json.loads(await reader.readline())
             if not hmac.compare_digest(str(asked.get("token")), self.token):
-                log.warning("A migration without the right token", uuid=self.vm["uuid"])
+                log.warning("migration_token_wrong", uuid=self.vm["uuid"])
                 return
             await self._channel(asked, reader, writer)
         except (OSError, ValueError, TimeoutError, asyncio.IncompleteReadError) as error:
-            log.info("A migration's connection broke off", uuid=self.vm["uuid"], error=str(error))
+            log.info("migration_connection_lost", uuid=self.vm["uuid"], error=str(error))
         except asyncio.CancelledError:
             # The server's own task: no other task waits for it.
             return
@@ -340,7 +340,7 @@ class Sender:
             try:
                 far_reader, far_writer = await self._connect(channel=kind)
             except NodeError as error:
-                log.warning("A migration cannot reach its target", error=str(error))
+                log.warning("migration_target_unreachable", error=str(error))
                 await hang_up(writer)
                 return
             with contextlib.suppress(OSError):
