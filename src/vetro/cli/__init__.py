@@ -23,6 +23,7 @@ COMMANDS = {
     "up": ("service.up", "up", "Start everything in one process."),
     "key": ("service.key", "key", "Keys that seal secrets in the database."),
     "node": ("service.node", "node", "Run this machine's node agent."),
+    "broker": ("service.broker", "broker", "Run the service broker for Cloud Foundry."),
     "token": ("service.token", "token", "Print a token for the HTTP faces."),
     "dashboard": (
         "service.dashboard",

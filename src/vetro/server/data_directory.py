@@ -9,6 +9,7 @@
     vetro-guest.pyz   the guest agent
     admin-openrc      the administrator's login at this service
     lock              held by the running process
+    broker.db         the service broker's own database
 
 Files shared by the services on one database are in the same directory, unless ``server.shared_dir``
 names a directory that all of them can access::
@@ -19,6 +20,7 @@ names a directory that all of them can access::
     node-key          the key with which nodes register
     service-key       the key of engines for the compute service
     dashboard-key     the key that seals sessions of the dashboard
+    broker-key        the key of the service broker's digests
     engine-signing.pem  the key execution plans are signed with
     admin-openrc      the first login
 

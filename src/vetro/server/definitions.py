@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import socket
 from typing import TYPE_CHECKING
 
 from vetro.engine import library_path
 from vetro.server import data_directory
+from vetro.server.alone import serve_alone
 from vetro.server.errors import StartError
 from vetro.server.installation import open_database
 from vetro.server.listeners import listen, port_of
 from vetro.server.node import connection_limits
 from vetro.server.settings import Settings
 from vetro.server.starting import explained_errors
-from vetro.storage import StorageError
 
 if TYPE_CHECKING:
     from vetro.http import ConnectionLimits
@@ -52,13 +51,8 @@ def run_repository(settings: Settings) -> int:
 
 async def _serve(settings: Settings, listener: socket.socket, limits: ConnectionLimits) -> None:
     from vetro import identity
-    from vetro.http import admission, assemble, raise_descriptor_limit, serve
     from vetro.repository import DefinitionsMissing, repository_face
 
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    raise_descriptor_limit()
     async with open_database(settings) as database:
         repository = definitions_of(settings, database)
         try:
@@ -68,20 +62,5 @@ async def _serve(settings: Settings, listener: socket.socket, limits: Connection
         tokens = identity.Identity(database).authenticator()
         url = f"http://{settings.repository.host}:{port_of(listener)}"
         face = repository_face(repository, tokens, prefix="", debug=settings.server.debug)
-
-        async def missing() -> dict[str, str]:
-            try:
-                await database.check()
-            except StorageError as error:
-                return {"database": str(error)}
-            return {}
-
-        await serve(
-            assemble([face], readiness=missing, trust_proxy=settings.server.trust_proxy),
-            [listener],
-            stop,
-            drain_seconds=settings.server.drain_seconds,
-            on_ready=lambda: print(f"The metadata repository listens on {url}/v1", flush=True),
-            limits=limits,
-            entrance=admission(limits, each_address=not settings.server.trust_proxy),
-        )
+        said = f"The metadata repository listens on {url}/v1"
+        await serve_alone(settings, listener, limits, face, database, said)

@@ -36,6 +36,11 @@ PRIVATE = (
     "vetro.db-wal",
     "vetro.db-shm",
     "vetro.db-journal",
+    "broker-key",
+    "broker.db",
+    "broker.db-wal",
+    "broker.db-shm",
+    "broker.db-journal",
 )
 """Names in a data directory, each with everything below it."""
 

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, cast
 
+from vetro.broker import CfapiSection
 from vetro.compute import ComputeSection, DapiSection
 from vetro.engine import EngineSection, NetworkSection
 from vetro.environments import ApiSection, HistorySection
@@ -119,6 +120,7 @@ class Settings:
     history: HistorySection = field(default_factory=HistorySection)
     rabbitmq: RabbitmqSection = field(default_factory=RabbitmqSection)
     tls: TlsSection = field(default_factory=TlsSection)
+    cfapi: CfapiSection = field(default_factory=CfapiSection)
 
     @property
     def data_dir(self) -> Path:
@@ -162,6 +164,7 @@ _SECTIONS: dict[str, type] = {
     "history": HistorySection,
     "rabbitmq": RabbitmqSection,
     "tls": TlsSection,
+    "cfapi": CfapiSection,
 }
 
 
@@ -184,6 +187,7 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "connections.total": (0, 2**20),
     "connections.per_address": (0, 2**20),
     "connections.reserve": (1, 1024),
+    "cfapi.credentials_seconds": (0.1, 600),
     "repository.body_limit": (1024, 2**30),
     "repository.import_limit": (1024, 2**30),
     "repository.archive_members": (1, 1_000_000),

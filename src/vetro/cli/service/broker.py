@@ -1,0 +1,52 @@
+"""``vetro broker``: applications of the catalog as services of a Cloud Foundry."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from vetro.cli.terminal.output import fail
+
+
+@click.command("broker")
+@click.option("--host", help="Address to listen on [127.0.0.1].")
+@click.option("--port", type=int, help="Port to listen on [8083].")
+@click.option("--tenant", help="The project that the environments of all spaces are in [admin].")
+@click.option("--auth-url", help="The identity service [http://127.0.0.1:8082/identity/v3].")
+@click.option("--data-dir", help="Where the broker's own database is kept.")
+@click.option("--config", "config", type=click.Path(path_type=Path), help="A vetro.toml.")
+@click.pass_context
+def broker(
+    ctx: click.Context,
+    host: str | None,
+    port: int | None,
+    tenant: str | None,
+    auth_url: str | None,
+    data_dir: str | None,
+    config: Path | None,
+) -> None:
+    """Run the service broker: it offers the applications of a catalog to a Cloud Foundry.
+
+    It speaks the Open Service Broker API to the platform, and HTTP to a Vetro ('vetro up') that may
+    be on another machine. Name and password that the platform is given are those of a user of Vetro
+    with a role in the project --tenant (docs/broker.md).
+    """
+    from vetro.server.errors import StartError
+    from vetro.server.service_broker import run_broker
+    from vetro.server.settings import SettingsError, load_settings
+
+    try:
+        settings = load_settings(
+            {
+                "cfapi.host": host,
+                "cfapi.port": port,
+                "cfapi.tenant": tenant,
+                "cfapi.auth_url": auth_url,
+                "server.data_dir": data_dir or ctx.find_root().meta.get("vetro.data_dir"),
+            },
+            config_file=config,
+        )
+        raise SystemExit(run_broker(settings))
+    except (SettingsError, StartError) as error:
+        fail(str(error), getattr(error, "hint", None))
