@@ -71,7 +71,7 @@ def manifest(*lines, **changes):
         ("a: >=1\n", ["E002 manifest.yaml:1:5"]),
         ("- 1\n", ["E004 manifest.yaml:1:1"]),
         (b"\xff\xfe", ["E002 manifest.yaml"]),
-        ("a: " + "[" * 200 + "]" * 200, ["E003 manifest.yaml:1:103"]),
+        ("a: " + "[" * 200 + "]" * 200, ["E003 manifest.yaml:1:43"]),
         (MANIFEST + "---\na: 1\n", ["E005 manifest.yaml:8:1"]),
         (manifest("Tags: a"), ["E070 manifest.yaml:7:7"]),
         (manifest("Tags: [1]"), ["E070 manifest.yaml:7:8"]),

@@ -19,6 +19,7 @@ from vetro.packages import (
     build_archive,
     check_upload,
     open_package,
+    parse_manifest,
 )
 
 MANIFEST = (
@@ -160,7 +161,7 @@ def test_bombs_are_refused_by_what_they_say_and_by_what_they_hold() -> None:
         ("Type: Library\nFullName: a\nVersion: one\n", "Version", 3),
         ("Type: Library\nFullName: a\nTags: x\n", "Tags must be a list", 3),
         ("Type: Library\nFullName: a\nClasses: [x]\n", "Classes must be a map", 3),
-        ("Type: Library\nFullName: a\nRequire:\n  b: >=1\n", "quote values", 4),
+        ("Type: Library\nFullName: a\nRequire:\n  b: >=1\n", "quote a value", 4),
         ("Type: Library\nFullName: a\nType: Library\n", "appears twice", 3),
         ("- a\n", "must be a map", 1),
         ("a: [\n", "Unable to load due to", 2),
@@ -173,6 +174,13 @@ def test_bad_manifests_say_where(text: str, message: str, line: int | None) -> N
         open_package(archive({"manifest.yaml": text}))
     if line is not None:
         assert caught.value.line == line
+
+
+def test_a_version_is_text_as_it_is_written() -> None:
+    """`Version: 1.10` is not the number 1.1; of two values of a nested key the last one counts."""
+    text = b"Type: Library\nFullName: a\nVersion: 1.10\nRequire: {b: 2.1, b: 2.10}\n"
+    manifest = parse_manifest(text)
+    assert (manifest.version, manifest.requirements) == ("1.10.0", {"b": "2.10"})
 
 
 def test_alias_bombs_are_stopped() -> None:

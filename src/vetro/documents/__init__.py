@@ -37,6 +37,7 @@ from vetro.documents.yamlvalues import (
     safe_loader,
     write_yaml,
     write_yaml_node,
+    yaml_value,
 )
 
 __all__ = [
@@ -69,4 +70,5 @@ __all__ = [
     "text_of",
     "write_yaml",
     "write_yaml_node",
+    "yaml_value",
 ]

@@ -90,12 +90,26 @@ def compose_yaml(content: bytes | str, limits: DocumentLimits | None = None) -> 
     text = text_of(content, limits)
     measure_yaml(text, limits)
     try:
-        nodes = cast(
-            "Iterable[yaml.Node | None]", cast("Any", yaml).compose_all(text, yaml.CSafeLoader)
-        )
+        nodes = cast("Iterable[yaml.Node | None]", cast("Any", yaml).compose_all(text, _Loader))
         return [node for node in nodes if node is not None]
     except yaml.YAMLError as error:
         raise not_yaml(error) from error
+
+
+def yaml_value(node: yaml.Node) -> Any:
+    """The value of a node of ``compose_yaml``; merges (``<<``) in it are resolved, also in the node.
+
+    Errors: ``DocumentError``.
+    """
+    reader = _Loader("")
+    try:
+        return reader.construct_document(node)
+    except yaml.YAMLError as error:
+        raise not_yaml(error) from error
+    except (ArithmeticError, TypeError, ValueError) as error:  # an unhashable key or set member
+        raise DocumentError(f"not YAML: {error}") from error
+    finally:
+        reader.dispose()
 
 
 def write_yaml(value: object, *, ordered: bool = False) -> str:

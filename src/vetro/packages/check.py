@@ -21,12 +21,11 @@ from vetro.muranopl import (
 )
 from vetro.packages.check_codes import CODES
 from vetro.packages.check_forms import check_form
-from vetro.packages.check_manifest import Declared, check_manifest
 from vetro.packages.check_template import check_template
 from vetro.packages.check_yaml import Finding, Findings
 from vetro.packages.data import read_json, read_yaml
 from vetro.packages.errors import PackageError
-from vetro.packages.manifest import FILE
+from vetro.packages.manifest import FILE, Manifest, read_manifest
 from vetro.packages.members import (
     ArchiveLimits,
     ArchiveMembers,
@@ -65,15 +64,15 @@ def check(source: Path | bytes, runtime: Runtime | None = None) -> list[Finding]
         raise NotAPackage(f"Unable to find package manifest {FILE}")
     manifest = Findings(FILE)
     found: list[Finding] = manifest.found
-    declared = check_manifest(members.read(FILE), manifest)
+    declared = read_manifest(members.read(FILE), manifest)
     if declared is None:
         return found
     _files(members, declared, manifest)
     found = [*found, *form_findings(members, declared.ui, declared.full_name), *_resources(members)]
-    if declared.is_hot:
+    if declared.format == "HOT":
         found += check_template(members).found
     else:
-        listed = _classes(source, members, found, runtime or _language(), declared)
+        listed = _classes(source, members, found, runtime or _language(), declared, manifest)
         if runtime is None and declared.full_name == CORE:
             listed = [item for item in listed if item.code not in _OF_HOSTS]
         found += listed
@@ -95,7 +94,7 @@ def check_manifest_only(source: Path | bytes) -> list[Finding]:
     if not members.has(FILE):
         raise NotAPackage(f"Unable to find package manifest {FILE}")
     findings = Findings(FILE)
-    check_manifest(members.read(FILE), findings)
+    read_manifest(members.read(FILE), findings)
     return [item for item in findings.found if item.level == "error"]
 
 
@@ -133,27 +132,33 @@ def _has(members: Members, name: str) -> bool:
         return False
 
 
-def _files(members: Members, declared: Declared, findings: Findings) -> None:
+def _files(members: Members, declared: Manifest, findings: Findings) -> None:
     add = findings.add
-    for name, (file, node) in declared.classes.items():
+    is_hot = declared.format == "HOT"
+    places = declared.places
+    for name, file in declared.classes.items():
         if not _has(members, f"Classes/{file}"):
-            add("E050", f"there is no file Classes/{file} for class {name}", node)
-    if declared.is_hot and not members.has("template.yaml"):
+            add(
+                "E050",
+                f"there is no file Classes/{file} for class {name}",
+                places[f"Classes/{name}"],
+            )
+    if is_hot and not members.has("template.yaml"):
         add("E050", "a Heat package has a template.yaml")
-    if declared.ui_node is not None and not _has(members, f"UI/{declared.ui}"):
-        add("E050", f"there is no file UI/{declared.ui}", declared.ui_node)
-    _logo(members, declared.logo, declared.logo_node, findings)
-    _logo(members, declared.supplier_logo, declared.supplier_logo_node, findings)
+    if "UI" in places and not _has(members, f"UI/{declared.ui}"):
+        add("E050", f"there is no file UI/{declared.ui}", places["UI"])
+    _logo(members, declared.logo, places.get("Logo"), findings)
+    _logo(members, declared.supplier_logo, places.get("Supplier/Logo"), findings)
     if declared.type == "Application":
-        if not declared.is_hot and not _has(members, f"UI/{declared.ui}"):
+        if not is_hot and not _has(members, f"UI/{declared.ui}"):
             add("W073", "an Application has a form: UI/ui.yaml")
         if not _has(members, declared.logo):
             add("W074", "an Application has a logo: logo.png")
     known = {*_ROOT_FILES, declared.logo, declared.supplier_logo}
-    named = {f"Classes/{file}" for file, _ in declared.classes.values()}
+    named = {f"Classes/{file}" for file in declared.classes.values()}
     for name in members.names():
         if name.startswith("Classes/"):
-            if name.endswith((".yaml", ".yml")) and name not in named and not declared.is_hot:
+            if name.endswith((".yaml", ".yml")) and name not in named and not is_hot:
                 findings.found.append(
                     Finding("warning", "W020", "not named in the manifest's Classes", name)
                 )
@@ -239,7 +244,8 @@ def _classes(
     members: Members,
     known: list[Finding],
     runtime: Runtime,
-    declared: Declared,
+    declared: Manifest,
+    manifest: Findings,
 ) -> list[Finding]:
     """What the language finds in the classes."""
     unreadable = _unreadable(members, declared)
@@ -249,7 +255,7 @@ def _classes(
         try:
             package = open_package(source)
         except PackageError as error:
-            if declared.is_known and not any(item.level == "error" for item in known):
+            if not manifest.refusals and not any(item.level == "error" for item in known):
                 place = (error.file, error.line, error.column)
                 return [Finding("error", "E001", error.message, *place)]
     missing = _missing_requirements(package, runtime, declared)
@@ -275,10 +281,10 @@ def _classes(
     return found
 
 
-def _unreadable(members: Members, declared: Declared) -> list[Finding]:
+def _unreadable(members: Members, declared: Manifest) -> list[Finding]:
     """Class files that are not text."""
     found: list[Finding] = []
-    for path in {f"Classes/{file}": None for file, _ in declared.classes.values()}:
+    for path in {f"Classes/{file}": None for file in declared.classes.values()}:
         if _has(members, path):
             try:
                 documents.text_of(members.read(safe_name(path)))
@@ -287,31 +293,31 @@ def _unreadable(members: Members, declared: Declared) -> list[Finding]:
     return found
 
 
-def _declared_package(members: Members, declared: Declared) -> MemoryPackage:
+def _declared_package(members: Members, declared: Manifest) -> MemoryPackage:
     """The declared classes, with existing files, of a package that cannot be opened."""
     texts: dict[str, str] = {}
-    for file, _ in declared.classes.values():
+    for file in declared.classes.values():
         path = f"Classes/{file}"
         if _has(members, path):
             texts[file] = members.read(safe_name(path)).decode("utf-8-sig", errors="replace")
     return MemoryPackage(
         declared.full_name or "package",
         texts,
-        {name: file for name, (file, _) in declared.classes.items() if file in texts},
-        format=".".join(str(number) for number in declared.format),
-        requirements=dict(declared.specs),
+        {name: file for name, file in declared.classes.items() if file in texts},
+        format=declared.format,
+        requirements=declared.requirements,
     )
 
 
 def _missing_requirements(
-    package: Package | MemoryPackage, runtime: Runtime, declared: Declared
+    package: Package | MemoryPackage, runtime: Runtime, declared: Manifest
 ) -> list[Finding]:
     found: list[Finding] = []
     for name, spec in package.requirements.items():
         try:
             runtime.find_package(name, version_spec(spec))
         except NoPackageFound as error:
-            node = declared.requirements.get(name)
+            node = declared.places.get(f"Require/{name}")
             place = Findings(FILE)
             place.add("E307", error.message, node)
             found += place.found

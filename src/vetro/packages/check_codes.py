@@ -37,7 +37,7 @@ CODES: dict[str, str] = {
     "E054": "a bad name of a method, property or argument",
     "E060": "a bad namespace prefix",
     "E070": "`Tags` is not a list of texts",
-    "E071": "`Type` or `Version` is invalid",
+    "E071": "`Type`, `Version` or `Isolation` is invalid",
     "E072": "`UI` is not text",
     "E073": "`FullName` is not a name",
     "E074": "`Logo` is not text, or `Classes` is not a map",

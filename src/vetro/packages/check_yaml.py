@@ -46,6 +46,8 @@ class Findings:
 
     file: str
     found: list[Finding] = field(default_factory=list[Finding])
+    refusals: list[Finding] = field(default_factory=list[Finding])
+    """Those with which a package cannot be opened."""
 
     def add(
         self,
@@ -69,6 +71,20 @@ class Findings:
             )
         )
 
+    def refuse(self, code: str, message: str, node: Any = None) -> None:
+        """Add a finding with which a package cannot be opened."""
+        self.add(code, message, node)
+        self.refusals.append(self.found[-1])
+
+    def refuse_document(self, error: DocumentError, hint: str | None = None) -> None:
+        """Refuse a document that cannot be read."""
+        code = "E003" if isinstance(error, DocumentTooLarge) else "E002"
+        problem = error.message.removeprefix("not YAML: ")
+        message = f"{problem}; {hint}" if hint else problem
+        made = Finding("error", code, message, self.file, error.line, error.column)
+        self.found.append(made)
+        self.refusals.append(made)
+
     def add_error(self, code: str, error: PackageError) -> None:
         """Add what a reader of the package complains of, at its place."""
         assert code in CODES, code
@@ -76,18 +92,17 @@ class Findings:
         self.found.append(found)
 
 
-def read_documents(content: bytes, findings: Findings) -> list[Any] | None:
+def read_documents(
+    content: bytes, findings: Findings, limits: DocumentLimits = LIMITS
+) -> list[Any] | None:
     """The nodes of every document; None (with a finding) when the file is not YAML."""
     try:
-        nodes = compose_yaml(content, LIMITS)
+        nodes = compose_yaml(content, limits)
     except DocumentError as error:
-        code = "E003" if isinstance(error, DocumentTooLarge) else "E002"
-        place = None if error.line is None else _At(_Place(error.line - 1, (error.column or 1) - 1))
-        problem = error.message.removeprefix("not YAML: ")
         hint = None
-        if error.line is not None and code == "E002":
+        if error.line is not None and not isinstance(error, DocumentTooLarge):
             hint = yaml_hint(content.decode("utf-8-sig", errors="replace"), error.line - 1)
-        findings.add(code, f"{problem}; {hint}" if hint else problem, place)
+        findings.refuse_document(error, hint)
         return None
     found = [node for node in nodes if not is_null(node)]
     for node in found:
@@ -95,28 +110,19 @@ def read_documents(content: bytes, findings: Findings) -> list[Any] | None:
     return found
 
 
-@dataclass
-class _Place:
-    line: int
-    column: int
-
-
-@dataclass
-class _At:
-    start_mark: Any
-
-
 def _duplicates(root: Any, findings: Findings) -> None:
     for node in walk(root):
         if not isinstance(node, MappingNode):
             continue
         seen: dict[tuple[str, str], Any] = {}
+        # Deeper inside, the last one has always won when a package is opened.
+        report = findings.refuse if node is root else findings.add
         for key, _ in pairs(node):
             if not isinstance(key, ScalarNode) or key.value == "<<":
                 continue
             first = seen.setdefault((key.tag, str(key.value)), key)
             if first is not key:
-                findings.add(
+                report(
                     "E006",
                     f"the key {key.value} appears twice: first in line "
                     f"{first.start_mark.line + 1}, column {first.start_mark.column + 1}",

@@ -1,20 +1,32 @@
-"""``manifest.yaml``: the description of a package (packages-and-forms.md A2, A3)."""
+"""``manifest.yaml``: the description of a package (packages-and-forms.md A2, A3, A8).
+
+One reader serves loading and checking. It reports what it finds and reads on: refusals, with which no
+package can be opened, and the other findings of `vetro check`. Loading raises the first refusal.
+"""
 
 from __future__ import annotations
 
 import difflib
 import re
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
-from vetro.documents import (
-    DocumentError,
-    DocumentLimits,
-    DocumentTooLarge,
-    MappingNode,
-    read_yaml_and_node,
-)
+from vetro.documents import DocumentError, DocumentLimits, yaml_value
 from vetro.muranopl import Version, version_spec
+from vetro.packages.check_yaml import (
+    Finding,
+    Findings,
+    entries,
+    is_list,
+    is_map,
+    is_null,
+    is_scalar,
+    is_text,
+    items,
+    read_documents,
+    text_of,
+    unknown_keys,
+)
 from vetro.packages.errors import PackageFormatError, PackageLimitError, PackageLoadError
 
 FILE = "manifest.yaml"
@@ -40,11 +52,16 @@ KEYS = (
     "Template",
     "Isolation",
 )
+_SUPPLIER = ("Name", "CompanyUrl", "Logo", "Summary", "Description")
+_WORD = re.compile(r"[^\W\d]\w*\Z")
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """A checked manifest. ``format`` is the MuranoPL version text (``1.4``); ``HOT`` for templates."""
+    """A manifest. ``format`` is the MuranoPL version text (``1.4``); ``HOT`` for templates.
+
+    One that a check has read may have defaults in place of what is wrong in it.
+    """
 
     full_name: str
     type: str
@@ -57,196 +74,268 @@ class Manifest:
     classes: dict[str, str] = field(default_factory=dict[str, str])
     requirements: dict[str, str | None] = field(default_factory=dict[str, "str | None"])
     ui: str = "ui.yaml"
-    ui_named: bool = False
     logo: str = "logo.png"
-    logo_named: bool = False
+    supplier_logo: str = "supplier_logo.png"
     supplier: dict[str, Any] = field(default_factory=dict[str, Any])
     meta: Any = None
     isolation: str = "required"
     """`optional`: its plans are safe on a machine that others share (driver `process`)."""
-    unknown_keys: list[str] = field(default_factory=list[str])
-
-
-def parse_yaml(content: bytes, file: str) -> tuple[Any, Any]:
-    """A small YAML document and its node tree. Errors: ``PackageLoadError`` with the position."""
-    try:
-        return read_yaml_and_node(content, LIMITS)
-    except DocumentTooLarge as error:
-        raise PackageLimitError(
-            error.message, file=file, line=error.line, column=error.column
-        ) from error
-    except DocumentError as error:
-        raise _not_yaml(error, file) from error
-
-
-def _not_yaml(error: DocumentError, file: str) -> PackageLoadError:
-    problem = error.message.removeprefix("not YAML: ")
-    starts = ("cannot start any token", "expected alphabetic", "comment or line break")
-    hint = (
-        "; quote values that start with >, !, *, % or @"
-        if any(s in problem for s in starts)
-        else ""
-    )
-    return PackageLoadError(
-        f"Unable to load due to: {problem}{hint}", file=file, line=error.line, column=error.column
-    )
-
-
-class _Reader:
-    """Reads values of the manifest; errors name the place of an invalid value."""
-
-    def __init__(self, values: dict[str, Any], node: Any) -> None:
-        self.values = values
-        self.places: dict[str, Any] = {}
-        if isinstance(node, MappingNode):
-            pairs = cast("list[tuple[Any, Any]]", node.value)
-            for key, value in pairs:
-                name = str(key.value)
-                if name in self.places:
-                    raise PackageFormatError(
-                        f"the key {name} appears twice (first in line {self.places[name].line + 1})",
-                        file=FILE,
-                        line=key.start_mark.line + 1,
-                        column=key.start_mark.column + 1,
-                    )
-                self.places[name] = value.start_mark
-
-    def error(self, key: str, message: str, code: str) -> PackageFormatError:
-        mark = self.places.get(key)
-        return PackageFormatError(
-            message,
-            file=FILE,
-            line=mark.line + 1 if mark else None,
-            column=mark.column + 1 if mark else None,
-            code=code,
-        )
-
-    def text(self, key: str) -> str | None:
-        value = self.values.get(key)
-        if value is None:
-            return None
-        if isinstance(value, (dict, list)):
-            raise self.error(
-                key, f"{key} must be text, not {type(cast('object', value)).__name__}", "E010"
-            )
-        if "\0" in str(value):
-            raise self.error(key, f"{key} has a NUL character", "E010")
-        return str(value)
-
-    def map(self, key: str) -> dict[str, Any]:
-        value = self.values.get(key)
-        if value is None:
-            return {}
-        if not isinstance(value, dict):
-            raise self.error(key, f"{key} must be a map", "E010")
-        items = cast("dict[object, Any]", value)
-        return {str(name): item for name, item in items.items()}
+    places: dict[str, Any] = field(default_factory=dict[str, Any], compare=False, repr=False)
+    """Nodes that name a file or a package, by key: `UI`, `Logo`, `Classes/<name>`, ..."""
 
 
 def parse_manifest(content: bytes) -> Manifest:
-    """Check ``manifest.yaml``. Errors: ``PackageLoadError``, ``PackageFormatError`` with position."""
-    document, node = parse_yaml(content, FILE)
-    if not isinstance(document, dict):
-        raise PackageFormatError("the manifest must be a map", file=FILE, line=1, column=1)
-    values = {str(key): value for key, value in cast("dict[object, Any]", document).items()}
-    read = _Reader(values, node)
-    full_name = read.text("FullName")
-    if not full_name:
-        near = difflib.get_close_matches("FullName", list(values), 1)
+    """Read ``manifest.yaml``. Errors: ``PackageLoadError``, ``PackageFormatError`` with position."""
+    findings = Findings(FILE)
+    manifest = read_manifest(content, findings)
+    if findings.refusals:
+        raise _error(min(findings.refusals, key=lambda item: (item.line or 0, item.column or 0)))
+    assert manifest is not None
+    return manifest
+
+
+def _error(refusal: Finding) -> PackageLoadError:
+    place: dict[str, Any] = {"file": FILE, "line": refusal.line, "column": refusal.column}
+    if refusal.code == "E002":
+        return PackageLoadError(f"Unable to load due to: {refusal.message}", **place)
+    kind = PackageLimitError if refusal.code == "E003" else PackageFormatError
+    return kind(refusal.message, code=refusal.code, **place)
+
+
+def read_manifest(content: bytes, findings: Findings) -> Manifest | None:
+    """Read a manifest and report all that is wrong in it; None when it is not a YAML map."""
+    documents = read_documents(content, findings, LIMITS)
+    if documents is None:
+        return None
+    if len(documents) > 1:
+        findings.refuse("E005", "a manifest is one document", documents[1])
+    root = documents[0] if documents else None
+    if root is None or not is_map(root):
+        findings.refuse("E004", "the manifest must be a map", root)
+        return None
+    try:
+        values = yaml_value(root)
+    except DocumentError as error:
+        findings.refuse_document(error)
+        return None
+    unknown_keys(root, KEYS, "a manifest", findings, "W010")
+    return _Reader(root, values, findings).manifest()
+
+
+class _Reader:
+    """Reads the values of a manifest: texts as they are written, maps and lists as nodes."""
+
+    def __init__(self, root: Any, values: dict[Any, Any], findings: Findings) -> None:
+        self.root = root
+        self.values = values
+        self.findings = findings
+        self.nodes = {name: value for name, _, value in entries(root)}
+        self.places: dict[str, Any] = {}
+
+    def manifest(self) -> Manifest:
+        full_name, type_ = self.full_name(), self.type()
+        description = self.text("Description", "E030")
+        if self.nodes.get("Description") is None:
+            self.missing("Description", "Description is not specified")
+        name = self.text("Name", "E040") or full_name
+        if len(name) > 80:
+            self.findings.add("E041", "Name is longer than 80 characters", self.nodes.get("Name"))
+        return Manifest(
+            full_name=full_name,
+            type=type_,
+            format=self.format(),
+            version=self.version(),
+            name=name,
+            description=description,
+            author=self.text("Author", "E040"),
+            tags=self.tags(),
+            classes=self.classes(),
+            requirements=self.requirements(),
+            ui=self.file("UI", "E072") or "ui.yaml",
+            logo=self.file("Logo", "E074") or "logo.png",
+            supplier_logo=self.supplier_logo(),
+            supplier=self.supplier(),
+            meta=self.values.get("Meta"),
+            isolation=self.isolation(),
+            places=self.places,
+        )
+
+    # -- values of any key -----------------------------------------------------------------------
+
+    def text(self, key: str, code: str) -> str | None:
+        """The text of a key as it is written. Numbers and such are reported, maps and lists refused."""
+        node = self.nodes.get(key)
+        if is_null(node):
+            return None
+        text = text_of(node)
+        if text is None:
+            self.findings.refuse(code, f"{key} must be text", node)
+        elif "\0" in text:
+            self.findings.refuse(code, f"{key} has a NUL character", node)
+        elif not is_text(node) and key not in ("Format", "Version"):
+            self.findings.add(code, f"{key} must be text: quote it", node)
+        return text
+
+    def file(self, key: str, code: str) -> str | None:
+        """The text of a key that names a file."""
+        node = self.nodes.get(key)
+        if is_null(node):
+            return None
+        if not is_text(node):
+            self.findings.refuse(code, f"{key} must be the name of a file", node)
+            return None
+        self.places[key] = node
+        return self.text(key, code)
+
+    def map(self, key: str, code: str) -> list[tuple[str, Any, Any]]:
+        """Key texts, key nodes and value nodes of a map; none if it is null."""
+        node = self.nodes.get(key)
+        if is_null(node):
+            return []
+        if not is_map(node):
+            self.findings.refuse(code, f"{key} must be a map", node)
+            return []
+        return entries(node)
+
+    def missing(self, key: str, message: str, *, refuse: bool = False) -> None:
+        """Report that a key is missing, with the unknown key that may be meant."""
+        unknown = [name for name in self.nodes if name not in KEYS]
+        near = difflib.get_close_matches(key, unknown, 1)
         hint = f"; is {near[0]} a misspelling of it?" if near else ""
-        raise read.error("FullName", f"FullName is not specified{hint}", "E020")
-    if not FULL_NAME.match(full_name):
-        raise read.error(
-            "FullName", f"Invalid FullName {full_name!r}: write words joined by dots", "E020"
-        )
-    type_ = read.text("Type")
-    if type_ not in ("Application", "Library"):
-        raise read.error(
-            "Type", f"Invalid package Type {type_!r}: use Application or Library", "E021"
-        )
-    name = read.text("Name") or full_name
-    tags: Any = values.get("Tags") or []
-    if not isinstance(tags, list) or not all(isinstance(t, str) for t in cast("list[Any]", tags)):
-        raise read.error("Tags", "Tags must be a list of texts", "E022")
-    if any("\0" in tag for tag in cast("list[str]", tags)):
-        raise read.error("Tags", "a tag has a NUL character", "E022")
-    return Manifest(
-        full_name=full_name,
-        type=type_,
-        format=_format(read),
-        version=_version(read),
-        name=name,
-        description=read.text("Description"),
-        author=read.text("Author"),
-        tags=list(cast("list[str]", tags)),
-        classes=_classes(read),
-        requirements=_requirements(read),
-        ui=read.text("UI") or "ui.yaml",
-        ui_named=values.get("UI") is not None,
-        logo=read.text("Logo") or "logo.png",
-        logo_named=values.get("Logo") is not None,
-        supplier=read.map("Supplier"),
-        meta=values.get("Meta"),
-        isolation=_isolation(read),
-        unknown_keys=[key for key in values if key not in KEYS],
-    )
+        report = self.findings.refuse if refuse else self.findings.add
+        report("E020", message + hint, self.root)
 
+    # -- the keys --------------------------------------------------------------------------------
 
-def _isolation(read: _Reader) -> str:
-    value = read.text("Isolation") or "required"
-    if value not in ("required", "optional"):
-        raise read.error(
-            "Isolation", f"Invalid Isolation {value!r}: use required or optional", "E021"
-        )
-    return value
+    def full_name(self) -> str:
+        text = self.text("FullName", "E073")
+        if not text:
+            self.missing("FullName", "FullName is not specified", refuse=True)
+        elif not FULL_NAME.match(text):
+            self.findings.refuse(
+                "E073",
+                f"Invalid FullName {text!r}: write words joined by dots",
+                self.nodes["FullName"],
+            )
+            return ""
+        return text or ""
 
+    def type(self) -> str:
+        text = self.text("Type", "E071")
+        if text in ("Application", "Library"):
+            return text
+        message = f"Invalid package Type {text!r}: use Application or Library"
+        if text is None:
+            self.missing("Type", message, refuse=True)
+        else:
+            self.findings.refuse("E071", message, self.nodes["Type"])
+        return ""
 
-def _format(read: _Reader) -> str:
-    text = read.text("Format") or "MuranoPL/1.0"
-    if text[:1].isdigit():
-        text = f"MuranoPL/{text}"
-    kind, _, number = text.rpartition("/")
-    try:
-        version = str(Version.parse(number))
-    except ValueError:
-        version = ""
-    if kind == "MuranoPL" and version in MURANOPL_FORMATS:
-        return version.removesuffix(".0")
-    if kind == "Heat.HOT" and version == "1.0.0":
-        return "HOT"
-    raise read.error(
-        "Format",
-        f"Unsupported format {text!r}: use MuranoPL/1.0 to MuranoPL/1.4 or Heat.HOT/1.0",
-        "E023",
-    )
+    def isolation(self) -> str:
+        text = self.text("Isolation", "E071") or "required"
+        if text not in ("required", "optional"):
+            message = f"Invalid Isolation {text!r}: use required or optional"
+            self.findings.refuse("E071", message, self.nodes["Isolation"])
+        return text
 
-
-def _version(read: _Reader) -> str:
-    text = read.text("Version") or "0.0.0"
-    try:
-        return str(Version.parse(text))
-    except ValueError as error:
-        raise read.error("Version", f"Version: {error}", "E024") from error
-
-
-def _classes(read: _Reader) -> dict[str, str]:
-    classes: dict[str, str] = {}
-    for name, file in read.map("Classes").items():
-        if not FULL_NAME.match(name):
-            raise read.error("Classes", f"{name!r} is not a class name", "E025")
-        if not isinstance(file, str):
-            raise read.error("Classes", f"the file of class {name} must be text", "E025")
-        classes[name] = file
-    return classes
-
-
-def _requirements(read: _Reader) -> dict[str, str | None]:
-    requirements: dict[str, str | None] = {}
-    for name, spec in read.map("Require").items():
-        text = None if spec is None or spec == "" else str(spec)
+    def format(self) -> str:
+        text = self.text("Format", "W030") or "MuranoPL/1.0"
+        if text[:1].isdigit():
+            text = f"MuranoPL/{text}"
+        kind, _, number = text.rpartition("/")
         try:
-            version_spec(text)
+            version = str(Version.parse(number))
+        except ValueError:
+            version = ""
+        if kind == "MuranoPL" and version in MURANOPL_FORMATS:
+            return version.removesuffix(".0")
+        if kind != "Heat.HOT" or version != "1.0.0":
+            self.findings.refuse(
+                "W030",
+                f"Unsupported format {text!r}: use MuranoPL/1.0 to MuranoPL/1.5 or Heat.HOT/1.0",
+                self.nodes["Format"],
+            )
+        return "HOT" if kind == "Heat.HOT" and version else "1.0"
+
+    def version(self) -> str:
+        text = self.text("Version", "E071") or "0.0.0"
+        try:
+            return str(Version.parse(text))
         except ValueError as error:
-            raise read.error("Require", f"Require {name}: {error}", "E026") from error
-        requirements[name] = text
-    return requirements
+            self.findings.refuse("E071", f"Version: {error}", self.nodes["Version"])
+            return "0.0.0"
+
+    def tags(self) -> list[str]:
+        node = self.nodes.get("Tags")
+        if is_null(node):
+            return []
+        if not is_list(node):
+            self.findings.refuse("E070", "Tags must be a list of texts", node)
+            return []
+        for item in items(node):
+            if not is_text(item):
+                self.findings.refuse("E070", "Tags must be a list of texts: quote this", item)
+            elif "\0" in (text_of(item) or ""):
+                self.findings.refuse("E070", "a tag has a NUL character", item)
+        return [text_of(item) or "" for item in items(node)]
+
+    def classes(self) -> dict[str, str]:
+        classes: dict[str, str] = {}
+        for name, key, value in self.map("Classes", "E074"):
+            self.class_name(name, key)
+            if not is_text(value):
+                self.findings.refuse("E040", f"the file of class {name} must be text", value)
+            else:
+                classes[name] = text_of(value) or ""
+                self.places[f"Classes/{name}"] = value
+        return classes
+
+    def class_name(self, name: str, node: Any) -> None:
+        """Report E011 for an invalid name, W011 for a name that is not CamelCase."""
+        parts = name.split(".")
+        if not FULL_NAME.match(name):
+            self.findings.refuse("E011", f"{name!r} is not a class name", node)
+        elif not all(_WORD.match(part) for part in parts):
+            self.findings.add("E011", f"{name!r} is not a class name", node)
+        elif not _is_camel_case(parts[-1]):
+            self.findings.add("W011", f"{parts[-1]} is not CamelCase", node)
+
+    def requirements(self) -> dict[str, str | None]:
+        requirements: dict[str, str | None] = {}
+        for name, key, value in self.map("Require", "E005"):
+            if not FULL_NAME.match(name):
+                self.findings.refuse("E005", f"Require: {name!r} is not a package name", key)
+                continue
+            self.places[f"Require/{name}"] = key
+            try:
+                if not is_scalar(value):
+                    raise ValueError("a version spec is text such as '>=1.2'")
+                text = None if is_null(value) else text_of(value) or None
+                version_spec(text)
+                requirements[name] = text
+            except ValueError as error:
+                self.findings.refuse("E023", f"Require {name}: {error}", value)
+        return requirements
+
+    def supplier(self) -> dict[str, Any]:
+        if not self.map("Supplier", "E077"):
+            return {}
+        unknown_keys(self.nodes["Supplier"], _SUPPLIER, "Supplier", self.findings)
+        found: dict[object, Any] = self.values["Supplier"]
+        return {str(key): value for key, value in found.items()}
+
+    def supplier_logo(self) -> str:
+        node = self.nodes.get("Supplier")
+        named = [v for name, _, v in entries(node) if name == "Logo"] if is_map(node) else []
+        if not named or is_null(named[-1]):
+            return "supplier_logo.png"
+        text = text_of(named[-1])
+        if text is None:
+            self.findings.refuse("E077", "the Logo of Supplier must be text", named[-1])
+        self.places["Supplier/Logo"] = named[-1]
+        return text or "supplier_logo.png"
+
+
+def _is_camel_case(word: str) -> bool:
+    shouting = word.isupper() and len(word) > 3
+    return "_" not in word and word[:1].isupper() and not shouting

@@ -26,7 +26,7 @@ from vetro.packages.hot import (
     form_text,
     read_template,
 )
-from vetro.packages.manifest import FILE, Manifest, parse_manifest, parse_yaml
+from vetro.packages.manifest import FILE, Manifest, parse_manifest
 from vetro.packages.members import (
     ArchiveLimits,
     ArchiveMembers,
@@ -73,12 +73,11 @@ class Package:
                     f"File with class definition not found: Classes/{file}",
                     file=FILE,
                 )
-        if self.manifest.ui_named and not members.has(f"UI/{safe_name(self.manifest.ui)}"):
+        if "UI" in self.manifest.places and not members.has(f"UI/{safe_name(self.manifest.ui)}"):
             raise PackageLoadError(f"Unable to find UI definition UI/{self.manifest.ui}", file=FILE)
-        self.logo = self._image(self.manifest.logo, self.manifest.logo_named, "logo")
-        supplier_logo = self.manifest.supplier.get("Logo")
+        self.logo = self._image(self.manifest.logo, "Logo", "logo")
         self.supplier_logo = self._image(
-            str(supplier_logo or "supplier_logo.png"), supplier_logo is not None, "supplier logo"
+            self.manifest.supplier_logo, "Supplier/Logo", "supplier logo"
         )
 
     def _template(self) -> HotTemplate:
@@ -93,9 +92,9 @@ class Package:
         ]
         return read_template(self.members.read(TEMPLATE), resources)
 
-    def _image(self, name: str, named: bool, what: str) -> bytes | None:
+    def _image(self, name: str, key: str, what: str) -> bytes | None:
         if not self.members.has(name):
-            if named:
+            if key in self.manifest.places:
                 raise PackageLoadError(f"Unable to load {what}: there is no file {name}", file=FILE)
             return None
         content = self.members.read(name)
@@ -255,4 +254,4 @@ def build_archive(directory: Path, target: Path) -> str:
     return hashlib.sha256(target.read_bytes()).hexdigest()
 
 
-__all__ = ["Package", "build_archive", "open_package", "parse_yaml", "syntax"]
+__all__ = ["Package", "build_archive", "open_package", "syntax"]

@@ -10,7 +10,7 @@ from typing import Any, cast
 from vetro.muranopl.values.errors import PackageFormatError, Position
 
 from .versions import Version, version_spec
-from .yamltree import Mapping, load_documents, plain_value
+from .yamltree import Mapping, Node, Scalar, load_documents, plain_value
 
 _FULL_NAME = re.compile(r"\w+(?:\.\w+)*\Z")
 FORMATS = ("1.0", "1.1", "1.2", "1.3", "1.4", "1.5")
@@ -62,12 +62,16 @@ def read_manifest(path: Path) -> Manifest:
         raise PackageFormatError(
             f"FullName {name!r} is not a dotted name", position=place("FullName")
         )
+    nodes = {key: node for key, _, node in top.entries()}
+    requirements: dict[str, str | None] = {}
     try:
-        parse_format(values.get("Format"))
-        version = Version.parse(str(values.get("Version", "0.0.0")))
-        requirements = cast("dict[str, Any]", values.get("Require") or {})
-        for spec in requirements.values():
-            version_spec(spec)
+        format_ = _written(nodes.get("Format")) or "1.0"
+        parse_format(format_)
+        version = Version.parse(_written(nodes.get("Version")) or "0.0.0")
+        required = nodes.get("Require")
+        for key, _, node in required.entries() if isinstance(required, Mapping) else ():
+            requirements[key] = _written(node)
+            version_spec(requirements[key])
     except ValueError as error:
         raise PackageFormatError(str(error), position=place("Version")) from error
     except PackageFormatError as error:
@@ -76,8 +80,17 @@ def read_manifest(path: Path) -> Manifest:
     return Manifest(
         name,
         str(version),
-        str(values.get("Format", "1.0")),
-        {key: None if spec is None else str(spec) for key, spec in requirements.items()},
+        format_,
+        requirements,
         dict(cast("dict[str, str]", values.get("Classes") or {})),
         values.get("Meta"),
     )
+
+
+def _written(node: Node | None) -> str | None:
+    """The text of a scalar: the version 1.10 is not the number 1.1. None for null."""
+    if not isinstance(node, Scalar) or node.value is None:
+        return None
+    if isinstance(node.value, str):
+        return node.value
+    return node.source.text[node.start : node.end].strip()
