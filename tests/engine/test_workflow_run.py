@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from vetro import engine, messaging, repository
-from vetro.engine.journal import JournalEffects
+from vetro.engine.checkpoints import Checkpoints, TakenOver
+from vetro.engine.journal import JournalEffects, forget
 from vetro.engine.services import EngineServices
 from vetro.engine.settings import EngineSettings
 from vetro.engine.worker.deployment import is_flat
@@ -93,9 +94,12 @@ class Place:
         assert is_flat(task.model)
         self.fence += 1
         effects = JournalEffects(self.database, task.id, self.fence)
+        kept = Checkpoints(self.database, task.id, self.fence)
         answering = [asyncio.create_task(self.guest(queue)) for queue in guests]
         try:
-            return await run_workflows(self.services, self.database, task, effects)
+            result = await run_workflows(self.services, self.database, task, effects, kept)
+            await forget(self.database, task.id)
+            return result
         finally:
             for one in answering:
                 one.cancel()
@@ -188,3 +192,74 @@ def test_the_first_free_range(
 ) -> None:
     """The first block that meets no range in use (§11)."""
     assert first_free_range("10.0.0.0", environments, hosts, used) == expected
+
+
+class Killed(BaseException):
+    """The worker was killed here."""
+
+
+class Deadly:
+    """Kills the worker at the n-th step that leaves something behind: before it, or after it."""
+
+    def __init__(self, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.at, self.after, self.steps = 0, False, 0
+        for owner, name in (
+            (Checkpoints, "save"),
+            (Checkpoints, "keep_answer"),
+            (place.mailboxes, "send"),
+            (place.mailboxes, "discard"),
+            (place.stacks, "create"),
+            (place.stacks, "update"),
+        ):
+            monkeypatch.setattr(owner, name, self.wrapped(getattr(owner, name)))
+
+    def wrapped(self, step: Callable[..., Any]) -> Callable[..., Any]:
+        """A step that may be the last."""
+
+        async def call(*given: Any, **named: Any) -> Any:
+            self.steps += 1
+            dies = self.steps == self.at
+            if dies and not self.after:
+                raise Killed
+            result = await step(*given, **named)
+            if dies:
+                raise Killed
+            return result
+
+        return call
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+async def test_a_task_goes_on_wherever_it_was_killed(
+    place: Place, monkeypatch: pytest.MonkeyPatch, after: bool
+) -> None:
+    """Killed at each step in turn, a second run ends as an undisturbed one; every plan ran once."""
+    deadly = Deadly(place, monkeypatch)
+    whole = await place.run(telnet(), guests=("ee1-s1-u1",))
+    steps = deadly.steps
+    assert steps >= 8
+    deadly.after = after
+    for deadly.at in range(1, steps + 1):
+        await place.stacks.delete("p", "ee1")
+        await place.mailboxes.delete("ee1-s1-u1")
+        place.plans.clear()
+        place.reports.said.clear()
+        deadly.steps = 0
+        with pytest.raises(Killed):
+            await place.run(telnet(), guests=("ee1-s1-u1",))
+        result = await place.run(telnet(), guests=("ee1-s1-u1",))
+        assert (result.is_exception, result.model) == (False, whole.model), deadly.at
+        assert len(place.plans) == 1, deadly.at
+        assert any("was cut off in round" in one[2] for one in place.reports.said) or deadly.at == 1
+
+
+async def test_an_engine_that_was_overtaken_stores_nothing(place: Place) -> None:
+    """Of two engines with a task the later one has it."""
+    first, second = (Checkpoints(place.database, "t", fence) for fence in (1, 2))
+    assert await first.take_over() is None
+    await first.save({"round": 1}, 1)
+    assert await second.take_over() == {"round": 1}
+    with pytest.raises(TakenOver, match="deployment t"):
+        await first.save({"round": 2}, 2)
+    with pytest.raises(TakenOver):
+        await first.take_over()

@@ -56,6 +56,8 @@ def test_rooms_with_sealed_columns_are_rotated() -> None:
         "stacks_stacks",
         "stacks_resources",
         "engine_journal",
+        "engine_checkpoints",
+        "engine_answers",
         "messaging_plans",
         "messaging_calls",
         "storage_leased_work",

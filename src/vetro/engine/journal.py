@@ -4,8 +4,9 @@ A row is stored before an effect is executed; the result is stored in that row b
 sees it. Reads of the clock, random numbers and fresh ids are stored in chunks: they come from a
 generator that is seeded with the task's seed, so the seed is enough to repeat them.
 
-Resuming from a journal after a crash is not implemented: a crashed task ends as failed. The rows
-are the basis for that, and show an operator how far a deployment came.
+Resuming a MuranoPL program from its journal after a crash is not implemented: its task ends as failed. The
+rows are the basis for that, and show an operator how far a deployment came. XML workflows go on from their
+last round (``checkpoints``).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Any
 
 from sqlalchemy import delete, insert, select, update
 
-from vetro.engine.tables import journal
+from vetro.engine.tables import answers, checkpoints, journal
 from vetro.muranopl import current_thread, wait
 from vetro.storage import Database
 
@@ -44,6 +45,10 @@ class JournalEffects:
         seed = hashlib.sha256(f"{task_id}/{fence}".encode()).digest()
         # Ids must not collide between runs; nothing secret is drawn here.
         self._random = random.Random(seed)  # noqa: S311
+
+    def count_from(self, sequence: int) -> None:
+        """Number what follows from here: a run that goes on with another one's task."""
+        self._sequence = sequence
 
     def perform(self, kind: str, request: Json, execute: Callable[[], Awaitable[Json]]) -> Json:
         """Record the start, execute the effect, record its result and return it."""
@@ -127,10 +132,12 @@ async def journaled(database: Database) -> set[str]:
     """The ids of the tasks that have rows."""
     async with database.read() as tx:
         rows = await tx.execute(select(journal.c.task_id).distinct())
-        return {str(row.task_id) for row in rows}
+        kept = await tx.execute(select(checkpoints.c.task_id))
+        return {str(row.task_id) for row in (*rows, *kept)}
 
 
 async def forget(database: Database, task_id: str) -> None:
     """Remove the rows of an ended task, which will not be replayed."""
     async with database.transaction() as tx:
-        await tx.execute(delete(journal).where(journal.c.task_id == task_id))
+        for table in (journal, checkpoints, answers):
+            await tx.execute(delete(table).where(table.c.task_id == task_id))

@@ -52,6 +52,12 @@ STOPPED = (
     "The service was stopped during this deployment: "
     "deploy again to finish it, or delete the environment"
 )
+MOST_ATTEMPTS = 20
+"""So often a task that goes on after a crash is taken up; one that kills its engines must end."""
+ENDS_ENGINES = (
+    "The service ended again and again during this deployment: see its log, then deploy again, or delete the"
+    " environment"
+)
 
 #: Between two attempts to store a failure on a full disk.
 FULL_PAUSE_SECONDS = 2.0
@@ -119,7 +125,9 @@ class EnginePool:
             keys = await rooms.tasks.queue.expire_owner(tx, self.owner_prefix)
         for key in keys:
             claimed = await rooms.tasks.claim(self.owner, LEASE_SECONDS, task_id=key)
-            if claimed is not None:  # else another engine has it, and sees that it had begun
+            if claimed is not None and goes_on(claimed[1]):
+                await self._give_back(rooms, claimed[0])
+            elif claimed is not None:  # else another engine has it, and sees that it had begun
                 log.warning("deployment_cut_off", deployment=key, by="a crash")
                 await self._fail(rooms, claimed[0], CUT_OFF, outcome="interrupted")
         await self._sweep(rooms)
@@ -165,7 +173,10 @@ class EnginePool:
                 self._kill(task.id)
             except asyncio.CancelledError:
                 self._kill(task.id)
-                await self._fail(rooms, lease, STOPPED, outcome="interrupted")
+                if goes_on(task):
+                    await self._give_back(rooms, lease)
+                else:
+                    await self._fail(rooms, lease, STOPPED, outcome="interrupted")
                 raise
             except OverLimit as error:
                 log.warning("deployment_over_limit", error=str(error))
@@ -188,7 +199,11 @@ class EnginePool:
 
     async def _attend(self, rooms: Environments, lease: Lease, task: EngineTask) -> None:
         """Run a task and store its result."""
-        if lease.attempt > 1 and await begun(rooms.tasks.database, task.id):
+        if lease.attempt > MOST_ATTEMPTS and goes_on(task):
+            log.error("deployment_ends_its_engines", attempts=lease.attempt - 1)
+            await self._fail(rooms, lease, ENDS_ENGINES, outcome="interrupted")
+            return
+        if not goes_on(task) and lease.attempt > 1 and await begun(rooms.tasks.database, task.id):
             log.warning("deployment_cut_off", by="the end of its engine")
             await self._fail(rooms, lease, CUT_OFF, outcome="interrupted")
             return
@@ -214,11 +229,13 @@ class EnginePool:
     async def _run(self, rooms: Environments, task: EngineTask, fence: int) -> TaskResult:
         """Run a task in a worker. A worker that died before it began an effect is replaced."""
 
-        async def has_begun() -> bool:
-            return await begun(rooms.tasks.database, task.id)
-
         what = "deleting" if task.is_delete else "deploying"
         cancellation: list[str] = []
+
+        async def has_begun() -> bool:
+            if goes_on(task):
+                return bool(cancellation)  # else the next worker goes on from the last round
+            return await begun(rooms.tasks.database, task.id)
 
         async def pass_on(channel: socket.socket) -> None:
             """Tell the worker to end; kill it when it does not."""
@@ -338,6 +355,14 @@ class EnginePool:
             # The task has ended; the next start removes the journal.
             log.warning("journal_not_removed", deployment=lease.key, error=str(error))
 
+    async def _give_back(self, rooms: Environments, lease: Lease) -> None:
+        """Let the next engine that is free go on with a task."""
+        try:
+            await rooms.tasks.queue.release(lease)
+        except StorageError as error:
+            # It is claimed again when the lease has expired.
+            log.warning("deployment_not_given_back", deployment=lease.key, error=str(error))
+
     def _kill(self, task_id: str) -> None:
         pid = self._workers.get(task_id)
         if pid is not None:
@@ -357,6 +382,11 @@ class EnginePool:
             return None
         self._workers[key] = pid
         return pid
+
+
+def goes_on(task: EngineTask) -> bool:
+    """Whether a task that was cut off is resumed: XML workflows keep where they stand (`checkpoints`)."""
+    return task.model_kind == "workflow"
 
 
 def _large(body: bytes) -> Any:

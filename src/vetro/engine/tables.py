@@ -1,4 +1,4 @@
-"""The journal of effects."""
+"""The journal of effects, and the checkpoints of workflows."""
 
 from __future__ import annotations
 
@@ -28,4 +28,26 @@ journal = Table(
     Column("started", UtcDateTime, nullable=False),
     Column("finished", UtcDateTime),
     PrimaryKeyConstraint("task_id", "fence", "sequence"),
+)
+
+# Of tasks that XML workflows run: a row a task.
+checkpoints = Table(
+    "engine_checkpoints",
+    metadata,
+    Column("task_id", String(36), primary_key=True),
+    # The fence of the run that has the task.
+    Column("fence", Integer, nullable=False),
+    Column("round", Integer, nullable=False),
+    Column("progress", SealedJson),
+    Column("updated", UtcDateTime, nullable=False),
+)
+
+# What came of the plans of a round that is not over.
+answers = Table(
+    "engine_answers",
+    metadata,
+    Column("task_id", String(36), nullable=False),
+    Column("plan_id", String(64), nullable=False),
+    Column("answer", SealedJson, nullable=False),
+    PrimaryKeyConstraint("task_id", "plan_id"),
 )

@@ -190,7 +190,7 @@ class RecordedPort:
 
     def guest_marks(self, queue: str) -> dict[str, str]:
         """No mailbox: the guest uses the broker."""
-        return {"MAILBOX_URL": "", "MAILBOX_TOKEN": ""}
+        return {"MAILBOX_URL": "", "MAILBOX_TOKEN": "", "ENGINE_KEY": ""}
 
     def new_id(self) -> str:
         """Ids that look random and are the same in every run of a case."""
@@ -201,7 +201,7 @@ class RecordedPort:
         """The time of the machine."""
         return datetime.now(UTC)
 
-    def checkpoint(self, model: Json, round_number: int) -> None:
+    def checkpoint(self, progress: dict[str, Json], round_number: int) -> None:
         """Nothing to keep."""
 
 

@@ -128,7 +128,7 @@ def _random_name(task: Any) -> str:
     for _ in range(5):
         bits, index = divmod(bits, 26)
         letters += chr(ord("a") + index)
-    milliseconds = int(task.port.now().timestamp() * 1000)
+    milliseconds = int(task.round_began.timestamp() * 1000)
     count = task.next_count() % 1296
     return letters + _base36(milliseconds, 8) + _base36(count, 2)
 

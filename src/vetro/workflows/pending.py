@@ -30,6 +30,20 @@ class Stack:
         self.outputs: dict[str, Json] = {}
         self._applied: str | None = None
 
+    def progress(self) -> dict[str, Json]:
+        """All of it, as JSON."""
+        return {
+            "template": self.template,
+            "arguments": self.arguments,
+            "outputs": self.outputs,
+            "applied": self._applied,
+        }
+
+    def restore(self, progress: dict[str, Json]) -> None:
+        """Take over what ``progress()`` gave in a process that is gone."""
+        self.template, self.arguments = progress["template"], progress["arguments"]
+        self.outputs, self._applied = progress["outputs"], progress["applied"]
+
     def clear(self) -> None:
         """The stack was deleted."""
         self.template, self.arguments, self.outputs = {}, {}, {}

@@ -115,8 +115,12 @@ class Port(Protocol):
         """The time, with its zone."""
         ...
 
-    def checkpoint(self, model: Json, round_number: int) -> None:
-        """A round is over: keep the model."""
+    def checkpoint(self, progress: dict[str, Json], round_number: int) -> None:
+        """A round is over: keep ``progress``, with which another ``Task`` goes on from there.
+
+        It is JSON and, for its model, as secret as the model is. From here on ``new_id`` may give the
+        ids again that it gave when the next round was begun before.
+        """
         ...
 
 

@@ -110,6 +110,18 @@ class Mutes:
             for one in [one for one in known if one.endswith(ending)]:
                 del known[one]
 
+    def permanent(self) -> dict[str, list[str]]:
+        """What stays muted until the end of the task: object ids by full rule id."""
+        kept = {
+            rule: [one for one, permanent in known.items() if permanent]
+            for rule, known in self._known.items()
+        }
+        return {rule: objects for rule, objects in kept.items() if objects}
+
+    def restore(self, permanent: dict[str, list[str]]) -> None:
+        """Take over what ``permanent()`` gave in a process that is gone."""
+        self._known = {rule: dict.fromkeys(objects, True) for rule, objects in permanent.items()}
+
     def next_round(self) -> None:
         """Forget the automatic mutes."""
         for rule, known in self._known.items():

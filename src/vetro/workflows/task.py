@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, cast
 
 from vetro.workflows.commands import COMMANDS, Command
@@ -71,7 +72,12 @@ def compile_workflow(
 
 
 class Task:
-    """Runs the workflow files of an archive over one model. ``model`` is changed in place."""
+    """Runs the workflow files of an archive over one model. ``model`` is changed in place.
+
+    ``progress``: what the port was given at the last checkpoint of a task that was cut off; it goes on
+    with the round after that, on the model in it. A round that had begun is begun again: its commands are
+    the same, with the same ids, so that the port can tell which it has carried out.
+    """
 
     def __init__(
         self,
@@ -82,8 +88,10 @@ class Task:
         limits: Limits | None = None,
         trace: Trace | None = None,
         extensions: Mapping[str, Any] | None = None,
+        progress: dict[str, Json] | None = None,
     ) -> None:
-        self.model = model
+        self.model: dict[str, Json] = model if progress is None else progress["model"]
+        self._progress = progress
         self.files = files
         self.port = port
         self.settings = settings or WorkflowSettings()
@@ -100,6 +108,9 @@ class Task:
         self._count = 0
         self._last_change: RuleMark | None = None
         self._secrets: set[str] = set()
+        self._mutes: dict[str, Mutes] = {}
+        self.round_began = port.now()
+        """The time that names of this round are made of."""
 
     @property
     def environment_id(self) -> str:
@@ -132,6 +143,9 @@ class Task:
         password = self.settings.broker.password
         if password not in ("", "guest"):
             self._secrets.add(password)
+        if self._progress is not None:
+            self._resume(self._progress)
+            return
         for service in normalise(self.model, self.port.new_id):
             name = service.get("name") or service.get("type")
             self.report(
@@ -142,11 +156,39 @@ class Task:
             )
             self.request_stop()
 
+    def _resume(self, progress: dict[str, Json]) -> None:
+        self.round = progress["round"]
+        self.round_began = datetime.fromisoformat(progress["began"])
+        self.stack.restore(progress["stack"])
+        self.issued_names = {(service, name) for service, name in progress["names"]}
+        self._count = progress["count"]
+        for name, permanent in progress["mutes"].items():
+            self._mutes.setdefault(name, Mutes()).restore(permanent)
+
+    def _checkpoint(self) -> None:
+        """Between two rounds nothing is queued: this is all that the next one needs."""
+        self.round_began = self.port.now()
+        progress: dict[str, Json] = {
+            "round": self.round,
+            "began": self.round_began.isoformat(),
+            "model": self.model,
+            "stack": self.stack.progress(),
+            "names": sorted(self.issued_names, key=str),
+            "count": self._count,
+            "mutes": {name: mutes.permanent() for name, mutes in self._mutes.items()},
+        }
+        self.port.checkpoint(progress, self.round)
+
     def _loop(self) -> None:
         workflows = [
-            (compile_workflow(content, name, self._extensions), Mutes())
+            (
+                compile_workflow(content, name, self._extensions),
+                self._mutes.setdefault(name, Mutes()),
+            )
             for name, content in self.files.workflows()
         ]
+        if self._progress is None:
+            self._checkpoint()
         while True:
             self.round += 1
             if self.round > self.limits.rounds:
@@ -161,9 +203,9 @@ class Task:
                 return
             execute(self, commands)
             self._measure()
-            self.port.checkpoint(self.model, self.round)
             if self._stopped:
                 return
+            self._checkpoint()
 
     def _warn_of_unjoined(self) -> None:
         """Units wait for their domain without a word (§15); at the end somebody must be told."""

@@ -165,10 +165,12 @@ async def run_task(
             services.waiting.tell = told.tell
             if is_flat(task.model):
                 # Imported late: most tasks run no workflows.
+                from vetro.engine.checkpoints import Checkpoints
                 from vetro.engine.worker.workflow_run import run_workflows
 
+                kept = Checkpoints(database, task.id, fence)
                 try:
-                    return await run_workflows(services, database, task, effects)
+                    return await run_workflows(services, database, task, effects, kept)
                 finally:
                     await told.close()
             session = runtime.session(effects=effects, info=info, services=services)

@@ -7,13 +7,16 @@ waits for it there.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import ipaddress
 import json
+import random
 from collections.abc import Awaitable, Callable, Coroutine
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from vetro.documents import DocumentError, read_json
+from vetro.engine.checkpoints import Checkpoints
 from vetro.engine.journal import JournalEffects
 from vetro.engine.services import EngineServices
 from vetro.stacks import RouterWithoutGateway, Stack, StackBusy, StackError, StackFailure
@@ -35,17 +38,35 @@ RETRY_SECONDS = (2.0, 4.0, 8.0)
 
 
 class WorkflowPort:
-    """The port of one task (``vetro.workflows.Port``)."""
+    """The port of one task (``vetro.workflows.Port``).
+
+    ``seed``: of the task and its definitions. Ids follow from it and from the round, so that a round that
+    is begun again sends plans under the same ids: a mailbox takes each once.
+    """
 
     def __init__(
-        self, services: EngineServices, effects: JournalEffects, loop: asyncio.AbstractEventLoop
+        self,
+        services: EngineServices,
+        effects: JournalEffects,
+        checkpoints: Checkpoints,
+        loop: asyncio.AbstractEventLoop,
+        seed: str,
     ) -> None:
         self._services = services
         self._effects = effects
+        self._checkpoints = checkpoints
         self._loop = loop
+        self._seed = seed
+        self.begin_round(-1)
         self._stack = f"e{services.environment_id}"
         self._met: set[str] = set()
         self.reported_error = False
+
+    def begin_round(self, finished: int) -> None:
+        """What follows belongs to the round after this one."""
+        seed = hashlib.sha256(f"{self._seed}/{finished}".encode()).digest()
+        # Ids must not collide between tasks and rounds; nothing secret is drawn here.
+        self._random = random.Random(seed)  # noqa: S311
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
@@ -217,15 +238,24 @@ class WorkflowPort:
         async def issue() -> str:
             return await self._services.transport.issue_credential(queue)
 
+        signer = self._services.signer
         return {
             "MAILBOX_URL": self._services.settings.mailbox_url,
             "MAILBOX_TOKEN": self._wait(issue()),
+            # Continuation lines of the INI file are indented.
+            "ENGINE_KEY": "" if signer is None else signer.public_key("\t").strip(),
         }
 
     def run_plans(self, requests: list[AgentRequest]) -> list[AgentAnswer]:
-        """Send all in order, then wait for all; one that cannot be sent fails alone (§10.2)."""
+        """Send all in order, then wait for all; one that cannot be sent fails alone (§10.2).
+
+        One that was answered in a former run of this round is not sent again.
+        """
+        known = {one.plan_id: self._wait(self._known_answer(one)) for one in requests}
         refused: dict[str, str] = {}
         for request in requests:
+            if known[request.plan_id] is not None:
+                continue
             try:
                 self._perform(
                     "agent.send",
@@ -234,27 +264,42 @@ class WorkflowPort:
                 )
             except (ConnectionError, LookupError, ValueError) as error:
                 refused[request.plan_id] = str(error)
-        sent = [request for request in requests if request.plan_id not in refused]
+        sent = [
+            one for one in requests if one.plan_id not in refused and known[one.plan_id] is None
+        ]
         answers = dict(
             zip([one.plan_id for one in sent], self._wait(self._collect(sent)), strict=True)
         )
         return [
-            answers.get(one.plan_id) or AgentAnswer(failure=refused[one.plan_id])
+            known[one.plan_id]
+            or answers.get(one.plan_id)
+            or AgentAnswer(failure=refused[one.plan_id])
             for one in requests
         ]
 
+    async def _known_answer(self, request: AgentRequest) -> AgentAnswer | None:
+        kept = await self._checkpoints.answer_of(request.plan_id)
+        return None if kept is None else AgentAnswer(**kept)
+
     def _sender(self, request: AgentRequest) -> Callable[[], Awaitable[None]]:
+        body = json.dumps(request.plan).encode()
+
         async def send() -> None:
             await self._services.transport.declare(request.queue)
             await self._services.transport.send(
                 request.queue,
                 request.plan_id,
-                json.dumps(request.plan).encode(),
+                body,
+                self._signed(request.queue, body),
                 name=request.template,
                 lifetime=self._seconds(request),
             )
 
         return send
+
+    def _signed(self, queue: str, body: bytes) -> bytes | None:
+        signer = self._services.signer
+        return None if signer is None else signer.sign(queue, body)
 
     def _seconds(self, request: AgentRequest) -> float:
         if request.timeout is not None:
@@ -274,27 +319,38 @@ class WorkflowPort:
             body = await transport.wait_result(request.plan_id, seconds)
         finally:
             self._services.waiting.say(request.plan_id, "")
-            await transport.discard(request.plan_id)
-        if body is None:
-            return AgentAnswer(timed_out=seconds)
-        self._met.add(request.queue)
-        try:
-            return AgentAnswer(result=read_json(body))
-        except DocumentError as error:
-            return AgentAnswer(failure=f"the agent's answer is no JSON: {error}")
+        answer = _read(body, seconds)
+        if body is not None:
+            self._met.add(request.queue)
+        # In this order: the mailbox forgets the answer when it is discarded.
+        kept = {"result": answer.result, "timed_out": answer.timed_out, "failure": answer.failure}
+        await self._checkpoints.keep_answer(request.plan_id, kept)
+        await transport.discard(request.plan_id)
+        return answer
 
     # The rest
 
     def new_id(self) -> str:
-        """A fresh id."""
-        return self._effects.new_id()
+        """An id that is new, and the same when the round is begun again."""
+        return f"{self._random.getrandbits(128):032x}"
 
     def now(self) -> datetime:
         """The time."""
         return datetime.now(UTC)
 
-    def checkpoint(self, model: Json, round_number: int) -> None:
-        """The effects of the round are in the journal; the model follows from them."""
+    def checkpoint(self, progress: dict[str, Json], round_number: int) -> None:
+        """Stored, before anything of the next round is done."""
+        self._wait(self._checkpoints.save(progress, round_number))
+        self.begin_round(round_number)
+
+
+def _read(body: bytes | None, seconds: float) -> AgentAnswer:
+    if body is None:
+        return AgentAnswer(timed_out=seconds)
+    try:
+        return AgentAnswer(result=read_json(body))
+    except DocumentError as error:
+        return AgentAnswer(failure=f"the agent's answer is no JSON: {error}")
 
 
 def _reason(stack: Stack) -> str:

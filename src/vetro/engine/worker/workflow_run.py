@@ -1,12 +1,13 @@
 """Running a task of an environment with flat services: the project's XML workflows (§1).
 
 The services stand in ``Objects`` without a ``?``: an environment as the v0.3 API keeps it. A task that was
-cut off ends as failed, as one of MuranoPL does; nothing is repeated.
+cut off goes on from its last round (`checkpoints`).
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import io
 import tarfile
 from copy import deepcopy
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from vetro.documents import DocumentError, read_json, read_yaml
+from vetro.engine.checkpoints import Checkpoints
 from vetro.engine.journal import JournalEffects
 from vetro.engine.services import EngineServices, library_path
 from vetro.engine.worker.workflow_port import WorkflowPort
@@ -26,13 +28,25 @@ Json = Any
 
 
 async def run_workflows(
-    services: EngineServices, database: Database, task: EngineTask, effects: JournalEffects
+    services: EngineServices,
+    database: Database,
+    task: EngineTask,
+    effects: JournalEffects,
+    checkpoints: Checkpoints,
 ) -> TaskResult:
     """Run a task to its result; errors of the workflows are in the result and in a report."""
+    progress = await checkpoints.take_over()
+    effects.count_from(await checkpoints.journaled())
+    if progress is not None:
+        said = f"The deployment was cut off in round {progress['round'] + 1} and goes on from there"
+        await services.reports.report(task.environment_id, "warning", said, None)
     files = await definitions_of(database, task.project_id)
     model = model_of(task)
     settings = services.settings
-    port = WorkflowPort(services, effects, asyncio.get_running_loop())
+    seed = f"{task.id}/{hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()}"
+    port = WorkflowPort(services, effects, checkpoints, asyncio.get_running_loop(), seed)
+    if progress is not None:
+        port.begin_round(progress["round"])
     running = Task(
         model,
         Files(files, read_template, shipped_files()),
@@ -43,6 +57,7 @@ async def run_workflows(
             env_ip_template=settings.network.env_ip_template,
             load_balancers_refused="the native stacks have no load balancers",
         ),
+        progress=progress,
     )
     outcome = await asyncio.to_thread(running.run)
     return result_of(task, outcome)
