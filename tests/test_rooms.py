@@ -11,7 +11,8 @@ SOURCES = ROOT / "src"
 
 FACES = {
     "vetro.compute.allocation", "vetro.compute.client", "vetro.compute.wire", "vetro.engine.system",
-    "vetro.http.client", "vetro.http.endpoint", "vetro.http.parameters", "vetro.http.tls",
+    "vetro.http.client", "vetro.http.declaration", "vetro.http.endpoint", "vetro.http.parameters",
+    "vetro.http.tls",
     "vetro.packages.forms",
 }  # fmt: skip
 """Parts of rooms that are faces of their own (docs/architecture.md)."""

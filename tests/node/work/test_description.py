@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from vetro.http.client import HttpClient
-from vetro.node.work.api import ROUTES
+from vetro.node.work.endpoints import ENDPOINTS
 
 
 async def test_the_document_has_every_route_and_needs_no_key(node: Any) -> None:
@@ -19,7 +19,7 @@ async def test_the_document_has_every_route_and_needs_no_key(node: Any) -> None:
     described = {
         path: next(iter(operations)).upper() for path, operations in document["paths"].items()
     }
-    assert described == {**ROUTES, "/images/{uuid}/file": "GET"}
+    assert described == {one.path: one.verbs for one in ENDPOINTS}
     for path in ("/ping", "/openapi.json"):
         assert document["paths"][path]["get"]["security"] == []
 
@@ -37,6 +37,7 @@ async def test_answers_of_the_task_api_are_as_described(node: Any) -> None:
         ("POST", "/tasks", {"task": "nop", "params": {}}, 503),
         ("POST", "/resume", None, 204),
         ("GET", "/images/99999999-9999-4999-8999-999999999999/file", None, 404),
+        ("GET", "/images/%2e%2e/file", None, 404),
     ):
         answer = await node.client.request(method, path, json=body)
         assert answer.status == status, (path, body, answer.text)

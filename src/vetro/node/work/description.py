@@ -1,13 +1,15 @@
 """The OpenAPI document of the task API, for clients that are generated (compute-node-agent.md §4).
 
-It is written by hand, because the node runs no HTTP framework that could write it. The tests compare
-every answer that they get from a node with it.
+It is made from the table of endpoints; what the calls answer with is declared here, away from what every
+node loads. The tests compare every answer that they get from a node with it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+
+from vetro.node.work.endpoints import ENDPOINTS, NodeEndpoint
 
 Json = dict[str, Any]
 
@@ -94,114 +96,52 @@ _REFUSED: Json = {
 }
 
 
-def _paths() -> Json:
-    nothing: Json = {"description": "Done."}
-    file: Json = {
-        "description": "The image's file.",
-        "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+_FILE: Json = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+
+#: What the calls answer with, by the names of their endpoints.
+_REPLIES: Mapping[str, Json] = {
+    "ping": {"200": _json(_named("Ready"), "The node answers.")},
+    "describe": {"200": _json({"type": "object"}, "OpenAPI 3.1.")},
+    "run_task": {
+        "200": _json({}, "The task's result."),
+        "400": _json(_named("Error"), "The body is not JSON, or was not sent whole."),
+        **_REFUSED,
+        "409": _json(_named("Error"), "An invalid parameter, or an overtaken turn."),
+        "413": _json(_named("Error"), "The body is larger than a node reads."),
+        "500": _json(_named("TaskError"), "The task failed."),
+    },
+    "history": {
+        "200": _json({"type": "array", "items": _named("HistoryEntry")}, "Oldest first."),
+        **_REFUSED,
+    },
+    "pause": {"204": {"description": "Done."}, **_REFUSED},
+    "resume": {"204": {"description": "Done."}, **_REFUSED},
+    "image_file": {"200": {"description": "The image's file.", "content": _FILE}, **_REFUSED},
+}
+
+
+def _operation(endpoint: NodeEndpoint) -> Json:
+    parameters: list[Json] = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+        for name in endpoint.path_names
+    ]
+    for param in endpoint.params:
+        described = {"description": param.description} if param.description else {}
+        place = {"name": param.name, "in": param.where, "required": param.required}
+        parameters.append({**place, "schema": dict(param.rule.schema), **described})
+    operation: Json = {
+        "operationId": endpoint.name,
+        "summary": str(endpoint.run.__doc__).rstrip("."),
+        "responses": _REPLIES[endpoint.name],
     }
-    open_to_all: Json = {"security": []}
-    return {
-        "/ping": {
-            "get": {
-                "operationId": "ping",
-                "summary": "Whether the node accepts tasks",
-                "responses": {"200": _json(_named("Ready"), "The node answers.")},
-                **open_to_all,
-            }
-        },
-        "/openapi.json": {
-            "get": {
-                "operationId": "describe",
-                "summary": "This document",
-                "responses": {"200": _json({"type": "object"}, "OpenAPI 3.1.")},
-                **open_to_all,
-            }
-        },
-        "/tasks": {
-            "post": {
-                "operationId": "run_task",
-                "summary": "Run a task to its end",
-                "parameters": [
-                    {
-                        "name": "task",
-                        "in": "query",
-                        "required": False,
-                        "schema": {"type": "string"},
-                        "description": "The kind of task, where the body has none.",
-                    },
-                    *(
-                        {
-                            "name": name,
-                            "in": "header",
-                            "required": False,
-                            "schema": {"type": "string"},
-                        }
-                        for name in ("Idempotency-Key", "X-Request-Id", "X-Server-UUID")
-                    ),
-                ],
-                "requestBody": {
-                    "required": True,
-                    "content": {"application/json": {"schema": _named("Task")}},
-                },
-                "responses": {
-                    "200": _json({}, "The task's result."),
-                    "400": _json(_named("Error"), "The body is not JSON, or was not sent whole."),
-                    **_REFUSED,
-                    "409": _json(_named("Error"), "An invalid parameter, or an overtaken turn."),
-                    "413": _json(_named("Error"), "The body is larger than a node reads."),
-                    "500": _json(_named("TaskError"), "The task failed."),
-                },
-            }
-        },
-        "/history": {
-            "get": {
-                "operationId": "history",
-                "summary": "The active tasks and the last ended ones",
-                "responses": {
-                    "200": _json(
-                        {"type": "array", "items": _named("HistoryEntry")}, "Oldest first."
-                    ),
-                    **_REFUSED,
-                },
-            }
-        },
-        **{
-            path: {
-                "post": {
-                    "operationId": path.removeprefix("/"),
-                    "summary": summary,
-                    "responses": {"204": nothing, **_REFUSED},
-                }
-            }
-            for path, summary in (
-                ("/pause", "Accept no more tasks"),
-                ("/resume", "Accept tasks again"),
-            )
-        },
-        "/images/{uuid}/file": {
-            "get": {
-                "operationId": "image_file",
-                "summary": "An image's file, for another node that knows its digest",
-                "parameters": [
-                    {
-                        "name": "uuid",
-                        "in": "path",
-                        "required": True,
-                        "schema": {"type": "string", "format": "uuid"},
-                    },
-                    {
-                        "name": "X-Image-Sha256",
-                        "in": "header",
-                        "required": False,
-                        "schema": {"type": "string"},
-                        "description": "Admits the caller in place of the node's key.",
-                    },
-                ],
-                "responses": {"200": file, **_REFUSED},
-            }
-        },
-    }
+    if parameters:
+        operation["parameters"] = parameters
+    if endpoint.takes is not None:
+        media = {endpoint.takes.content_type: {"schema": endpoint.takes.schema}}
+        operation["requestBody"] = {"required": endpoint.takes.required, "content": media}
+    if "401" not in _REPLIES[endpoint.name]:
+        operation["security"] = []
+    return operation
 
 
 def document(version: str) -> Json:
@@ -210,7 +150,7 @@ def document(version: str) -> Json:
         "openapi": "3.1.0",
         "info": {"title": "Vetro compute node: tasks", "version": version},
         "security": [{"key": []}],
-        "paths": _paths(),
+        "paths": {one.path: {one.verbs.lower(): _operation(one)} for one in ENDPOINTS},
         "components": {
             "schemas": _SCHEMAS,
             "securitySchemes": {

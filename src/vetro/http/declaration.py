@@ -1,0 +1,71 @@
+"""What a call of a face is declared as; it needs no framework.
+
+`vetro.http.endpoint` makes the routes of the services' faces from declarations, with Litestar. A node's
+task API, which loads no framework, dispatches them itself (`vetro.node.work.api`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from vetro.http.parameters import Param
+
+C = TypeVar("C")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer with its own status; ``value`` ``...`` is an empty body."""
+
+    status: int
+    value: Any = ...
+    headers: dict[str, str] = field(default_factory=dict[str, str])
+
+
+#: 200 with an empty body.
+EMPTY = Answer(200)
+
+
+@dataclass(frozen=True)
+class Body:
+    """The body of a call, for its description. Handlers read the raw request: errors are ours."""
+
+    schema: Mapping[str, Any]
+    content_type: str = "application/json"
+    required: bool = True
+
+
+@dataclass(frozen=True)
+class Endpoint(Generic[C]):
+    """A call. ``name`` is the operation's name; ``run``'s docstring its description.
+
+    ``verbs``: one or several with spaces. ``path``: ``{name}`` takes a segment, ``{name:path}`` the
+    rest. ``params``: of the query, of headers and of a JSON body. ``takes``: a body that ``params``
+    do not describe. ``status``: of a plain success (204: whatever ``run`` returns is dropped).
+    ``any_accept``: its media type is chosen by the call, not by the ``Accept`` header.
+    ``closed``: its body has no other members than ``params``. ``listed``: whether the document has it.
+    """
+
+    name: str
+    verbs: str
+    path: str
+    run: Callable[[C], Awaitable[Any]]
+    params: tuple[Param, ...] = ()
+    takes: Body | None = None
+    status: int = 200
+    deprecated: bool = False
+    any_accept: bool = False
+    listed: bool = True
+
+    @property
+    def closed(self) -> bool:
+        """Whether its JSON body has no other members than ``params``."""
+        return False
+
+    @property
+    def path_names(self) -> list[str]:
+        """The parameters in the path."""
+        return re.findall(r"{(\w+)", self.path)
