@@ -99,6 +99,18 @@ def test_an_application_is_added_deployed_and_cancelled(visit: Visit, image: str
     finish.click()
     expect(page.get_by_role("region", name="Deploy will do this")).to_contain_text("add ")
     assert person.violations() == []
+    tile = page.get_by_role("listitem").filter(has_text="PostgreSQL")
+    tile.drag_to(page.get_by_text("Drop an application here"))
+    expect(page.get_by_role("heading", level=1)).to_have_text("Add PostgreSQL")
+    page.get_by_role("button", name="Cancel").click()
+    page.get_by_role("button", name="Actions of").click()
+    page.get_by_role("menuitem", name="Change").click()
+    expect(page.get_by_label("Port")).to_have_value("80")
+    page.get_by_label("Port").fill("8080")
+    for number in (2, 3):
+        following.click()
+        expect(page.get_by_text(f"Step {number} of 3")).to_be_visible()
+    page.get_by_role("button", name="Save the changes").click()
     page.get_by_role("button", name="Deploy", exact=True).click()
     expect(page.get_by_text("It waits for the agent of")).to_be_visible()
     page.get_by_role("link", name="Follow the log").click()

@@ -14,6 +14,11 @@ PAGES = [
     "/environments?create=true",
     "/catalog",
     "/catalog?search=nothing-fits",
+    "/packages?categories=true",
+    "/templates",
+    "/history",
+    "/people",
+    "/about",
     "/nowhere",
 ]
 

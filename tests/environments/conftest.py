@@ -99,12 +99,16 @@ class Api:
         return (await self.call("GET", f"/environments/{environment}")).json()["status"]
 
     async def upload(
-        self, content: bytes, metadata: str | None = None, user: str = "ann"
+        self,
+        content: bytes,
+        metadata: str | None = None,
+        user: str = "ann",
+        path: str = "/v1/catalog/packages",
     ) -> Response:
         """Upload a package as the stock clients do."""
         return await self.http.request(
             "POST",
-            "/v1/catalog/packages",
+            path,
             files={"package": ("p.zip", content)},
             data={"__metadata__": metadata} if metadata is not None else None,
             headers={"X-Auth-Token": user},

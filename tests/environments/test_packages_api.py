@@ -329,3 +329,25 @@ async def test_discovery_is_open(api: Api) -> None:
     assert (answer.status, answer.json()["versions"][0]["id"]) == (300, "v1.0")
     assert (await api.http.request("GET", "/v1/")).status == 200
     assert (await api.http.request("GET", "/v1/environments")).status == 401
+
+
+async def test_a_check_lists_every_finding_and_adds_nothing(
+    api: Api, package_zip: Any, tmp_path: Any
+) -> None:
+    """Each finding has its place and the lines around it; the archive is neither kept nor added."""
+    bad = package_zip(klass="Name: x\nProperties:\n  a: {}\n  b:\n    Contrakt: $.int()\n")
+    answer = await api.upload(bad, path="/v1/catalog/checks")
+    assert answer.status == 200
+    places = {(one["file"], one["line"]) for one in answer.json()["findings"]}
+    assert {("Classes/App.yaml", 3), ("Classes/App.yaml", 5)} <= places
+    found = next(one for one in answer.json()["findings"] if one["line"] == 5)
+    assert found["level"] == "error"
+    assert [5, "    Contrakt: $.int()"] in found["excerpt"]
+    (none,) = (await api.upload(b"no zip", path="/v1/catalog/checks")).json()["findings"]
+    assert "not a zip archive" in none["message"]
+    (large,) = (
+        await api.upload(package_zip(form="x" * 2**20 + ": 1\n"), path="/v1/catalog/checks")
+    ).json()["findings"]
+    assert "larger than 1048576 bytes" in large["message"]
+    assert list((tmp_path / "packages").iterdir()) == []
+    assert (await api.call("GET", "/catalog/packages")).json()["packages"] == []

@@ -318,12 +318,13 @@ BOOKMARKS = [
     ("environments/e/actions/t/poll/", "api/v1/environments/e/actions/t"),
     ("environments/deployment_history", "history"),
     ("packages/upload", "packages?upload=true"),
-    ("packages/import_bundle", "packages?bundle=true"),
-    ("packages/modify/p", "packages/p"),
+    ("packages/import_bundle", "packages?upload=true"),
+    ("packages/modify/p", "packages?edit=p"),
+    ("packages/p", "catalog/p"),
     ("packages/download/name/p", "api/v1/catalog/packages/p/download"),
-    ("images/", "machines/images"),
-    ("images/mark_image", "machines/images"),
-    ("categories/add", "packages/categories"),
+    ("images/", "machines?tab=images"),
+    ("images/mark_image", "machines?tab=images"),
+    ("categories/add", "packages?categories=true"),
     ("catalog/details/%22%3E%0d%0aSet-Cookie: a=b", "catalog/%22%3E%0D%0ASet-Cookie%3A%20a=b"),
 ]
 

@@ -400,6 +400,7 @@ CATALOG = {
     "GET /v1/schemas/{class_name}/{method_names}": Row("people", good=(504,)),
     "GET /v1/catalog/packages": Row("list", package, query="?owned=true"),
     "POST /v1/catalog/packages": Row("people", good=(400,)),
+    "POST /v1/catalog/checks": Row("people", good=(400,)),
     "GET /v1/catalog/packages/{package_id}": Row("owned", package),
     "PATCH /v1/catalog/packages/{package_id}": Row("owned", package, ONE, PATCH_PACKAGE),
     "DELETE /v1/catalog/packages/{package_id}": Row("owned", package),

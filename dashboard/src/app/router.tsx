@@ -1,9 +1,13 @@
 // The routes of all areas. Each area declares its own below `shellRoute`, and what it shows in the navigation.
 import { createRoute, createRouter, redirect } from '@tanstack/react-router';
+import { aboutRoutes } from '~/areas/about';
+import { administrationRoutes } from '~/areas/administration';
 import { catalogRoutes } from '~/areas/catalog';
 import { environmentRoutes } from '~/areas/environment';
 import { machineRoutes } from '~/areas/machines';
+import { packagesRoutes } from '~/areas/packages';
 import { signInRoute } from '~/areas/session';
+import { templateRoutes } from '~/areas/templates';
 import { queries } from './queries';
 import { rootRoute, shellRoute } from './roots';
 
@@ -15,7 +19,7 @@ const homeRoute = createRoute({
   },
 });
 
-const tree = rootRoute.addChildren([signInRoute, shellRoute.addChildren([homeRoute, ...environmentRoutes, ...catalogRoutes, ...machineRoutes])]);
+const tree = rootRoute.addChildren([signInRoute, shellRoute.addChildren([homeRoute, ...environmentRoutes, ...catalogRoutes, ...machineRoutes, ...packagesRoutes, ...templateRoutes, ...administrationRoutes, ...aboutRoutes])]);
 
 export const router = createRouter({
   routeTree: tree,

@@ -48,6 +48,20 @@ CATEGORY_WITH_PACKAGES = shape(
 _BYTES = {"type": "string", "format": "binary"}
 _ONE = "/v1/catalog/packages/{package_id}"
 
+_PLACE = {"type": ["integer", "null"], "minimum": 1}
+_FINDING = shape(
+    "PackageFinding",
+    {
+        "level": {"type": "string", "enum": ["error", "warning"]},
+        "code": _TEXT,
+        "message": _TEXT,
+        "file": {"type": ["string", "null"]},
+        "line": _PLACE,
+        "column": _PLACE,
+        "excerpt": listed({"type": "array", "items": {"type": ["integer", "string"]}}),
+    },
+)
+
 REPLIES = {
     "GET /v1/catalog/packages": Reply(
         shape("PackagePage", {"packages": listed(PACKAGE), "next_marker": _TEXT}, ["next_marker"]),
@@ -55,6 +69,9 @@ REPLIES = {
         errors=(404,),
     ),
     "POST /v1/catalog/packages": Reply(PACKAGE, name="upload_package", errors=(409,)),
+    "POST /v1/catalog/checks": Reply(
+        shape("PackageCheck", {"findings": listed(_FINDING)}), name="check_package"
+    ),
     f"GET {_ONE}": Reply(PACKAGE, name="show_package"),
     f"PATCH {_ONE}": Reply(PACKAGE, name="change_package", errors=(409,)),
     f"DELETE {_ONE}": Reply(name="delete_package", errors=(409,)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,7 +31,7 @@ from vetro.http import (
 )
 from vetro.http import endpoint as http
 from vetro.http.endpoint import EMPTY, respond, routes
-from vetro.packages import MAX_TAGS
+from vetro.packages import MAX_TAGS, examine
 
 AnyRequest = Request[Any, Any, Any]
 Json = Any
@@ -136,6 +137,17 @@ async def upload(call: Call) -> Json:
     return await call.service.catalog.upload(
         call.principal, path, metadata, may_publish=_may(call, "publicize_package")
     )
+
+
+async def check(call: Call) -> Json:
+    """Every finding of a package archive, with the lines around it; nothing is added."""
+    path, _ = await receive_package(
+        call.request, call.service.catalog.blobs.directory, call.service.package_size_limit
+    )
+    try:
+        return {"findings": await asyncio.to_thread(examine, path)}
+    finally:
+        path.unlink(missing_ok=True)
 
 
 async def show(call: Call) -> Json:
@@ -253,6 +265,7 @@ _CATEGORIES, _CATEGORY = "/v1/catalog/categories", "/v1/catalog/categories/{cate
 ENDPOINTS = [
     Endpoint("list_packages", "GET", _ALL, search, bodies.SEARCH),
     Endpoint("upload_package", "POST", _ALL, upload, takes=bodies.UPLOAD),
+    Endpoint("check_package", "POST", "/v1/catalog/checks", check, takes=bodies.UPLOAD),
     Endpoint("show_package", "GET", _ONE, show),
     Endpoint("change_package", "PATCH", _ONE, change, bodies.FORCE, bodies.PATCH),
     Endpoint("delete_package", "DELETE", _ONE, remove, bodies.FORCE),

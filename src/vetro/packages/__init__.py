@@ -19,6 +19,7 @@ from vetro.packages.errors import (
     PackageLimitError,
     PackageLoadError,
 )
+from vetro.packages.examine import examine
 from vetro.packages.manifest import Manifest, parse_manifest
 from vetro.packages.members import ArchiveLimits
 from vetro.packages.package import Package, build_archive, open_package
@@ -83,6 +84,7 @@ __all__ = [
     "check_name",
     "check_upload",
     "did_you_mean",
+    "examine",
     "hash_mismatch",
     "images_of",
     "is_package_name",

@@ -29,7 +29,7 @@ def check_upload(package: Package) -> None:
 
     Takes seconds for a large package: do not call it in an event loop.
     """
-    _bounds(package)
+    check_bounds(package)
     package.check_classes()
     errors = [
         one
@@ -50,7 +50,8 @@ def check_upload(package: Package) -> None:
         )
 
 
-def _bounds(package: Package) -> None:
+def check_bounds(package: Package) -> None:
+    """Check the sizes of a package. Errors: ``PackageLimitError``."""
     # Imported late: commands that open packages import this room and do not upload.
     import msgspec
 

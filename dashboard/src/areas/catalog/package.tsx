@@ -1,4 +1,4 @@
-import { Anchor, Badge, Card, Code, Grid, Group, List, Loader, Stack, Table, Text, Title } from '@mantine/core';
+import { Anchor, Badge, Card, Grid, Group, List, Loader, Stack, Table, Text, Title } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { Link, useParams, useSearch } from '@tanstack/react-router';
 import Markdown from 'react-markdown';
@@ -10,6 +10,7 @@ import { AddButton } from './add';
 import { Logo } from './logo';
 import { messages } from './messages';
 import { packageQuery, versionsQuery, type Package } from './queries';
+import { Reference } from './reference';
 import classes from './package.module.css';
 
 interface Supplier {
@@ -56,13 +57,7 @@ export function PackagePage() {
               <Title order={2} mb="sm">
                 {t('classes')}
               </Title>
-              <List size="sm" spacing={4}>
-                {one.class_definitions.map((name) => (
-                  <List.Item key={name}>
-                    <Code className={classes.wrap}>{name}</Code>
-                  </List.Item>
-                ))}
-              </List>
+              <Reference one={one} />
             </Card>
           </Stack>
         </Grid.Col>

@@ -1,11 +1,12 @@
 import { Alert, Button, Group, Loader, Progress, Stack, Text, Title } from '@mantine/core';
+import { IconForms } from '@tabler/icons-react';
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useEffect, useRef, useState } from 'react';
-import { catalogApi, data, type Catalog } from '~/api/client';
+import { ApiError, catalogApi, data, type Catalog } from '~/api/client';
 import { useLanguage, useTexts } from '~/i18n';
 import { Dialog } from '~/ui/dialog';
 import { useExplained } from '~/ui/failure';
-import { PageError } from '~/ui/page';
+import { Empty, PageError } from '~/ui/page';
 import { Field } from './field';
 import { messages } from './messages';
 
@@ -20,40 +21,58 @@ export interface Component {
 }
 
 interface WizardProps {
-  packageId: string;
-  environmentId: string;
-  session: string;
+  /** A package to make a component of, or a component whose form is opened again. */
+  packageId?: string;
+  componentId?: string;
+  environmentId?: string;
+  session?: string;
+  /** Where the component goes instead of an environment. */
+  deliver?: (model: Record<string, unknown>) => Promise<unknown>;
   onFinished: (component: Component) => void;
   onCancel: () => void;
 }
+
+const headerOf = (session: string | undefined) => (session ? { 'X-Configuration-Session': session } : {});
 
 const CHECK_AFTER = 350;
 
 /** Fills in a package's form, page after page; the service validates while one types. */
-export function Wizard({ packageId, environmentId, session, onFinished, onCancel }: WizardProps) {
+export function Wizard({ packageId, componentId, environmentId, session, deliver, onFinished, onCancel }: WizardProps) {
   const { language } = useLanguage();
   const begun = useQuery({
-    queryKey: ['wizard', packageId, environmentId, session],
+    queryKey: ['wizard', packageId, componentId, environmentId, session],
     queryFn: () =>
-      data(catalogApi.POST('/v1/wizards', { params: { header: { 'X-Configuration-Session': session } }, body: { package: packageId, environment_id: environmentId, session_id: session, quick: true } })),
+      data(catalogApi.POST('/v1/wizards', { params: { header: headerOf(session) }, body: { ...(componentId ? { component_id: componentId } : { package: packageId ?? '' }), ...(environmentId && session ? { environment_id: environmentId, session_id: session } : {}), quick: true } })),
     staleTime: Infinity,
     gcTime: 0,
   });
+  if (componentId && begun.error instanceof ApiError && begun.error.status === 404) return <NotByForm />;
   if (begun.error) return <PageError error={begun.error} reset={() => void begun.refetch()} />;
   if (!begun.data) return <Loader aria-label="…" />;
-  return <Pages key={begun.data.id} wizard={begun.data} session={session} language={language} environmentId={environmentId} onFinished={onFinished} onCancel={onCancel} />;
+  return <Pages key={begun.data.id} wizard={begun.data} session={session} language={language} environmentId={environmentId} changes={componentId !== undefined} deliver={deliver} onFinished={onFinished} onCancel={onCancel} />;
+}
+
+function NotByForm() {
+  const t = useTexts(messages);
+  return (
+    <Empty icon={IconForms} title={t('notByForm')}>
+      {t('notByFormText')}
+    </Empty>
+  );
 }
 
 interface PagesProps {
   wizard: Catalog['Wizard'];
-  session: string;
+  session: string | undefined;
   language: string;
-  environmentId: string;
+  environmentId: string | undefined;
+  changes: boolean;
+  deliver: ((model: Record<string, unknown>) => Promise<unknown>) | undefined;
   onFinished: (component: Component) => void;
   onCancel: () => void;
 }
 
-function Pages({ wizard, session, language, environmentId, onFinished, onCancel }: PagesProps) {
+function Pages({ wizard, session, language, environmentId, changes, deliver, onFinished, onCancel }: PagesProps) {
   const t = useTexts(messages);
   const explained = useExplained();
   const queries = useQueryClient();
@@ -66,7 +85,7 @@ function Pages({ wizard, session, language, environmentId, onFinished, onCancel 
   const [busy, setBusy] = useState(false);
   const [nested, setNested] = useState<{ field: FormField; packageId: string; name: string } | null>(null);
   const form = useRef<HTMLFormElement>(null);
-  const params = { header: { 'X-Configuration-Session': session }, query: { language } };
+  const params = { header: headerOf(session), query: { language } };
   const name = page?.name ?? '';
 
   // Live validation: the newest question wins, and only what was touched is complained about.
@@ -98,9 +117,15 @@ function Pages({ wizard, session, language, environmentId, onFinished, onCancel 
     requestAnimationFrame(() => form.current?.querySelector<HTMLElement>('input:not([type=hidden]), select, textarea')?.focus());
   };
   const finish = async () => {
+    if (deliver || !environmentId || !session) {
+      const { model } = await data(catalogApi.POST('/v1/wizards/{wizard_id}/build', { params: { path: { wizard_id: wizard.id }, header: headerOf(session) } }));
+      await deliver?.(model as Record<string, unknown>);
+      await catalogApi.DELETE('/v1/wizards/{wizard_id}', { params: { path: { wizard_id: wizard.id } } });
+      return onFinished(model as unknown as Component);
+    }
     const done = await data(
       catalogApi.POST('/v1/wizards/{wizard_id}/finish', {
-        params: { path: { wizard_id: wizard.id }, header: { 'X-Configuration-Session': session } },
+        params: { path: { wizard_id: wizard.id }, header: headerOf(session) },
         body: { environment_id: environmentId, session_id: session },
       }),
     );
@@ -197,7 +222,7 @@ function Pages({ wizard, session, language, environmentId, onFinished, onCancel 
           {shown.map((field) => (
             <Field
               key={field.path}
-              field={field}
+              field={deliver ? { ...field, packages: [] } : field}
               value={values[field.name]}
               confirmation={field.confirmation ? values[field.confirmation] : undefined}
               errors={touched.has(field.name) ? errors[field.name] : undefined}
@@ -217,13 +242,13 @@ function Pages({ wizard, session, language, environmentId, onFinished, onCancel 
                 </Button>
               )}
               <Button type="submit" loading={busy}>
-                {last ? t('finish') : t('next')}
+                {last ? t(changes ? 'save' : deliver ? 'finishTemplate' : 'finish') : t('next')}
               </Button>
             </Group>
           </Group>
         </Stack>
       </form>
-      {nested && (
+      {nested && environmentId && session && (
         <Dialog opened onClose={() => setNested(null)} title={t('title', { name: nested.name })} size="lg">
           <Wizard packageId={nested.packageId} environmentId={environmentId} session={session} onCancel={() => setNested(null)} onFinished={(component) => void created(nested.field, component)} />
         </Dialog>

@@ -1,10 +1,11 @@
 import { ActionIcon, Badge, Button, Card, Group, Menu, Stack, Text } from '@mantine/core';
 import { notifications } from '@mantine/notifications';
-import { IconBolt, IconDots, IconPlus, IconPuzzle, IconTrash } from '@tabler/icons-react';
+import { IconBolt, IconDots, IconPencil, IconPlus, IconPuzzle, IconTrash } from '@tabler/icons-react';
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, useNavigate } from '@tanstack/react-router';
 import { useState } from 'react';
 import { catalogApi } from '~/api/client';
+import { Palette } from '~/areas/composer/palette';
 import { useTexts } from '~/i18n';
 import { useFailure } from '~/ui/failure';
 import { Empty } from '~/ui/page';
@@ -25,6 +26,7 @@ export function Components() {
   if (!environment) return null;
   if (components.length === 0) {
     return (
+      <Stack gap="xl">
       <Empty
         icon={IconPuzzle}
         title={t('noComponents')}
@@ -36,14 +38,19 @@ export function Components() {
       >
         {t('noComponentsText')}
       </Empty>
+      {!isBusy(environment.status) && <Palette environmentId={environmentId} />}
+      </Stack>
     );
   }
   const changed = new Map(changesOf(session).map((one) => [one.id, one.change]));
   return (
+    <Stack gap="xl">
     <Stack component="ul" gap="sm" className={classes.list}>
       {components.map((one) => (
         <Row key={one['?'].id} component={one} change={changed.get(one['?'].id)} status={statuses?.lastStatuses?.[one['?'].id]} environmentId={environmentId} busy={isBusy(environment.status)} />
       ))}
+    </Stack>
+    {!isBusy(environment.status) && <Palette environmentId={environmentId} />}
     </Stack>
   );
 }
@@ -60,6 +67,7 @@ function Row({ component, change, status, environmentId, busy }: RowProps) {
   const t = useTexts(messages);
   const queries = useQueryClient();
   const failed = useFailure();
+  const navigate = useNavigate();
   const [asked, setAsked] = useState<[string, Action] | null>(null);
   const { id, type, _actions = {} } = component['?'];
   const actions = Object.entries(_actions)
@@ -116,6 +124,9 @@ function Row({ component, change, status, environmentId, busy }: RowProps) {
               </Menu.Item>
             ))}
             {actions.length > 0 && <Menu.Divider />}
+            <Menu.Item leftSection={<IconPencil size={16} />} disabled={busy} onClick={() => void navigate({ to: '/environments/$environmentId/edit/$componentId', params: { environmentId, componentId: id } })}>
+              {t('edit')}
+            </Menu.Item>
             <Menu.Item color="red" leftSection={<IconTrash size={16} />} disabled={busy} onClick={() => void remove()}>
               {t('remove')}
             </Menu.Item>

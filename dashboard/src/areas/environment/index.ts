@@ -31,8 +31,15 @@ export const addRoute = createRoute({
   component: lazyRouteComponent(() => import('../composer/page'), 'AddApplication'),
 });
 
+export const editRoute = createRoute({
+  getParentRoute: () => shellRoute,
+  path: '/environments/$environmentId/edit/$componentId',
+  component: lazyRouteComponent(() => import('../composer/edit'), 'EditComponent'),
+});
+
 export const environmentRoutes = [
   listRoute,
   addRoute,
+  editRoute,
   environmentRoute.addChildren([componentsRoute, componentRoute, historyRoute, deploymentRoute, modelRoute, topologyRoute]),
 ] as const;

@@ -4,6 +4,7 @@ export const messages = catalogue({
   en: {
     title: 'Environments',
     lead: 'An environment is a group of applications that are deployed, changed and removed together.',
+    edit: 'Change',
     create: 'New environment',
     createTitle: 'New environment',
     createAction: 'Create',
@@ -109,6 +110,7 @@ export const messages = catalogue({
     type: 'Type',
   },
   de: {
+    edit: 'Ändern',
     title: 'Umgebungen',
     lead: 'Eine Umgebung ist eine Gruppe von Anwendungen, die zusammen ausgerollt, geändert und entfernt werden.',
     create: 'Neue Umgebung',

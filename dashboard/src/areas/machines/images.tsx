@@ -5,7 +5,7 @@ import { Empty } from '~/ui/page';
 import { When } from '~/ui/when';
 import { messages } from './messages';
 import { imagesQuery, type Image } from './queries';
-import { Rows } from './rows';
+import { Rows } from '~/ui/rows';
 import { size, State } from './state';
 
 export function Images() {

@@ -9,7 +9,7 @@ import { useFailure } from '~/ui/failure';
 import { Empty } from '~/ui/page';
 import { messages } from './messages';
 import { changeInstance, destroyInstance, instancesOf, networksQuery, serversQuery, type Server, type Vm } from './queries';
-import { Rows } from './rows';
+import { Rows } from '~/ui/rows';
 import { MIB, size, State } from './state';
 
 type Instance = Vm & { server: Server };

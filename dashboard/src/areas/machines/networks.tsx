@@ -6,7 +6,7 @@ import { useTexts } from '~/i18n';
 import { Empty } from '~/ui/page';
 import { messages } from './messages';
 import { instancesOf, networksQuery, serversQuery } from './queries';
-import { Rows } from './rows';
+import { Rows } from '~/ui/rows';
 
 export function Networks() {
   const t = useTexts(messages);

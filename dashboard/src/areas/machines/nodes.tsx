@@ -6,7 +6,7 @@ import { Empty } from '~/ui/page';
 import { When } from '~/ui/when';
 import { messages } from './messages';
 import { serversQuery } from './queries';
-import { Rows } from './rows';
+import { Rows } from '~/ui/rows';
 import { MIB, size, State } from './state';
 
 export function Nodes() {

@@ -5,7 +5,7 @@ import { Empty } from '~/ui/page';
 import { When } from '~/ui/when';
 import { messages } from './messages';
 import { instancesOf, serversQuery, ticketsQuery } from './queries';
-import { Rows } from './rows';
+import { Rows } from '~/ui/rows';
 import { State } from './state';
 
 /** What a ticket waits for, as the service says it. */

@@ -22,11 +22,12 @@ _MOVED: tuple[tuple[str, str], ...] = (
     (rf"environments/{_ID}/actions/{_ID}(?:/poll)?", r"api/v1/environments/\1/actions/\2"),
     (rf"environments/{_ID}/([0-9a-f]{{32}}|[0-9a-f-]{{36}})", r"environments/\1/components/\2"),
     (r"packages/upload", r"packages?upload=true"),
-    (r"packages/import_bundle", r"packages?bundle=true"),
-    (rf"packages/modify/{_ID}", r"packages/\1"),
+    (r"packages/import_bundle", r"packages?upload=true"),
+    (rf"packages/modify/{_ID}", r"packages?edit=\1"),
     (rf"packages/download/{_ID}/{_ID}", r"api/v1/catalog/packages/\2/download"),
-    (r"images(?:/mark_image)?", r"machines/images"),
-    (r"categories(?:/add)?", r"packages/categories"),
+    (r"images(?:/mark_image)?", r"machines?tab=images"),
+    (r"categories(?:/add)?", r"packages?categories=true"),
+    (rf"packages/{_ID}", r"catalog/\1"),
 )
 _COMPILED = [(re.compile(pattern), target) for pattern, target in _MOVED]
 

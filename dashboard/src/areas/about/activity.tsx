@@ -1,0 +1,52 @@
+import { IconHistory } from '@tabler/icons-react';
+import { useQuery } from '@tanstack/react-query';
+import { Link } from '@tanstack/react-router';
+import { catalogApi, data } from '~/api/client';
+import { DeploymentState } from '~/areas/environment/history';
+import { environmentsQuery } from '~/areas/environment/queries';
+import { useTexts } from '~/i18n';
+import { Empty, Page, PageError } from '~/ui/page';
+import { Rows } from '~/ui/rows';
+import { When } from '~/ui/when';
+import { messages } from './messages';
+
+/** The deployments of every environment of the project, newest first. */
+export function Activity() {
+  const t = useTexts(messages);
+  const { data: environments = [] } = useQuery(environmentsQuery);
+  const shown = useQuery({
+    queryKey: ['deployments'],
+    queryFn: async () => (await data(catalogApi.GET('/v1/deployments'))).deployments,
+    refetchInterval: 10_000,
+  });
+  const names = new Map(environments.map((one) => [one.id, one.name]));
+  if (shown.error) return <PageError error={shown.error} reset={() => void shown.refetch()} />;
+  return (
+    <Page title={t('history')} lead={t('historyLead')}>
+      {shown.data?.length === 0 ? (
+        <Empty icon={IconHistory} title={t('noHistory')}>
+          {t('noHistoryText')}
+        </Empty>
+      ) : (
+        <Rows
+          label={t('history')}
+          heads={[t('environment'), t('started'), t('finished'), t('status'), t('user')]}
+          rows={[...(shown.data ?? [])]
+            .sort((a, b) => b.started.localeCompare(a.started))
+            .map((one) => ({
+              key: one.id,
+              cells: [
+                <Link key="name" to="/environments/$environmentId/deployments/$deploymentId" params={{ environmentId: one.environment_id, deploymentId: one.id }}>
+                  {names.get(one.environment_id) ?? one.environment_id}
+                </Link>,
+                <When key="started" at={one.started} />,
+                one.finished ? <When key="finished" at={one.finished} /> : null,
+                <DeploymentState key="state" state={one.state} />,
+                one.user_name,
+              ],
+            }))}
+        />
+      )}
+    </Page>
+  );
+}

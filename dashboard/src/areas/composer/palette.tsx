@@ -1,0 +1,83 @@
+import { ActionIcon, Card, Group, Stack, Text, TextInput } from '@mantine/core';
+import { useDebouncedValue } from '@mantine/hooks';
+import { IconPlus, IconSearch } from '@tabler/icons-react';
+import { keepPreviousData, useInfiniteQuery } from '@tanstack/react-query';
+import { Link, useNavigate } from '@tanstack/react-router';
+import { useState } from 'react';
+import { Logo } from '~/areas/catalog/logo';
+import { applicationsQuery } from '~/areas/catalog/queries';
+import { useTexts } from '~/i18n';
+import { messages } from './messages';
+import classes from './palette.module.css';
+
+const SHOWN = 12;
+const DRAGGED = 'application/x-vetro-package';
+
+/** Applications beside an environment's components: drag one onto the place below, or press its plus. */
+export function Palette({ environmentId }: { environmentId: string }) {
+  const t = useTexts(messages);
+  const navigate = useNavigate();
+  const [typed, setTyped] = useState('');
+  const [search] = useDebouncedValue(typed.trim(), 180);
+  const [over, setOver] = useState(false);
+  const found = useInfiniteQuery({ ...applicationsQuery({ search }), placeholderData: keepPreviousData });
+  const packages = found.data?.pages[0]?.packages.slice(0, SHOWN) ?? [];
+  const add = (packageId: string) => void navigate({ to: '/environments/$environmentId/add/$packageId', params: { environmentId, packageId } });
+  return (
+    <Stack component="section" aria-label={t('palette')} gap="sm">
+      <Group justify="space-between">
+        <TextInput type="search" size="sm" aria-label={t('search')} placeholder={t('search')} leftSection={<IconSearch size={16} />} value={typed} onChange={(event) => setTyped(event.currentTarget.value)} />
+        <Link to="/catalog" search={{ environment: environmentId }}>
+          {t('all')}
+        </Link>
+      </Group>
+      <ul className={classes.tiles}>
+        {packages.map((one) => (
+          <Card
+            key={one.id}
+            component="li"
+            padding="xs"
+            className={classes.tile}
+            draggable
+            onDragStart={(event) => {
+              event.dataTransfer.setData(DRAGGED, one.id);
+              event.dataTransfer.effectAllowed = 'copy';
+            }}
+          >
+            <Logo id={one.id} name={one.name} size={28} />
+            <Text size="sm" truncate className={classes.name}>
+              {one.name}
+            </Text>
+            <ActionIcon variant="subtle" aria-label={t('add', { name: one.name })} onClick={() => add(one.id)}>
+              <IconPlus size={16} />
+            </ActionIcon>
+          </Card>
+        ))}
+      </ul>
+      {found.data && packages.length === 0 && (
+        <Text size="sm" c="dimmed">
+          {t('nothing')}
+        </Text>
+      )}
+      <div
+        className={classes.drop}
+        data-over={over || undefined}
+        data-testid="drop"
+        onDragOver={(event) => {
+          if (!event.dataTransfer.types.includes(DRAGGED)) return;
+          event.preventDefault();
+          setOver(true);
+        }}
+        onDragLeave={() => setOver(false)}
+        onDrop={(event) => {
+          event.preventDefault();
+          setOver(false);
+          const packageId = event.dataTransfer.getData(DRAGGED);
+          if (packageId) add(packageId);
+        }}
+      >
+        {t('drop')}
+      </div>
+    </Stack>
+  );
+}

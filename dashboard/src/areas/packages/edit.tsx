@@ -1,0 +1,68 @@
+import { Button, Group, MultiSelect, Stack, TagsInput, Textarea, TextInput } from '@mantine/core';
+import { useQuery, useQueryClient } from '@tanstack/react-query';
+import { useState } from 'react';
+import { categoriesQuery } from '~/areas/catalog/queries';
+import { useTexts } from '~/i18n';
+import { Dialog } from '~/ui/dialog';
+import { useExplained } from '~/ui/failure';
+import { messages as common } from '~/ui/messages';
+import { messages } from './messages';
+import { changePackage, refreshPackages, type Change, type Package } from './queries';
+
+/** How a package is shown in the catalog, and under what it is found. */
+export function EditDialog({ one, onClose }: { one: Package; onClose: () => void }) {
+  const t = useTexts(messages);
+  const c = useTexts(common);
+  const explained = useExplained();
+  const queries = useQueryClient();
+  const { data: categories = [] } = useQuery(categoriesQuery);
+  const [name, setName] = useState(one.name);
+  const [description, setDescription] = useState(one.description);
+  const [tags, setTags] = useState(one.tags);
+  const [chosen, setChosen] = useState(one.categories);
+  const [problem, setProblem] = useState('');
+  const [busy, setBusy] = useState(false);
+  const save = async () => {
+    const changes: Change[] = [];
+    if (name.trim() !== one.name) changes.push({ op: 'replace', path: '/name', value: name.trim() });
+    if (description !== one.description) changes.push({ op: 'replace', path: '/description', value: description });
+    if (tags.join('\0') !== one.tags.join('\0')) changes.push({ op: 'replace', path: '/tags', value: tags });
+    if (chosen.join('\0') !== one.categories.join('\0')) changes.push({ op: 'replace', path: '/categories', value: chosen });
+    if (changes.length === 0) return onClose();
+    setBusy(true);
+    try {
+      await changePackage(one.id, changes);
+      await refreshPackages(queries);
+      onClose();
+    } catch (error) {
+      setProblem(explained(error).text);
+    } finally {
+      setBusy(false);
+    }
+  };
+  return (
+    <Dialog opened onClose={onClose} title={t('editTitle', { name: one.name })} size="lg">
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          void save();
+        }}
+      >
+        <Stack>
+          <TextInput data-autofocus label={t('name')} required maxLength={80} value={name} error={problem} onChange={(event) => setName(event.currentTarget.value)} />
+          <Textarea label={t('description')} autosize minRows={3} maxRows={12} value={description} onChange={(event) => setDescription(event.currentTarget.value)} />
+          <TagsInput label={t('tags')} value={tags} onChange={setTags} />
+          <MultiSelect label={t('categories')} description={t('categoriesHint')} data={categories.map((category) => category.name)} value={chosen} onChange={setChosen} searchable />
+          <Group justify="flex-end">
+            <Button variant="default" onClick={onClose}>
+              {c('cancel')}
+            </Button>
+            <Button type="submit" loading={busy}>
+              {t('save')}
+            </Button>
+          </Group>
+        </Stack>
+      </form>
+    </Dialog>
+  );
+}

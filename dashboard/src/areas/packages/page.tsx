@@ -1,0 +1,170 @@
+import { ActionIcon, Button, Group, Menu, Stack, Switch, Text, TextInput } from '@mantine/core';
+import { useDebouncedValue } from '@mantine/hooks';
+import { notifications } from '@mantine/notifications';
+import { IconDots, IconDownload, IconPackageOff, IconPencil, IconSearch, IconTrash, IconUpload } from '@tabler/icons-react';
+import { keepPreviousData, useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query';
+import { Link, useNavigate, useSearch } from '@tanstack/react-router';
+import { useState } from 'react';
+import { ApiError } from '~/api/client';
+import { useSession } from '~/app/session';
+import { packageQuery } from '~/areas/catalog/queries';
+import { useTexts } from '~/i18n';
+import { Confirm } from '~/ui/confirm';
+import { useFailure } from '~/ui/failure';
+import { Empty, Page, PageError } from '~/ui/page';
+import { Rows } from '~/ui/rows';
+import { When } from '~/ui/when';
+import { Categories } from './categories';
+import { EditDialog } from './edit';
+import { messages } from './messages';
+import { changePackage, deletePackage, downloadOf, ownPackagesQuery, refreshPackages, type Package } from './queries';
+import { UploadDialog } from './upload';
+
+/** The packages that one may change: what is in the catalog, for whom. */
+export function Packages() {
+  const t = useTexts(messages);
+  const { project, isAdmin } = useSession();
+  const queries = useQueryClient();
+  const failed = useFailure();
+  const [typed, setTyped] = useState('');
+  const [search] = useDebouncedValue(typed.trim(), 180);
+  const wanted = useSearch({ from: '/shell/packages' });
+  const navigate = useNavigate({ from: '/packages' });
+  const [dropped, setDropped] = useState<File[] | null>(wanted.upload ? [] : null);
+  const asked = useQuery({ ...packageQuery(wanted.edit ?? ''), enabled: wanted.edit !== undefined });
+  const [over, setOver] = useState(false);
+  const [edited, setEdited] = useState<Package>();
+  const [deleted, setDeleted] = useState<Package>();
+  const [usedBy, setUsedBy] = useState('');
+  const found = useInfiniteQuery({ ...ownPackagesQuery(search), placeholderData: keepPreviousData });
+  const packages = found.data?.pages.flatMap((page) => page.packages) ?? [];
+  const set = async (one: Package, path: '/enabled' | '/is_public', value: boolean) => {
+    try {
+      await changePackage(one.id, [{ op: 'replace', path, value }]);
+      await refreshPackages(queries);
+    } catch (error) {
+      failed(error);
+    }
+  };
+  const remove = async () => {
+    if (!deleted) return;
+    try {
+      await deletePackage(deleted.id, usedBy !== '');
+    } catch (error) {
+      if (!(error instanceof ApiError) || error.status !== 409 || usedBy) throw error;
+      // The dialog stays, and says who uses it: the second press means it.
+      setUsedBy(error.message);
+      throw error;
+    }
+    notifications.show({ message: t('deleted', { name: deleted.name }) });
+    await refreshPackages(queries);
+  };
+  const uploadButton = (
+    <Button leftSection={<IconUpload size={16} />} onClick={() => setDropped([])}>
+      {t('upload')}
+    </Button>
+  );
+  return (
+    <div
+      onDragOver={(event) => {
+        if (!event.dataTransfer.types.includes('Files')) return;
+        event.preventDefault();
+        setOver(true);
+      }}
+      onDragLeave={(event) => !event.currentTarget.contains(event.relatedTarget as Node | null) && setOver(false)}
+      onDrop={(event) => {
+        event.preventDefault();
+        setOver(false);
+        setDropped([...event.dataTransfer.files]);
+      }}
+      style={over ? { outline: '2px dashed var(--mantine-primary-color-filled)', outlineOffset: 8, borderRadius: 8 } : undefined}
+    >
+      <Page title={t('title')} lead={t('lead')} actions={
+          <>
+            {isAdmin && (
+              <Button variant="default" onClick={() => void navigate({ search: { categories: true } })}>
+                {t('categories')}
+              </Button>
+            )}
+            {uploadButton}
+          </>
+        }>
+        <Stack>
+          <TextInput type="search" maw={420} aria-label={t('search')} placeholder={t('search')} leftSection={<IconSearch size={16} />} value={typed} onChange={(event) => setTyped(event.currentTarget.value)} />
+          {found.error ? (
+            <PageError error={found.error} reset={() => void found.refetch()} />
+          ) : packages.length === 0 ? (
+            !found.isPending && (
+              <Empty icon={IconPackageOff} title={t(search ? 'nothing' : 'emptyTitle')}>
+                {search ? null : t('empty')}
+              </Empty>
+            )
+          ) : (
+            <Rows
+              label={t('title')}
+              heads={[t('name'), t('version'), t('owner'), t('enabled'), t('public'), t('updated'), t('actions')]}
+              rows={packages.map((one) => ({
+                key: one.id,
+                cells: [
+                  <div key="name">
+                    <Link to="/catalog/$packageId" params={{ packageId: one.id }}>
+                      {one.name}
+                    </Link>
+                    <Text size="xs" c="dimmed" style={{ overflowWrap: 'anywhere' }}>
+                      {one.fully_qualified_name}
+                    </Text>
+                  </div>,
+                  one.version,
+                  one.owner_id === project.id ? t('ours') : t('others'),
+                  <Switch key="enabled" checked={one.enabled} aria-label={t('enabledOf', { name: one.name })} onChange={(event) => void set(one, '/enabled', event.currentTarget.checked)} />,
+                  <Switch key="public" checked={one.is_public} disabled={!isAdmin} aria-label={t('publicOf', { name: one.name })} onChange={(event) => void set(one, '/is_public', event.currentTarget.checked)} />,
+                  <When key="updated" at={one.updated} />,
+                  <Menu key="actions" position="bottom-end">
+                    <Menu.Target>
+                      <ActionIcon variant="subtle" aria-label={t('more', { name: one.name })}>
+                        <IconDots size={18} />
+                      </ActionIcon>
+                    </Menu.Target>
+                    <Menu.Dropdown>
+                      <Menu.Item leftSection={<IconPencil size={16} />} onClick={() => setEdited(one)}>
+                        {t('edit')}
+                      </Menu.Item>
+                      <Menu.Item leftSection={<IconDownload size={16} />} component="a" href={downloadOf(one.id)} download={`${one.fully_qualified_name}.zip`}>
+                        {t('download')}
+                      </Menu.Item>
+                      <Menu.Divider />
+                      <Menu.Item
+                        color="red"
+                        leftSection={<IconTrash size={16} />}
+                        onClick={() => {
+                          setUsedBy('');
+                          setDeleted(one);
+                        }}
+                      >
+                        {t('delete')}
+                      </Menu.Item>
+                    </Menu.Dropdown>
+                  </Menu>,
+                ],
+              }))}
+            />
+          )}
+          {found.hasNextPage && (
+            <Group justify="center">
+              <Button variant="default" loading={found.isFetchingNextPage} onClick={() => void found.fetchNextPage()}>
+                {t('showMore')}
+              </Button>
+            </Group>
+          )}
+        </Stack>
+      </Page>
+      {dropped && <UploadDialog dropped={dropped} onClose={() => setDropped(null)} />}
+      {edited && <EditDialog one={edited} onClose={() => setEdited(undefined)} />}
+      {asked.data && wanted.edit && <EditDialog key={asked.data.id} one={asked.data} onClose={() => void navigate({ search: {} })} />}
+      {wanted.categories && <Categories onClose={() => void navigate({ search: {} })} />}
+      <Confirm opened={deleted !== undefined} onClose={() => setDeleted(undefined)} title={t('deleteTitle', { name: deleted?.name })} action={t(usedBy ? 'deleteAnyway' : 'delete')} run={remove}>
+        {usedBy || t('deleteText')}
+      </Confirm>
+    </div>
+  );
+}

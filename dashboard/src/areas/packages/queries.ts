@@ -1,0 +1,44 @@
+import { infiniteQueryOptions, type QueryClient } from '@tanstack/react-query';
+import { API, call, catalogApi, data, type Catalog } from '~/api/client';
+import { upload } from '~/api/upload';
+
+export type Package = Catalog['Package'];
+export type Finding = Catalog['PackageFinding'];
+export type Change = { op: 'replace'; path: '/enabled' | '/is_public' | '/name' | '/description' | '/tags' | '/categories'; value: unknown };
+
+/** The packages that one may change, also disabled ones. */
+export const ownPackagesQuery = (search: string) =>
+  infiniteQueryOptions({
+    queryKey: ['packages', 'own', search],
+    initialPageParam: '',
+    queryFn: ({ pageParam, signal }) => {
+      const query: Record<string, string> = { include_disabled: 'true', order_by: 'name', limit: '50' };
+      if (search) query['search'] = search;
+      if (pageParam) query['marker'] = pageParam;
+      return data(catalogApi.GET('/v1/catalog/packages', { params: { query }, signal }));
+    },
+    getNextPageParam: (page) => page.next_marker,
+  });
+
+export const changePackage = (id: string, changes: Change[], force = false) =>
+  call<Package>('PATCH', `/v1/catalog/packages/${id}${force ? '?force=true' : ''}`, JSON.stringify(changes), { 'Content-Type': 'application/murano-packages-json-patch' });
+
+export const deletePackage = (id: string, force: boolean) => catalogApi.DELETE('/v1/catalog/packages/{package_id}', { params: { path: { package_id: id }, query: force ? { force: 'true' } : {} } });
+
+export const downloadOf = (id: string) => `${API}/v1/catalog/packages/${id}/download`;
+
+const formOf = (file: File, metadata?: object) => {
+  const form = new FormData();
+  if (metadata) form.append('__metadata__', JSON.stringify(metadata));
+  form.append('file', file, file.name);
+  return form;
+};
+
+/** Every finding of an archive; nothing is added. */
+export const checkPackage = (file: File, progress: (part: number) => void) => upload<{ findings: Finding[] }>('/v1/catalog/checks', formOf(file), progress);
+
+export const addPackage = (file: File, metadata: { is_public: boolean; enabled: boolean; categories: string[] }, progress: (part: number) => void) =>
+  upload<Package>('/v1/catalog/packages', formOf(file, metadata), progress);
+
+/** What shows packages anywhere is asked again. */
+export const refreshPackages = (queries: QueryClient) => Promise.all(['packages', 'package', 'versions', 'categories'].map((key) => queries.invalidateQueries({ queryKey: [key] })));

@@ -1,0 +1,64 @@
+import { Button, Checkbox, Group, Stack, TextInput } from '@mantine/core';
+import { useState } from 'react';
+import { useTexts } from '~/i18n';
+import { Dialog } from '~/ui/dialog';
+import { useExplained } from '~/ui/failure';
+import { messages as common } from '~/ui/messages';
+import { messages } from './messages';
+
+interface AskProps {
+  title: string;
+  action: string;
+  name?: string;
+  /** Ask whether every project may see it. */
+  isPublic?: boolean;
+  run: (name: string, isPublic: boolean) => Promise<unknown>;
+  onClose: () => void;
+}
+
+/** Asks for a name. */
+export function Ask({ title, action, name: given = '', isPublic, run, onClose }: AskProps) {
+  const t = useTexts(messages);
+  const c = useTexts(common);
+  const explained = useExplained();
+  const [name, setName] = useState(given);
+  const [open, setOpen] = useState(isPublic ?? false);
+  const [problem, setProblem] = useState('');
+  const [busy, setBusy] = useState(false);
+  const submit = async () => {
+    if (!name.trim()) return setProblem(t('nameBlank'));
+    setBusy(true);
+    try {
+      await run(name.trim(), open);
+      onClose();
+    } catch (error) {
+      setProblem(explained(error).text);
+    } finally {
+      setBusy(false);
+    }
+  };
+  return (
+    <Dialog opened onClose={onClose} title={title}>
+      <form
+        noValidate
+        onSubmit={(event) => {
+          event.preventDefault();
+          void submit();
+        }}
+      >
+        <Stack>
+          <TextInput data-autofocus label={t('name')} required maxLength={255} value={name} error={problem} onChange={(event) => setName(event.currentTarget.value)} />
+          {isPublic !== undefined && <Checkbox label={t('publicHint')} checked={open} onChange={(event) => setOpen(event.currentTarget.checked)} />}
+          <Group justify="flex-end">
+            <Button variant="default" onClick={onClose}>
+              {c('cancel')}
+            </Button>
+            <Button type="submit" loading={busy}>
+              {action}
+            </Button>
+          </Group>
+        </Stack>
+      </form>
+    </Dialog>
+  );
+}
