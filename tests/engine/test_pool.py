@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import json
 import os
 import signal
 import sys
@@ -18,13 +19,16 @@ from structlog.contextvars import bound_contextvars
 from tests.waiting import eventually
 
 import vetro.engine.pool as pool_module
-from vetro import catalog, engine, environments, identity, messaging, stacks
+from vetro import catalog, engine, environments, identity, messaging, repository, stacks
 from vetro.engine import EnginePool, EngineSection, EngineSettings, NetworkSection
 from vetro.engine.tables import journal
 from vetro.engine.worker.deployment import TaskReports, WaitingReports
 from vetro.environments import Environments, TaskStore, task_channel
 from vetro.http import Conflict, Principal
+from vetro.messaging import Guest, Mailboxes
 from vetro.packages import build_archive
+from vetro.repository import Repository, RepositorySection
+from vetro.repository.changes import put_service, store_file
 from vetro.storage import Database, DatabaseFull, LeaseQueue, migrate
 
 ANN = Principal("id-ann", "ann", "p", roles=frozenset({"member"}))
@@ -246,7 +250,7 @@ def pool(yard_settings: EngineSettings) -> Iterator[EnginePool]:
 async def yard(settings: EngineSettings, pool: EnginePool) -> AsyncIterator[Yard]:
     """The pool's surroundings; the pool does not run yet."""
     database = await Database.open(settings.database_url, data_dir=settings.data_dir)
-    rooms = (catalog, environments, messaging, stacks, engine, identity)
+    rooms = (catalog, environments, messaging, stacks, engine, identity, repository)
     await migrate(database, [room.MIGRATIONS for room in rooms])
     made = Yard(database, Environments(database), settings, pool)
     yield made
@@ -661,3 +665,76 @@ def test_settings_reach_a_restarted_zygote_unchanged(settings: EngineSettings) -
         ),
     ):
         assert EngineSettings.from_json(one.as_json()) == one
+
+
+STEPS = """<workflow>
+  <rule match="$.services[*].units[?(not @.state.first)]">
+    <send-command template="First" service="s1" unit="u1">
+      <success><set path="state.first"><true/></set></success>
+    </send-command>
+  </rule>
+  <rule match="$.services[*].units[?(@.state.first and not @.state.second)]">
+    <send-command template="Second" service="s1" unit="u1">
+      <success><set path="state.second"><true/></set></success>
+    </send-command>
+  </rule>
+</workflow>"""
+
+
+async def submit_steps(yard: Yard) -> tuple[str, str]:
+    """Deploy a v0.3 environment whose workflow sends two plans, one after the other: task, queue."""
+    definitions = Repository(yard.database, RepositorySection(), yard.settings.data_dir / "none")
+    (yard.settings.data_dir / "none").mkdir()
+    await definitions.prepare()
+    await store_file(definitions, "p", "workflows", "", "Steps.xml", STEPS.encode())
+    for name in ("First", "Second"):
+        body = f'{{"Commands": [{{"Name": "{name}"}}]}}'.encode()
+        await store_file(definitions, "p", "agent", "", f"{name}.template", body)
+    files = {"workflows": ["Steps.xml"], "agent": ["First.template", "Second.template"]}
+    await put_service(definitions, "p", "steps", {"service_display_name": "Steps", **files})
+    made = await yard.rooms.store.create_workflow(ANN, {"name": "old"})
+    session = await yard.rooms.store.configure(ANN, made["id"])
+    service = {"id": "s1", "type": "steps", "name": "s", "units": [{"id": "u1"}]}
+    await yard.rooms.store.change_objects(
+        ANN, made["id"], session["id"], lambda objects: objects["services"].append(service)
+    )
+    task = await yard.rooms.tasks.deploy(ANN, made["id"], session["id"])
+    assert task is not None
+    return task, f"e{made['id']}-s1-u1"
+
+
+async def test_a_workflow_goes_on_after_worker_and_service_have_died(yard: Yard) -> None:
+    """The worker is killed in a command, then the service stops: each plan is sent once, and its late
+    answer, which came while nobody ran, counts.
+    """
+    running = yard.start()
+    task, queue = await submit_steps(yard)
+    mailboxes, guest = Mailboxes(yard.database), Guest(queue)
+    await mailboxes.declare(queue)
+    names: list[str] = []
+
+    async def take() -> str:
+        message = None
+        while message is None:
+            message = await mailboxes.next_plan(guest, None, 60.0)
+        names.append(json.loads(message.body)["Commands"][0]["Name"])
+        await mailboxes.acknowledge(guest, message.message_id)
+        return message.message_id
+
+    async def answer(plan: str) -> None:
+        result = {"IsException": False, "Result": [{"IsException": False, "Result": [None]}]}
+        await mailboxes.accept_result(guest, json.dumps(result).encode(), plan)
+
+    await answer(await take())
+    second = await take()
+    os.kill(yard.pool._workers[task], signal.SIGKILL)
+    await yard.reported(task, "The deployment was cut off in round 2")
+    await yard.stop(running)
+    await answer(second)
+    yard.start()
+    assert await yard.ended(task) == {"result": None, "isException": False}
+    state = (await yard.model(task))["services"][0]["units"][0]["state"]
+    assert state == {"first": True, "second": True}
+    assert names == ["First", "Second"]
+    assert len([one for one in await yard.reports(task) if "cut off in round 2" in one[1]]) == 2
+    await eventually(yard.journal_is_empty, "the journal is removed after the end is stored")
