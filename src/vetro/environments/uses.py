@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
+from weakref import WeakValueDictionary
 
-from sqlalchemy import ColumnElement, or_, select, true
+from sqlalchemy import BigInteger, ColumnElement, Row, or_, select, true, type_coerce
 
 from vetro.catalog import PackageUser, StoredPackage
 from vetro.environments.tables import environments, sessions
@@ -17,6 +20,11 @@ from vetro.storage import Database
 LIVE = ("opened", "deploying", "deleting")
 #: Models that are read at a time, because they can be large.
 BATCH = 20
+ENVIRONMENT, SESSION = environments.name, sessions.name
+#: Models whose needs are kept.
+KNOWN = 20_000
+#: A stored model: its table and id, and what its row says of its last write.
+_Written = tuple[str, str, int, str, int]
 
 
 @dataclass(frozen=True)
@@ -35,6 +43,12 @@ class Needs:
     pins: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
     references: set[_Reference] = field(default_factory=set[_Reference])
 
+    @property
+    def content(self) -> object:
+        """Equal for models that need the same."""
+        pins = frozenset((name, frozenset(versions)) for name, versions in self.pins.items())
+        return pins, frozenset(self.references)
+
     def add(self, model: object) -> None:
         """Add the needs of a stored model (``Objects``, ``ObjectsCopy``, ``SystemData``)."""
         if not isinstance(model, Mapping):
@@ -51,6 +65,18 @@ class Needs:
         if pinned is not None and package.version in pinned:
             return True
         return any(_refers(one, package, pinned) for one in self.references)
+
+
+def joined(several: Sequence[Needs]) -> Needs:
+    """What several models need together."""
+    if len(several) == 1:
+        return several[0]
+    whole = Needs()
+    for one in several:
+        whole.references |= one.references
+        for name, versions in one.pins.items():
+            whole.pins.setdefault(name, set()).update(versions)
+    return whole
 
 
 def pinned_packages(model: Mapping[str, Any]) -> dict[str, set[str]]:
@@ -109,43 +135,91 @@ def _reference(header: dict[str, Any]) -> Iterator[_Reference]:
 
 
 class EnvironmentUses:
-    """``PackageUses`` of the environments and the sessions in the database."""
+    """``PackageUses`` of the environments and the sessions in the database.
+
+    What a stored model needs is kept until that model is written again: to decrypt and walk a
+    thousand models takes half a second, to compare what their rows say of their last write some
+    milliseconds.
+    """
 
     def __init__(self, database: Database) -> None:
         self.database = database
+        self._known: OrderedDict[_Written, Needs] = OrderedDict()
+        self._shared: WeakValueDictionary[Any, Needs] = WeakValueDictionary()
 
     async def of(self, packages: Sequence[StoredPackage]) -> Mapping[str, list[PackageUser]]:
         """The environments that need each package, by its id. Models are read in batches."""
         found: dict[str, list[PackageUser]] = {}
         if not packages:
             return found
-        async with self.database.read() as tx:
-            query = select(environments.c.id).where(_may_use(packages)).order_by(environments.c.id)
-            ids = [row.id for row in await tx.execute(query)]
-        for start in range(0, len(ids), BATCH):
-            for user, needs in await self._needs(ids[start : start + BATCH]):
-                for package in packages:
-                    sees = package.is_public or package.owner_id == user.project_id
-                    if sees and needs.include(package):
-                        found.setdefault(package.id, []).append(user)
+        rows, written = await self._written(_may_use(packages))
+        needs = await self._needs([one for several in written.values() for one in several])
+        decided: dict[tuple[int, str], bool] = {}  # many environments need the same
+        for row in rows:
+            several = [needs[one] for one in written[row.id] if one in needs]
+            whole = joined(several)
+            for package in packages:
+                if not (package.is_public or package.owner_id == row.tenant_id):
+                    continue
+                key = (id(whole), package.id)
+                used = decided.get(key) if len(several) == 1 else None
+                if used is None:
+                    used = decided[key] = whole.include(package)
+                if used:
+                    user = PackageUser(row.id, row.name, row.tenant_id)
+                    found.setdefault(package.id, []).append(user)
         return found
 
-    async def _needs(self, ids: Sequence[str]) -> list[tuple[PackageUser, Needs]]:
+    async def _written(
+        self, condition: ColumnElement[bool]
+    ) -> tuple[list[Row[Any]], dict[str, list[_Written]]]:
+        """The environments, and by their ids the models of each: its own, those of its sessions."""
+        e, s = environments.c, sessions.c
+        # As they are stored: dates of a thousand rows take two milliseconds.
+        updated = type_coerce(e.updated, BigInteger)
+        mine = select(e.id, e.name, e.tenant_id, e.version, e.model_kind, updated)
+        # Overtaken sessions too: their changes can still be rebased.
+        updated = type_coerce(s.updated, BigInteger)
+        live = select(s.id, s.environment_id, s.version, updated).where(s.state.in_(LIVE))
+        live = live.join(environments, e.id == s.environment_id).where(condition)
         async with self.database.read() as tx:
-            rows = list(await tx.execute(select(environments).where(environments.c.id.in_(ids))))
-            live = select(sessions.c.environment_id, sessions.c.model).where(
-                sessions.c.environment_id.in_(ids), sessions.c.state.in_(LIVE)
-            )
-            open_models = list(await tx.execute(live))
-        needs: dict[str, tuple[PackageUser, Needs]] = {}
-        for row in rows:
-            needs[row.id] = (PackageUser(row.id, row.name, row.tenant_id), Needs())
-            needs[row.id][1].add(row.model)
-        for row in open_models:
-            # Overtaken sessions too: their changes can still be rebased.
-            if row.environment_id in needs:
-                needs[row.environment_id][1].add(row.model)
-        return list(needs.values())
+            rows = list(await tx.execute(mine.where(condition).order_by(e.id)))
+            opened = list(await tx.execute(live))
+        written: dict[str, list[_Written]] = {
+            id_: [(ENVIRONMENT, id_, version, kind, moment)]
+            for id_, _name, _project, version, kind, moment in cast("list[Any]", rows)
+        }
+        for id_, environment, version, moment in cast("list[Any]", opened):
+            written[environment].append((SESSION, id_, version, "", moment))
+        return rows, written
+
+    async def _needs(self, wanted: Sequence[_Written]) -> dict[_Written, Needs]:
+        """What models need; those that were deleted meanwhile are absent."""
+        needs: dict[_Written, Needs] = {}
+        unknown: dict[str, list[_Written]] = {ENVIRONMENT: [], SESSION: []}
+        for one in wanted:
+            known = self._known.get(one)
+            if known is None:
+                unknown[one[0]].append(one)
+            else:
+                needs[one] = known
+        for table in (environments, sessions):
+            several = unknown[table.name]
+            for start in range(0, len(several), BATCH):
+                batch = {one[1]: one for one in several[start : start + BATCH]}
+                query = select(table.c.id, table.c.model).where(table.c.id.in_(list(batch)))
+                async with self.database.read() as tx:
+                    rows = list(await tx.execute(query))
+                for row in rows:
+                    fresh = Needs()
+                    fresh.add(row.model)
+                    # A model that was written meanwhile is read again: its row says so then.
+                    fresh = self._shared.setdefault(fresh.content, fresh)
+                    needs[batch[row.id]] = self._known[batch[row.id]] = fresh
+                await asyncio.sleep(0)  # other requests are served between batches
+        while len(self._known) > KNOWN:
+            self._known.popitem(last=False)
+        return needs
 
 
 def _may_use(packages: Sequence[StoredPackage]) -> ColumnElement[bool]:
