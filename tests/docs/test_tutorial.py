@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from tests.networks import unused_number
 from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -38,6 +39,7 @@ class Reader:
         with socket.create_server(("127.0.0.1", 0)) as probe:
             port = probe.getsockname()[1]
         (directory / "dist").symlink_to(ROOT / "dist")
+        net = unused_number()
         self.environ = {
             **os.environ,
             "PATH": f"{BIN}:{os.environ['PATH']}",
@@ -45,8 +47,8 @@ class Reader:
             "VETRO_PORT": str(port),
             "VETRO_URL": f"http://127.0.0.1:{port}",
             "VETRO_NODE_PREFIX": f"t{port % 4096:03x}",
-            "VETRO_NETWORK_EXTERNAL_CIDR": "172.29.70.0/24",
-            "VETRO_NETWORK_ENV_IP_TEMPLATE": "10.70.0.0",
+            "VETRO_NETWORK_EXTERNAL_CIDR": f"172.29.{net}.0/24",
+            "VETRO_NETWORK_ENV_IP_TEMPLATE": f"10.{net}.0.0",
             "VETRO_IMAGE_CACHE": str(ROOT / "var/image-cache"),
             "XDG_STATE_HOME": str(directory / "client"),
         }

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.networks import unused_number
 from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,12 +36,12 @@ class Installation:
         directory: Path,
         *,
         driver: str = "lxc",
-        net: int = 77,
         host: str = "127.0.0.1",
         **environ: str,
     ) -> None:
         self.directory = directory
         self.driver = driver
+        self.net = unused_number()
         self.port = free_port()
         self.url = f"http://{host}:{self.port}"
         self.prefix = f"v{self.port % 4096:03x}"
@@ -53,8 +54,8 @@ class Installation:
             "XDG_STATE_HOME": str(directory / "client"),
             # Apart from every other Vetro on this machine.
             "VETRO_NODE_PREFIX": self.prefix,
-            "VETRO_NETWORK_EXTERNAL_CIDR": f"172.29.{net}.0/24",
-            "VETRO_NETWORK_ENV_IP_TEMPLATE": f"10.{net}.0.0",
+            "VETRO_NETWORK_EXTERNAL_CIDR": f"172.29.{self.net}.0/24",
+            "VETRO_NETWORK_ENV_IP_TEMPLATE": f"10.{self.net}.0.0",
             "VETRO_NETWORK_MAX_ENVIRONMENTS": "16",
             **environ,
         }
@@ -207,7 +208,7 @@ def vetro(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
 
 @pytest.fixture
 def install(tmp_path: Path) -> Iterator[Callable[..., Installation]]:
-    """Starts more installations: ``install(name, driver=…, net=…, host=…, VETRO_…=…)``; ended after."""
+    """Starts more installations: ``install(name, driver=…, host=…, VETRO_…=…)``; ended after."""
     with ExitStack() as stack:
 
         def start(name: str, **options: Any) -> Installation:

@@ -45,7 +45,7 @@ def test_an_agent_that_never_comes_is_named(
     install: Callable[..., Installation], tmp_path: Path
 ) -> None:
     """The deployment fails after the time-out and names the agent; it can be destroyed."""
-    vetro = install("silent", net=78)
+    vetro = install("silent")
     bare_image(tmp_path / "bare.tar")
     vetro.run("image", "import", "bare", str(tmp_path / "bare.tar"))
     vetro.run("package", "import", str(ROOT / "library/HelloScript"))
@@ -92,7 +92,7 @@ def test_a_node_killed_in_the_middle_of_a_create_loses_nothing(
     install: Callable[..., Installation], tmp_path: Path
 ) -> None:
     """The deployment ends, no half-made machine stays, and the next one uses one machine."""
-    vetro = install("halved", net=79, VETRO_NODE_ENABLED="false")
+    vetro = install("halved", VETRO_NODE_ENABLED="false")
     bare_image(tmp_path / "bare.tar")
     vetro.run("image", "import", "bare", str(tmp_path / "bare.tar"))
     vetro.run("package", "import", str(ROOT / "library/HelloScript"))

@@ -206,7 +206,7 @@ def site(
         stack.callback(do, "ip", "link", "delete", made.bridge)
         do("ip", "address", "add", f"{made.gateway}/24", "dev", made.bridge)
         do("ip", "link", "set", made.bridge, "up")
-        vetro = install("service", net=78, host=made.gateway, VETRO_NODE_ENABLED="false")
+        vetro = install("service", host=made.gateway, VETRO_NODE_ENABLED="false")
         made.vetro = vetro
         for node in (first, second):
             node.plug()
@@ -290,7 +290,9 @@ def test_two_nodes_carry_one_network(
     images = {row["name"]: row["uuid"] for row in vetro.json("image", "list")}
     network = str(uuid.uuid4())
     world.call("POST", "/networks", {"uuid": network, "name": "blue", "mtu": 1450})
-    world.call("POST", "/subnets", {"network_uuid": network, "cidr": "10.78.9.0/24"})
+    world.call(
+        "POST", "/subnets", {"network_uuid": network, "cidr": f"10.{world.vetro.net}.9.0/24"}
+    )
     rules = [{"direction": "ingress", "protocol": "tcp", "port_range_min": 80,
               "port_range_max": 80, "remote_group_id": GROUP}]  # fmt: skip
     world.call("POST", "/security-groups", {"uuid": GROUP, "name": "web", "rules": rules})
@@ -322,8 +324,12 @@ def test_two_nodes_carry_one_network(
         )
     until(lambda: world.page(vms[0], hvm_address) != "", "the VM's page")
     # The gateway is each node's own: it answers on both, and never across.
-    assert "1 packets received" in world.inside(vms[0], "ping", "-c", "1", "10.78.9.1")
-    assert "1 packets received" in world.inside(vms[1], "ping", "-c", "1", "10.78.9.1")
+    assert "1 packets received" in world.inside(
+        vms[0], "ping", "-c", "1", f"10.{world.vetro.net}.9.1"
+    )
+    assert "1 packets received" in world.inside(
+        vms[1], "ping", "-c", "1", f"10.{world.vetro.net}.9.1"
+    )
     # What the group does not allow does not pass either way.
     assert "0 packets received" in world.inside(vms[1], "ping", "-c", "1", "-W", "1", addresses[0])
     # Somebody sits at one: window, keys and exit status go through service and node.

@@ -77,7 +77,7 @@ def test_an_upgrade_finds_containers_running(
     install: Callable[..., Installation], tmp_path: Path
 ) -> None:
     """After the migration, processes, records and snapshots are the same; new work runs."""
-    vetro = install("upgrade", net=76)
+    vetro = install("upgrade")
     api = Client(vetro)
     vetro.run("env", "create", "kept")
     tar = support("tests/node/conftest.py").busybox_tar(tmp_path / "tiny.tar")
@@ -85,7 +85,7 @@ def test_an_upgrade_finds_containers_running(
     [image] = [row["uuid"] for row in vetro.json("image", "list")]
     network, port, vm = (str(uuid.uuid4()) for _ in range(3))
     api.call("POST", "/networks", {"uuid": network, "name": "blue"})
-    api.call("POST", "/subnets", {"network_uuid": network, "cidr": "10.76.9.0/24"})
+    api.call("POST", "/subnets", {"network_uuid": network, "cidr": f"10.{vetro.net}.9.0/24"})
     made = api.call("POST", "/ports", {"uuid": port, "network_uuid": network})
     address = made["fixed_ips"][0][1]
     [server] = vetro.json("server", "list")

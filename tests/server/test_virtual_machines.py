@@ -59,7 +59,7 @@ class Keyboard:
 
 def test_an_application_on_a_virtual_machine(install: Callable[..., Any]) -> None:
     """An image of type ``vm`` makes the server a VM with console and screen until its end."""
-    vetro = install("vms", driver="qemu", net=79)
+    vetro = install("vms", driver="qemu")
     try:
         life_of_an_application(vetro)
     finally:

@@ -16,7 +16,7 @@ def test_a_page_is_deployed_changed_and_removed(vetro: Installation) -> None:
     vetro.run("env", "create", "web")
     vetro.run("env", "add", "web", "ApacheHttpServer", "--name", "site", "--set", "page=First")
     text = vetro.run("env", "deploy", "web")
-    assert "The page is at http://172.29.77." in text
+    assert f"The page is at http://172.29.{vetro.net}." in text
     assert vetro.page("web") == "First\n"
     before = vetro.json("vm", "list")
     vetro.run("env", "edit", "web", "site", "--set", "page=Second")
