@@ -11,6 +11,7 @@ from pathlib import Path
 from vetro.catalog.answers import REPLIES
 from vetro.catalog.endpoints import PACKAGE_SIZE_LIMIT, catalog_handlers
 from vetro.catalog.ids import new_id
+from vetro.catalog.indexing import rebuild_index
 from vetro.catalog.leaving import delete_of_project, packages_of_project
 from vetro.catalog.search import PackageQuery
 from vetro.catalog.store import Catalog, UploadMetadata
@@ -18,7 +19,12 @@ from vetro.catalog.times import api_time, api_time_or_none
 from vetro.catalog.uses import PackageUser, PackageUses, StoredPackage
 from vetro.storage import MigrationSet
 
-MIGRATIONS = MigrationSet("catalog", Path(__file__).parent / "migrations")
+MIGRATIONS = MigrationSet(
+    "catalog",
+    Path(__file__).parent / "migrations",
+    # `rebuild_index` fills it on PostgreSQL, and a table of its own on SQLite.
+    derived=frozenset({"catalog_index.trigrams"}),
+)
 
 
 __all__ = [
@@ -37,4 +43,5 @@ __all__ = [
     "delete_of_project",
     "new_id",
     "packages_of_project",
+    "rebuild_index",
 ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, bindparam, case, delete, insert, or_, text
+from sqlalchemy import ColumnElement, bindparam, case, delete, insert, or_, select, text
 
 from vetro.catalog.tables import index, packages
 from vetro.storage import Transaction
@@ -30,11 +30,23 @@ async def index_package(tx: Transaction, view: Mapping[str, Any]) -> None:
         *(" ".join(view[key]) for key in ("categories", "tags", "class_definitions")),
         *(view["author"], view["type"]),
     )
-    values = dict(zip(FIELDS, (one.lower() for one in texts), strict=True))
+    values: dict[str, str] = dict(zip(FIELDS, (one.lower() for one in texts), strict=True))
     names = {key: view[key] for key in ("class_definitions", "tags", "categories")}
     await tx.execute(insert(index).values(package_id=id_, names=names, **values))
+    await _index_words(tx, id_, values)
+
+
+async def rebuild_index(tx: Transaction) -> None:
+    """Fill the index of words of this kind of database, which has none, from the indexed fields."""
+    for row in (
+        await tx.execute(select(index.c.package_id, *(index.c[one] for one in FIELDS)))
+    ).all():
+        await _index_words(tx, row.package_id, {name: getattr(row, name) for name in FIELDS})
+
+
+async def _index_words(tx: Transaction, id_: str, values: Mapping[str, str]) -> None:
     # A line break is in no word, so nothing is found across two fields.
-    body = "\n".join(values.values())
+    body = "\n".join(values[name] for name in FIELDS)
     if tx.is_sqlite:
         await tx.execute(
             text("INSERT INTO catalog_index_text (package_id, body) VALUES (:id, :body)"),

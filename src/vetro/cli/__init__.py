@@ -22,6 +22,7 @@ from vetro.cli.terminal.output import CommandError, UsageMistake
 COMMANDS = {
     "up": ("service.up", "up", "Start everything in one process."),
     "key": ("service.key", "key", "Keys that seal secrets in the database."),
+    "database": ("service.database", "database", "Copy the database of a service."),
     "node": ("service.node", "node", "Run this machine's node agent."),
     "broker": ("service.broker", "broker", "Run the service broker for Cloud Foundry."),
     "token": ("service.token", "token", "Print a token for the HTTP faces."),

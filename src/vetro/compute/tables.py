@@ -24,7 +24,12 @@ from sqlalchemy import (
 from vetro.storage import Json, MigrationSet, SealedJson, UtcDateTime
 
 metadata = MetaData()
-MIGRATIONS = MigrationSet("compute", Path(__file__).parent / "migrations", metadata)
+MIGRATIONS = MigrationSet(
+    "compute",
+    Path(__file__).parent / "migrations",
+    metadata,
+    derived=frozenset({"compute_placement_changes"}),
+)
 
 servers = Table(
     "compute_servers",

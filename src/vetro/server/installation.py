@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import structlog
+from sqlalchemy import make_url, text
 
 from vetro.server import data_directory
 from vetro.server.errors import StartError
@@ -18,6 +19,7 @@ from vetro.storage import (
     Keyring,
     MigrationSet,
     StorageError,
+    copy_database,
     migrate,
     prepare_sealing,
     rotate_key,
@@ -124,6 +126,61 @@ async def rotate(settings: Settings, progress: Callable[[str, int], None]) -> in
                 f"The keys are not rotated: {error}",
                 "Nothing is lost: all keys are kept. Run 'vetro key rotate' again, it goes on.",
             ) from error
+
+
+async def copy(settings: Settings, target: str, progress: Callable[[str, int], None]) -> int:
+    """Copy the installation's database to the empty one at ``target``; rows copied.
+
+    Nothing of the installation may run: the data directory is locked meanwhile. Files are not copied, and
+    the settings are not changed. Errors: ``StartError``.
+    """
+    from vetro.catalog import rebuild_index
+
+    refuse_lost_database(settings)
+    if not settings.data_dir.is_dir():
+        raise StartError(
+            f"The data directory {settings.data_dir} does not exist",
+            "Name that of 'vetro up' with --data-dir.",
+        )
+    if make_url(target) == make_url(settings.database_url):
+        raise StartError("The database would be copied to itself", "Name another with --to.")
+    with data_directory.lock(settings.data_dir):
+        try:
+            # Without keys: sealed values are copied as they are.
+            async with (
+                _closing(settings.database_url) as source,
+                _closing(target) as made,
+            ):
+                await _refuse_services(source)
+                return await copy_database(
+                    source, made, migration_sets(), rebuild=[rebuild_index], progress=progress
+                )
+        except StorageError as error:
+            raise StartError(
+                f"The database is not copied: {error}",
+                "Nothing was changed; the service goes on with the database it has.",
+            ) from error
+
+
+@asynccontextmanager
+async def _closing(url: str) -> AsyncGenerator[Database]:
+    database = await Database.open(url)
+    try:
+        yield database
+    finally:
+        await database.close()
+
+
+async def _refuse_services(source: Database) -> None:
+    if source.is_sqlite:
+        return
+    query = text(
+        "SELECT count(*) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND application_name LIKE 'vetro keys %'"
+    )
+    async with source.read() as tx:
+        if (await tx.execute(query)).scalar_one():
+            raise StorageError("services use it: stop all of them first")
 
 
 def _without_keys(error: KeyMissing, shared: Path) -> StartError:

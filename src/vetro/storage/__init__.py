@@ -6,6 +6,7 @@ The face that every service room builds on: open a ``Database``, work in ``trans
 """
 
 from vetro.storage.clock import Clock, ManualClock, SystemClock
+from vetro.storage.copying import copy_database
 from vetro.storage.database import Database, Transaction
 from vetro.storage.errors import (
     AlreadyQueued,
@@ -64,6 +65,7 @@ __all__ = [
     "UtcDateTime",
     "Worker",
     "await_until",
+    "copy_database",
     "decode_json",
     "encode_json",
     "migrate",

@@ -28,11 +28,16 @@ _FILE = re.compile(r"(\d{4})_\w+\.py$")
 
 @dataclass(frozen=True)
 class MigrationSet:
-    """The migrations of one room, and their tables (for operations on all sealed columns)."""
+    """The migrations of one room, and their tables (for operations on all sealed columns).
+
+    ``derived`` names tables and columns (``table.column``) that are filled from others: a copy of the
+    database leaves them out.
+    """
 
     room: str
     directory: Path
     tables: MetaData | None = None
+    derived: frozenset[str] = frozenset()
 
     def revisions(self) -> list[str]:
         """All revision ids, oldest first."""
@@ -55,7 +60,7 @@ async def migrate(database: Database, sets: Sequence[MigrationSet]) -> bool:
         if not database.is_sqlite:
             # Two processes may start together: one migrates, the other waits and finds it done.
             await tx.connection.execute(text("SELECT pg_advisory_xact_lock(7239152310)"))
-        current = await tx.connection.run_sync(_current)
+        current = await tx.connection.run_sync(current_revisions)
         for revision in current:
             room = revision.rsplit("_", 1)[0]
             if room in known and revision not in known[room]:
@@ -68,7 +73,8 @@ async def migrate(database: Database, sets: Sequence[MigrationSet]) -> bool:
         return True
 
 
-def _current(connection: Connection) -> set[str]:
+def current_revisions(connection: Connection) -> set[str]:
+    """The newest revision of each room that the database has; none where nothing was migrated."""
     if not inspect(connection).has_table(VERSION_TABLE):
         return set()
     rows = connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}"))  # noqa: S608 - our constant

@@ -1,0 +1,68 @@
+"""``vetro database``: the database of a Vetro on this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from vetro.cli.terminal.output import emit_json, fail, json_option, wants_json
+
+
+@click.group("database")
+def database() -> None:
+    """The database of a service.
+
+    One process on one machine keeps everything in a file (SQLite). Several processes, or several
+    machines, work on one PostgreSQL (docs/several-services.md).
+    """
+
+
+@database.command("copy", short_help="Copy the database to an empty one, such as PostgreSQL.")
+@click.option(
+    "--to",
+    "target",
+    metavar="URL",
+    required=True,
+    envvar="VETRO_COPY_TO",
+    help="postgresql://USER:PASSWORD@HOST/NAME or sqlite:///PATH: an empty database.",
+    show_envvar=True,
+)
+@click.option("--data-dir", help="Where everything is kept.")
+@click.option("--config", "config", type=click.Path(path_type=Path), help="A vetro.toml.")
+@json_option
+@click.pass_context
+def copy(ctx: click.Context, target: str, data_dir: str | None, config: Path | None) -> None:
+    """Copy the database of a stopped service to an empty one of either kind.
+
+    Works on this machine's files, as the user of the service. All rows are copied in one transaction,
+    secrets as they are sealed; the old database is not changed. Files (packages, images, keys) stay where
+    they are. Afterwards the setting server.database_url names the new one.
+
+    A password in --to can be seen by the machine's other users: VETRO_COPY_TO is for that.
+    """
+    import asyncio
+
+    from vetro.server.errors import StartError
+    from vetro.server.installation import copy as copy_installation
+    from vetro.server.settings import SettingsError, load_settings
+
+    def progress(table: str, rows: int) -> None:
+        if rows and not wants_json():
+            click.echo(f"  {table}: {rows} rows", err=True)
+
+    try:
+        settings = load_settings(
+            {"server.data_dir": data_dir or ctx.find_root().meta.get("vetro.data_dir")},
+            config_file=config,
+        )
+        rows = asyncio.run(copy_installation(settings, target, progress))
+    except (SettingsError, StartError) as error:
+        fail(str(error), getattr(error, "hint", None))
+    except PermissionError as error:
+        fail(f"{error.filename} may not be used by you", "Run it as the user of the service.")
+    if wants_json():
+        emit_json({"rows": rows})
+    else:
+        click.echo(f"{rows} rows are copied, every table completely.")
+        click.echo("Set server.database_url (or VETRO_DATABASE_URL) to the new one, and start.")
