@@ -247,3 +247,22 @@ def test_a_test_that_hangs_is_stopped(invoke, make_package):
     code, text = invoke("test", make_package("p", {"Classes/T.yaml": tests}), "--timeout", "0.2")
     assert code == 1
     assert "seconds" in text
+
+
+def test_a_machine_may_have_any_flavor_and_any_image(invoke, make_package):
+    """Both are the operator's choice, which a package's tests cannot know."""
+    text = """\
+        Namespaces: {=: p, std: io.murano, res: io.murano.resources, test: io.murano.test}
+        Name: FlavorTest
+        Extends: test:TestFixtureWithEnvironment
+        Methods:
+          testDeploys:
+            Body:
+              - $environment: cast($this, test:TestFixtureWithEnvironment).environment
+              - $vm: new(res:LinuxMuranoInstance, $environment,
+                  name => vm, image => 'our-own', flavor => 'gold.large')
+              - $vm.deploy()
+              - $.assertTrue($vm.openstackId != null)
+        """
+    code, said = invoke("test", make_package("p", {"Classes/Test.yaml": text}))
+    assert (code, "FAIL" in said) == (0, False), said

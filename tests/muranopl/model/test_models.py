@@ -1,9 +1,10 @@
 """Object graphs against models of them: loading and saving, garbage collection (sections 13-15, 21)."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vetro.muranopl import MemoryPackage, Runtime
+from vetro.muranopl import MemoryPackage, NoObjectFoundError, Runtime
 
 TEXT = """
 Namespaces: {=: t}
@@ -185,3 +186,87 @@ def test_collection_destroys_what_no_root_reaches(model, data):
         assert above not in died or died.index(one) < died.index(above)
     assert [one for one in ids if session.find(one) is not None] == sorted(reached)
     assert root.id == "i0"
+
+
+OUT_OF = """
+Namespaces: {=: t}
+---
+Name: Part
+---
+Name: App
+Properties:
+  parts: {Contract: [$.class(Part)]}
+  chosen: {Contract: $.class(Part), Usage: Out}
+  some: {Contract: [$.class(Part).notNull()], Usage: Out}
+  named: {Contract: {$.string(): $.class(Part)}, Usage: Out}
+  joined: {Contract: [{part: $.class(Part).notNull(), size: $.int()}], Usage: Out}
+  mine: {Contract: $.class(Part), Usage: InOut}
+Methods:
+  choose:
+    Body:
+      - $.chosen: $.parts[0]
+      - $.some: $.parts
+      - $.named:
+          one: $.parts[0]
+          two: $.parts[1]
+      - $.joined:
+          - part: $.parts[0]
+            size: 1
+          - part: $.parts[1]
+            size: 2
+"""
+
+
+def test_out_references_leave_with_the_object_that_a_user_removes():
+    """The next load drops them with a warning each; in a property that users write it is an error."""
+    runtime = Runtime()
+    runtime.add_package(MemoryPackage("t", {"a": OUT_OF}, {"t.App": "a", "t.Part": "a"}))
+    session = runtime.session()
+    parts = [{"?": {"type": "t.Part", "id": name}} for name in ("p1", "p2")]
+    root = session.load({"Objects": {"?": {"type": "t.App", "id": "app"}, "parts": parts}})
+    session.call(root, "choose")
+    saved = session.dump()["Objects"]
+    saved["parts"].pop(0)
+
+    session = runtime.session()
+    session.load({"Objects": saved})
+    found = session.dump()["Objects"]
+    assert found["chosen"] is None
+    assert found["some"] == ["p2"]
+    assert found["named"] == {"two": "p2"}
+    assert found["joined"] == [{"part": "p2", "size": 2}]
+    assert session.warnings == [
+        f"t.App.{name} of app referred to p1, which was removed"
+        for name in ("chosen", "some", "named", "joined")
+    ]
+    with pytest.raises(NoObjectFoundError, match=r'"p1" is not found \(needed by t.App.mine'):
+        runtime.session().load({"Objects": {**saved, "mine": "p1"}})
+
+
+@pytest.mark.parametrize("call", ["super($, $.initialize())", "cast($, Plain).initialize()"])
+def test_constructors_of_parents_without_one_are_empty(call):
+    """`initialize` and `destroy` of `io.murano.Object` may be called through any parent."""
+    text = f"""
+Namespaces: {{=: t}}
+---
+Name: Plain
+---
+Name: Both
+Extends: Plain
+Properties:
+  done: {{Contract: [], Usage: Runtime, Default: []}}
+Methods:
+  initialize:
+    Body:
+      - {call}
+      - $.done: $.done.append(made)
+  finish:
+    Body:
+      - super($, $.destroy())
+      - Return: $.done
+"""
+    runtime = Runtime()
+    runtime.add_package(MemoryPackage("t", {"a": text}, {"t.Plain": "a", "t.Both": "a"}))
+    session = runtime.session()
+    root = session.load({"Objects": {"?": {"type": "t.Both", "id": "b"}}})
+    assert session.call(root, "finish") == ["made"]

@@ -11,7 +11,7 @@ import asyncio
 import json
 import tempfile
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,7 +27,14 @@ from vetro.engine.services import (
 )
 from vetro.engine.settings import EngineSection, EngineSettings, NetworkSection
 from vetro.messaging import BrokerSettings, Progress, RabbitmqSection, Unfinished
-from vetro.stacks import ComputeNetworkDirectory, MemoryCompute, MemoryStacks
+from vetro.stacks import (
+    DEFAULT_FLAVORS,
+    ComputeNetworkDirectory,
+    Flavor,
+    MemoryCompute,
+    MemoryStacks,
+    NativeSettings,
+)
 
 if TYPE_CHECKING:
     from vetro.engine.signing import PlanSigner
@@ -209,8 +216,10 @@ class MemoryCloud:
     pauses: list[float] = field(default_factory=list[float])
     """How long the class library would have waited before each retry; it never waits."""
 
+    flavors: Mapping[str, Flavor] = field(default_factory=lambda: DEFAULT_FLAVORS)
+
     def __post_init__(self) -> None:
-        self.stacks = MemoryStacks(self.compute)
+        self.stacks = MemoryStacks(self.compute, settings=NativeSettings(flavors=self.flavors))
         self.networks = ComputeNetworkDirectory(self.compute)
 
     def settings(self) -> EngineSettings:
@@ -296,6 +305,16 @@ class WillingCompute(MemoryCompute):
         return made
 
 
+class _EveryFlavor(dict[str, Flavor]):
+    """The flavors of a cloud that has every one: an unknown name is a small server."""
+
+    def __missing__(self, name: str) -> Flavor:
+        return self["m1.small"]
+
+
 def trial_cloud() -> MemoryCloud:
-    """A cloud for one session in which packages are tried; it has every image they name."""
-    return MemoryCloud(Path(tempfile.gettempdir()), compute=WillingCompute())
+    """A cloud for one session in which packages are tried: it has every image and every flavor that
+    they name, because both are the operator's choice."""
+    directory = Path(tempfile.gettempdir())
+    flavors = _EveryFlavor(DEFAULT_FLAVORS)
+    return MemoryCloud(directory, compute=WillingCompute(), flavors=flavors)

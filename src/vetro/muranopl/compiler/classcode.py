@@ -348,8 +348,9 @@ def assemble(type_: MuranoType) -> Assembly:
     for name in type_.method_names():
         attributes["m_" + name] = _method_attribute(type_, name)
     for alias, name in (("initialize", ".init"), ("destroy", ".destroy")):
-        if type_.method_declarations(name) and "m_" + alias not in attributes:
-            attributes["m_" + alias] = _method_attribute(type_, name)
+        if "m_" + alias not in attributes:
+            found = bool(type_.method_declarations(name))
+            attributes["m_" + alias] = _method_attribute(type_, name) if found else _nothing
     initialisers: list[PropertyInitialiser] = []
     shadowed = _shadowed_by_init(type_)
     names = type_.property_names()
@@ -404,6 +405,10 @@ def _method_attribute(type_: MuranoType, name: str) -> Any:
     if method.is_static:  # a bare partial becomes a method of the instance from Python 3.14 on
         return staticmethod(functools.partial(function, method.declaring_type))
     return function
+
+
+def _nothing(_this: MuranoObject, _run: Run) -> None:
+    """`initialize` and `destroy` of `io.murano.Object`, which overrides call through `super`."""
 
 
 def _ambiguous(type_: MuranoType, name: str, *_args: Any, **_named: Any) -> Any:

@@ -438,5 +438,7 @@ def _by_id(object_id: str, setting: Setting) -> MuranoObject | ForwardReference:
             return ForwardReference(object_id)
     found = setting.run.find_object(object_id)
     if found is None:
-        raise NoObjectFoundError(f'Object "{object_id}" is not found')
+        error = NoObjectFoundError(f'Object "{object_id}" is not found')
+        error.object_id = object_id
+        raise error
     return found

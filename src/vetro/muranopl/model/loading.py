@@ -21,10 +21,11 @@ from vetro.muranopl.values.containers import FINAL_TYPES, Map, freeze
 from vetro.muranopl.values.errors import (
     CircularExpressionDependenciesError,
     MuranoError,
-    NoObjectFoundError,
     ObjectModelError,
     UninitializedPropertyAccessError,
 )
+
+from .removed import refill
 
 if TYPE_CHECKING:
     from vetro.muranopl.runtime.run import Run
@@ -301,16 +302,8 @@ class Transaction:
         if self.dry and self.outer is not None and self.outer.is_open:
             self.forward.clear()
             return
-        run = self.run
         for target, name, raw, made_of_maps in self.forward:
-            self.made_before = made_of_maps
-            try:
-                target.type.assembly.initialisers[name].refill(target, run, raw, self)
-            except NoObjectFoundError as error:
-                error.message = (
-                    f"{error.message} (needed by {target.type.name}.{name} of object {target.id})"
-                )
-                raise
+            refill(self, target, name, raw, made_of_maps)
         self.forward.clear()
         self.made_before = []
 

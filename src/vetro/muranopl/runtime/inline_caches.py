@@ -261,6 +261,8 @@ def find_bound(receiver: Any, name: str, scope: MuranoType | None, run: Run) -> 
     method = type_.find_method(name)
     if method is None and name in ("initialize", "destroy"):
         method = type_.find_method({"initialize": ".init", "destroy": ".destroy"}[name])
+        if method is None and not isinstance(receiver, MuranoType):
+            return _CAST  # every object has these two: those of io.murano.Object are empty
     if method is None:
         return None
     if isinstance(receiver, MuranoType):

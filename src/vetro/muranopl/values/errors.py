@@ -277,6 +277,8 @@ class NoObjectFoundError(MuranoError):
     """No object of the session has the id."""
 
     own_names = (LEGACY + "NoObjectFoundError",)
+    object_id: str | None = None
+    """The id, where one was given."""
 
 
 class MethodNotExposed(MuranoError):
