@@ -14,7 +14,7 @@ import contextlib
 import hashlib
 import os
 import re
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -26,9 +26,10 @@ from vetro.node.drivers.basic import BasicHypervisor
 from vetro.node.drivers.control_groups import groups_of, remove_groups
 from vetro.node.drivers.lxc import config as lxc_config
 from vetro.node.drivers.lxc import export, interfaces
-from vetro.node.drivers.lxc import volumes as lxc_volumes
+from vetro.node.drivers.lxc.attached import AttachedVolumes
 from vetro.node.drivers.lxc.inside import find_user, processes_in
-from vetro.node.drivers.lxc.monitors import Monitors
+from vetro.node.drivers.lxc.monitors import Monitors, errors_of
+from vetro.node.drivers.lxc.roots import GIB, Roots
 from vetro.node.drivers.protocol import (
     Changed,
     DiskUse,
@@ -47,7 +48,6 @@ from vetro.node.network.announce import announce
 from vetro.node.network.names import bridge_name, host_interface_name
 from vetro.node.processes import first_child, started_at
 from vetro.node.storage.directory import DirectoryPool, DirectoryTrees
-from vetro.node.storage.idmapped import IdMapping
 from vetro.node.storage.mounts import mount_points, unmount
 from vetro.node.storage.pool import Pool
 from vetro.node.storage.volumes import VolumeStore
@@ -56,7 +56,6 @@ from vetro.node.vm_objects import CONTAINER_BRANDS, MachineStore, Vm, timestamp,
 log = structlog.get_logger(__name__)
 
 _RUN = Path("/run/vetro")
-_GIB = 2**30
 
 
 class LxcHypervisor(BasicHypervisor):
@@ -84,13 +83,17 @@ class LxcHypervisor(BasicHypervisor):
         self._store = store
         self._images = images
         self._pool: Pool = pool or DirectoryPool(DirectoryTrees(store.directory))
-        self._mappings: dict[int, IdMapping] = {}
-        self._volumes = volumes or VolumeStore(store.directory.parent / "volumes")
-        self._volume_mappings: dict[int, IdMapping] = {}
         self._guest_archive = guest_archive
         label = hashlib.sha256(str(store.directory).encode()).hexdigest()[:8]
         self._runtime = _RUN / f"{host.prefix}-{label}"
         self._path = str(self._runtime)
+        self._roots = Roots(host, store, images, self._pool, self._runtime)
+        self._volumes = AttachedVolumes(
+            host,
+            self._roots,
+            volumes or VolumeStore(store.directory.parent / "volumes"),
+            self.state,
+        )
         self._monitors = Monitors(store, self._runtime)
         self._stopping: set[str] = set()
         self._starting: set[str] = set()
@@ -107,13 +110,13 @@ class LxcHypervisor(BasicHypervisor):
                 # Incomplete, or its data directory was removed while the container ran.
                 await self._monitors.end(entry.name)
                 await self._drop_interfaces(entry.name)
-                self._drop_runtime(entry.name)
+                self._roots.drop(entry.name)
         for vm in vms:
             # Left by an agent that was killed while it sent a snapshot.
-            self._drop_view(vm["uuid"])
+            self._roots.drop_view(vm["uuid"])
             try:
-                if str(self._root(vm["uuid"])) not in mounted:
-                    await self._mount(vm)
+                if str(self._roots.path(vm["uuid"])) not in mounted:
+                    await self._roots.mount(vm)
             except NodeError as error:
                 # One broken VM must not stop the node from serving the others; starting it reports
                 # the error.
@@ -123,10 +126,8 @@ class LxcHypervisor(BasicHypervisor):
     async def close(self) -> None:
         """Stop following; containers go on."""
         self._monitors.close()
-        for mapping in (*self._mappings.values(), *self._volume_mappings.values()):
-            mapping.close()
-        self._mappings.clear()
-        self._volume_mappings.clear()
+        self._roots.close()
+        self._volumes.close()
         with contextlib.suppress(OSError):
             # Only when no VM is left.
             self._runtime.rmdir()
@@ -144,7 +145,7 @@ class LxcHypervisor(BasicHypervisor):
             **vm,
             "id_base": vm["id_base"] if "id_base" in vm else self._id_base(vm),
             "zfs_filesystem": str(self._store.path(vm["uuid"])),
-            "zonepath": str(self._root(vm["uuid"])),
+            "zonepath": str(self._roots.path(vm["uuid"])),
         }
 
     def _id_base(self, vm: Vm) -> int:
@@ -164,89 +165,35 @@ class LxcHypervisor(BasicHypervisor):
             return self._host.id_base
         return self._host.ids.of(str(vm.get("owner_uuid")))
 
-    def _root(self, uuid: str) -> Path:
-        return self._runtime / uuid / "rootfs"
-
-    def _config(self, uuid: str) -> Path:
-        return self._runtime / uuid / "config"
-
-    def _drop_runtime(self, uuid: str) -> None:
-        root = self._root(uuid)
-        unmount(root)
-        self._drop_view(uuid)
-        for volume in root.parent.glob("volume-*"):
-            unmount(volume)
-            volume.rmdir()
-        self._config(uuid).unlink(missing_ok=True)
-        for directory in (root, root.parent):
-            # Not a recursive removal: if something were still mounted, its files must stay.
-            with contextlib.suppress(FileNotFoundError):
-                directory.rmdir()
-
     # Making
-
-    async def _mount(self, vm: Vm) -> None:
-        uuid = vm["uuid"]
-        root = self._root(uuid)
-        root.parent.mkdir(mode=0o711, exist_ok=True)
-        root.mkdir(mode=0o755, exist_ok=True)
-        await self._pool.mount_root(
-            self._store.path(uuid), self._layers(vm), root, self._mapping(vm)
-        )
-
-    def _layers(self, vm: Vm) -> list[Path]:
-        return self._images.layers(vm["image_uuid"])
-
-    def _mapping(self, vm: Vm) -> IdMapping | None:
-        """From the images' owners to the container's; ``None`` where they are the same."""
-        base = lxc_config.id_base_of(vm, self._host)
-        if base == self._host.id_base:
-            return None
-        if base not in self._mappings:
-            self._mappings[base] = IdMapping(self._host.id_base, base, self._host.id_count)
-        return self._mappings[base]
 
     async def make(self, vm: Vm) -> None:
         """Create storage, mount, files of the instance, configuration."""
-        await self._pool.create_root(
-            self._store.path(vm["uuid"]),
-            self._layers(vm),
-            owner=lxc_config.id_base_of(vm, self._host),
-            quota_bytes=int(vm.get("quota") or 0) * _GIB,
-        )
-        await self._mount(vm)
+        await self._roots.create(vm)
         await asyncio.to_thread(self._furnish, vm)
 
     def _furnish(self, vm: Vm) -> None:
-        root = self._guest_root(vm)
+        root = self._roots.guest_root(vm)
         init = instance_files.detect_init(root)
         instance_files.write_identity(root, vm, instance_files.host_resolvers())
         with_agent = instance_files.write_guest_agent(root, vm, self._guest_archive)
         instance_files.write_init(root, init, with_agent=with_agent)
-
-    def _guest_root(self, vm: Vm) -> GuestRoot:
-        path, own = self._pool.seen_by_host(self._store.path(vm["uuid"]), self._root(vm["uuid"]))
-        return self._owned(vm, path, own)
-
-    def _owned(self, vm: Vm, path: Path, own: bool) -> GuestRoot:
-        return GuestRoot(path, lxc_config.id_base_of(vm, self._host) if own else self._host.id_base)
 
     def _write_config(self, vm: Vm) -> None:
         directory = self._store.path(vm["uuid"])
         text = lxc_config.render(
             vm,
             self._host,
-            root=self._root(vm["uuid"]),
+            root=self._roots.path(vm["uuid"]),
             directory=directory,
-            init=instance_files.detect_init(self._guest_root(vm)),
+            init=instance_files.detect_init(self._roots.guest_root(vm)),
         )
-        shown = [(self._volume(vm, one), str(one["path"])) for one in volumes_of(vm)]
-        text += "".join(f"{line}\n" for line in lxc_volumes.mount_entries(shown))
-        write_bytes(self._config(vm["uuid"]), text.encode())
+        text += self._volumes.config_lines(vm)
+        write_bytes(self._roots.config(vm["uuid"]), text.encode())
 
     async def remake_root(self, vm: Vm) -> None:
         """Replace the root by a fresh one over the image; write the instance's files again."""
-        unmount(self._root(vm["uuid"]))
+        unmount(self._roots.path(vm["uuid"]))
         await self.make(vm)
 
     async def configure(self, vm: Vm) -> bool:
@@ -254,7 +201,7 @@ class LxcHypervisor(BasicHypervisor):
         uuid = vm["uuid"]
         before = self._store.get(uuid) or {}
         if vm.get("quota") != before.get("quota"):
-            await self._pool.resize_root(self._store.path(uuid), int(vm.get("quota") or 0) * _GIB)
+            await self._pool.resize_root(self._store.path(uuid), int(vm.get("quota") or 0) * GIB)
 
         def write() -> None:
             if any(
@@ -262,7 +209,7 @@ class LxcHypervisor(BasicHypervisor):
                 for name in ("hostname", "dns_domain", "resolvers", "nics")
             ):
                 instance_files.write_identity(
-                    self._guest_root(vm), vm, instance_files.host_resolvers()
+                    self._roots.guest_root(vm), vm, instance_files.host_resolvers()
                 )
             self._write_config(vm)
 
@@ -303,34 +250,13 @@ class LxcHypervisor(BasicHypervisor):
 
     async def rollback(self, vm: Vm, name: str) -> None:
         """Restore the root of a stopped container."""
-        unmount(self._root(vm["uuid"]))
-        try:
-            await self._pool.rollback(self._store.path(vm["uuid"]), name)
-        finally:
-            await self._mount(vm)
+        await self._roots.rollback(vm, name)
 
-    @contextlib.asynccontextmanager
-    async def snapshot_files(self, vm: Vm, name: str) -> AsyncGenerator[GuestRoot, None]:
+    def snapshot_files(
+        self, vm: Vm, name: str
+    ) -> contextlib.AbstractAsyncContextManager[GuestRoot]:
         """The whole tree of a snapshot, for reading."""
-        view = self._view(vm["uuid"])
-        view.parent.mkdir(mode=0o711, exist_ok=True)
-        view.mkdir(mode=0o700, exist_ok=True)
-        try:
-            path, own = await self._pool.show_snapshot(
-                self._store.path(vm["uuid"]), name, self._layers(vm), view, self._mapping(vm)
-            )
-            yield self._owned(vm, path, own)
-        finally:
-            self._drop_view(vm["uuid"])
-
-    def _view(self, uuid: str) -> Path:
-        return self._runtime / uuid / "snapshot"
-
-    def _drop_view(self, uuid: str) -> None:
-        view = self._view(uuid)
-        unmount(view)
-        with contextlib.suppress(FileNotFoundError):
-            view.rmdir()
+        return self._roots.snapshot_files(vm, name)
 
     async def drop_snapshot(self, vm: Vm, name: str) -> None:
         """Remove a snapshot."""
@@ -355,85 +281,23 @@ class LxcHypervisor(BasicHypervisor):
         """A file system."""
         return "ext4"
 
-    def _volume(self, vm: Vm, entry: Mapping[str, Any]) -> Path:
-        return self._root(vm["uuid"]).parent / f"volume-{entry['uuid']}"
-
-    async def _mount_volume(self, vm: Vm, entry: Mapping[str, Any]) -> None:
-        base = lxc_config.id_base_of(vm, self._host)
-        if base and base not in self._volume_mappings:
-            self._volume_mappings[base] = IdMapping(0, base, self._host.id_count)
-        target = self._volume(vm, entry)
-        target.parent.mkdir(mode=0o711, exist_ok=True)
-        await lxc_volumes.mount_on_host(
-            self._volumes.data(entry["uuid"]),
-            target,
-            read_only=bool(entry.get("read_only")),
-            mapping=self._volume_mappings.get(base),
-        )
-
     async def attach_volume(self, vm: Vm, entry: Mapping[str, Any]) -> None:
         """Mount it on the host and show it in the running container."""
-        state = await self.state(vm["uuid"])
-        if state.pid is None:
-            return
-        target = self._volume(vm, entry)
-        own = lxc_config.id_base_of(vm, self._host) != 0
-        if os.path.ismount(target) and not await lxc_volumes.taken_off(
-            state.pid, str(entry["path"]), own_users=own
-        ):
-            return  # it has it, and uses it
-        await self._mount_volume(vm, entry)
-        try:
-            await lxc_volumes.show(target, state.pid, str(entry["path"]), own_users=own)
-        except BaseException:
-            unmount(target)
-            raise
+        await self._volumes.attach(vm, entry)
 
     async def detach_volume(self, vm: Vm, entry: Mapping[str, Any]) -> None:
         """Take it from the running container, and from the host."""
-        target = self._volume(vm, entry)
-        if not target.is_dir():
-            return
-        state = await self.state(vm["uuid"])
-        own = lxc_config.id_base_of(vm, self._host) != 0
-        await lxc_volumes.hide(target, state.pid, str(entry["path"]), own_users=own)
-        target.rmdir()
+        await self._volumes.detach(vm, entry)
 
     async def grow_volume(self, vm: Vm, entry: Mapping[str, Any], size: int) -> None:
         """Grow the file system while it is mounted; where that is refused, between two mounts."""
-        target, state = self._volume(vm, entry), await self.state(vm["uuid"])
-        mounted = os.path.ismount(target)
-        if mounted and await lxc_volumes.grow_mounted(
-            self._volumes.data(entry["uuid"]), size * _GIB
-        ):
-            return
-        own = lxc_config.id_base_of(vm, self._host) != 0
-        path = str(entry["path"])
-        if (
-            mounted
-            and state.pid is not None
-            and not await lxc_volumes.taken_off(state.pid, path, own_users=own)
-        ):
-            raise DriverError(
-                f"Volume {entry['uuid']} is in use, and this machine does not let the agent grow a"
-                f" mounted file system (CAP_SYS_RESOURCE): stop what uses it in VM {vm['uuid']}",
-                code="EBUSY",
-                rest_code="VolumeInUse",
-            )
-        unmount(target)
-        try:
-            await self._volumes.grow(entry["uuid"], size)
-        finally:
-            await self.attach_volume(vm, entry)
+        await self._volumes.grow(vm, entry, size)
 
     def still(
         self, vm: Vm, entry: Mapping[str, Any]
     ) -> contextlib.AbstractAsyncContextManager[None]:
         """Freeze the file system."""
-        target = self._volume(vm, entry)
-        if os.path.ismount(target) and not entry.get("read_only"):
-            return lxc_volumes.frozen(target)
-        return contextlib.nullcontext()
+        return self._volumes.still(vm, entry)
 
     # Running
 
@@ -441,10 +305,10 @@ class LxcHypervisor(BasicHypervisor):
         """``lxc-start``; returns when the container runs."""
         uuid = vm["uuid"]
         interfaces.check_bridges(vm["nics"], self._host.prefix, uuid)
-        if not os.path.ismount(self._root(uuid)):
-            await self._mount(vm)
+        if not os.path.ismount(self._roots.path(uuid)):
+            await self._roots.mount(vm)
         for entry in volumes_of(vm):
-            await self._mount_volume(vm, entry)
+            await self._volumes.mount(vm, entry)
         # Always written again: the record is authoritative, also after an interrupted update.
         self._write_config(vm)
         pid_file = self._monitors.pid_file(uuid)
@@ -458,7 +322,7 @@ class LxcHypervisor(BasicHypervisor):
         except CommandFailed as error:
             await self._monitors.end(uuid)
             raise DriverError(
-                f"VM {uuid} did not start: {_errors_of(log_file) or error.output.strip()}"
+                f"VM {uuid} did not start: {errors_of(log_file) or error.output.strip()}"
             ) from error
         except asyncio.CancelledError:
             await self._monitors.end(uuid)
@@ -468,7 +332,7 @@ class LxcHypervisor(BasicHypervisor):
         if self._monitors.follow(uuid) is None:
             # It started and ended at once: an init that cannot run.
             raise DriverError(
-                f"VM {uuid} ended right after its start: {_errors_of(log_file) or 'see console.log'}"
+                f"VM {uuid} ended right after its start: {errors_of(log_file) or 'see console.log'}"
             )
         for nic in vm["nics"]:
             address = instance_files.address_of(nic)
@@ -527,7 +391,7 @@ class LxcHypervisor(BasicHypervisor):
         await self._monitors.end(uuid)
         self._monitors.forget(uuid)
         await self._drop_interfaces(uuid)
-        self._drop_runtime(uuid)
+        self._roots.drop(uuid)
         # What a killed monitor could not remove.
         remove_groups(f"lxc.*.{uuid}*")
         Path(f"/run/lxc/lock{self._path}", f".{uuid}").unlink(missing_ok=True)
@@ -536,7 +400,7 @@ class LxcHypervisor(BasicHypervisor):
     async def _drop_interfaces(self, uuid: str) -> None:
         """Remove the host's ends now: they vanish only some time after the container."""
         try:
-            config = self._config(uuid).read_text(encoding="utf-8")
+            config = self._roots.config(uuid).read_text(encoding="utf-8")
         except FileNotFoundError:
             return
         for name in re.findall(r"^lxc\.net\.\d+\.veth\.pair = (\S+)$", config, re.MULTILINE):
@@ -597,13 +461,13 @@ class LxcHypervisor(BasicHypervisor):
 
     async def files(self, vm: Vm) -> GuestRoot:
         """The container's root file system, without what the container mounts in it."""
-        if not os.path.ismount(self._root(vm["uuid"])):
-            await self._mount(vm)
-        return self._guest_root(vm)
+        if not os.path.ismount(self._roots.path(vm["uuid"])):
+            await self._roots.mount(vm)
+        return self._roots.guest_root(vm)
 
     async def limit_storage(self, vm: Vm, quota_gib: int) -> None:
         """The quota of the container's storage."""
-        await self._pool.resize_root(self._store.path(vm["uuid"]), quota_gib * _GIB)
+        await self._pool.resize_root(self._store.path(vm["uuid"]), quota_gib * GIB)
 
     async def export(
         self,
@@ -630,14 +494,3 @@ class LxcHypervisor(BasicHypervisor):
     async def usage(self, uuid: str) -> DiskUse:
         """Bytes of the container and its snapshots, without the image's."""
         return DiskUse(await self._pool.used(self._store.path(uuid)))
-
-
-def _errors_of(log_file: Path) -> str:
-    """The errors LXC wrote, without its times and source places."""
-    try:
-        lines = log_file.read_text(encoding="utf-8", errors="replace").splitlines()
-    except FileNotFoundError:
-        return ""
-    errors = [line.partition(" ERROR ")[2] for line in lines if " ERROR " in line]
-    words = [re.sub(r"^\s*\S+ - \S+ - ", "", text) for text in errors]
-    return "; ".join(dict.fromkeys(words[:4]))

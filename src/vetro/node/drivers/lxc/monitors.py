@@ -7,6 +7,7 @@ event, and reading a state starts no program.
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
 from functools import partial
 from pathlib import Path
@@ -107,3 +108,14 @@ class Monitors:
             if process is not None and not await process.wait(10):
                 process.close()
                 raise DriverError(f"VM {uuid}: process {process.pid} does not end")
+
+
+def errors_of(log_file: Path) -> str:
+    """The errors LXC wrote, without its times and source places."""
+    try:
+        lines = log_file.read_text(encoding="utf-8", errors="replace").splitlines()
+    except FileNotFoundError:
+        return ""
+    errors = [line.partition(" ERROR ")[2] for line in lines if " ERROR " in line]
+    words = [re.sub(r"^\s*\S+ - \S+ - ", "", text) for text in errors]
+    return "; ".join(dict.fromkeys(words[:4]))
