@@ -395,6 +395,7 @@ CATALOG = {
     f"GET {E}/instance-statistics/raw/{{instance_id}}": Row("owned", environment),
     # What there is of an engine here: none, so the calls end with 504.
     "POST /v1/actions": Row("people", body={"className": "a.B", "methodName": "m"}, good=(504,)),
+    "GET /v1/stats": Row("operators"),
     "GET /v1/flavors": Row("people", good=(404,)),
     "GET /v1/schemas/{class_name}": Row("people", good=(504,)),
     "GET /v1/schemas/{class_name}/{method_names}": Row("people", good=(504,)),

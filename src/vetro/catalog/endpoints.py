@@ -17,6 +17,7 @@ from vetro.catalog.search import parse_query
 from vetro.catalog.store import Catalog, UploadMetadata
 from vetro.catalog.uses import PackageUses
 from vetro.http import (
+    IF_MATCH,
     BadRequest,
     NotFound,
     Part,
@@ -28,6 +29,7 @@ from vetro.http import (
     download,
     known_content,
     receive_multipart,
+    with_tag,
 )
 from vetro.http import endpoint as http
 from vetro.http.endpoint import EMPTY, respond, routes
@@ -170,6 +172,7 @@ async def change(call: Call) -> Json:
         call.service.uses,
         force=force,
         may_publish=_may(call, "publicize_package"),
+        condition=call.condition,
     )
 
 
@@ -178,7 +181,11 @@ async def remove(call: Call) -> Json:
     await _refuse_public(call)
     force = call.flag("force")
     await call.service.catalog.delete(
-        call.principal, call.path["package_id"], call.service.uses, force=force
+        call.principal,
+        call.path["package_id"],
+        call.service.uses,
+        force=force,
+        condition=call.condition,
     )
     return EMPTY
 
@@ -267,8 +274,8 @@ ENDPOINTS = [
     Endpoint("upload_package", "POST", _ALL, upload, takes=bodies.UPLOAD),
     Endpoint("check_package", "POST", "/v1/catalog/checks", check, takes=bodies.UPLOAD),
     Endpoint("show_package", "GET", _ONE, show),
-    Endpoint("change_package", "PATCH", _ONE, change, bodies.FORCE, bodies.PATCH),
-    Endpoint("delete_package", "DELETE", _ONE, remove, bodies.FORCE),
+    Endpoint("change_package", "PATCH", _ONE, change, (*bodies.FORCE, *IF_MATCH), bodies.PATCH),
+    Endpoint("delete_package", "DELETE", _ONE, remove, (*bodies.FORCE, *IF_MATCH)),
     Endpoint("download_package", "GET", _ONE + "/download", archive, any_accept=True),
     Endpoint("show_package_part", "GET", _ONE + "/{part}", part_of, any_accept=True),
     Endpoint("list_categories", "GET", _CATEGORIES, list_categories, bodies.PAGE),
@@ -293,6 +300,6 @@ def catalog_handlers(
     async def around(endpoint: Endpoint, request: AnyRequest) -> Response[Any]:
         call = Call(services, request)
         policy.require(call.principal, rules.get(endpoint.name, "default"), call.path)
-        return respond(request, endpoint, await endpoint.run(call))
+        return await with_tag(request, respond(request, endpoint, await endpoint.run(call)))
 
     return routes(ENDPOINTS, around)

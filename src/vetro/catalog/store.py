@@ -26,7 +26,15 @@ from vetro.catalog.uses import (
     users_of,
     withdrawn,
 )
-from vetro.http import BadRequest, Conflict, Forbidden, NotFound, Principal
+from vetro.http import (
+    UNCONDITIONAL,
+    BadRequest,
+    Condition,
+    Conflict,
+    Forbidden,
+    NotFound,
+    Principal,
+)
 from vetro.packages import (
     MAX_TAGS,
     Package,
@@ -333,12 +341,18 @@ class Catalog:
         return await asyncio.to_thread(open_package, path)
 
     async def delete(
-        self, principal: Principal, id_: str, uses: PackageUses, *, force: bool = False
+        self,
+        principal: Principal,
+        id_: str,
+        uses: PackageUses,
+        *,
+        force: bool = False,
+        condition: Condition = UNCONDITIONAL,
     ) -> None:
         """Remove a package of the caller's project from the catalog.
 
         With ``force``, its archive stays until no environment uses it any more. Errors:
-        403, 404, 409 (in use, without ``force``).
+        403, 404, 409 (in use, without ``force``), 412.
         """
         async with self.database.read() as tx:
             row = await self._row(tx, id_)
@@ -349,7 +363,10 @@ class Catalog:
         if users and not force:
             raise in_use(package, users, principal)
         async with self.database.transaction() as tx:
-            await self._row(tx, id_)  # another request may have deleted it
+            await tx.exclude(f"catalog/package/{id_}")
+            row = await self._row(tx, id_)  # another request may have deleted it
+            if condition:
+                condition.check((await self._view(tx, [row]))[0])
             await tx.execute(
                 update(packages)
                 .where(packages.c.id == id_)
@@ -547,8 +564,9 @@ class Catalog:
         *,
         force: bool = False,
         may_publish: bool = False,
+        condition: Condition = UNCONDITIONAL,
     ) -> dict[str, Any]:
-        """Apply a package patch, completely or not at all. Errors: 400, 403, 404, 409.
+        """Apply a package patch, completely or not at all. Errors: 400, 403, 404, 409, 412.
 
         409 also when it withdraws a public package that other projects use (without ``force``).
         """
@@ -566,6 +584,7 @@ class Catalog:
             if row.owner_id != principal.project_id and not principal.is_admin:
                 raise Forbidden(f"Package {id_} belongs to another project")
             view = (await self._view(tx, [row]))[0]
+            condition.check(view)
             for change in changes:
                 change.apply(view)
             if makes_public and not row.is_public:

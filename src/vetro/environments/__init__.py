@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from vetro.lazy_names import import_when_used
 
 if TYPE_CHECKING:
-    from vetro.environments.api_settings import ApiSection
+    from vetro.environments.api_settings import ApiSection, StatsSection
     from vetro.environments.face import catalog_policy, environments_face
     from vetro.environments.history_settings import HistorySection
     from vetro.environments.leaving import (
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __getattr__ = import_when_used(
     __name__,
     {
-        "vetro.environments.api_settings": "ApiSection",
+        "vetro.environments.api_settings": "ApiSection StatsSection",
         "vetro.environments.face": "catalog_policy environments_face",
         "vetro.environments.history_settings": "HistorySection",
         "vetro.environments.leaving": ("destroy_of_project forget_of_project names_of_project"),
@@ -60,6 +60,7 @@ __all__ = [
     "Environments",
     "HistoryPruning",
     "HistorySection",
+    "StatsSection",
     "TaskResult",
     "TaskStore",
     "catalog_policy",

@@ -129,6 +129,23 @@ REPORT = shape(
         "updated": _TIME,
     },
 )
+REQUEST_STATISTIC = shape(
+    "RequestStatistic",
+    {
+        "id": _TEXT,
+        "host": _TEXT,
+        "request_count": _NUMBER,
+        "error_count": _NUMBER,
+        "average_response_time": {"type": "number"},
+        "requests_per_tenant": _TEXT,
+        "requests_per_second": {"type": "number"},
+        "errors_per_second": {"type": "number"},
+        "cpu_count": _NUMBER,
+        "cpu_percent": {"type": "number"},
+        "created": _TIME,
+        "updated": _TIME,
+    },
+)
 STATISTIC = shape(
     "InstanceStatistic",
     {
@@ -375,6 +392,7 @@ REPLIES = {
     f"DELETE {_T}/services/{{path}}": Reply(TEMPLATE, name="delete_component"),
     "GET /": Reply(_in("versions", listed(VERSION)), status=300, name="list_versions"),
     "GET /v1": Reply(_in("version", VERSION), name="show_version"),
+    "GET /v1/stats": Reply(listed(REQUEST_STATISTIC), name="list_request_statistics"),
     "GET /v1/flavors": Reply(
         _in("flavors", listed(shape("Flavor", {"name": _TEXT}))),
         errors=(404,),

@@ -1,4 +1,4 @@
-"""The section `api` of the settings."""
+"""The sections `api` and `stats` of the settings."""
 
 from __future__ import annotations
 
@@ -13,3 +13,11 @@ class ApiSection:
     """Status of a successful PUT without `/v1`: 201 as the guide says, or 200 as its servers did."""
     v03_expose_secrets: bool = False
     """Whether services of v0.3 are read with the passwords that they were created with."""
+
+
+@dataclass(frozen=True)
+class StatsSection:
+    """Statistics of requests (`GET /v1/stats`)."""
+
+    period: float = 5.0
+    """Minutes between two times that a process stores what it counted."""

@@ -11,6 +11,7 @@ from litestar import Response
 
 from vetro.environments.api_settings import ApiSection
 from vetro.environments.model import encoded
+from vetro.environments.request_statistics import RequestStatistics
 from vetro.environments.static_calls import CallStore
 from vetro.environments.store import EnvironmentStore
 from vetro.environments.tasks import TaskStore
@@ -41,6 +42,7 @@ class Services:
     templates: TemplateStore
     wizards: Wizards
     flavors: Mapping[str, Mapping[str, int]] | None = None
+    request_statistics: RequestStatistics | None = None
     api: ApiSection = field(default_factory=ApiSection)
     #: The types of services that a project's metadata repository adds to the nine of v0.3.
     service_types: Callable[[str], Awaitable[frozenset[str]]] = no_types

@@ -5,6 +5,7 @@ from __future__ import annotations
 from vetro.environments import bodies, states
 from vetro.environments.endpoint import MODEL_LIMIT, Call, E, Endpoint, Json, model_response
 from vetro.environments.paging import answer, listing_of
+from vetro.http import IF_MATCH
 from vetro.http.endpoint import EMPTY
 
 
@@ -34,13 +35,17 @@ async def show(call: Call) -> Json:
 async def rename(call: Call) -> Json:
     """Rename an environment."""
     body = await call.json()
-    return await call.service.store.rename(call.principal, call.environment, body)
+    return await call.service.store.rename(
+        call.principal, call.environment, body, call.condition, call.session
+    )
 
 
 async def remove(call: Call) -> Json:
     """Destroy an environment, or with ``abandon=true`` only forget it."""
     abandon = call.flag("abandon")
-    await call.service.work.delete_environment(call.principal, call.environment, abandon=abandon)
+    await call.service.work.delete_environment(
+        call.principal, call.environment, abandon=abandon, condition=call.condition
+    )
     return EMPTY
 
 
@@ -90,8 +95,8 @@ ENDPOINTS = [
     Endpoint("list_environments", "GET", "/v1/environments", listing, bodies.OF_PROJECTS),
     Endpoint("create_environment", "POST", "/v1/environments", create, takes=bodies.CREATE),
     Endpoint("show_environment", "GET", E, show, bodies.SESSION),
-    Endpoint("rename_environment", "PUT", E, rename, takes=bodies.RENAME),
-    Endpoint("delete_environment", "DELETE", E, remove, bodies.REMOVE),
+    Endpoint("rename_environment", "PUT", E, rename, IF_MATCH, bodies.RENAME),
+    Endpoint("delete_environment", "DELETE", E, remove, (*bodies.REMOVE, *IF_MATCH)),
     Endpoint("open_session", "POST", E + "/configure", configure),
     Endpoint("list_sessions", "GET", E + "/sessions", opened_sessions),
     Endpoint("show_session", "GET", _SESSION, show_session),

@@ -24,8 +24,9 @@ from vetro.environments import (
     v03_endpoints,
     wizard_endpoints,
 )
-from vetro.environments.api_settings import ApiSection
+from vetro.environments.api_settings import ApiSection, StatsSection
 from vetro.environments.endpoint import Call, Endpoint, Json, Services, no_types
+from vetro.environments.request_statistics import RequestStatistics
 from vetro.environments.rules import DEFAULT, ENVIRONMENT_FIRST, RULES
 from vetro.environments.static_calls import TIMEOUT_SECONDS, CallStore
 from vetro.environments.store import MODELS_CHANNEL
@@ -35,7 +36,17 @@ from vetro.environments.upgrading import Upgrades
 from vetro.environments.uses import EnvironmentUses
 from vetro.environments.wizard_offers import NoPlatform, Platform, WizardOffers
 from vetro.environments.wizards import Wizards
-from vetro.http import Authenticator, Face, NoSuchPath, NotFound, Policy, denied, make_face
+from vetro.http import (
+    Authenticator,
+    Face,
+    NoSuchPath,
+    NotFound,
+    Policy,
+    RequestCounts,
+    denied,
+    make_face,
+    with_tag,
+)
 from vetro.http.endpoint import respond, routes
 from vetro.storage import StorageError, Subscription
 
@@ -72,6 +83,12 @@ async def sizes(call: Call) -> Json:
     return {"flavors": [{"name": name, **size} for name, size in flavors.items()]}
 
 
+async def request_statistics(call: Call) -> Json:
+    """What each process that serves the API has counted of its requests."""
+    statistics = call.service.request_statistics
+    return [] if statistics is None else await statistics.listing()
+
+
 async def discovery(call: Call) -> Json:
     """The versions again, for whatever begins with none of them (§1)."""
     path = call.request.url.path
@@ -84,6 +101,7 @@ ENDPOINTS = [
     Endpoint("list_versions", "GET", "/", versions, status=300),
     Endpoint("show_version", "GET", "/v1", version),
     Endpoint("list_flavors", "GET", "/v1/flavors", sizes),
+    Endpoint("list_request_statistics", "GET", "/v1/stats", request_statistics),
     Endpoint(
         "discovery",
         "GET POST PUT PATCH DELETE",
@@ -141,7 +159,7 @@ def _guarded(
             raise denied(rule)
         if name == "list_environments" and (call.flag("all_tenants") or call.query("tenant")):
             policy.require(call.principal, "list_environments_all_tenants")
-        return respond(request, endpoint, await endpoint.run(call))
+        return await with_tag(request, respond(request, endpoint, await endpoint.run(call)))
 
     return around
 
@@ -160,6 +178,7 @@ def environments_face(
     api: ApiSection | None = None,
     service_types: Callable[[str], Awaitable[frozenset[str]]] = no_types,
     policy: Policy | None = None,
+    stats: StatsSection | None = None,
 ) -> Face:
     """Discovery, environments and packages behind one prefix (none).
 
@@ -194,6 +213,8 @@ def environments_face(
                 # They stay until the next model is stored.
                 log.warning("unused_packages_not_removed", error=str(error))
 
+    counts = RequestCounts()
+    statistics = RequestStatistics(work.database, counts, (stats or StatsSection()).period)
     offers = WizardOffers(work.store, catalog, platform or NoPlatform(), flavors)
     services = Services(
         work,
@@ -202,6 +223,7 @@ def environments_face(
         TemplateStore(work.store),
         Wizards(work.store, catalog, calls, offers),
         flavors,
+        statistics,
         api or ApiSection(),
         service_types,
     )
@@ -220,7 +242,9 @@ def environments_face(
         ),
         www_authenticate=f'Keystone uri="{identity_url}"',
         debug=debug,
-        lifespan=[forgotten],
+        lifespan=[forgotten, statistics.stored],
+        counts=counts,
         replies={**answers.REPLIES, **CATALOG_REPLIES},
         compresses=True,
+        conditional=True,
     )

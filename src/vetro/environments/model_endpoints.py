@@ -13,7 +13,7 @@ from vetro.environments.flat import check_new, is_flat, is_workflow
 from vetro.environments.model import check_services, delete_path, get_path, put_path, segments
 from vetro.environments.modelpatch import patch_model
 from vetro.environments.store import shown_services, with_status
-from vetro.http import BadRequest, NotFound
+from vetro.http import IF_MATCH, BadRequest, NotFound
 from vetro.http.endpoint import EMPTY
 
 MODEL_PATCH = "application/env-model-json-patch"
@@ -30,9 +30,26 @@ async def _objects(call: Call) -> tuple[Any, str]:
     return objects, status
 
 
-async def _change(call: Call, work: Callable[[dict[str, Any]], Any]) -> Any:
+async def _change(
+    call: Call, work: Callable[[dict[str, Any]], Any], *, of_model: bool = False
+) -> Any:
+    """Change the model, if it is as ``If-Match`` says. ``of_model``: it is read at ``model/``."""
+    condition = call.condition
+    parts = segments(call.path.get("path", ""))
+
+    def check(model: dict[str, Any], status: str) -> None:
+        objects: Any = model["Objects"]
+        services = shown_services(model, status)
+        if of_model:
+            shown = {**objects, "services": services} if is_workflow(model) else objects
+        elif parts:
+            shown = get_path(services if is_workflow(model) else objects.get("services", []), parts)
+        else:
+            shown = services
+        condition.check(shown)
+
     return await call.service.store.change_objects(
-        call.principal, call.environment, call.session, work
+        call.principal, call.environment, call.session, work, check if condition else None
     )
 
 
@@ -126,22 +143,23 @@ async def change_model(call: Call) -> Json:
         objects.update(changed)
         return objects
 
-    return await model_response(await _change(call, apply))
+    return await model_response(await _change(call, apply, of_model=True))
 
 
 _ALL, _AT = E + "/services", E + "/services/{path:path}"
 _MODEL = E + "/model"
+_CHANGE = (*bodies.SESSION, *IF_MATCH)
 
 ENDPOINTS = [
     Endpoint("list_services", "GET", _ALL, read, bodies.SESSION),
     Endpoint("show_service", "GET", _AT, read, bodies.SESSION),
-    Endpoint("add_services", "POST", _ALL, append, bodies.SESSION, bodies.ADD_SERVICES),
-    Endpoint("add_services_at", "POST", _AT, append, bodies.SESSION, bodies.ADD_SERVICES),
-    Endpoint("replace_services", "PUT", _ALL, replace, bodies.SESSION, bodies.PUT_SERVICES),
-    Endpoint("replace_service", "PUT", _AT, replace, bodies.SESSION, bodies.PUT_SERVICES),
-    Endpoint("delete_services", "DELETE", _ALL, remove, bodies.SESSION),
-    Endpoint("delete_service", "DELETE", _AT, remove, bodies.SESSION),
+    Endpoint("add_services", "POST", _ALL, append, _CHANGE, bodies.ADD_SERVICES),
+    Endpoint("add_services_at", "POST", _AT, append, _CHANGE, bodies.ADD_SERVICES),
+    Endpoint("replace_services", "PUT", _ALL, replace, _CHANGE, bodies.PUT_SERVICES),
+    Endpoint("replace_service", "PUT", _AT, replace, _CHANGE, bodies.PUT_SERVICES),
+    Endpoint("delete_services", "DELETE", _ALL, remove, _CHANGE),
+    Endpoint("delete_service", "DELETE", _AT, remove, _CHANGE),
     Endpoint("show_model", "GET", _MODEL, read_model, bodies.SESSION),
     Endpoint("show_model_at", "GET", _MODEL + "/{path:path}", read_model, bodies.SESSION),
-    Endpoint("change_model", "PATCH", _MODEL, change_model, bodies.SESSION, bodies.PATCH_MODEL),
+    Endpoint("change_model", "PATCH", _MODEL, change_model, _CHANGE, bodies.PATCH_MODEL),
 ]

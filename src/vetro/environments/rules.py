@@ -46,6 +46,7 @@ RULES = {
     "aggregated_statistics": "get_aggregated_statistics",
     "raw_statistics": "get_instance_statistics",
     "raw_statistics_of_instance": "get_instance_statistics",
+    "list_request_statistics": "get_request_statistics",
     "show_schemas": "get_schema",
     "show_method_schemas": "get_schema",
     "list_project_upgrades": "list_environments",

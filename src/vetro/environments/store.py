@@ -35,7 +35,9 @@ from vetro.environments.model import (
 from vetro.environments.paging import ALL, Listing, Order, page
 from vetro.environments.tables import environments, sessions, tasks
 from vetro.http import (
+    UNCONDITIONAL,
     BadRequest,
+    Condition,
     Conflict,
     Forbidden,
     NotFound,
@@ -379,8 +381,12 @@ class EnvironmentStore:
         """An environment with status and services, those of a session's model when one is given."""
         async with self.database.read() as tx:
             row = await self.environment(tx, principal, id_)
-            rows = await self.session_states(tx, id_)
-            model = await self.model_to_read(tx, row, session_id)
+            return await self.shown(tx, row, session_id)
+
+    async def shown(self, tx: Transaction, row: Row[Any], session_id: str | None) -> dict[str, Any]:
+        """An environment as it is shown. Errors: 404, 400 for the session."""
+        rows = await self.session_states(tx, row.id)
+        model = await self.model_to_read(tx, row, session_id)
         status = states.environment_status(one.state for one in rows)
         acquired = next((one.id for one in rows if one.state == states.DEPLOYING), None)
         return {
@@ -402,10 +408,23 @@ class EnvironmentStore:
             return environment.model
         return session.model
 
-    async def rename(self, principal: Principal, id_: str, body: object) -> dict[str, Any]:
-        """Give an environment another name. Errors: 400, 403, 404, 409."""
+    async def rename(
+        self,
+        principal: Principal,
+        id_: str,
+        body: object,
+        condition: Condition = UNCONDITIONAL,
+        session_id: str | None = None,
+    ) -> dict[str, Any]:
+        """Give an environment another name. Errors: 400, 403, 404, 409, 412.
+
+        ``session_id``: whose model the condition is about.
+        """
         async with self.database.transaction() as tx:
-            row = await self.environment(tx, principal, id_, with_model=False)
+            await self.lock(tx, id_)
+            row = await self.environment(tx, principal, id_, with_model=bool(condition))
+            if condition:
+                condition.check(await self.shown(tx, row, session_id))
             if not isinstance(body, dict) or "name" not in body:
                 raise BadRequest("Environment name is required")
             name = checked_name(cast("dict[str, Any]", body)["name"])
@@ -548,10 +567,14 @@ class EnvironmentStore:
         environment_id: str,
         session_id: str | None,
         change: Callable[[dict[str, Any]], Any],
+        condition: Callable[[dict[str, Any], str], None] | None = None,
     ) -> Any:
-        """Change the root object of a session's model; all or nothing. Errors: §5.3, and ``change``'s."""
+        """Change the root object of a session's model; all or nothing. Errors: §5.3, and ``change``'s.
+
+        ``condition`` gets the model before the change, and the environment's status; it may raise.
+        """
         return await self.change_model(
-            principal, environment_id, session_id, lambda model: change(model["Objects"])
+            principal, environment_id, session_id, lambda model: change(model["Objects"]), condition
         )
 
     async def change_model(
@@ -560,6 +583,7 @@ class EnvironmentStore:
         environment_id: str,
         session_id: str | None,
         change: Callable[[dict[str, Any]], Any],
+        condition: Callable[[dict[str, Any], str], None] | None = None,
     ) -> Any:
         """Change a session's model; all or nothing. Errors: §5.3, and ``change``'s.
 
@@ -571,6 +595,8 @@ class EnvironmentStore:
             model: dict[str, Any] = session.model
             objects: dict[str, Any] = model.get("Objects") or {}
             model["Objects"] = objects
+            if condition is not None:
+                condition(model, await self.status(tx, environment.id))
             before = copy.deepcopy(objects.get("services"))
             result = change(model)
             if is_workflow(model):

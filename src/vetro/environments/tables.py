@@ -8,6 +8,7 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    Double,
     ForeignKey,
     Index,
     Integer,
@@ -133,6 +134,24 @@ calls = Table(
     # The waiting caller removes its row; after this time any other caller does.
     Column("expires", UtcDateTime, nullable=False),
     Column("answer", SealedJson),
+)
+
+# What each process that serves the API has counted.
+request_stats = Table(
+    "environments_request_stats",
+    metadata,
+    Column("id", String(36), primary_key=True),
+    Column("host", String(255), nullable=False),
+    Column("request_count", BigInteger, nullable=False),
+    Column("error_count", BigInteger, nullable=False),
+    Column("average_response_time", Double, nullable=False),
+    Column("requests_per_tenant", Text, nullable=False),
+    Column("requests_per_second", Double, nullable=False),
+    Column("errors_per_second", Double, nullable=False),
+    Column("cpu_count", Integer, nullable=False),
+    Column("cpu_percent", Double, nullable=False),
+    Column("created", UtcDateTime, nullable=False),
+    Column("updated", UtcDateTime, nullable=False),
 )
 
 templates = Table(

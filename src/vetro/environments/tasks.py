@@ -32,7 +32,14 @@ from vetro.environments.tables import sessions, tasks
 from vetro.environments.task_endings import TaskEndings
 from vetro.environments.task_reports import TaskReports
 from vetro.environments.task_values import EngineTask, TaskResult, cancel_channel, task_channel
-from vetro.http import BadRequest, Conflict, Forbidden, Principal
+from vetro.http import (
+    UNCONDITIONAL,
+    BadRequest,
+    Condition,
+    Conflict,
+    Forbidden,
+    Principal,
+)
 from vetro.secrecy import Cover, secrets_in
 from vetro.storage import Database, Lease, LeaseQueue, Transaction, await_until
 
@@ -162,12 +169,19 @@ class TaskStore:
         return task_id
 
     async def delete_environment(
-        self, principal: Principal, environment_id: str, *, abandon: bool
+        self,
+        principal: Principal,
+        environment_id: str,
+        *,
+        abandon: bool,
+        condition: Condition = UNCONDITIONAL,
     ) -> str | None:
-        """Destroy an environment, or with ``abandon`` only forget it. Errors: 403, 404."""
+        """Destroy an environment, or with ``abandon`` only forget it. Errors: 403, 404, 412."""
         async with self.database.transaction() as tx:
             await self.store.lock(tx, environment_id)
             environment = await self.store.environment(tx, principal, environment_id)
+            if condition:
+                condition.check(await self.store.shown(tx, environment, None))
             if abandon:
                 endings = await self._abandon(tx, principal, environment_id)
             else:

@@ -6,7 +6,7 @@ from vetro.environments import bodies
 from vetro.environments.endpoint import MODEL_LIMIT, Call, Endpoint, Json, model_response
 from vetro.environments.model import segments
 from vetro.environments.paging import answer, listing_of
-from vetro.http import NotFound
+from vetro.http import IF_MATCH, NotFound
 from vetro.http.endpoint import EMPTY
 
 
@@ -31,12 +31,12 @@ async def show(call: Call) -> Json:
 async def change(call: Call) -> Json:
     """Change the name, the description, and whether it is public."""
     body = await call.json()
-    return await call.service.templates.update(call.principal, call.template, body)
+    return await call.service.templates.update(call.principal, call.template, body, call.condition)
 
 
 async def remove(call: Call) -> Json:
     """Delete a template; environments made from it stay."""
-    await call.service.templates.delete(call.principal, call.template)
+    await call.service.templates.delete(call.principal, call.template, call.condition)
     return EMPTY
 
 
@@ -73,7 +73,7 @@ async def add(call: Call) -> Json:
     """Add a component, or a list of them."""
     body = await call.json(limit_bytes=MODEL_LIMIT)
     return await model_response(
-        await call.service.templates.add(call.principal, call.template, body)
+        await call.service.templates.add(call.principal, call.template, body, call.condition)
     )
 
 
@@ -81,14 +81,18 @@ async def replace(call: Call) -> Json:
     """Replace a component, or a part of one."""
     body = await call.json(limit_bytes=MODEL_LIMIT)
     return await model_response(
-        await call.service.templates.replace(call.principal, call.template, _named(call), body)
+        await call.service.templates.replace(
+            call.principal, call.template, _named(call), body, call.condition
+        )
     )
 
 
 async def take_out(call: Call) -> Json:
     """Remove a component, or a part of one; the template as it is then."""
     return await model_response(
-        await call.service.templates.remove(call.principal, call.template, _named(call))
+        await call.service.templates.remove(
+            call.principal, call.template, _named(call), call.condition
+        )
     )
 
 
@@ -99,8 +103,8 @@ ENDPOINTS = [
     Endpoint("list_templates", "GET", _ALL, listing, bodies.PUBLIC),
     Endpoint("create_template", "POST", _ALL, create, takes=bodies.CREATE_TEMPLATE),
     Endpoint("show_template", "GET", _ONE, show),
-    Endpoint("change_template", "PUT", _ONE, change, takes=bodies.CHANGE_TEMPLATE),
-    Endpoint("delete_template", "DELETE", _ONE, remove),
+    Endpoint("change_template", "PUT", _ONE, change, IF_MATCH, takes=bodies.CHANGE_TEMPLATE),
+    Endpoint("delete_template", "DELETE", _ONE, remove, IF_MATCH),
     Endpoint("clone_template", "POST", _ONE + "/clone", clone, takes=bodies.CLONE_TEMPLATE),
     Endpoint(
         "create_environment_of_template",
@@ -111,9 +115,14 @@ ENDPOINTS = [
     ),
     Endpoint("list_components", "GET", _PARTS, components),
     Endpoint("show_component", "GET", _PARTS + "/{path:path}", components),
-    Endpoint("add_components", "POST", _PARTS, add, takes=bodies.ADD_SERVICES),
+    Endpoint("add_components", "POST", _PARTS, add, IF_MATCH, takes=bodies.ADD_SERVICES),
     Endpoint(
-        "replace_component", "PUT", _PARTS + "/{path:path}", replace, takes=bodies.PUT_SERVICES
+        "replace_component",
+        "PUT",
+        _PARTS + "/{path:path}",
+        replace,
+        IF_MATCH,
+        takes=bodies.PUT_SERVICES,
     ),
-    Endpoint("delete_component", "DELETE", _PARTS + "/{path:path}", take_out),
+    Endpoint("delete_component", "DELETE", _PARTS + "/{path:path}", take_out, IF_MATCH),
 ]

@@ -25,7 +25,15 @@ from vetro.environments.model import (
 from vetro.environments.paging import ALL, Listing, Order, page
 from vetro.environments.store import EnvironmentStore, checked_name
 from vetro.environments.tables import sessions, templates
-from vetro.http import BadRequest, Conflict, Forbidden, NotFound, Principal
+from vetro.http import (
+    UNCONDITIONAL,
+    BadRequest,
+    Condition,
+    Conflict,
+    Forbidden,
+    NotFound,
+    Principal,
+)
 from vetro.storage import Transaction
 
 WITHOUT_SERVICES = [column for column in templates.c if column.name != "services"]
@@ -167,10 +175,16 @@ class TemplateStore:
             row = await self._row(tx, principal, id_, own=False)
         return {**self.view(row), "services": row.services}
 
-    async def update(self, principal: Principal, id_: str, body: object) -> dict[str, Any]:
-        """Change the name, the description and whether it is public. Errors: 400, 403, 404, 409."""
+    async def update(
+        self, principal: Principal, id_: str, body: object, condition: Condition = UNCONDITIONAL
+    ) -> dict[str, Any]:
+        """Change the name, the description and whether it is public.
+
+        Errors: 400, 403, 404, 409, 412.
+        """
         async with self.database.transaction() as tx:
             row = await self._row(tx, principal, id_, own=True, lock=True)
+            condition.check({**self.view(row), "services": row.services})
             given = _body(body)
             values: dict[str, Any] = {"name": checked_name(given["name"], "Template")}
             if "description_text" in given:
@@ -187,10 +201,13 @@ class TemplateStore:
         changed = update(templates).where(templates.c.id == row.id)
         await tx.execute(changed.values(**values, updated=now, version=version))
 
-    async def delete(self, principal: Principal, id_: str) -> None:
-        """Delete a template; environments made from it stay. Errors: 403, 404."""
+    async def delete(
+        self, principal: Principal, id_: str, condition: Condition = UNCONDITIONAL
+    ) -> None:
+        """Delete a template; environments made from it stay. Errors: 403, 404, 412."""
         async with self.database.transaction() as tx:
-            await self._row(tx, principal, id_, own=True)
+            row = await self._row(tx, principal, id_, own=True, lock=True)
+            condition.check({**self.view(row), "services": row.services})
             await tx.execute(delete(templates).where(templates.c.id == id_))
 
     async def clone(self, principal: Principal, id_: str, body: object) -> dict[str, Any]:
@@ -245,12 +262,22 @@ class TemplateStore:
         return get_path(row.services, parts)
 
     async def _change(
-        self, principal: Principal, id_: str, change: Callable[[list[Any]], Any]
+        self,
+        principal: Principal,
+        id_: str,
+        change: Callable[[list[Any]], Any],
+        condition: Condition,
+        parts: list[str],
     ) -> tuple[dict[str, Any], Any]:
-        """Change the components; all or nothing. The template's object and ``change``'s result."""
+        """Change the components; all or nothing. The template's object and ``change``'s result.
+
+        ``parts``: the path that the condition is about.
+        """
         async with self.database.transaction() as tx:
             row = await self._row(tx, principal, id_, own=True, lock=True)
             services: list[Any] = row.services
+            if condition:
+                condition.check(get_path(services, parts))
             result = change(services)
             check_model({"services": services})
             await self.store.refuse_large(services)
@@ -258,8 +285,10 @@ class TemplateStore:
             stored = await self._row(tx, principal, id_, own=True)
             return {**self.view(stored), "services": services}, result
 
-    async def add(self, principal: Principal, id_: str, body: object) -> Any:
-        """Add a component or a list of them; what was added. Errors: 400, 403, 404, 413."""
+    async def add(
+        self, principal: Principal, id_: str, body: object, condition: Condition = UNCONDITIONAL
+    ) -> Any:
+        """Add a component or a list of them; what was added. Errors: 400, 403, 404, 412, 413."""
 
         def append(services: list[Any]) -> Any:
             if not body or not isinstance(body, dict | list):
@@ -269,10 +298,17 @@ class TemplateStore:
             services.extend(added)
             return cast("Any", body)
 
-        return (await self._change(principal, id_, append))[1]
+        return (await self._change(principal, id_, append, condition, []))[1]
 
-    async def replace(self, principal: Principal, id_: str, parts: list[str], body: object) -> Any:
-        """Replace what is at a path; its new value. Errors: 400, 403, 404, 413."""
+    async def replace(
+        self,
+        principal: Principal,
+        id_: str,
+        parts: list[str],
+        body: object,
+        condition: Condition = UNCONDITIONAL,
+    ) -> Any:
+        """Replace what is at a path; its new value. Errors: 400, 403, 404, 412, 413."""
 
         def put(services: list[Any]) -> Any:
             before = header(get_path(services, parts))
@@ -285,9 +321,20 @@ class TemplateStore:
             put_path(services, parts, value)
             return value
 
-        return (await self._change(principal, id_, put))[1]
+        return (await self._change(principal, id_, put, condition, parts))[1]
 
-    async def remove(self, principal: Principal, id_: str, parts: list[str]) -> dict[str, Any]:
-        """Remove what is at a path; the template with its remaining components. Errors: 403, 404."""
-        found, _ = await self._change(principal, id_, lambda services: delete_path(services, parts))
+    async def remove(
+        self,
+        principal: Principal,
+        id_: str,
+        parts: list[str],
+        condition: Condition = UNCONDITIONAL,
+    ) -> dict[str, Any]:
+        """Remove what is at a path; the template with its remaining components.
+
+        Errors: 403, 404, 412.
+        """
+        found, _ = await self._change(
+            principal, id_, lambda services: delete_path(services, parts), condition, parts
+        )
         return found

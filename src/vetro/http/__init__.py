@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         receive_upload,
         refuse_larger,
     )
+    from vetro.http.conditions import IF_MATCH, UNCONDITIONAL, Condition, with_tag
     from vetro.http.connections import (
         LIMITED,
         Admission,
@@ -82,6 +83,7 @@ if TYPE_CHECKING:
     from vetro.http.pages import PageRequest, paginate
     from vetro.http.policy import Policy, PolicyError, denied
     from vetro.http.principal import Authenticator, Principal
+    from vetro.http.request_counts import RequestCounts
     from vetro.http.serving import serve
     from vetro.http.tls import MutualTls, TlsError
     from vetro.http.unread import Unread
@@ -95,6 +97,7 @@ __getattr__ = import_when_used(
             "Part content_type discard_abandoned_uploads read_body read_json"
             " receive_multipart receive_upload refuse_larger"
         ),
+        "vetro.http.conditions": "IF_MATCH UNCONDITIONAL Condition with_tag",
         "vetro.http.connections": "LIMITED Admission ConnectionLimits admission raise_descriptor_limit",
         "vetro.http.context": "RequestContext base_url context_of principal_of",
         "vetro.http.conventions": "CATALOG_CONVENTIONS COMPUTE_CONVENTIONS Conventions",
@@ -123,6 +126,7 @@ __getattr__ = import_when_used(
         "vetro.http.pages": "PageRequest paginate",
         "vetro.http.policy": "Policy PolicyError denied",
         "vetro.http.principal": "Authenticator Principal",
+        "vetro.http.request_counts": "RequestCounts",
         "vetro.http.serving": "serve",
         "vetro.http.tls": "MutualTls TlsError",
         "vetro.http.unread": "Unread",
@@ -138,13 +142,16 @@ __all__ = [
     "COMPUTE_CONVENTIONS",
     "COMPUTE_FAULTS",
     "DECLARED",
+    "IF_MATCH",
     "LIMITED",
     "REPOSITORY_FAULTS",
     "TOKEN",
+    "UNCONDITIONAL",
     "Admission",
     "Assembly",
     "Authenticator",
     "BadRequest",
+    "Condition",
     "Conflict",
     "ConnectionLimits",
     "Conventions",
@@ -176,6 +183,7 @@ __all__ = [
     "Readings",
     "Reply",
     "RequestContext",
+    "RequestCounts",
     "Security",
     "ServerEvent",
     "ServiceUnavailable",
@@ -219,4 +227,5 @@ __all__ = [
     "show_counts",
     "stored_gauge",
     "unless_closing",
+    "with_tag",
 ]

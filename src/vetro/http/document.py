@@ -107,10 +107,11 @@ def finish(
     fault: JsonSchema = FAULT,
     html: bool = False,
     text: bool = False,
+    conditional: bool = False,
 ) -> Document:
     """A copy of the document with the face's answers, errors and security.
 
-    ``html``, ``text``: errors may also be a page, or plain text.
+    ``html``, ``text``: errors may also be a page, or plain text. ``conditional``: answers have entity tags.
     """
     shapes: dict[str, Any] = {}
     paths: Document = {}
@@ -125,6 +126,8 @@ def finish(
                 operation["responses"] = _good(reply, shapes)
                 if reply.name:
                     operation["operationId"] = reply.name
+                if conditional and verb == "get" and reply.status == 200:
+                    operation["responses"]["304"] = {"description": "Not Modified"}
             codes = {*_errors(operation, path, public), *(reply.errors if reply else ())}
             codes -= set(map(int, reply.others)) if reply else set()
             error = {kind: {"schema": _placed(fault, shapes)} for kind in _kinds(html, text)}
@@ -171,6 +174,9 @@ def _errors(operation: Document, path: str, public: bool) -> set[int]:
         codes |= {401, 403}
     if "{" in path:
         codes.add(404)
+    headers = cast("list[Document]", operation.get("parameters") or [])
+    if any(one["name"] == "If-Match" for one in headers):
+        codes.add(412)
     if "requestBody" in operation:
         codes |= {413, 415, 507}
     return codes

@@ -16,6 +16,7 @@ from typing import Any
 
 from litestar import Request, Response
 
+from vetro.http.conditions import is_known
 from vetro.http.events import Streamed
 from vetro.http.faults import Fault, NotFound
 
@@ -88,10 +89,9 @@ def _moment(text: str) -> datetime | None:
 
 
 def _is_known(request: AnyRequest, tag: str, modified: datetime | None) -> bool:
-    tags = request.headers.get("if-none-match")
-    if tags is not None:
-        given = [one.strip().removeprefix("W/") for one in tags.split(",")]
-        return tag in given or given == ["*"]
+    known = is_known(request, tag)
+    if known is not None:
+        return known
     since = _moment(request.headers.get("if-modified-since", ""))
     return since is not None and modified is not None and modified <= since
 

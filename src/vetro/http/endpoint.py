@@ -26,6 +26,7 @@ from litestar.openapi.spec import OpenAPIMediaType, Operation, Parameter, Reques
 
 from vetro.http.accept import ANY_ACCEPT
 from vetro.http.bodies import read_json
+from vetro.http.conditions import Condition
 from vetro.http.context import principal_of
 from vetro.http.declaration import EMPTY, Answer, Body, Endpoint
 from vetro.http.description import schema as schema_of
@@ -77,6 +78,11 @@ class Call(Generic[S]):
     def header(self, name: str) -> str:
         """A header of the request; '' when it is absent."""
         return self.request.headers.get(name, "")
+
+    @property
+    def condition(self) -> Condition:
+        """The ``If-Match`` of the request, for the store that makes the change."""
+        return Condition(self.header("if-match"))
 
     async def json(self, *content_types: str, limit_bytes: int | None = None) -> Any:
         """The body, which is JSON of one of these types (``application/json``). Errors: 400, 413, 415."""

@@ -30,6 +30,7 @@ from vetro.http.faults import BadRequest, FaultStyle, Unauthorized
 from vetro.http.headers import Headers, header
 from vetro.http.metrics import IN_PROGRESS, observe_request
 from vetro.http.principal import Authenticator
+from vetro.http.request_counts import RequestCounts
 from vetro.http.translation import to_fault
 
 log = structlog.get_logger("vetro.http")
@@ -60,9 +61,11 @@ class Envelope:
         www_authenticate: str,
         debug: bool,
         compresses: bool = False,
+        counts: RequestCounts | None = None,
     ) -> None:
         self.app = app
         self.compresses = compresses
+        self.counts = counts
         self.name = name
         self.faults = faults
         self.authenticator = authenticator
@@ -116,6 +119,10 @@ class Envelope:
                 template = str(inner.get("path_template") or "(none)")
                 seconds = time.perf_counter() - exchange.started
                 observe_request(self.name, method, template, exchange.status, seconds)
+                if self.counts is not None:
+                    caller = context.principal
+                    project = caller.project_id if caller is not None else ""
+                    self.counts.count(project, exchange.status, seconds)
                 log.debug(
                     "request",
                     face=self.name,

@@ -21,6 +21,7 @@ from vetro.http.document import BEARER, FAULT, TOKEN, Document, Named, Reply, Se
 from vetro.http.envelope import Envelope
 from vetro.http.faults import CATALOG_FAULTS, FaultStyle
 from vetro.http.principal import Authenticator
+from vetro.http.request_counts import RequestCounts
 
 Lifespan = Callable[[Litestar], AbstractAsyncContextManager[None]]
 
@@ -64,6 +65,8 @@ def make_face(
     replies: Mapping[str, Reply] | None = None,
     security: Security | None = None,
     compresses: bool = False,
+    conditional: bool = False,
+    counts: RequestCounts | None = None,
 ) -> Face:
     """Make a face.
 
@@ -74,6 +77,8 @@ def make_face(
     ``<prefix>/schema/openapi.json`` and always public: ``replies`` has the answers by ``METHOD
     /path``, ``security`` how callers authenticate (by default with a token). ``compresses``: whether
     answers are compressed; not for a face that answers with secrets (`vetro.http.compression`).
+    ``conditional``: whether its answers have entity tags, for the document.
+    ``counts``: counts its requests.
     """
 
     def open_to_all(method: str, path: str) -> bool:
@@ -88,6 +93,7 @@ def make_face(
             fault=Named("Fault", faults.schema) if faults.schema else FAULT,
             html=faults.html,
             text=faults.text,
+            conditional=conditional,
         )
     )
     app = Litestar(
@@ -117,6 +123,7 @@ def make_face(
         www_authenticate=www_authenticate,
         debug=debug,
         compresses=compresses,
+        counts=counts,
     )
     envelope.document = finished
     envelope.replies = replies or {}

@@ -24,7 +24,7 @@ from typing import Any, cast
 from vetro.broker import CfapiSection
 from vetro.compute import ComputeSection, DapiSection
 from vetro.engine import EngineSection, NetworkSection
-from vetro.environments import ApiSection, HistorySection
+from vetro.environments import ApiSection, HistorySection, StatsSection
 from vetro.http import ConnectionLimits
 from vetro.identity import IdentitySection
 from vetro.messaging import MailboxSection, RabbitmqSection
@@ -117,6 +117,7 @@ class Settings:
     mailbox: MailboxSection = field(default_factory=MailboxSection)
     repository: RepositorySection = field(default_factory=RepositorySection)
     api: ApiSection = field(default_factory=ApiSection)
+    stats: StatsSection = field(default_factory=StatsSection)
     history: HistorySection = field(default_factory=HistorySection)
     rabbitmq: RabbitmqSection = field(default_factory=RabbitmqSection)
     tls: TlsSection = field(default_factory=TlsSection)
@@ -161,6 +162,7 @@ _SECTIONS: dict[str, type] = {
     "mailbox": MailboxSection,
     "repository": RepositorySection,
     "api": ApiSection,
+    "stats": StatsSection,
     "history": HistorySection,
     "rabbitmq": RabbitmqSection,
     "tls": TlsSection,
@@ -188,6 +190,7 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "connections.per_address": (0, 2**20),
     "connections.reserve": (1, 1024),
     "cfapi.credentials_seconds": (0.1, 600),
+    "stats.period": (0.01, 1440),
     "repository.body_limit": (1024, 2**30),
     "repository.import_limit": (1024, 2**30),
     "repository.archive_members": (1, 1_000_000),

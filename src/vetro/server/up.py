@@ -389,6 +389,7 @@ class _Up:
                     api=settings.api,
                     service_types=definitions.service_types,
                     policy=policy,
+                    stats=settings.stats,
                     flavors={
                         name: {"memory": one.memory, "disk": one.disk, "vcpus": one.vcpus}
                         for name, one in stacks.DEFAULT_FLAVORS.items()

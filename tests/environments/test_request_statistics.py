@@ -1,0 +1,54 @@
+"""Statistics of requests, of every process (catalog-api.md §5.7)."""
+
+import json
+from datetime import timedelta
+from typing import Any
+
+from vetro.environments import MIGRATIONS
+from vetro.environments.request_statistics import RequestStatistics
+from vetro.http import RequestCounts
+from vetro.storage import Database, ManualClock, migrate
+
+Api = Any  # the fixture of conftest.py
+
+
+async def test_administrators_read_a_row_of_each_process(api: Api) -> None:
+    """The row is there from the start; others get 403, and the face's other calls are counted."""
+    await api.environment()
+    refused = await api.call("GET", "/stats")
+    assert refused.status == 403
+    rows = (await api.call("GET", "/stats", user="root")).json()
+    assert len(rows) == 1
+    assert rows[0]["cpu_count"] > 0
+    assert json.loads(rows[0]["requests_per_tenant"]) == {}
+
+
+async def test_rows_have_what_was_counted_and_end_with_their_process(database_url: str) -> None:
+    """Rates are of the last period; what a process that ended has left is removed by another."""
+    clock = ManualClock()
+    database = await Database.open(database_url, clock=clock)
+    try:
+        await migrate(database, [MIGRATIONS])
+        first = RequestStatistics(database, RequestCounts())
+        await first.store()
+        second = RequestStatistics(database, RequestCounts())
+        await second.store()
+        for status in (200, 404, 500, 200):
+            first.counts.count("p", status, 0.5)
+        first.counts.count("", 401, 0.5)
+        clock.advance(timedelta(minutes=10).total_seconds())
+        await first.store()
+        rows = await first.listing()
+        assert len(rows) == 2
+        row = next(one for one in rows if one["request_count"])
+        assert (row["request_count"], row["error_count"]) == (5, 1)
+        assert row["average_response_time"] == 0.5
+        assert json.loads(row["requests_per_tenant"]) == {"p": 4}
+        assert row["requests_per_second"] == 5 / 600
+        assert row["errors_per_second"] == 1 / 600
+        assert 0 <= row["cpu_percent"] <= 100
+        clock.advance(timedelta(minutes=6).total_seconds())
+        await first.store()
+        assert [one["id"] for one in await first.listing()] == [row["id"]]
+    finally:
+        await database.close()
