@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -209,11 +208,10 @@ async def test_software_configurations(lab: Any) -> None:
         "x": {"get_input": "y"}, "completion-signal": {"get_input": "deploy_signal_id"},
     }  # fmt: skip
     assert resources["web-setup-deployment"]["type"] == "OS::Heat::StructuredDeployment"
-    ran = sorted(
-        (inputs.get("a", 0), config) for config, inputs in lab.cloud.compute.deployments.values()
-    )
-    assert ran[1] == (1, "apt install")
-    assert json.loads(ran[0][1])["x"] == {"get_input": "y"}
+    ran = {one["name"]: one for one in lab.cloud.stacks.guests.ran.values()}
+    assert ran["web-install-deployment"]["config"] == "apt install"
+    assert {"name": "a", "value": 1} in ran["web-install-deployment"]["inputs"]
+    assert ran["web-setup-deployment"]["config"]["x"] == 2
     rules = next(one for one in resources.values() if "SecurityGroup" in one["type"])
     assert 22 in [one.get("port_range_min") for one in rules["properties"]["rules"]]
 

@@ -125,6 +125,30 @@ def test_every_type_has_a_row() -> None:
     assert {row[1] for row in CHANGES} | elsewhere == set(known_types())
 
 
+@pytest.mark.parametrize(
+    ("server", "more", "words"),
+    [
+        ({"user_data_format": "RAW"}, {}, "user_data_format: SOFTWARE_CONFIG"),
+        ({}, {}, "user_data_format: SOFTWARE_CONFIG"),
+        ({"user_data_format": "SOFTWARE_CONFIG"}, {"actions": ["DELETE"]}, "'DELETE' is not"),
+    ],
+)
+async def test_deployments_that_cannot_be(
+    server: dict[str, Any], more: dict[str, Any], words: str
+) -> None:
+    """They are refused when the template is validated, with what to write instead."""
+    given = {"config": "#!/bin/true", "server": {"get_resource": "vm"}, **more}
+    resources = {
+        **SERVER,
+        "vm": {**SERVER["vm"], "properties": {**SERVER["vm"]["properties"], **server}},
+        **kind("OS::Heat::SoftwareDeployment", **given),
+    }
+    stacks = MemoryStacks()
+    with pytest.raises(TemplateError, match=words):
+        await stacks.create(PROJECT, "s", {"resources": resources})
+    assert stacks.compute.calls == []
+
+
 REFUSED = [
     ("OS::Neutron::Pool", "no load balancers"),
     ("AWS::ElasticLoadBalancing::LoadBalancer", "no load balancers"),
@@ -148,12 +172,6 @@ async def test_types_that_are_not_served_say_why(name: str, said: str) -> None:
     "resources",
     [
         VOLUME,
-        {
-            "it": {
-                "type": "OS::Heat::SoftwareDeployment",
-                "properties": {"config": "c", "server": "s"},
-            }
-        },
         kind("OS::Nova::Server", flavor="m1.small", block_device_mapping_v2=[]),
     ],
 )
@@ -317,11 +335,13 @@ async def test_a_group_of_another_stack_is_an_error() -> None:
 
 async def test_deployments_carry_configurations_out() -> None:
     """With their inputs; what they print is an attribute; another configuration runs anew."""
+    server = {**SERVER["vm"]["properties"], "user_data_format": "SOFTWARE_CONFIG"}
 
     def template(config: str) -> dict[str, Any]:
         return {
             "resources": {
                 **SERVER,
+                "vm": {**SERVER["vm"], "properties": server},
                 "c": {"type": "OS::Heat::SoftwareConfig", "properties": {"config": config}},
                 "d": {"type": "OS::Heat::SoftwareDeployment", "properties": {
                     "config": {"get_resource": "c"}, "server": {"get_resource": "vm"},
@@ -334,9 +354,9 @@ async def test_deployments_carry_configurations_out() -> None:
     made = await stacks.create(PROJECT, "s", template("one"))
     assert made.outputs["o"].startswith("ran ")
     await stacks.update(PROJECT, "s", template("two"))
-    ran = [config for config, _ in stacks.compute.deployments.values()]
-    assert ran == ["one", "two"]
-    assert [inputs for _, inputs in stacks.compute.deployments.values()] == [{"x": 1}] * 2
+    ran = list(stacks.guests.ran.values())
+    assert [one["config"] for one in ran] == ["one", "two"]
+    assert all({"name": "x", "value": 1} in one["inputs"] for one in ran)
 
 
 # Failures

@@ -13,6 +13,7 @@ from vetro.stacks.compute_service.port import ComputePort, Offers
 
 Json = Any
 SIGNALS = "signals of guests"
+SOFTWARE_DEPLOYMENTS = "software deployments"
 
 
 class Signal(Protocol):
@@ -57,14 +58,41 @@ class Signals(Protocol):
         ...
 
 
+class Guests(Protocol):
+    """The agents of servers that were made for software deployments."""
+
+    async def configuration(self, server: str) -> str:
+        """The configuration file of the server's agent; makes its mailbox. Always the same."""
+        ...
+
+    async def run(self, server: str, plan: dict[str, Json], seconds: float) -> Json:
+        """Have the server's agent run a plan and return its value; 0 seconds: do not wait.
+
+        A plan that was sent before is not run again. Raises `ResourceFailure` with the agent's
+        error, or when it has not answered in time.
+        """
+        ...
+
+    async def forget(self, server: str) -> None:
+        """The server is gone, and its mailbox with it. Idempotent."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Doors:
     """The doors of one back end; None: it has none of that kind."""
 
     signals: Signals | None = None
+    guests: Guests | None = None
+    deployment_seconds: float = 3600.0
+    """How long a guest may take for a software deployment, its first start included."""
 
     async def offered(self, compute: ComputePort) -> Offers:
         """What the compute service and the doors offer together."""
         told = await compute.offered()
-        parts = {SIGNALS} if self.signals is not None else set[str]()
+        parts = {
+            part
+            for part, door in ((SIGNALS, self.signals), (SOFTWARE_DEPLOYMENTS, self.guests))
+            if door is not None
+        }
         return Offers(told.parts | parts, told.reasons)

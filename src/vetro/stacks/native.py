@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 from vetro.stacks.compute_service.port import ComputePort
 from vetro.stacks.doors import Doors
-from vetro.stacks.errors import StackExists, StackNotFound
+from vetro.stacks.errors import InvalidProperty, StackExists, StackNotFound
 from vetro.stacks.flavors import DEFAULT_FLAVORS, Flavor
 from vetro.stacks.model import ProgressCallback, Stack, StackFailure, StackPlan, StackStatus
 from vetro.stacks.operations.hold import Work, within
 from vetro.stacks.operations.operation import Failure, Operation
 from vetro.stacks.operations.planning import Planner
 from vetro.stacks.resources import resource_type
+from vetro.stacks.resources.base import as_static
 from vetro.stacks.state.owner import process_owner
 from vetro.stacks.state.records import Hold, StackRow, StackStore
-from vetro.stacks.template.templates import Template, parse
+from vetro.stacks.template.functions import function_of
+from vetro.stacks.template.templates import ResourceDefinition, Template, parse
 
 if TYPE_CHECKING:
     from vetro.compute.client import ComputeClient
@@ -30,6 +32,7 @@ Json = Any
 _GIVEN = ("parameters", "files", "environment")
 
 SERVER_TYPES = ("OS::Nova::Server", "AWS::EC2::Instance")
+DEPLOYMENT_TYPES = ("OS::Heat::SoftwareDeployment", "OS::Heat::StructuredDeployment")
 LOST_STATES = ("stopped", "failed", "destroyed", "incomplete")
 """States of a server that does not come back by itself."""
 
@@ -320,6 +323,8 @@ def check(
     for definition in parsed.resources.values():
         kind = resource_type(definition.type, definition.name)
         kind.check(definition.name, definition.properties)
+    for definition in parsed.resources.values():
+        _check_deployment(definition, parsed)
     used = [ref for one in parsed.resources.values() for ref in one.references]
     used += [ref for one in parsed.outputs.values() for ref in one.references]
     for reference in used:
@@ -329,6 +334,24 @@ def check(
                 reference.name, str(reference.path[0])
             )
     return parsed
+
+
+def _check_deployment(definition: ResourceDefinition, parsed: Template) -> None:
+    """Raises `InvalidProperty` when the server of a deployment has no agent that takes any."""
+    if definition.type not in DEPLOYMENT_TYPES:
+        return
+    given = definition.properties.get("server")
+    call = function_of(given)
+    target = parsed.resources.get(str(call[1])) if call and call[0] == "get_resource" else None
+    if target is None or target.type != "OS::Nova::Server":
+        return
+    wanted = as_static(target.properties.get("user_data_format", ""))
+    if wanted is not None and wanted != "SOFTWARE_CONFIG":
+        raise InvalidProperty(
+            f"the server {target.name!r} has no agent for deployments: give it"
+            " user_data_format: SOFTWARE_CONFIG",
+            resource=definition.name,
+        )
 
 
 def _failed(failure: Failure) -> str:

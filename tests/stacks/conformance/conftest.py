@@ -25,6 +25,8 @@ from vetro.compute import ComputeService, ComputeSettings, ExternalNetwork, comp
 from vetro.compute.client import ComputeClient
 from vetro.compute.client.machines import image_copies
 from vetro.compute.http.keys import NodeAware
+from vetro.engine.signing import PlanSigner
+from vetro.engine.worker.stack_guests import StackGuests
 from vetro.http import Principal, assemble, serve
 from vetro.http.client import HttpClient
 from vetro.messaging import MIGRATIONS as MESSAGING_MIGRATIONS
@@ -46,6 +48,7 @@ class Cloud:
     offers: frozenset[str]
     subnet: str
     """The first two numbers of addresses of this run."""
+    mailboxes: Mailboxes | None = None
     agent: NodeAgent | None = None
     client: ComputeClient | None = None
 
@@ -155,9 +158,13 @@ async def _nodes(directory: Path, driver: str) -> AsyncGenerator[Cloud, None]:
     try:
         async with ComputeClient(url, "service") as client:
             await client.send(image_copies(image["uuid"]))
-            doors = Doors(mailboxes.signals.at(served))
+            signer = PlanSigner.load_or_create(directory / "signing.pem")
+            doors = Doors(
+                signals=mailboxes.signals.at(served),
+                guests=StackGuests(mailboxes, served, signer),
+            )
             stacks = NativeStacks(database, client, doors=doors)
-            yield Cloud(driver, stacks, await stacks.offers(), subnet, agent, client)
+            yield Cloud(driver, stacks, await stacks.offers(), subnet, mailboxes, agent, client)
     finally:
         agent.stop()
         await asyncio.wait({running})

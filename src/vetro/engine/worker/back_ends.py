@@ -18,6 +18,7 @@ from vetro.compute.client import ComputeClient
 from vetro.engine.services import EngineServices, Reports, library_path
 from vetro.engine.settings import EngineSettings
 from vetro.engine.signing import PlanSigner
+from vetro.engine.worker.stack_guests import StackGuests
 from vetro.engine.worker.volumes import ComputeVolumeDirectory
 from vetro.identity import Identity
 from vetro.messaging import BrokerDoors, Mailboxes, MailboxSettings
@@ -155,20 +156,24 @@ async def back_ends(
     doors = BrokerDoors(mailboxes)
     try:
         compute = port_of(client)
+        signer = await asyncio.to_thread(PlanSigner.load_or_create, settings.signing_key_file)
+        stack_doors = Doors(
+            signals=mailboxes.signals.at(settings.mailbox_url),
+            guests=StackGuests(mailboxes, settings.mailbox_url, signer),
+            deployment_seconds=settings.engine.agent_timeout,
+        )
         services = EngineServices(
             settings=settings,
             project_id=project_id,
             user_id=user_id,
             environment_id=environment_id,
-            stacks=NativeStacks(
-                opened, compute, doors=Doors(mailboxes.signals.at(settings.mailbox_url))
-            ),
+            stacks=NativeStacks(opened, compute, doors=stack_doors),
             directory=ComputeNetworkDirectory(compute),
             volumes=ComputeVolumeDirectory(client),
             transport=mailboxes,
             brokers=doors,
             reports=reports,
-            signer=await asyncio.to_thread(PlanSigner.load_or_create, settings.signing_key_file),
+            signer=signer,
             people=KnownPeople(Identity(opened)),
         )
         if settings.class_configs.is_dir():

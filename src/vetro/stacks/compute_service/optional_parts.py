@@ -13,7 +13,6 @@ from vetro.compute.wire import Image
 
 Json = Any
 BLOCK_STORAGE = "block storage"
-SOFTWARE_DEPLOYMENTS = "software deployments"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -69,13 +68,3 @@ class BlockStorage(Protocol):
     async def attach_volume(self, uuid: str, *, server: str, device: str) -> None: ...
 
     async def detach_volume(self, uuid: str, *, server: str) -> None: ...
-
-
-class SoftwareDeployments(Protocol):
-    """Configurations that a server's own cloud agent applies."""
-
-    async def run_deployment(
-        self, uuid: str, *, server: str, config: str, inputs: Mapping[str, Json]
-    ) -> tuple[str, str]:
-        """Apply a configuration; its standard output and error."""
-        ...

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from vetro.stacks.doors import Doors
 from vetro.stacks.memory.compute import EXTERNAL_NETWORK, MemoryCompute, MemoryServer
+from vetro.stacks.memory.guests import MemoryGuests
 from vetro.stacks.memory.signals import MemorySignal, MemorySignals
 from vetro.stacks.memory.store import MemoryStore
 from vetro.stacks.native import NativeSettings, StackEngine
@@ -16,6 +17,7 @@ from vetro.stacks.native import NativeSettings, StackEngine
 __all__ = [
     "EXTERNAL_NETWORK",
     "MemoryCompute",
+    "MemoryGuests",
     "MemoryServer",
     "MemorySignal",
     "MemorySignals",
@@ -37,5 +39,6 @@ class MemoryStacks(StackEngine):
         self.compute = compute or MemoryCompute()
         self.store = store or MemoryStore()
         self.signals = MemorySignals()
-        doors = Doors(signals=self.signals)
+        self.guests = MemoryGuests()
+        doors = Doors(signals=self.signals, guests=self.guests)
         super().__init__(self.store, self.compute, settings=settings, doors=doors)

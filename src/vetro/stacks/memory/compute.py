@@ -41,11 +41,7 @@ from vetro.compute.wire import (
     Subnet,
     Vm,
 )
-from vetro.stacks.compute_service.optional_parts import (
-    BLOCK_STORAGE,
-    SOFTWARE_DEPLOYMENTS,
-    VolumeInfo,
-)
+from vetro.stacks.compute_service.optional_parts import BLOCK_STORAGE, VolumeInfo
 from vetro.stacks.compute_service.port import Offers, Placement, ServerSpec
 from vetro.stacks.errors import AddressRangeTaken, PlacementFailure, ResourceFailure
 
@@ -87,13 +83,9 @@ class MemoryCompute:
     tickets: dict[str, str] = field(default_factory=dict[str, str])
     """Ticket by the server it holds room for."""
     images: dict[str, Image] = field(default_factory=dict[str, Image])
-    offers: frozenset[str] = frozenset({BLOCK_STORAGE, SOFTWARE_DEPLOYMENTS})
+    offers: frozenset[str] = frozenset({BLOCK_STORAGE})
     hosts: int = 1
     volume_list: dict[str, VolumeInfo] = field(default_factory=dict[str, VolumeInfo])
-    deployments: dict[str, tuple[str, dict[str, Json]]] = field(
-        default_factory=dict[str, tuple[str, dict[str, Json]]]
-    )
-    """Configuration and inputs of every software deployment that ran."""
     before: Callable[[str], None] = lambda call: None
     """Called with the name of every changing call before it takes effect."""
     after: Callable[[str], None] = lambda call: None
@@ -464,16 +456,6 @@ class MemoryCompute:
         if uuid in self.volume_list:
             self.volume_list[uuid].attachments.pop(server, None)
         self.after("detach_volume")
-
-    # software deployments
-
-    async def run_deployment(
-        self, uuid: str, *, server: str, config: str, inputs: Mapping[str, Json]
-    ) -> tuple[str, str]:
-        await self._do("run_deployment")
-        _need(self.server_list, server, "server")
-        self.deployments[uuid] = (config, dict(inputs))
-        return f"ran {uuid}", ""
 
     # inside
 

@@ -100,11 +100,11 @@ class MemoryStore:
         stack = self._held(hold)
         stack.resources = [one for one in stack.resources if one.id != row.id]
 
-    async def config_text(self, project_id: str, physical_id: str) -> str | None:
+    async def config(self, project_id: str, physical_id: str) -> dict[str, Any] | None:
         for stack in self.stacks.values():
             for row in stack.resources:
                 if stack.project_id == project_id and row.physical_id == physical_id:
-                    return row.data.get("config")
+                    return _json(row.data) if "config" in row.data else None
         return None
 
     def _held(self, hold: Hold) -> StackRow:

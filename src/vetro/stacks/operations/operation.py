@@ -337,7 +337,7 @@ class Operation:
             compute=self._compute,
             doors=self._doors,
             flavors=self._flavors,
-            config_text=self._config_text,
+            config=self._config,
             group=lambda group: self._group(group, row),
             save=save,
             leaving=lambda: [
@@ -368,13 +368,13 @@ class Operation:
         lock = self._group_locks.setdefault(group, asyncio.Lock())
         return PlacementGroup(found.data["policy"], lock, placed)
 
-    async def _config_text(self, physical_id: str) -> str | None:
+    async def _config(self, physical_id: str) -> dict[str, Json] | None:
         if len(physical_id) > 64:
             return None  # a text, not an id
         for row in self._stack.resources:
             if row.physical_id == physical_id and "config" in row.data:
-                return row.data["config"]
-        return await self._store.config_text(self._stack.project_id, physical_id)
+                return row.data
+        return await self._store.config(self._stack.project_id, physical_id)
 
     def _reference(self, name: str) -> Json:
         row = self._rows[name]

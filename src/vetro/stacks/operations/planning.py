@@ -90,7 +90,7 @@ class Planner:
         return await kind.attribute(self._context(row), row.properties, attribute)
 
     def _context(self, row: ResourceRow) -> ResourceContext:
-        async def no_text(_physical_id: str) -> str | None:
+        async def no_config(_physical_id: str) -> dict[str, Json] | None:
             return None
 
         async def no_saving(_data: dict[str, Json]) -> None:
@@ -105,7 +105,7 @@ class Planner:
             compute=self._compute,
             doors=self._doors,
             flavors=self._flavors,
-            config_text=no_text,
+            config=no_config,
             group=lambda _group: None,
             save=no_saving,
             data=row.data,

@@ -75,8 +75,8 @@ class ResourceContext:
     physical_id: str
     compute: ComputePort
     flavors: Mapping[str, Flavor]
-    config_text: Callable[[str], Awaitable[str | None]]
-    """The text of a software configuration by its id."""
+    config: Callable[[str], Awaitable[dict[str, Json] | None]]
+    """A software configuration by its id: its text is `config`."""
     group: Callable[[str], PlacementGroup | None]
     """A server group of the stack by its id."""
     save: Callable[[dict[str, Json]], Awaitable[None]]
@@ -89,6 +89,11 @@ class ResourceContext:
     """What this resource waits for now."""
     data: dict[str, Json] = field(default_factory=dict[str, Json])
     """What the type keeps about the resource, beyond its properties."""
+
+    async def config_text(self, given: str) -> str:
+        """A text, or that of the software configuration whose id it is."""
+        found = await self.config(given)
+        return given if found is None else text(found["config"])
 
 
 class ResourceType:

@@ -28,7 +28,12 @@ class _Config(ResourceType):
         raise NotImplementedError
 
     async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
-        await context.save({"config": await self.render(context, properties)})
+        more = {
+            key: properties[key]
+            for key in ("group", "inputs", "outputs", "options")
+            if key in properties
+        }
+        await context.save({**more, "config": await self.render(context, properties)})
 
     async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         return
@@ -82,8 +87,7 @@ class MultipartMime(_Config):
         for number, one in enumerate(items(properties.get("parts"))):
             part = entries(one)
             given = text(part.get("config"))
-            found = await context.config_text(given)
-            body = given if found is None else found
+            body = await context.config_text(given)
             filename = text(part.get("filename"), f"part-{number + 1}")
             message.attach(_part(body, filename, text(part.get("subtype"))))
         return message.as_string()
@@ -91,7 +95,12 @@ class MultipartMime(_Config):
 
 def with_authorized_key(user_data: str, key: str, boundary: str) -> str:
     """User data that also lets the owner of `key` log in."""
-    config = "#cloud-config\n" + msgspec.json.encode({"ssh_authorized_keys": [key]}).decode()
+    return with_config(user_data, {"ssh_authorized_keys": [key]}, "authorized-keys", boundary)
+
+
+def with_config(user_data: str, added: Mapping[str, Json], name: str, boundary: str) -> str:
+    """User data with one more `#cloud-config`, which is called `name`."""
+    config = "#cloud-config\n" + msgspec.json.encode(added).decode()
     if not user_data:
         return config
     if user_data.lower().startswith(("content-type: multipart/", "mime-version:")):
@@ -99,7 +108,7 @@ def with_authorized_key(user_data: str, key: str, boundary: str) -> str:
     else:
         message = MIMEMultipart(boundary=f"=={boundary}==")
         message.attach(_part(user_data, "user-data"))
-    message.attach(_part(config, "authorized-keys"))
+    message.attach(_part(config, name))
     return message.as_string()
 
 

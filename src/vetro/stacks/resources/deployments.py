@@ -1,4 +1,4 @@
-"""Software deployments: configurations that a server's own agent of the cloud carries out."""
+"""Software deployments: configurations that the agent of a server carries out."""
 
 from __future__ import annotations
 
@@ -7,28 +7,38 @@ from typing import cast
 
 import msgspec
 
-from vetro.stacks.compute_service.optional_parts import SOFTWARE_DEPLOYMENTS
-from vetro.stacks.compute_service.optional_parts import SoftwareDeployments as DeploymentPort
+from vetro.stacks.doors import SOFTWARE_DEPLOYMENTS, Guests
+from vetro.stacks.errors import InvalidProperty, ResourceFailure
 from vetro.stacks.resources.base import (
     Json,
     Property,
     ResourceContext,
     ResourceType,
+    as_static,
     entries,
+    flag,
+    items,
     text,
 )
+from vetro.stacks.resources.deployment_plan import plan_of
+
+_SHOWN = ("deploy_stdout", "deploy_stderr", "deploy_status_code")
+_ACTIONS = ("CREATE", "UPDATE")
+_LAST_CHARACTERS = 1_000
 
 
 class SoftwareDeployment(ResourceType):
-    """`OS::Heat::SoftwareDeployment`."""
+    """`OS::Heat::SoftwareDeployment`: made when the guest has carried the configuration out."""
 
     name = "OS::Heat::SoftwareDeployment"
     needs = SOFTWARE_DEPLOYMENTS
+    waits = True
     properties = {
-        "config": Property("any"),
+        "config": Property("any", update=True),
         "server": Property(),
-        "input_values": Property("map"),
+        "input_values": Property("map", update=True),
         "signal_transport": Property(
+            update=True,
             allowed=(
                 "CFN_SIGNAL",
                 "TEMP_URL_SIGNAL",
@@ -37,24 +47,34 @@ class SoftwareDeployment(ResourceType):
                 "NO_SIGNAL",
                 "NO_TRANSPORT",
                 "AUTO",
-            )
+            ),
         ),
-        "actions": Property("list", ignored=True),
+        "actions": Property("list", update=True),
         "name": Property(ignored=True),
     }
     required = (("config",), ("server",))
-    attributes = frozenset({"deploy_stdout", "deploy_stderr", "deploy_status_code"})
+    attributes = frozenset(_SHOWN)
+
+    def check(self, resource: str, properties: Mapping[str, Json]) -> None:
+        super().check(resource, properties)
+        for one in items(as_static(properties.get("actions"))):
+            if as_static(one) is not None and one not in _ACTIONS:
+                raise InvalidProperty(
+                    f"the action {one!r} is not supported: a configuration is carried out at"
+                    f" {' and '.join(_ACTIONS)}",
+                    resource=resource,
+                )
+
+    def check_attribute(self, resource: str, attribute: str) -> None:
+        """Every name may be that of an output of the configuration."""
 
     async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
-        given = text(properties["config"])
-        found = await context.config_text(given)
-        stdout, stderr = await cast("DeploymentPort", context.compute).run_deployment(
-            context.physical_id,
-            server=text(properties["server"]),
-            config=given if found is None else found,
-            inputs=entries(properties.get("input_values")),
-        )
-        await context.save({"deploy_stdout": stdout, "deploy_stderr": stderr})
+        await self._carry_out(context, properties, "CREATE")
+
+    async def update(
+        self, context: ResourceContext, properties: Mapping[str, Json], changed: frozenset[str]
+    ) -> None:
+        await self._carry_out(context, properties, "UPDATE")
 
     async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         return
@@ -62,21 +82,73 @@ class SoftwareDeployment(ResourceType):
     async def attribute(
         self, context: ResourceContext, properties: Mapping[str, Json], name: str
     ) -> Json:
-        shown: dict[str, Json] = {**context.data, "deploy_status_code": "0"}
+        shown: dict[str, Json] = {
+            **entries(context.data.get("outputs")),
+            **{key: context.data.get(key) for key in _SHOWN},
+        }
         return shown if name == "show" else shown.get(name)
+
+    async def _carry_out(
+        self, context: ResourceContext, properties: Mapping[str, Json], action: str
+    ) -> None:
+        if action not in (items(properties.get("actions")) or _ACTIONS):
+            return
+        # Resumed, a creation is the same plan: it is not run twice. A change is another one.
+        run = int(context.data.get("run") or 0) + (action == "UPDATE")
+        await context.save({**context.data, "run": run})
+        given = properties["config"]
+        found = await context.config(given) if isinstance(given, str) else None
+        config = found or {"config": given if isinstance(given, dict) else text(given)}
+        values = _inputs(config, entries(properties.get("input_values")))
+        values |= {
+            "deploy_server_id": text(properties["server"]),
+            "deploy_action": action,
+            "deploy_stack_id": context.stack_id,
+            "deploy_resource_name": context.name,
+            "deploy_signal_id": context.physical_id,
+        }
+        outputs = [entries(one) for one in items(config.get("outputs"))]
+        deployment = {
+            "id": context.physical_id,
+            "name": text(properties.get("name"), context.name),
+            "group": text(config.get("group")),
+            "config": _with_inputs(_content(config), values),
+            "inputs": [{"name": name, "value": value} for name, value in values.items()],
+            "outputs": [text(one.get("name")) for one in outputs],
+            "options": config.get("options") or {},
+        }
+        plan = plan_of(
+            f"{context.physical_id}-{run}",
+            f"deployment {context.name}",
+            msgspec.json.encode(deployment).decode(),
+            context.doors.deployment_seconds,
+        )
+        context.say(f"the agent of the server to carry out {context.name}")
+        guests = cast("Guests", context.doors.guests)
+        wait = text(properties.get("signal_transport")) not in ("NO_SIGNAL", "NO_TRANSPORT")
+        seconds = context.doors.deployment_seconds if wait else 0
+        told = await guests.run(text(properties["server"]), plan, seconds)
+        if wait:
+            result = entries(told)
+            await context.save({**context.data, **result})
+            _judge(result, outputs)
 
 
 class StructuredDeployment(SoftwareDeployment):
-    """`OS::Heat::StructuredDeployment`."""
+    """`OS::Heat::StructuredDeployment`: `get_input` in its configuration gives the inputs."""
 
     name = "OS::Heat::StructuredDeployment"
+    properties = {
+        **SoftwareDeployment.properties,
+        "input_key": Property(allowed=("get_input",)),
+        "input_values_validate": Property(ignored=True),
+    }
 
 
 class StructuredConfig(ResourceType):
     """`OS::Heat::StructuredConfig`: a map, kept as JSON; `get_input` in it stays as it is."""
 
     name = "OS::Heat::StructuredConfig"
-    needs = SOFTWARE_DEPLOYMENTS
     properties = {
         "group": Property(),
         "config": Property("any"),
@@ -87,7 +159,9 @@ class StructuredConfig(ResourceType):
     attributes = frozenset({"config"})
 
     async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
-        await context.save({"config": msgspec.json.encode(properties.get("config") or {}).decode()})
+        config = msgspec.json.encode(properties.get("config") or {}).decode()
+        more = {key: properties.get(key) for key in ("group", "inputs", "outputs", "options")}
+        await context.save({"config": config, "structured": True, **more})
 
     async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         return
@@ -95,4 +169,43 @@ class StructuredConfig(ResourceType):
     async def attribute(
         self, context: ResourceContext, properties: Mapping[str, Json], name: str
     ) -> Json:
-        return properties.get("config") if name == "config" else None
+        config = properties.get("config")
+        return {"id": context.physical_id, "config": config} if name == "show" else config
+
+
+def _content(config: Mapping[str, Json]) -> Json:
+    written = config.get("config")
+    return msgspec.json.decode(written) if config.get("structured") else written
+
+
+def _inputs(config: Mapping[str, Json], given: Mapping[str, Json]) -> dict[str, Json]:
+    """The inputs: what the configuration declares with its defaults, and what is given."""
+    declared = {text(one.get("name")): one for one in map(entries, items(config.get("inputs")))}
+    values = {name: one.get("default", "") for name, one in declared.items()}
+    return {**values, **given}
+
+
+def _with_inputs(value: Json, inputs: Mapping[str, Json]) -> Json:
+    """A structured configuration with `get_input` evaluated; an unknown one is null."""
+    if isinstance(value, dict):
+        map_ = entries(cast("Json", value))
+        if list(map_) == ["get_input"]:
+            return inputs.get(text(map_["get_input"]))
+        return {key: _with_inputs(one, inputs) for key, one in map_.items()}
+    if isinstance(value, list):
+        return [_with_inputs(one, inputs) for one in items(cast("Json", value))]
+    return value
+
+
+def _judge(result: Mapping[str, Json], outputs: list[dict[str, Json]]) -> None:
+    code = int(result.get("deploy_status_code") or 0)
+    if code:
+        last = text(result.get("deploy_stderr")).strip()[-_LAST_CHARACTERS:]
+        raise ResourceFailure(
+            f"The deployment exited with status {code}" + (f": {last}" if last else "")
+        )
+    told = entries(result.get("outputs"))
+    for one in outputs:
+        error = told.get(text(one.get("name")))
+        if flag(one.get("error_output"), False) and error:
+            raise ResourceFailure(f"The deployment's output {one['name']} reports: {error}")

@@ -30,12 +30,14 @@ from vetro.stacks.resources.base import (
     items,
     text,
 )
-from vetro.stacks.resources.configs import with_authorized_key
+from vetro.stacks.resources.configs import with_authorized_key, with_config
 from vetro.stacks.resources.networks import find_network
 from vetro.stacks.resources.ports import find_groups
 
 USER_DATA_KEY = "user-data"
 AUTHORIZED_KEYS_KEY = "root_authorized_keys"
+AGENT_FILE = "/etc/murano/agent.conf"
+FOR_DEPLOYMENTS = "SOFTWARE_CONFIG"
 _NO_VOLUMES = "use block_device_mapping_v2"
 
 
@@ -92,6 +94,18 @@ class Server(ResourceType):
         customer = await _customer_metadata(
             context, properties.get("user_data"), properties.get("key_name")
         )
+        if _takes_deployments(properties) and context.doors.guests is not None:
+            agent = {
+                "path": AGENT_FILE,
+                "permissions": "0600",
+                "content": await context.doors.guests.configuration(context.physical_id),
+            }
+            customer[USER_DATA_KEY] = with_config(
+                customer.get(USER_DATA_KEY, ""),
+                {"write_files": [agent]},
+                "agent",
+                f"{context.physical_id}-agent",
+            )
         groups = await find_groups(context, properties.get("security_groups"))
         ports = await _ports(context, items(properties.get("networks")), groups)
         return ServerSpec(
@@ -130,6 +144,8 @@ class Server(ResourceType):
 
     async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         await _remove(context)
+        if _takes_deployments(properties) and context.doors.guests is not None:
+            await context.doors.guests.forget(context.physical_id)
 
     async def attribute(
         self, context: ResourceContext, properties: Mapping[str, Json], name: str
@@ -236,6 +252,11 @@ async def _image(context: ResourceContext, properties: Mapping[str, Json]) -> Im
 def _devices(properties: Mapping[str, Json]) -> dict[str, str]:
     devices = [entries(one) for one in items(properties.get("block_device_mapping_v2"))]
     return {text(one.get("volume_id")): text(one.get("device_name")) for one in devices}
+
+
+def _takes_deployments(properties: Mapping[str, Json]) -> bool:
+    """Whether the server's agent is set up for software deployments."""
+    return properties.get("user_data_format") == FOR_DEPLOYMENTS
 
 
 def _group(context: ResourceContext, properties: Mapping[str, Json]) -> PlacementGroup | None:
@@ -366,8 +387,7 @@ async def _customer_metadata(
     result: dict[str, str] = {}
     if user_data:
         given = user_data if isinstance(user_data, str) else text(user_data)
-        found = await context.config_text(given)
-        result[USER_DATA_KEY] = given if found is None else found
+        result[USER_DATA_KEY] = await context.config_text(given)
     if key_name:
         key = await context.compute.public_key(text(key_name), project_id=context.project_id)
         if key is None:

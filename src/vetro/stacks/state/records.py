@@ -125,6 +125,6 @@ class StackStore(Protocol):
 
     async def remove_resource(self, hold: Hold, row: ResourceRow) -> None: ...
 
-    async def config_text(self, project_id: str, physical_id: str) -> str | None:
-        """The text of a software configuration in any stack of the project."""
+    async def config(self, project_id: str, physical_id: str) -> dict[str, Json] | None:
+        """What is kept of a software configuration in any stack of the project."""
         ...

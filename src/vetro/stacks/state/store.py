@@ -208,8 +208,8 @@ class DatabaseStore:
             await tx.execute(delete(tables.resources).where(tables.resources.c.id == row.id))
 
     @_uncut
-    async def config_text(self, project_id: str, physical_id: str) -> str | None:
-        """The text of a software configuration of the project."""
+    async def config(self, project_id: str, physical_id: str) -> dict[str, Any] | None:
+        """What is kept of a software configuration of the project."""
         async with self._db.read() as tx:
             found = await tx.execute(
                 select(tables.resources.c.data)
@@ -221,7 +221,7 @@ class DatabaseStore:
                 )
             )
             data: Any = found.scalars().first()
-        return None if data is None else data.get("config")
+        return data if data is not None and "config" in data else None
 
     # --- inside ------------------------------------------------------------------------
 
