@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from vetro import engine, messaging, repository
 from vetro.engine.checkpoints import Checkpoints, TakenOver
 from vetro.engine.journal import JournalEffects, forget
 from vetro.engine.services import EngineServices
-from vetro.engine.settings import EngineSettings
+from vetro.engine.settings import EngineSettings, NetworkSection
 from vetro.engine.worker.deployment import is_flat
 from vetro.engine.worker.workflow_port import first_free_range
 from vetro.engine.worker.workflow_run import run_workflows
@@ -149,9 +150,31 @@ async def test_a_service_is_deployed_and_deleted(place: Place) -> None:
     again = await place.run(result.model["Objects"], result.model["ObjectsCopy"])
     assert not again.is_exception
     assert len(place.plans) == 1
+    same = await place.stacks.get("p", "ee1")
+    assert same is not None
+    assert same.updated == stack.updated  # the template is the same: it was not pushed again
+    assert [one[2] for one in place.reports.said].count(
+        "The instance of unit linu1 is created"
+    ) == 2
     gone = await place.run(None, again.model["Objects"])
     assert (gone.is_exception, gone.model["ObjectsCopy"]) == (False, None)
     assert await place.stacks.get("p", "ee1") is None
+
+
+async def test_a_topology_is_a_setting(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With ``nova`` an environment has no network of its own: only servers and their security group."""
+    settings = place.services.settings
+    place.services.settings = replace(settings, network=NetworkSection(topology="nova"))
+    pushed: list[dict[str, Any]] = []
+
+    async def create(project: str, name: str, template: dict[str, Any], **given: Any) -> Any:
+        pushed.append(template)
+        raise ResourceFailure("seen")
+
+    monkeypatch.setattr(place.stacks, "create", create)
+    result = await place.run(telnet())
+    assert result.model["Objects"]["networking"]["topology"] == "nova"
+    assert set(pushed[0]["Resources"]) == {"linu1", "MuranoSecurityGroup-dev"}
 
 
 async def test_a_guest_that_fails_stops_the_task(place: Place) -> None:

@@ -52,6 +52,9 @@ class NetworkSection:
 
     external_cidr: str = "172.24.4.0/24"
     """Addresses that floating addresses are taken from."""
+    topology: str = "routed"
+    """Networks of v0.3 environments: `routed` (one of its own behind the router), `flat` (the default
+    network) or `nova` (none: the cloud's own)."""
     external_network: str = "ext-net"
     """Name of the network that carries them."""
     env_ip_template: str = "10.0.0.0"

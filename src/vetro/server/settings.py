@@ -175,6 +175,7 @@ _CHOICES: dict[str, tuple[object, ...]] = {
     "compute.prefetch_images": ("all", "public", "none"),
     "compute.profile": ("seed", "upstream"),
     "api.v03_put_status": (200, 201),
+    "network.topology": ("routed", "flat", "nova"),
     "compute.validation_status": (400, 422, 500),
     "compute.expired_wait_status": (204, 500),
 }

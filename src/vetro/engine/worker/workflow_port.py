@@ -19,7 +19,14 @@ from vetro.documents import DocumentError, read_json
 from vetro.engine.checkpoints import Checkpoints
 from vetro.engine.journal import JournalEffects
 from vetro.engine.services import EngineServices
-from vetro.stacks import RouterWithoutGateway, Stack, StackBusy, StackError, StackFailure
+from vetro.stacks import (
+    RouterWithoutGateway,
+    Stack,
+    StackBusy,
+    StackError,
+    StackFailure,
+    StackStatus,
+)
 from vetro.workflows import (
     AgentAnswer,
     AgentRequest,
@@ -161,6 +168,11 @@ class WorkflowPort:
 
         async def push() -> Json:
             stack = await self._settled()
+            if (
+                stack is not None
+                and (outputs := await self._unchanged(template, arguments)) is not None
+            ):
+                return outputs
             call = self._services.stacks.create if stack is None else self._services.stacks.update
             done = await self._when_free(
                 lambda: call(
@@ -179,6 +191,21 @@ class WorkflowPort:
 
         request = {"stack": self._stack, "template": template, "parameters": arguments}
         return self._stack_effect("stack.push", request, push)
+
+    async def _unchanged(
+        self, template: dict[str, Json], arguments: dict[str, Json]
+    ) -> dict[str, Json] | None:
+        """The outputs of a stack that is whole and has this template; ``None``: it must be updated."""
+        project, name = self._services.project_id, self._stack
+        stack = await self._services.stacks.get(project, name)
+        if stack is None or stack.status not in (
+            StackStatus.CREATE_COMPLETE,
+            StackStatus.UPDATE_COMPLETE,
+        ):
+            return None
+        if (stack.template, stack.parameters) != (template, arguments):
+            return None
+        return dict(stack.outputs)
 
     def delete_stack(self) -> None:
         """Delete it; one that is absent is success. Raises: PortError (§9.4)."""

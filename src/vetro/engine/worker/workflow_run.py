@@ -52,6 +52,7 @@ async def run_workflows(
         Files(files, read_template, shipped_files()),
         port,
         WorkflowSettings(
+            network_topology=settings.network.topology,
             max_environments=settings.network.max_environments,
             max_hosts=settings.network.max_hosts,
             env_ip_template=settings.network.env_ip_template,
