@@ -1,7 +1,7 @@
 """Query parameters of the package list."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from vetro.catalog.search import parse_in, parse_query
@@ -63,6 +63,8 @@ def test_any_text_is_a_list_or_ignored(text: str) -> None:
     assert found is None or all(isinstance(one, str) for one in found)
 
 
+@example([("limit", "²")])
+@example([("limit", "9" * 5000)])
 @given(st.lists(st.tuples(st.sampled_from(["limit", "id", "version", "search"]), st.text())))
 def test_any_parameters_are_read_or_refused(pairs: list[tuple[str, str]]) -> None:
     """No value of a parameter makes the parser fail with anything but a refusal."""

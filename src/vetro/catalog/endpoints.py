@@ -13,7 +13,7 @@ from litestar import Request, Response
 from litestar.handlers import HTTPRouteHandler
 
 from vetro.catalog import bodies
-from vetro.catalog.search import parse_query
+from vetro.catalog.search import parse_query, read_limit
 from vetro.catalog.store import Catalog, UploadMetadata
 from vetro.catalog.uses import PackageUses
 from vetro.http import (
@@ -258,9 +258,7 @@ def _page(rows: list[dict[str, Any]], given: dict[str, str]) -> dict[str, Any]:
         start = ids.index(given["marker"]) + 1
     if "limit" not in given:
         return {"categories": rows[start:]}
-    if not given["limit"].isdigit() or int(given["limit"]) <= 0:
-        raise BadRequest("limit must be a whole number above 0")
-    limit = int(given["limit"])
+    limit = read_limit(given["limit"])
     page = rows[start : start + limit]
     marker = {"next_marker": page[-1]["id"]} if len(page) == limit else {}
     return {"categories": page, **marker}

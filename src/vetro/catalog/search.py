@@ -103,6 +103,13 @@ def _alternatives(values: dict[str, list[str]], name: str) -> list[str] | None:
     return found
 
 
+def read_limit(text: str) -> int:
+    """The value of a `limit`. Errors: 400; `²` is a digit, but no number."""
+    if not text.isdecimal() or len(text) > 18 or int(text) <= 0:
+        raise BadRequest("limit must be a whole number above 0")
+    return int(text)
+
+
 def parse_query(pairs: Sequence[tuple[str, str]]) -> PackageQuery:
     """Query parameters as a ``PackageQuery``. Errors: 400 for ``limit`` and ``sort_dir``."""
     values: dict[str, list[str]] = {}
@@ -111,9 +118,7 @@ def parse_query(pairs: Sequence[tuple[str, str]]) -> PackageQuery:
     limit = DEFAULT_LIMIT
     given = _first(values, "limit")
     if given is not None:
-        if not given.isdigit() or int(given) <= 0:
-            raise BadRequest("limit must be a whole number above 0")
-        limit = min(int(given), MAX_LIMIT)
+        limit = min(read_limit(given), MAX_LIMIT)
     direction = _first(values, "sort_dir") or "asc"
     if direction not in ("asc", "desc"):
         raise BadRequest("sort_dir must be asc or desc")

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import structlog
-from sqlalchemy import Row, and_, delete, func, insert, or_, select, update
+from sqlalchemy import Row, and_, delete, insert, or_, select, update
 
 from vetro.catalog.blobs import BlobStore, digest_of
 from vetro.catalog.categories import CategoryStore, category_id
 from vetro.catalog.ids import new_id
-from vetro.catalog.indexing import candidates, index_package, unindex_package, weight
-from vetro.catalog.search import ORDER_COLUMNS, PackageQuery
-from vetro.catalog.tables import categories, classes, index, package_categories, packages, tags
-from vetro.catalog.times import api_time
+from vetro.catalog.indexing import index_package, unindex_package
+from vetro.catalog.listing import package_views, search_packages
+from vetro.catalog.resolving import NO_PINS, Pins, best_archive, declaring_packages
+from vetro.catalog.search import PackageQuery
+from vetro.catalog.tables import classes, package_categories, packages, tags
 from vetro.catalog.uses import (
     PackageUses,
     StoredPackage,
@@ -39,17 +40,12 @@ from vetro.packages import (
     MAX_TAGS,
     Package,
     PackageError,
-    Version,
     check_upload,
     open_package,
-    version_spec,
 )
 from vetro.storage import Database, Transaction
 
 log = structlog.get_logger("vetro.catalog")
-#: Package names and versions.
-Pins = Mapping[str, Collection[str]]
-NO_PINS: Pins = {}
 
 
 class UploadMetadata(msgspec.Struct, forbid_unknown_fields=True):
@@ -61,26 +57,6 @@ class UploadMetadata(msgspec.Struct, forbid_unknown_fields=True):
     name: str | None = None
     is_public: bool = False
     enabled: bool = True
-
-
-def _object(row: Row[Any], names: Mapping[str, list[str]]) -> dict[str, Any]:
-    """The package object (§6.2); ``names``: its classes, tags and categories."""
-    return {
-        "id": row.id,
-        "name": row.name,
-        "fully_qualified_name": row.fully_qualified_name,
-        "version": row.version,
-        "type": row.type,
-        "author": row.author or "",
-        "description": row.description or "",
-        "supplier": row.supplier,
-        **names,
-        "owner_id": row.owner_id,
-        "is_public": row.is_public,
-        "enabled": row.enabled,
-        "created": api_time(row.created),
-        "updated": api_time(row.updated),
-    }
 
 
 class Catalog:
@@ -122,7 +98,7 @@ class Catalog:
                 replaced = await self._replace_deleted(tx, principal, package)
                 id_ = await self._insert(tx, principal, package, metadata, digest)
                 row = await self._row(tx, id_)
-                view = (await self._view(tx, [row]))[0]
+                view = (await package_views(tx, [row]))[0]
                 await index_package(tx, view)
                 self.blobs.adopt(file, digest)
             if replaced:
@@ -297,36 +273,12 @@ class Catalog:
         if not (row.is_public or row.owner_id == principal.project_id or principal.is_admin):
             raise Forbidden(f"Package {row.id} belongs to another project")
 
-    async def _view(self, tx: Transaction, rows: Sequence[Row[Any]]) -> list[dict[str, Any]]:
-        ids = [row.id for row in rows]
-        names: dict[str, dict[str, list[str]]] = {
-            id_: {"class_definitions": [], "tags": [], "categories": []} for id_ in ids
-        }
-        parts = (
-            (
-                "class_definitions",
-                select(classes.c.package_id, classes.c.name).order_by(classes.c.name),
-            ),
-            ("tags", select(tags.c.package_id, tags.c.name).order_by(tags.c.position)),
-            (
-                "categories",
-                select(package_categories.c.package_id, categories.c.name)
-                .join(categories, categories.c.id == package_categories.c.category_id)
-                .order_by(categories.c.name),
-            ),
-        )
-        for key, query in parts:
-            column = query.selected_columns[0]
-            for row in await tx.execute(query.where(column.in_(ids))):
-                names[row.package_id][key].append(row.name)
-        return [_object(row, names[row.id]) for row in rows]
-
     async def show(self, principal: Principal, id_: str) -> dict[str, Any]:
         """One package. Errors: 403, 404."""
         async with self.database.read() as tx:
             row = await self._row(tx, id_)
             self._readable(principal, row)
-            return (await self._view(tx, [row]))[0]
+            return (await package_views(tx, [row]))[0]
 
     async def archive_for(self, principal: Principal, id_: str) -> tuple[str, Path]:
         """A readable package's full name and the path of its archive. Errors: 403, 404."""
@@ -366,7 +318,7 @@ class Catalog:
             await tx.exclude(f"catalog/package/{id_}")
             row = await self._row(tx, id_)  # another request may have deleted it
             if condition:
-                condition.check((await self._view(tx, [row]))[0])
+                condition.check((await package_views(tx, [row]))[0])
             await tx.execute(
                 update(packages)
                 .where(packages.c.id == id_)
@@ -412,46 +364,6 @@ class Catalog:
             if used.first() is None:
                 self.blobs.remove(digest)
 
-    def _visible(self, principal: Principal, query: PackageQuery) -> Any:
-        mine = packages.c.owner_id == principal.project_id
-        conditions: list[Any] = [packages.c.deleted.is_(None)]
-        if query.catalog or not principal.is_admin:
-            conditions.append(or_(mine, packages.c.is_public))
-        if query.owned:
-            conditions.append(mine)
-        if not query.include_disabled:
-            conditions.append(packages.c.enabled)
-        for value, column in (
-            (query.fqn, packages.c.fully_qualified_name),
-            (query.name, packages.c.name),
-            (query.version, packages.c.version),
-        ):
-            if value is not None:
-                conditions.append(column == value)
-        if query.type is not None:
-            conditions.append(func.lower(packages.c.type) == query.type.lower())
-        if query.ids is not None:
-            conditions.append(packages.c.id.in_(query.ids))
-        if query.class_name is not None:
-            conditions.append(
-                packages.c.id.in_(
-                    select(classes.c.package_id).where(classes.c.name == query.class_name)
-                )
-            )
-        if query.tags is not None:
-            conditions.append(
-                packages.c.id.in_(select(tags.c.package_id).where(tags.c.name.in_(query.tags)))
-            )
-        if query.categories is not None:
-            conditions.append(
-                packages.c.id.in_(
-                    select(package_categories.c.package_id)
-                    .join(categories, categories.c.id == package_categories.c.category_id)
-                    .where(categories.c.name.in_(query.categories))
-                )
-            )
-        return and_(*conditions)
-
     async def search(
         self, principal: Principal, query: PackageQuery
     ) -> tuple[list[dict[str, Any]], str | None]:
@@ -460,52 +372,7 @@ class Catalog:
         A page continues after the marker's place in the order, whatever was added or removed
         meanwhile.
         """
-        columns = [packages.c[ORDER_COLUMNS[name]] for name in query.order_by]
-        keys: list[tuple[Any, bool]] = [
-            (one, query.descending) for one in (*columns, packages.c.id)
-        ]
-        words = [word.lower() for word in query.search]
-        if words:
-            keys.insert(0, (weight(words), False))
-        source = select(packages, index.c.names).join(index, index.c.package_id == packages.c.id)
-        chosen = source.where(self._visible(principal, query))
-        async with self.database.read() as tx:
-            if words:
-                likely = candidates(words, is_sqlite=tx.is_sqlite)
-                chosen = chosen.where(keys[0][0].is_not(None))
-                if likely is not None:
-                    chosen = chosen.where(likely)
-            if query.marker is not None:
-                chosen = chosen.where(await self._after(tx, principal, query.marker, keys))
-            chosen = chosen.order_by(
-                *(key.desc() if descending else key for key, descending in keys)
-            )
-            rows = list(await tx.execute(chosen.limit(query.limit + 1)))
-        page = rows[: query.limit]
-        more = len(rows) > query.limit
-        return [_object(row, row.names) for row in page], (page[-1].id if page and more else None)
-
-    async def _after(
-        self, tx: Transaction, principal: Principal, marker: str, keys: list[tuple[Any, bool]]
-    ) -> Any:
-        """The condition for what comes after a package in an order. Errors: 404."""
-        labels = [key.label(f"key_{place}") for place, (key, _) in enumerate(keys)]
-        query = select(packages.c.owner_id, packages.c.is_public, *labels).join(
-            index, index.c.package_id == packages.c.id
-        )
-        there = and_(packages.c.id == marker, packages.c.deleted.is_(None))
-        row = (await tx.execute(query.where(there))).first()
-        mine = row is not None and (
-            row.is_public or row.owner_id == principal.project_id or principal.is_admin
-        )
-        if row is None or not mine or row.key_0 is None:
-            raise NotFound(f"Marker {marker} is not the id of a package in this list")
-        ways: list[Any] = []
-        for place, (key, descending) in enumerate(keys):
-            value = row[place + 2]
-            before = [one == row[number + 2] for number, (one, _) in enumerate(keys[:place])]
-            ways.append(and_(*before, key < value if descending else key > value))
-        return or_(*ways)
+        return await search_packages(self.database, principal, query)
 
     async def show_category(self, principal: Principal, id_: str) -> dict[str, Any]:
         """A category and those of its packages that the caller may see. Errors: 404."""
@@ -531,7 +398,7 @@ class Catalog:
             row = await self._row(tx, id_)
             if row.owner_id != principal.project_id and not principal.is_admin:
                 return  # the patch is refused for that
-            view = (await self._view(tx, [row]))[0]
+            view = (await package_views(tx, [row]))[0]
             (package,) = await stored_packages(tx, [row])
         before = dict(view)
         for change in parse_operations(operations):
@@ -583,7 +450,7 @@ class Catalog:
                 raise Forbidden("Only an administrator may make a package public")
             if row.owner_id != principal.project_id and not principal.is_admin:
                 raise Forbidden(f"Package {id_} belongs to another project")
-            view = (await self._view(tx, [row]))[0]
+            view = (await package_views(tx, [row]))[0]
             condition.check(view)
             for change in changes:
                 change.apply(view)
@@ -617,7 +484,7 @@ class Catalog:
                 await tx.execute(
                     insert(package_categories).values(package_id=id_, category_id=filed)
                 )
-            view = (await self._view(tx, [await self._row(tx, id_)]))[0]
+            view = (await package_views(tx, [await self._row(tx, id_)]))[0]
             await index_package(tx, view)
             return view
 
@@ -630,35 +497,7 @@ class Catalog:
 
     async def declaring(self, principal: Principal, names: Sequence[str]) -> list[dict[str, Any]]:
         """The enabled packages that declare one of these classes, each with its ``classes`` of them."""
-        if not names:
-            return []
-        mine = packages.c.owner_id == principal.project_id
-        query = (
-            select(packages, classes.c.name.label("class_name"))
-            .join(classes, classes.c.package_id == packages.c.id)
-            .where(
-                classes.c.name.in_(list(names)),
-                or_(mine, packages.c.is_public),
-                packages.c.enabled,
-                packages.c.deleted.is_(None),
-            )
-            .order_by(packages.c.name, packages.c.id)
-        )
-        found: dict[str, dict[str, Any]] = {}
-        async with self.database.read() as tx:
-            for row in await tx.execute(query):
-                one = found.setdefault(
-                    row.id,
-                    {
-                        "id": row.id,
-                        "fully_qualified_name": row.fully_qualified_name,
-                        "name": row.name,
-                        "version": row.version,
-                        "classes": [],
-                    },
-                )
-                one["classes"].append(row.class_name)
-        return list(found.values())
+        return await declaring_packages(self.database, principal, names)
 
     # Packages, for the engine
 
@@ -685,25 +524,5 @@ class Catalog:
     async def _best(
         self, condition: Any, spec: str, project_id: str | None, pinned: Pins
     ) -> Package | None:
-        near = or_(packages.c.is_public, packages.c.owner_id == (project_id or ""))
-        query = select(packages).where(condition, near)
-        async with self.database.read() as tx:
-            rows = list(await tx.execute(query))
-        wanted = version_spec(spec or None)
-        fitting = [
-            row
-            for row in rows
-            if Version.parse(row.version) in wanted
-            and (row.enabled or row.version in pinned.get(row.fully_qualified_name, ()))
-        ]
-        if not fitting:
-            return None
-        best = max(
-            fitting,
-            key=lambda row: (
-                row.enabled,
-                row.owner_id == project_id,
-                Version.parse(row.version),
-            ),
-        )
-        return open_package(self.blobs.path(best.archive))
+        archive = await best_archive(self.database, condition, spec, project_id, pinned)
+        return None if archive is None else open_package(self.blobs.path(archive))
