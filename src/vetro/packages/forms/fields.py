@@ -7,18 +7,25 @@ and gives a `Field`, which reads and checks one value.
 from __future__ import annotations
 
 import difflib
-import ipaddress
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, cast
 
-from vetro.documents import DocumentError, DocumentLimits, read_json
 from vetro.packages.forms.errors import FormError
 from vetro.packages.forms.expressions import FAILURES, Scope, has_expressions
 from vetro.packages.forms.offers import Choice, Offers, network_choices, network_pair
 from vetro.packages.forms.patterns import matches, split_pattern
+from vetro.packages.forms.readers import (
+    NOTHING,
+    READERS,
+    Refused,
+    as_text,
+    read_rows,
+    snake,
+    table_columns,
+)
+from vetro.packages.forms.selections import selected
 from vetro.packages.forms.source import Marked
 
 ATTRIBUTES = frozenset(
@@ -72,9 +79,6 @@ _FIRST = {
     "zone": "No zone",
 }
 """Types that can be left empty whatever ``required`` says, and the label of that."""
-_DATABASE = re.compile(r"[A-Za-z_][A-Za-z0-9_$#@]*\Z")
-MAX_ROWS = 1000
-"""Of a table."""
 PASSWORD_RULES = (
     (r"^[\s\S]{7,255}$", "Enter 7 to 255 characters"),
     (r"[0-9]", "Use at least one digit"),
@@ -82,21 +86,6 @@ PASSWORD_RULES = (
     (r"[A-Z]", "Use at least one upper-case letter"),
     (r"[!@#$%^&*()_+|\\/.,~?><:{}\-]", "Use at least one special character: !@#$%^&*()_+|\\/.,~?><:{}-"),
 )  # fmt: skip
-NOTHING: tuple[Any, ...] = (None, "", [])
-
-
-class Refused(Exception):
-    """A value cannot be read. ``key``: of ``errorMessages``."""
-
-    def __init__(self, text: str, key: str = "invalid") -> None:
-        super().__init__(text)
-        self.text = text
-        self.key = key
-
-
-def snake(name: str) -> str:
-    """``helpText`` as ``help_text``."""
-    return re.sub(r"([A-Z])", lambda found: "_" + found[1].lower(), name)
 
 
 def clone_of(name: str) -> str:
@@ -303,7 +292,7 @@ class Field:
         found = offers.choices(RESOURCES[kind])
         if found is None:
             return None
-        found = _SELECTIONS.get(kind, _all)(self, found)
+        found = selected(kind, self.attributes, found)
         return [Choice("", _FIRST[kind]), *found] if kind in _FIRST else found
 
     @cached_property
@@ -344,13 +333,13 @@ class Field:
 
     def read(self, raw: Any, offers: Offers) -> Any:
         """The value of what was entered. Errors: ``Refused``."""
-        reader = _READERS.get(self.kind)
+        reader = READERS.get(self.kind)
         if reader is not None:
             return reader(raw)
         if self.kind == "network":
             return self._network(raw, offers)
         if self.kind == "table":
-            return self._rows(raw)
+            return read_rows(raw, self.columns())
         return self._chosen(raw, offers)
 
     def _network(self, raw: Any, offers: Offers) -> Any:
@@ -373,7 +362,7 @@ class Field:
         if found is None:
             return str(raw)
         for one in found:
-            if one.value == raw or _as_text(one.value) == _as_text(raw):
+            if one.value == raw or as_text(one.value) == as_text(raw):
                 if not one.enabled:
                     raise Refused(f"{one.label} cannot be chosen now")
                 return one.value
@@ -395,54 +384,8 @@ class Field:
         return f"There is no {WORDS.get(self.kind, self.kind)} {raw:.80}; {hint}"
 
     def columns(self) -> list[tuple[str, str]]:
-        """Name and type (``label``, ``checkbox``, ``radio``) of each column of a table (B9)."""
-        given = self.get("columns", [])
-        found: list[tuple[str, str]] = []
-        for one in cast("list[Any]", given) if isinstance(given, list) else []:
-            if isinstance(one, dict):
-                column = {snake(str(k)): v for k, v in cast("dict[Any, Any]", one).items()}
-                name, kind = column.get("column_name"), column.get("column_type", "label")
-                found.append((str(name), str(kind)))
-        return found
-
-    def _rows(self, raw: Any) -> list[dict[str, Any]]:
-        """The rows of a table: given as a list, as JSON text, or as their number."""
-        given: object = raw
-        if isinstance(raw, str):
-            try:
-                given = read_json(raw, DocumentLimits(bytes=100_000, depth=4)) if raw else []
-            except DocumentError as error:
-                raise Refused("Enter the rows of the table as JSON") from error
-        columns = self.columns()
-        if isinstance(given, int) and not isinstance(given, bool):
-            blank = {name: "" if kind == "label" else False for name, kind in columns}
-            rows = [dict(blank) for _ in range(max(0, min(given, MAX_ROWS)))]
-            for name, kind in columns:
-                if kind == "radio" and rows:
-                    rows[0][name] = True
-            return rows
-        if given is None:
-            return []
-        if not isinstance(given, list) or len(cast("list[Any]", given)) > MAX_ROWS:
-            raise Refused(f"A table is a list of at most {MAX_ROWS} rows")
-        known = dict(columns)
-        found: list[dict[str, Any]] = []
-        for one in cast("list[Any]", given):
-            if not isinstance(one, dict):
-                raise Refused("Each row of the table is a map of its columns")
-            row = cast("dict[str, Any]", one)
-            unknown = sorted(set(row) - set(known))
-            if unknown:
-                raise Refused(f"The table has no column {unknown[0]!s:.80}")
-            found.append(
-                {
-                    name: _read_text(row.get(name))
-                    if kind == "label"
-                    else _read_boolean(row.get(name))
-                    for name, kind in columns
-                }
-            )
-        return found
+        """Name and type of each column of a table (B9)."""
+        return table_columns(self.get("columns", []))
 
     def _wrong_rows(self, rows: list[dict[str, Any]]) -> Iterator[str]:
         least, most, sync = (self.number(name) for name in ("min_value", "max_value", "max_sync"))
@@ -555,149 +498,3 @@ def _pair(item: Any) -> tuple[Any, Any]:
             return pair[0], pair[1]
         return (pair[0], pair[0]) if pair else ("", "")
     return item, item
-
-
-def _as_text(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value)
-
-
-# -- reading values ------------------------------------------------------------------------------
-
-
-def _read_text(raw: Any) -> str:
-    if raw is None:
-        return ""
-    if isinstance(raw, (dict, list)):
-        raise Refused("Enter text")
-    return _as_text(raw)
-
-
-def _read_integer(raw: Any) -> int | None:
-    if raw in NOTHING:
-        return None
-    if isinstance(raw, int) and not isinstance(raw, bool):
-        return raw
-    text = str(raw).strip() if isinstance(raw, (str, float)) else ""
-    if re.fullmatch(r"[-+]?[0-9]{1,18}(\.0*)?", text):
-        return int(text.partition(".")[0])
-    raise Refused("Enter a whole number")
-
-
-_TRUE = ("true", "on", "1", "yes")
-_FALSE = ("", "false", "off", "0", "no", "none", "null")
-
-
-def _read_boolean(raw: Any) -> bool:
-    if raw is None or isinstance(raw, bool):
-        return bool(raw)
-    text = str(raw).strip().lower() if isinstance(raw, (str, int)) else "?"
-    if text in _TRUE or text in _FALSE:
-        return text in _TRUE
-    raise Refused("Choose yes or no")
-
-
-def _read_address(raw: Any) -> str:
-    text = _read_text(raw).strip()
-    if text:
-        try:
-            ipaddress.IPv4Address(text)
-        except ValueError:
-            raise Refused("Enter an IPv4 address, such as 10.0.0.5") from None
-    return text
-
-
-def _read_names(raw: Any) -> list[str]:
-    given = cast("list[Any]", raw) if isinstance(raw, list) else _read_text(raw).split(",")
-    names = [str(one).strip() for one in given]
-    names = [one for one in names if one]
-    for one in names:
-        if not _DATABASE.match(one):
-            raise Refused(
-                f"{one!s:.80} is no name of a database: begin with a letter or _, then use letters,"
-                " digits, _ $ # @"
-            )
-    return names
-
-
-_READERS: dict[str, Callable[[Any], Any]] = {
-    "string": _read_text,
-    "text": _read_text,
-    "password": _read_text,
-    "integer": _read_integer,
-    "instance": _read_integer,
-    "boolean": _read_boolean,
-    "floatingip": _read_boolean,
-    "clusterip": _read_address,
-    "databaselist": _read_names,
-}
-
-
-# -- selections of what the platform offers ------------------------------------------------------
-
-
-def _all(_field: Field, found: list[Choice]) -> list[Choice]:
-    return found
-
-
-_SIZES = {"vcpus": "vcpus", "disk": "disk", "memory_mb": "memory"}
-
-
-def _flavors(field: Field, found: list[Choice]) -> list[Choice]:
-    """Those within ``requirements``, by name; a size that is not known refuses nothing."""
-    wanted = field.get("requirements", {})
-    kept: list[Choice] = []
-    for one in sorted(found, key=lambda choice: choice.label):
-        fits = True
-        for name, key in _SIZES.items():
-            size = one.details.get(key)
-            if not isinstance(wanted, dict) or not isinstance(size, (int, float)):
-                continue
-            limits = cast("dict[str, Any]", wanted)
-            least, most = limits.get(f"min_{name}"), limits.get(f"max_{name}")
-            if isinstance(least, (int, float)) and size < least:
-                fits = False
-            if isinstance(most, (int, float)) and size > most:
-                fits = False
-        if fits:
-            kept.append(one)
-    return kept
-
-
-def _images(field: Field, found: list[Choice]) -> list[Choice]:
-    """Those of ``imageType`` (``linux``: also ``linux.*``), by title."""
-    wanted = field.get("image_type")
-    kept: list[Choice] = []
-    for one in found:
-        type_ = one.details.get("type")
-        if wanted is not None and one.details:
-            if not isinstance(type_, str):
-                continue  # marked without a type
-            if type_ != wanted and not type_.startswith(f"{wanted}."):
-                continue
-        kept.append(one)
-    return sorted(kept, key=lambda choice: choice.label)
-
-
-def _security_groups(_field: Field, found: list[Choice]) -> list[Choice]:
-    return [one for one in found if not one.label.startswith("murano--")]
-
-
-def _volumes(field: Field, found: list[Choice]) -> list[Choice]:
-    kept: list[Choice] = []
-    for one in found:
-        is_snapshot = one.details.get("kind") == "snapshot"
-        attribute = "include_snapshots" if is_snapshot else "include_volumes"
-        available = one.details.get("status", "available") == "available"
-        if available and field.get(attribute, True) is not False:
-            kept.append(one)
-    return kept
-
-
-_SELECTIONS: dict[str, Callable[[Field, list[Choice]], list[Choice]]] = {
-    "flavor": _flavors,
-    "image": _images,
-    "securitygroup": _security_groups,
-    "volume": _volumes,
-}
