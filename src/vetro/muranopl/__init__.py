@@ -54,7 +54,8 @@ from .values.limits import Limits, YamlLimits
 
 if TYPE_CHECKING:
     from .host.replay import RecordingEffects, ReplayingEffects, ReplayMismatch
-    from .host.session import Session, SessionInfo, TaskReply
+    from .host.requests import SessionInfo, TaskReply
+    from .host.session import Session
     from .host.stepping import Steps
     from .syntax.documents import MappingNode, ScalarNode, SequenceNode, read_documents
     from .syntax.text_package import loose_package
@@ -94,7 +95,8 @@ __getattr__ = import_when_used(
         "vetro.muranopl.syntax.text_package": "loose_package",
         "vetro.muranopl.syntax.yamltree": "yaml_hint",
         "vetro.muranopl.host.replay": "RecordingEffects ReplayMismatch ReplayingEffects",
-        "vetro.muranopl.host.session": "Session SessionInfo TaskReply",
+        "vetro.muranopl.host.requests": "SessionInfo TaskReply",
+        "vetro.muranopl.host.session": "Session",
         "vetro.muranopl.host.stepping": "Steps",
         "vetro.muranopl.tools.testing": (
             "MuranoTest MuranoTestResult TEST_CLOCK discover_tests enable_testing is_test_class"

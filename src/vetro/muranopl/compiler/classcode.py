@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from vetro.muranopl.classes.lock_policy import NONE, LockPolicy
 from vetro.muranopl.classes.objects import DestroyedObject, MuranoObject
@@ -38,7 +38,7 @@ from vetro.muranopl.syntax import blocks, statements
 from vetro.muranopl.syntax.findings import Finding
 from vetro.muranopl.syntax.names import argument_slot
 from vetro.muranopl.values.containers import freeze
-from vetro.muranopl.values.errors import AmbiguousMethodName, DslSyntaxError, MuranoError
+from vetro.muranopl.values.errors import AmbiguousMethodName, DslSyntaxError, MuranoError, Position
 from vetro.yaql.values import BOOLEAN, INTEGER, STRING, Kind
 
 from . import methodcode, structures
@@ -52,6 +52,14 @@ if TYPE_CHECKING:
     from vetro.muranopl.model.loading import Transaction
     from vetro.muranopl.runtime.run import Run
     from vetro.muranopl.syntax.yamltree import Node
+
+
+class Probes(Protocol):
+    """What records which statements run (`tools.coverage`)."""
+
+    def probe(self, type_: MuranoType, scope: ClassScope) -> Callable[[Position], str] | None:
+        """Source that records that a statement was reached; None for a class not recorded."""
+        ...
 
 
 class ClassCode:

@@ -38,11 +38,11 @@ from .shelf import PackageShelf
 from .worlds import Worlds
 
 if TYPE_CHECKING:
-    from vetro.muranopl.compiler.classcode import Assembly, ClassCode
+    from vetro.muranopl.compiler.classcode import Assembly, ClassCode, Probes
     from vetro.muranopl.compiler.codecache import CodeCache
-    from vetro.muranopl.tools.coverage import LineCoverage
 
-    from .session import Session, SessionInfo
+    from .requests import SessionInfo
+    from .session import Session
 
 
 class Runtime(ClassCatalogue):
@@ -77,7 +77,7 @@ class Runtime(ClassCatalogue):
             resolver=resolver, yaml_limits=yaml_limits, code_cache=code_cache, formats=formats
         )
         self.class_configs = class_configs
-        self.coverage: LineCoverage | None = None
+        self.coverage: Probes | None = None
         """Classes compiled after it is set record here which statements run."""
         self.final_types: set[Any] = set(FINAL_TYPES) | {CastView, MuranoType}
         """Python classes whose instances programs may keep as they are."""
@@ -345,7 +345,8 @@ class Runtime(ClassCatalogue):
 
         `services` is for native classes; `decryptData` uses `secrets`.
         """
-        from .session import Session, SessionInfo
+        from .requests import SessionInfo
+        from .session import Session
 
         return Session(
             self,

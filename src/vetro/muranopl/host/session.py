@@ -3,92 +3,42 @@
 from __future__ import annotations
 
 import itertools
-import logging
-import time
 from collections.abc import (
-    Awaitable,
     Callable,
     Iterable,
     Mapping,
     MutableMapping,
     Sequence,
 )
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from vetro.muranopl.classes.objects import CastView, MuranoObject
 from vetro.muranopl.classes.types import MuranoPackage, MuranoType
-from vetro.muranopl.model.loading import Transaction, load_missing, place_in_model
 from vetro.muranopl.model.serializing import Serializer
-from vetro.muranopl.runtime import throwing
 from vetro.muranopl.runtime.destruction import Collector
-from vetro.muranopl.runtime.run import Run, raise_python_limit
+from vetro.muranopl.runtime.run import Run
 from vetro.muranopl.syntax.versions import Version, version_spec
 from vetro.muranopl.threads.effects import EffectsPort, Json
 from vetro.muranopl.threads.greenthreads import GreenThread
-from vetro.muranopl.threads.scheduler import in_green_thread
 from vetro.muranopl.values.containers import freeze, thaw
 from vetro.muranopl.values.errors import (
     Cancelled,
-    DslSyntaxError,
-    MuranoError,
     NoObjectFoundError,
     ObjectModelError,
 )
 from vetro.muranopl.values.limits import Limits
 from vetro.yaql.values import afford
 
+from .calls import HostCalls
+from .hooks import Hook, Hooks
+from .models import SessionModel
+from .requests import SessionInfo, TaskReply
 from .worlds import packages_of
 
 if TYPE_CHECKING:
-    import asyncio
-
     from .runtime import Runtime
 
 T = TypeVar("T")
-Hook = Callable[[], Awaitable[None] | None]
-_log = logging.getLogger(__name__)
-
-
-@dataclass(slots=True)
-class SessionInfo:
-    """On whose behalf a session runs (muranopl.md section 23)."""
-
-    token: str | None = None
-    project_id: str | None = None
-    user_id: str | None = None
-    environment_owner_project_id: str | None = None
-    environment_owner_user_id: str | None = None
-    trust_id: str | None = None
-    task_id: str | None = None
-
-
-@dataclass(slots=True)
-class TaskReply:
-    """The outcome of a task (section 23).
-
-    `stage` is None on success, else where it failed: `<validate>`, `<load>`, `<GC>`, the method's
-    name, `<result>`, `<model>` or `<destroy>`. `model` is the model to store: the new one, or the
-    unchanged one when the task did not reach its action.
-    """
-
-    model: Json
-    result: Json = None
-    is_exception: bool = False
-    stage: str | None = None
-    message: str | None = None
-    details: str | None = None
-    warnings: list[str] = field(default_factory=list[str])
-
-    def as_json(self) -> dict[str, Json]:
-        """`{model, action: {result, isException}}`."""
-        result: Json = self.result
-        if self.is_exception:
-            result = {"message": self.message, "details": self.details}
-        return {
-            "model": self.model,
-            "action": {"result": result, "isException": self.is_exception},
-        }
 
 
 class Session:
@@ -114,7 +64,6 @@ class Session:
         """The classes the session runs on: the host's runtime, or another world of it."""
         self.fixed: dict[str, frozenset[Version]] = {}
         """Versions of packages that the environment already uses (section 5)."""
-        self._entered = False
         self._packages: tuple[int, str | None, frozenset[MuranoPackage]] = (0, None, frozenset())
         self._types: set[MuranoType] = set()
         """Classes that are not among those of the objects: called ones, and those of the gone."""
@@ -129,87 +78,21 @@ class Session:
         self.meta_objects: dict[Any, tuple[MuranoObject, ...]] = {}
         self.warnings: list[str] = []
         """Messages that the host should show to its user, in order."""
-        self._root: MuranoObject | None = None
-        self._copied: Json = None
-        self._start_hooks: list[Hook] = []
-        self._finish_hooks: list[Hook] = []
-        self._turn: asyncio.Lock | None = None
+        self._model = SessionModel(self.run)
+        self._calls = HostCalls(self.run, self._enter)
+        self._start_hooks = Hooks()
+        self._finish_hooks = Hooks()
         self._closed = False
 
     # -- running -------------------------------------------------------------------------------
 
-    def _begin(self) -> None:
-        raise_python_limit()
-        self.run.begin_host_call()
-        seconds = self.limits.seconds
-        self.run.scheduler.deadline = None if seconds is None else time.monotonic() + seconds
-
-    def _guarded(self, function: Callable[[], T]) -> Callable[[], T]:
-        def guarded() -> T:
-            try:
-                return function()
-            except MuranoError:
-                raise
-            except Exception as error:
-                raise throwing.to_host(error, self.run) from error
-
-        return guarded
-
-    def _translate(self, error: Exception) -> MuranoError:
-        failure = throwing.to_host(error, self.run)
-        if failure.position is None and failure.stack_trace:
-            failure.position = failure.stack_trace[-1].position
-        return failure
-
-    def _in_world(self, function: Callable[[], T]) -> Callable[[], T]:
-        """The function, preceded by the choice of the classes to run on."""
-        if self._entered:
-            return function
-
-        def entering() -> T:
-            self._enter()
-            return function()
-
-        return entering
-
-    def _run(self, function: Callable[[], T]) -> T:
-        """Run a function in a green thread, without the caller's event loop."""
-        if in_green_thread() and self.run.scheduler.current is not None:
-            return function()
-        self._begin()
-        try:
-            return self.run.scheduler.run(self._in_world(function))
-        except MuranoError as error:
-            raise self._translate(error) from error.__cause__
-        except Exception as error:
-            raise self._translate(error) from error
-        finally:
-            self.run.scheduler.reset_abort()
-
-    async def _run_async(self, function: Callable[[], T]) -> T:
-        """Run a function in a green thread; only green threads wait."""
-        if self._turn is None:
-            import asyncio
-
-            self._turn = asyncio.Lock()
-        async with self._turn:
-            self._begin()
-            try:
-                return await self.run.scheduler.run_async(self._in_world(function))
-            except MuranoError as error:
-                raise self._translate(error) from error.__cause__
-            except Exception as error:
-                raise self._translate(error) from error
-            finally:
-                self.run.scheduler.reset_abort()
-
     async def in_green_thread_async(self, function: Callable[[], T]) -> T:
         """Run host code in a green thread, where it may `wait` and call objects directly."""
-        return await self._run_async(function)
+        return await self._calls.run_async(function)
 
     def in_green_thread(self, function: Callable[[], T]) -> T:
         """The same without the caller's event loop."""
-        return self._run(function)
+        return self._calls.run(function)
 
     def __enter__(self) -> Session:
         return self
@@ -231,44 +114,21 @@ class Session:
         Objects in `ObjectsCopy` that are not in `Objects` become candidates for `collect`.
         Raises MuranoError.
         """
-        self._entered = True  # loading chooses the classes, by what the model says
-        return self._run(lambda: self._load(model))
+        self._calls.entered = True  # loading chooses the classes, by what the model says
+        return self._calls.run(lambda: self._load(model))
 
     async def load_async(self, model: Json) -> MuranoObject | None:
         """`load` from a running event loop."""
-        self._entered = True
-        return await self._run_async(lambda: self._load(model))
+        self._calls.entered = True
+        return await self._calls.run_async(lambda: self._load(model))
 
     def _load(self, model: Json) -> MuranoObject | None:
         if not isinstance(model, Mapping):
             raise ObjectModelError("a model must be a map with the key Objects")
         top = cast("Mapping[str, Json]", model)
-        system = cast("dict[str, Any]", top.get("SystemData") or {})
-        self.system_attributes.update(system)
+        self.system_attributes.update(cast("dict[str, Any]", top.get("SystemData") or {}))
         self.fix_packages(top)
-        run = self.run
-        run.attributes.load(top.get("Attributes") or ())
-        self._root = None
-        objects = top.get("Objects")
-        if objects is not None:
-            if not isinstance(objects, Mapping):
-                raise ObjectModelError("Objects of a model must be an object or null")
-            transaction = Transaction(run, keep_ids=True)
-            try:
-                self._root = transaction.make(cast("Mapping[str, Json]", objects), None, None)
-                transaction.finish()
-            except MuranoError as error:
-                if transaction.failed is not None and not isinstance(error, DslSyntaxError):
-                    where = _where(objects, *transaction.failed)
-                    error.message = error.message.removesuffix(where) + where
-                raise
-        copied = top.get("ObjectsCopy")
-        self._copied = copied
-        if isinstance(copied, Mapping):
-            transaction = Transaction(run, keep_ids=True, objects=dict(run.objects))
-            load_missing(transaction, cast("Mapping[str, Json]", copied))
-            transaction.finish()
-        return self._root
+        return self._model.load(top)
 
     async def check_async(self, model: Mapping[str, Json]) -> None:
         """Check that a task could load a model: judge edits and load it, without the objects that
@@ -277,11 +137,11 @@ class Session:
 
         def load() -> None:
             self.fix_packages(model)
-            settled = settle_edits(self, model, [])
+            settled = settle_edits(self.class_in_model, model, [])
             self._load({key: value for key, value in settled.items() if key != "ObjectsCopy"})
 
-        self._entered = True
-        await self._run_async(load)
+        self._calls.entered = True
+        await self._calls.run_async(load)
 
     def fix_packages(self, model: Mapping[str, Json]) -> None:
         """Prefer the versions that a model's fixation table names (section 5)."""
@@ -298,13 +158,13 @@ class Session:
 
     def _enter(self) -> None:
         """Choose the classes to run on; runs in a green thread because it may call a resolver."""
-        self._entered = True
+        self._calls.entered = True
         main = self.runtime.main
         self.runtime = main.worlds.enter(main, self, dict(self.fixed))
 
     def stay(self) -> None:
         """Run on the classes of the given runtime itself."""
-        self._entered = True
+        self._calls.entered = True
 
     def own_type(self, type_: MuranoType) -> MuranoType:
         """The session's form of a class that the host looked up in its runtime."""
@@ -314,6 +174,11 @@ class Session:
             type_.package.name, version_spec(f"=={type_.package.version}")
         )
         return self.runtime.own_type(package, type_.name) or type_
+
+    def class_in_model(self, name: str, version: str | None, package: str | None) -> MuranoType:
+        """The class that a model names. Raises NoPackageForClassFound, NoPackageFound."""
+        project = self.info.project_id
+        return self.runtime.type_from_model(name, version, package, None, project)
 
     @property
     def closed(self) -> bool:
@@ -332,21 +197,12 @@ class Session:
 
     def dump(self) -> dict[str, Json]:
         """The model as it is now: `Objects`, `ObjectsCopy`, `Attributes`, `SystemData`."""
-        serializer = Serializer(self.run, keep_references=False)
-        objects = serializer.model(self._root)
-        copied = self._copied
-        return {
-            "Objects": objects,
-            "ObjectsCopy": copied,
-            "Attributes": self.run.attributes.dump(serializer.written.keys()),
-            "SystemData": {**self.system_attributes, "Packages": self._used_packages()},
-        }
+        system = {**self.system_attributes, "Packages": self._used_packages()}
+        return {**self._model.dump(), "SystemData": system}
 
     def copy_objects(self) -> Json:
         """Store `Objects` as `ObjectsCopy`, which the next task compares with."""
-        serializer = Serializer(self.run, keep_references=False, designer_data=False)
-        self._copied = serializer.model(self._root)
-        return self._copied
+        return self._model.copy_objects()
 
     def serialize(self, value: Any, *, references: bool = True) -> Json:
         """A value as an action result (section 15.2).
@@ -384,7 +240,7 @@ class Session:
     @property
     def root(self) -> MuranoObject | None:
         """The root of the loaded model."""
-        return self._root
+        return self._model.root
 
     # -- calls ---------------------------------------------------------------------------------
 
@@ -400,7 +256,7 @@ class Session:
 
         The result is plain data and `MuranoObject`. Raises MuranoError.
         """
-        return self._run(lambda: self._call(target, method, args, kwargs))
+        return self._calls.run(lambda: self._call(target, method, args, kwargs))
 
     async def call_async(
         self,
@@ -411,7 +267,7 @@ class Session:
         **kwargs: Any,
     ) -> Any:
         """`call` from a running event loop; only green threads wait."""
-        return await self._run_async(lambda: self._call(target, method, args, kwargs))
+        return await self._calls.run_async(lambda: self._call(target, method, args, kwargs))
 
     def _call(
         self, target: Any, method: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]
@@ -438,18 +294,11 @@ class Session:
         kwargs: Mapping[str, Any],
     ) -> GreenThread:
         """A call that the host steps through itself (`stepping.Steps`)."""
-        self._begin()
-        call = self._in_world(lambda: self._call(target, method, args, kwargs))
-        return self.run.scheduler.spawn(call)
+        return self._calls.begin(lambda: self._call(target, method, args, kwargs))
 
     def end_call(self, thread: GreenThread) -> Any:
         """The value of such a call once it has ended. Raises MuranoError."""
-        self.run.scheduler.reset_abort()
-        if thread.error is None:
-            return thread.finished
-        if isinstance(thread.error, Exception):
-            raise self._translate(thread.error) from thread.error.__cause__
-        raise thread.error
+        return self._calls.end(thread)
 
     def evaluate(
         self, text: str, this: MuranoObject | MuranoType | None = None, /, **variables: Any
@@ -466,7 +315,7 @@ class Session:
             value = evaluating.evaluate(self.run, text, subject, variables, scope)
             return afford(value, self.run)
 
-        return thaw(self._run(evaluate))
+        return thaw(self._calls.run(evaluate))
 
     def execute(
         self,
@@ -494,7 +343,7 @@ class Session:
             value = evaluating.execute(self.run, statements, subject, kept, seen_from)
             return afford(value, self.run)
 
-        return thaw(self._run(execute))
+        return thaw(self._calls.run(execute))
 
     def _subject(self, this: MuranoObject | MuranoType | None) -> MuranoObject | MuranoType | None:
         return self.own_type(this) if isinstance(this, MuranoType) else this
@@ -511,7 +360,7 @@ class Session:
         """
         from .tasks import action_call
 
-        return thaw(self._run(action_call(self, object_id, method, args or {})))
+        return thaw(self._calls.run(action_call(self, object_id, method, args or {})))
 
     async def act_async(
         self,
@@ -522,7 +371,7 @@ class Session:
         """`act` from a running event loop."""
         from .tasks import action_call
 
-        return thaw(await self._run_async(action_call(self, object_id, method, args or {})))
+        return thaw(await self._calls.run_async(action_call(self, object_id, method, args or {})))
 
     async def run_task_async(self, task: Mapping[str, Json]) -> TaskReply:
         """A whole task: load, collect, act, save, clean up (section 23).
@@ -547,7 +396,7 @@ class Session:
         from .tasks import static_action
 
         called = static_action(self, class_name, method, args, package, class_version)
-        return self._run(lambda: thaw(called()))
+        return self._calls.run(lambda: thaw(called()))
 
     async def act_static_async(
         self,
@@ -562,7 +411,7 @@ class Session:
         from .tasks import static_action
 
         called = static_action(self, class_name, method, args, package, class_version)
-        return await self._run_async(lambda: thaw(called()))
+        return await self._calls.run_async(lambda: thaw(called()))
 
     async def call_static_action_async(
         self,
@@ -577,7 +426,7 @@ class Session:
         from .tasks import static_action
 
         called = static_action(self, class_name, method, args, package, class_version)
-        return await self._run_async(lambda: self.serialize(called()))
+        return await self._calls.run_async(lambda: self.serialize(called()))
 
     def new(
         self, type_name: str, owner: MuranoObject | None = None, /, **properties: Any
@@ -590,19 +439,19 @@ class Session:
 
     def on_start(self, hook: Hook) -> None:
         """Run before the action; errors are logged."""
-        self._start_hooks.append(hook)
+        self._start_hooks.add(hook)
 
     def on_finish(self, hook: Hook) -> None:
         """Run after the action and at the end of the session; errors are logged."""
-        self._finish_hooks.append(hook)
+        self._finish_hooks.add(hook)
 
     async def start_hooks_async(self) -> None:
         """Run the start hooks."""
-        await _run_hooks(self._start_hooks)
+        await self._start_hooks.run()
 
     async def finish_hooks_async(self) -> None:
         """Run the finish hooks."""
-        await _run_hooks(self._finish_hooks)
+        await self._finish_hooks.run()
 
     async def close_async(self) -> None:
         """End of the session: finish hooks, then every object not in the model is destroyed."""
@@ -610,10 +459,8 @@ class Session:
             return
         self._closed = True
         await self.finish_hooks_async()
-        serializer = Serializer(self.run, keep_references=False)
-        serializer.model(self._root)
-        kept = set(serializer.written)
-        await self._run_async(lambda: self.collector.destroy_except(kept))
+        kept = self._model.written_ids()
+        await self._calls.run_async(lambda: self.collector.destroy_except(kept))
         # Runs the work that destruction deferred (an update without the destroyed machine).
         await self.finish_hooks_async()
         self.run.statics.clear()
@@ -635,54 +482,8 @@ class Session:
 
     def collect(self) -> int:
         """Destroy objects that no root reaches (section 21); returns their number."""
-        return self._run(self.collector.collect)
+        return self._calls.run(self.collector.collect)
 
     async def collect_async(self) -> int:
         """`collect` from a running event loop."""
-        return await self._run_async(self.collector.collect)
-
-    def subscribe_destruction(
-        self, publisher: MuranoObject, subscriber: MuranoObject, handler: str | None = None
-    ) -> None:
-        """Destroy `publisher` before `subscriber`; first call `subscriber.handler(publisher)`."""
-        if handler is not None and subscriber.type.find_method(handler) is None:
-            self.run.missing_method(subscriber, subscriber.type, handler)
-        rows = publisher.subscriptions
-        if rows is None:
-            rows = publisher.subscriptions = []
-        if (subscriber.id, handler) not in rows:
-            rows.append((subscriber.id, handler))
-
-    def unsubscribe_destruction(
-        self, publisher: MuranoObject, subscriber: MuranoObject, handler: str | None = None
-    ) -> None:
-        """Undo `subscribe_destruction`."""
-        rows = publisher.subscriptions
-        if rows and (subscriber.id, handler) in rows:
-            rows.remove((subscriber.id, handler))
-
-    def is_doomed(self, target: MuranoObject | CastView) -> bool:
-        """True when destroyed or in the batch that is being destroyed."""
-        item = target.target if isinstance(target, CastView) else target
-        return item.destroyed or item in self.run.batch
-
-    def is_destroyed(self, target: MuranoObject | CastView) -> bool:
-        """True when already destroyed."""
-        item = target.target if isinstance(target, CastView) else target
-        return item.destroyed
-
-
-def _where(objects: Json, model: Any, object_id: str | None) -> str:
-    """The end of an error message: the object of the model that the error concerns."""
-    named = "object" if object_id is None else f"object {object_id}"
-    return f" ({named} at {place_in_model(objects, model)})"
-
-
-async def _run_hooks(hooks: list[Hook]) -> None:
-    for hook in hooks:
-        try:
-            result = hook()
-            if result is not None:
-                await result
-        except Exception:  # noqa: BLE001 - section 23: a hook never fails a task
-            _log.exception("a session hook failed")
+        return await self._calls.run_async(self.collector.collect)

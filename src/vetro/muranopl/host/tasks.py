@@ -16,7 +16,7 @@ from vetro.muranopl.values.errors import (
 )
 from vetro.yaql.values import afford
 
-from .session import TaskReply
+from .requests import TaskReply
 
 if TYPE_CHECKING:
     from .session import Session
@@ -69,7 +69,7 @@ async def run_task(session: Session, task: Mapping[str, Json]) -> TaskReply:
 def _settled(session: Session, given: Mapping[str, Json], warnings: list[str]) -> Any:
     """The model with edits judged, by the class versions that the environment is fixed to."""
     session.fix_packages(given)
-    return settle_edits(session, given, warnings)
+    return settle_edits(session.class_in_model, given, warnings)
 
 
 async def _act(session: Session, action: Mapping[str, Json], reply: TaskReply) -> None:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
 
 from vetro.muranopl.classes.types import MuranoType
 from vetro.muranopl.threads.effects import Json
 from vetro.muranopl.values.errors import MuranoError, NoWriteAccessError
 
-if TYPE_CHECKING:
-    from vetro.muranopl.host.session import Session
+FindType = Callable[[str, "str | None", "str | None"], MuranoType]
+"""The class that a model names, by name, version and package; raises MuranoError."""
 
 
 def settle_edits(
-    session: Session, model: Mapping[str, Json], warnings: list[str]
+    find_type: FindType, model: Mapping[str, Json], warnings: list[str]
 ) -> dict[str, Json]:
     """The model with `Out` values as the program left them.
 
@@ -30,7 +30,7 @@ def settle_edits(
         before = saved.get(object_id)
         if before is None or _class_name(before) != _class_name(current):
             continue
-        type_ = _type(session, current)
+        type_ = _type(find_type, current)
         if type_ is None:
             continue
         for name in type_.property_names():
@@ -82,18 +82,14 @@ def _class_name(item: Mapping[str, Any]) -> str:
     return str(header.get("type")).partition("/")[0].partition("@")[0]
 
 
-def _type(session: Session, item: Mapping[str, Any]) -> MuranoType | None:
+def _type(find_type: FindType, item: Mapping[str, Any]) -> MuranoType | None:
     header = cast("Mapping[str, Any]", item["?"])
     text = str(header.get("type"))
     rest, _, package = text.partition("@")
     name, _, version = rest.partition("/")
     try:
-        return session.runtime.type_from_model(
-            name,
-            version or header.get("classVersion"),
-            package or header.get("package"),
-            None,
-            session.info.project_id,
+        return find_type(
+            name, version or header.get("classVersion"), package or header.get("package")
         )
     except MuranoError:
         return None  # loading will report the error with its place

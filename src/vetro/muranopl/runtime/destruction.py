@@ -50,6 +50,30 @@ class Collector:
         """Destroy given objects in the right order."""
         return self._destroy(doomed)
 
+    def subscribe(
+        self, publisher: MuranoObject, subscriber: MuranoObject, handler: str | None = None
+    ) -> None:
+        """Destroy `publisher` before `subscriber`; first call `subscriber.handler(publisher)`."""
+        if handler is not None and subscriber.type.find_method(handler) is None:
+            self._run.missing_method(subscriber, subscriber.type, handler)
+        rows = publisher.subscriptions
+        if rows is None:
+            rows = publisher.subscriptions = []
+        if (subscriber.id, handler) not in rows:
+            rows.append((subscriber.id, handler))
+
+    def unsubscribe(
+        self, publisher: MuranoObject, subscriber: MuranoObject, handler: str | None = None
+    ) -> None:
+        """Undo `subscribe`."""
+        rows = publisher.subscriptions
+        if rows and (subscriber.id, handler) in rows:
+            rows.remove((subscriber.id, handler))
+
+    def is_doomed(self, target: MuranoObject) -> bool:
+        """Whether an object is destroyed or in the batch that is being destroyed."""
+        return target.destroyed or target in self._run.batch
+
     # -- marking -------------------------------------------------------------------------------
 
     def _roots(self) -> Iterator[Any]:

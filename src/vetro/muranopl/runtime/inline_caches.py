@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from vetro.muranopl.classes.objects import CastView, DestroyedObject, MuranoObject, read_slot
 from vetro.muranopl.classes.types import Method, MuranoType
@@ -23,7 +23,6 @@ from vetro.yaql.slots import Slot
 from vetro.yaql.values import FINAL_TYPES, finalize, preview
 
 if TYPE_CHECKING:
-    from vetro.muranopl.compiler.classscope import ClassScope
     from vetro.muranopl.contracts.tree import Contract
 
     from .run import Run
@@ -179,12 +178,19 @@ Bound = Callable[..., Any]
 """`(receiver, run, *arguments)`"""
 
 
-def direct_classes(scope: ClassScope, name: str) -> set[type[Any]]:
+class CallingScope(Protocol):
+    """What a site asks of the class whose code contains it."""
+
+    type: MuranoType
+    direct: dict[str, set[type[Any]]]
+
+
+def direct_classes(scope: CallingScope, name: str) -> set[type[Any]]:
     """Python classes whose `m_NAME` the class's code may call directly; the site adds to it."""
     return scope.direct.setdefault(name, set())
 
 
-def method_site(scope: ClassScope, library: Library, slot: Slot) -> Callable[..., Any]:
+def method_site(scope: CallingScope, library: Library, slot: Slot) -> Callable[..., Any]:
     """`receiver.name(arguments)`, called as `site(run, receiver, outer, *arguments)`."""
     name, shape, lazy = slot.data
     type_ = scope.type

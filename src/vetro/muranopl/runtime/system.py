@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from vetro.muranopl.classes.native import CallContext, native
+from vetro.muranopl.classes.objects import CastView
 from vetro.muranopl.values.errors import MuranoError, NoMethodFound, RunAborted
 from vetro.yaql.dynamic import call_by_name
 from vetro.yaql.errors import LimitException
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
 
 TRACE = 5
 logging.addLevelName(TRACE, "TRACE")
+
+
+def _target(item: MuranoObject | CastView) -> MuranoObject:
+    return item.target if isinstance(item, CastView) else item
 
 
 class GarbageCollector:
@@ -27,7 +32,7 @@ class GarbageCollector:
         subscriber: MuranoObject,
         handler: str | None = None,
     ) -> None:
-        ctx.session.subscribe_destruction(publisher, subscriber, handler)
+        ctx.session.collector.subscribe(publisher, subscriber, handler)
 
     @staticmethod
     def unsubscribe_destruction(
@@ -36,7 +41,7 @@ class GarbageCollector:
         subscriber: MuranoObject,
         handler: str | None = None,
     ) -> None:
-        ctx.session.unsubscribe_destruction(publisher, subscriber, handler)
+        ctx.session.collector.unsubscribe(publisher, subscriber, handler)
 
     @staticmethod
     def collect(ctx: CallContext) -> None:
@@ -44,13 +49,13 @@ class GarbageCollector:
 
     @staticmethod
     @native(name=["isDoomed"])
-    def is_doomed(ctx: CallContext, object_: MuranoObject) -> bool:
-        return ctx.session.is_doomed(object_)
+    def is_doomed(ctx: CallContext, object_: MuranoObject | CastView) -> bool:
+        return ctx.session.collector.is_doomed(_target(object_))
 
     @staticmethod
     @native(name=["isDestroyed"])
-    def is_destroyed(ctx: CallContext, object_: MuranoObject) -> bool:
-        return ctx.session.is_destroyed(object_)
+    def is_destroyed(ctx: CallContext, object_: MuranoObject | CastView) -> bool:
+        return _target(object_).destroyed
 
 
 class SystemLogger:

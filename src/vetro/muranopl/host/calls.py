@@ -1,0 +1,102 @@
+"""Host calls into a session: one at a time, in green threads, with errors of the language."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from vetro.muranopl.runtime import throwing
+from vetro.muranopl.runtime.run import Run, raise_python_limit
+from vetro.muranopl.threads.greenthreads import GreenThread
+from vetro.muranopl.threads.scheduler import in_green_thread
+from vetro.muranopl.values.errors import MuranoError
+
+if TYPE_CHECKING:
+    import asyncio
+
+T = TypeVar("T")
+
+
+class HostCalls:
+    """Runs functions of the host in green threads of a session.
+
+    `enter` chooses the classes that the session runs on; it is called before the first function,
+    in the same green thread, unless `entered` is set.
+    """
+
+    def __init__(self, run: Run, enter: Callable[[], None]) -> None:
+        self._run = run
+        self._enter = enter
+        self._turn: asyncio.Lock | None = None
+        self.entered = False
+
+    def run(self, function: Callable[[], T]) -> T:
+        """Run a function in a green thread, without the caller's event loop."""
+        scheduler = self._run.scheduler
+        if in_green_thread() and scheduler.current is not None:
+            return function()
+        self._begin()
+        try:
+            return scheduler.run(self._in_world(function))
+        except MuranoError as error:
+            raise self._translated(error) from error.__cause__
+        except Exception as error:
+            raise self._translated(error) from error
+        finally:
+            scheduler.reset_abort()
+
+    async def run_async(self, function: Callable[[], T]) -> T:
+        """Run a function in a green thread; only green threads wait."""
+        if self._turn is None:
+            import asyncio
+
+            self._turn = asyncio.Lock()
+        scheduler = self._run.scheduler
+        async with self._turn:
+            self._begin()
+            try:
+                return await scheduler.run_async(self._in_world(function))
+            except MuranoError as error:
+                raise self._translated(error) from error.__cause__
+            except Exception as error:
+                raise self._translated(error) from error
+            finally:
+                scheduler.reset_abort()
+
+    def begin(self, function: Callable[[], Any]) -> GreenThread:
+        """A call that the host steps through itself (`stepping.Steps`)."""
+        self._begin()
+        return self._run.scheduler.spawn(self._in_world(function))
+
+    def end(self, thread: GreenThread) -> Any:
+        """The value of such a call once it has ended. Raises MuranoError."""
+        self._run.scheduler.reset_abort()
+        if thread.error is None:
+            return thread.finished
+        if isinstance(thread.error, Exception):
+            raise self._translated(thread.error) from thread.error.__cause__
+        raise thread.error
+
+    def _begin(self) -> None:
+        raise_python_limit()
+        self._run.begin_host_call()
+        seconds = self._run.session.limits.seconds
+        self._run.scheduler.deadline = None if seconds is None else time.monotonic() + seconds
+
+    def _translated(self, error: Exception) -> MuranoError:
+        failure = throwing.to_host(error, self._run)
+        if failure.position is None and failure.stack_trace:
+            failure.position = failure.stack_trace[-1].position
+        return failure
+
+    def _in_world(self, function: Callable[[], T]) -> Callable[[], T]:
+        """The function, preceded by the choice of the classes to run on."""
+        if self.entered:
+            return function
+
+        def entering() -> T:
+            self._enter()
+            return function()
+
+        return entering
