@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         forget_of_project,
         names_of_project,
     )
+    from vetro.environments.lifecycle import Ending, told_of_endings
     from vetro.environments.pruning import HistoryPruning
     from vetro.environments.static_calls import CallAnswer, CallStore, EngineCall
     from vetro.environments.store import EnvironmentSettings
@@ -36,6 +37,7 @@ __getattr__ = import_when_used(
         "vetro.environments.face": "catalog_policy environments_face",
         "vetro.environments.history_settings": "HistorySection",
         "vetro.environments.leaving": ("destroy_of_project forget_of_project names_of_project"),
+        "vetro.environments.lifecycle": "Ending told_of_endings",
         "vetro.environments.pruning": "HistoryPruning",
         "vetro.environments.static_calls": "CallAnswer CallStore EngineCall",
         "vetro.environments.store": "EnvironmentSettings",
@@ -53,6 +55,7 @@ __all__ = [
     "ApiSection",
     "CallAnswer",
     "CallStore",
+    "Ending",
     "EngineCall",
     "EngineTask",
     "EnvironmentSettings",
@@ -72,4 +75,5 @@ __all__ = [
     "pinned_packages",
     "shortened",
     "task_channel",
+    "told_of_endings",
 ]

@@ -37,6 +37,7 @@ from vetro.environments.uses import EnvironmentUses
 from vetro.environments.wizard_offers import NoPlatform, Platform, WizardOffers
 from vetro.environments.wizards import Wizards
 from vetro.http import (
+    Audit,
     Authenticator,
     Face,
     NoSuchPath,
@@ -179,6 +180,7 @@ def environments_face(
     service_types: Callable[[str], Awaitable[frozenset[str]]] = no_types,
     policy: Policy | None = None,
     stats: StatsSection | None = None,
+    audit: Audit | None = None,
 ) -> Face:
     """Discovery, environments and packages behind one prefix (none).
 
@@ -244,6 +246,7 @@ def environments_face(
         debug=debug,
         lifespan=[forgotten, statistics.stored],
         counts=counts,
+        audit=audit,
         replies={**answers.REPLIES, **CATALOG_REPLIES},
         compresses=True,
         conditional=True,

@@ -6,6 +6,8 @@ One line for each, written after the commit by the process that made it: ``deplo
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -118,6 +120,23 @@ class Ending:
     reason: str = ""
 
 
+Listener = Callable[[Ending], None]
+_LISTENERS: list[Listener] = []
+
+
+@contextmanager
+def told_of_endings(listener: Listener) -> Generator[None, None, None]:
+    """Tell ``listener`` of every task that ends in this process, for the duration of the block.
+
+    It must not wait, and raises nothing.
+    """
+    _LISTENERS.append(listener)
+    try:
+        yield
+    finally:
+        _LISTENERS.remove(listener)
+
+
 def task_began(identity: TaskIdentity, waited: float, attempt: int) -> None:
     """Log that an engine begins a task."""
     STARTED.labels(identity.kind).inc()
@@ -143,6 +162,8 @@ def task_ended(ending: Ending) -> None:
         seconds=round(ending.seconds, 3),
         **({"reason": ending.reason} if ending.reason else {}),
     )
+    for listener in _LISTENERS:
+        listener(ending)
 
 
 def call_ended(

@@ -13,6 +13,7 @@ from vetro.lazy_names import import_when_used
 if TYPE_CHECKING:
     from vetro.http.accept import ANY_ACCEPT
     from vetro.http.assembly import Assembly, assemble
+    from vetro.http.audit import Audit
     from vetro.http.bodies import (
         Part,
         content_type,
@@ -93,6 +94,7 @@ __getattr__ = import_when_used(
     {
         "vetro.http.accept": "ANY_ACCEPT",
         "vetro.http.assembly": "Assembly assemble",
+        "vetro.http.audit": "Audit",
         "vetro.http.bodies": (
             "Part content_type discard_abandoned_uploads read_body read_json"
             " receive_multipart receive_upload refuse_larger"
@@ -149,6 +151,7 @@ __all__ = [
     "UNCONDITIONAL",
     "Admission",
     "Assembly",
+    "Audit",
     "Authenticator",
     "BadRequest",
     "Condition",

@@ -22,6 +22,7 @@ from litestar import Litestar
 from litestar.exceptions import HTTPException
 from litestar.types import Message, Receive, Scope, Send
 
+from vetro.http.audit import Audit
 from vetro.http.compression import compressed, without_marks
 from vetro.http.context import PREFIX_KEY, SCOPE_KEY, RequestContext
 from vetro.http.conventions import Conventions
@@ -62,10 +63,12 @@ class Envelope:
         debug: bool,
         compresses: bool = False,
         counts: RequestCounts | None = None,
+        audit: Audit | None = None,
     ) -> None:
         self.app = app
         self.compresses = compresses
         self.counts = counts
+        self.audit = audit
         self.name = name
         self.faults = faults
         self.authenticator = authenticator
@@ -119,6 +122,18 @@ class Envelope:
                 template = str(inner.get("path_template") or "(none)")
                 seconds = time.perf_counter() - exchange.started
                 observe_request(self.name, method, template, exchange.status, seconds)
+                if self.audit is not None:
+                    self.audit.called(
+                        method=method,
+                        path=path,
+                        template=template,
+                        parameters=inner.get("path_params") or {},
+                        status=exchange.status,
+                        caller=context.principal,
+                        request_id=context.request_id,
+                        address=str((given.get("client") or ("",))[0]),
+                        agent=header(headers, b"user-agent"),
+                    )
                 if self.counts is not None:
                     caller = context.principal
                     project = caller.project_id if caller is not None else ""

@@ -16,6 +16,7 @@ from litestar.routes import HTTPRoute
 from litestar.types import ControllerRouterHandler
 
 from vetro.http.accept import check_accept
+from vetro.http.audit import Audit
 from vetro.http.conventions import CATALOG_CONVENTIONS, Conventions
 from vetro.http.document import BEARER, FAULT, TOKEN, Document, Named, Reply, Security, finish
 from vetro.http.envelope import Envelope
@@ -67,6 +68,7 @@ def make_face(
     compresses: bool = False,
     conditional: bool = False,
     counts: RequestCounts | None = None,
+    audit: Audit | None = None,
 ) -> Face:
     """Make a face.
 
@@ -78,7 +80,7 @@ def make_face(
     /path``, ``security`` how callers authenticate (by default with a token). ``compresses``: whether
     answers are compressed; not for a face that answers with secrets (`vetro.http.compression`).
     ``conditional``: whether its answers have entity tags, for the document.
-    ``counts``: counts its requests.
+    ``counts``: counts its requests. ``audit``: writes its events.
     """
 
     def open_to_all(method: str, path: str) -> bool:
@@ -124,6 +126,7 @@ def make_face(
         debug=debug,
         compresses=compresses,
         counts=counts,
+        audit=audit,
     )
     envelope.document = finished
     envelope.replies = replies or {}

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
         UnknownMailbox,
     )
     from vetro.messaging.mailboxes import DeadLetter, Mailboxes, MailboxSettings, PlanMessage
-    from vetro.messaging.settings import MailboxSection, RabbitmqSection
+    from vetro.messaging.notifications import Notifications
+    from vetro.messaging.settings import MailboxSection, NotificationsSection, RabbitmqSection
     from vetro.messaging.signals import Signal, Signals, forget_of_project
     from vetro.messaging.tables import MIGRATIONS
     from vetro.messaging.transport import MessageTransport, Progress, Unfinished
@@ -41,7 +42,8 @@ __getattr__ = import_when_used(
             "BrokerUnreachable DuplicateMessage MessageTooLarge MessagingError UnknownMailbox"
         ),
         "vetro.messaging.mailboxes": "DeadLetter Mailboxes MailboxSettings PlanMessage",
-        "vetro.messaging.settings": "MailboxSection RabbitmqSection",
+        "vetro.messaging.notifications": "Notifications",
+        "vetro.messaging.settings": "MailboxSection NotificationsSection RabbitmqSection",
         "vetro.messaging.signals": "Signal Signals forget_of_project",
         "vetro.messaging.tables": "MIGRATIONS",
         "vetro.messaging.transport": "MessageTransport Progress Unfinished",
@@ -64,6 +66,8 @@ __all__ = [
     "MessageTooLarge",
     "MessageTransport",
     "MessagingError",
+    "Notifications",
+    "NotificationsSection",
     "PlanMessage",
     "Progress",
     "RabbitmqSection",

@@ -39,3 +39,19 @@ class RabbitmqSection:
     """Do not check the broker's certificate."""
     quorum_queues: bool = False
     """Declare replicated queues, for a broker of several nodes."""
+
+
+@dataclass(frozen=True)
+class NotificationsSection:
+    """What others are told of at the broker of `[rabbitmq]` ([operating.md](operating.md#audit))."""
+
+    audit: bool = True
+    """Write an audit event (CADF) to the log for each call of the catalog API that may change
+    something.
+    """
+    broker: bool = False
+    """Send audit events and ends of deployments to the broker, too."""
+    exchange: str = "murano"
+    """Topic exchange that they are sent to."""
+    topic: str = "notifications"
+    """Topic of theirs; `.info` is appended."""

@@ -27,7 +27,7 @@ from vetro.engine import EngineSection, NetworkSection
 from vetro.environments import ApiSection, HistorySection, StatsSection
 from vetro.http import ConnectionLimits
 from vetro.identity import IdentitySection
-from vetro.messaging import MailboxSection, RabbitmqSection
+from vetro.messaging import MailboxSection, NotificationsSection, RabbitmqSection
 from vetro.node import NodeSection
 from vetro.repository import RepositorySection
 
@@ -120,6 +120,7 @@ class Settings:
     stats: StatsSection = field(default_factory=StatsSection)
     history: HistorySection = field(default_factory=HistorySection)
     rabbitmq: RabbitmqSection = field(default_factory=RabbitmqSection)
+    notifications: NotificationsSection = field(default_factory=NotificationsSection)
     tls: TlsSection = field(default_factory=TlsSection)
     cfapi: CfapiSection = field(default_factory=CfapiSection)
 
@@ -165,6 +166,7 @@ _SECTIONS: dict[str, type] = {
     "stats": StatsSection,
     "history": HistorySection,
     "rabbitmq": RabbitmqSection,
+    "notifications": NotificationsSection,
     "tls": TlsSection,
     "cfapi": CfapiSection,
 }

@@ -29,6 +29,7 @@ from vetro.server.node import (
     guest_archive,
     mutual_tls,
 )
+from vetro.server.notifying import Notifying
 from vetro.server.readings import stored_readings
 from vetro.server.run_log import RunLog, database_of
 from vetro.server.settings import Settings
@@ -213,6 +214,7 @@ class _Up:
         self._database: Database | None = None
         self._readings: Readings | None = None
         self._run = RunLog("service")
+        self._notifying = Notifying(settings)
         self.missing: dict[str, str] = {"node": "the local node agent has not registered yet"}
 
     async def serve(
@@ -273,6 +275,10 @@ class _Up:
                 self._task(self._history(database), "history", stop),
                 self._task(removal.worker(self.pool.owner).work(), "projects", stop),
             ]
+            stack.enter_context(self._notifying.told())
+            if self._notifying.notifications is not None:
+                sending = self._notifying.notifications.run()
+                others.append(self._task(sending, "notifications", stop))
             self._say_started(main, guests, metrics)
             stack.callback(self._run.stopped)
             if guests is not None:
@@ -390,6 +396,7 @@ class _Up:
                     service_types=definitions.service_types,
                     policy=policy,
                     stats=settings.stats,
+                    audit=self._notifying.audit(),
                     flavors={
                         name: {"memory": one.memory, "disk": one.disk, "vcpus": one.vcpus}
                         for name, one in stacks.DEFAULT_FLAVORS.items()

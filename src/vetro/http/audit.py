@@ -1,0 +1,85 @@
+"""Audit of calls: who asked for which change of what, and how it ended, as CADF events (DMTF DSP0262).
+
+One event for each call that may change something, whether it was done or refused, also before its
+caller was known. An event says what the address and the answer say, never what a body had: no secret
+gets into it. It goes to the log (logger ``vetro.audit``) and to the sinks that the server adds.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import structlog
+
+from vetro.http.principal import Principal
+
+log = structlog.get_logger("vetro.audit")
+
+EVENT = "http://schemas.dmtf.org/cloud/audit/1.0/event"
+READING = frozenset({"GET", "HEAD", "OPTIONS"})
+_ACTIONS = {"POST": "create", "PUT": "update", "PATCH": "update", "DELETE": "delete"}
+#: Calls that are no creation, by the last word of their path.
+_NAMED = {"deploy": "deploy", "cancel": "stop", "actions": "start"}
+
+Sink = Callable[[str, Mapping[str, Any]], None]
+"""Takes an event's type and its content. It must not wait, and raises nothing."""
+
+
+class Audit:
+    """Writes the events of one face, whose resources are ``service/<kind>/…``."""
+
+    def __init__(self, kind: str, sinks: tuple[Sink, ...] = ()) -> None:
+        self.kind = kind
+        self.sinks = sinks
+        self._observer = {"typeURI": f"service/{kind}", "id": "vetro", "name": kind}
+
+    def called(
+        self,
+        *,
+        method: str,
+        path: str,
+        template: str,
+        parameters: Mapping[str, Any],
+        status: int,
+        caller: Principal | None,
+        request_id: str,
+        address: str,
+        agent: str,
+    ) -> None:
+        """Write the event of a call that ended; reading ones have none."""
+        if method in READING:
+            return
+        words = [part for part in template.split("/") if part and not part.startswith("{")]
+        named = words[-1] if words else ""
+        ids = [str(value) for name, value in parameters.items() if name.endswith("_id")]
+        resource = "/".join(words[1:] if words[:1] == ["v1"] else words)
+        event = {
+            "typeURI": EVENT,
+            "id": str(uuid.uuid4()),
+            "eventType": "activity",
+            "eventTime": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "action": _NAMED.get(named, "") if method == "POST" and named in _NAMED
+            else _ACTIONS.get(method, "unknown"),
+            "outcome": "success" if status < 400 else "failure",
+            "reason": {"reasonType": "HTTP", "reasonCode": str(status)},
+            "initiator": {
+                "typeURI": "service/security/account/user",
+                "id": caller.user_id if caller is not None else "unknown",
+                "name": caller.user_name if caller is not None else "",
+                "project_id": caller.project_id if caller is not None else "",
+                "host": {"address": address, "agent": agent[:256]},
+            },
+            "target": {
+                "typeURI": f"service/{self.kind}/{resource}".rstrip("/"),
+                "id": ids[-1] if ids else "unknown",
+            },
+            "observer": self._observer,
+            "requestPath": path,
+            "tags": [f"correlation_id?value={request_id}"],
+        }  # fmt: skip
+        log.info("audit", cadf=event)
+        for sink in self.sinks:
+            sink("audit.http.request", event)

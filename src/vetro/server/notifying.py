@@ -1,0 +1,102 @@
+"""Audit and notifications of one process: made of the settings, wired to who has something to tell."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Generator
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from vetro.server.errors import StartError
+from vetro.server.settings import Settings
+
+if TYPE_CHECKING:
+    from vetro.environments import Ending
+    from vetro.http import Audit
+    from vetro.messaging import Notifications
+
+_EVENTS = {
+    "deployment": "murano.environment.deploy.end",
+    "deletion": "murano.environment.delete.end",
+    "action": "murano.environment.action.end",
+}
+
+
+class Notifying:
+    """``notifications`` is ``None`` unless they are sent to a broker. Errors: ``StartError``."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.notifications = self._notifications()
+
+    def _notifications(self) -> Notifications | None:
+        from vetro.messaging import BrokerSettings, Notifications
+
+        given, broker = self.settings.notifications, self.settings.rabbitmq
+        if not given.broker:
+            return None
+        if not broker.host:
+            raise StartError(
+                "notifications.broker is set, but no broker is", "Set rabbitmq.host, too."
+            )
+        reached = BrokerSettings(
+            host=broker.host,
+            port=broker.port,
+            login=broker.login,
+            password=broker.password,
+            virtual_host=broker.virtual_host,
+            ssl=broker.ssl,
+            ssl_version=broker.ssl_version,
+            insecure=broker.insecure,
+            ca_certs=broker.ca_certs,
+        )
+        try:
+            return Notifications(reached, exchange=given.exchange, topic=given.topic)
+        except ValueError as error:
+            raise StartError(str(error), "Correct the section [rabbitmq].") from error
+
+    def audit(self) -> Audit | None:
+        """The audit of the catalog API; ``None`` when it is switched off."""
+        from vetro.http import Audit
+
+        if not self.settings.notifications.audit:
+            return None
+        sinks = () if self.notifications is None else (self.notifications.notify,)
+        return Audit("application-catalog", sinks)
+
+    @contextlib.contextmanager
+    def told(self) -> Generator[None, None, None]:
+        """Notify of ends of deployments for the duration of the block."""
+        from vetro.environments import told_of_endings
+
+        if self.notifications is None:
+            yield
+            return
+        with told_of_endings(self._ended):
+            yield
+
+    def _ended(self, ending: Ending) -> None:
+        if self.notifications is not None:
+            kind = ending.identity.kind
+            self.notifications.notify(_EVENTS[kind], ending_payload(ending, datetime.now(UTC)))
+
+
+def ending_payload(ending: Ending, now: datetime) -> dict[str, Any]:
+    """The content of a notification about a task that ended ``now``."""
+    identity = ending.identity
+    started = now - timedelta(seconds=ending.seconds)
+    return {
+        "id": identity.deployment,
+        "level": "info" if ending.outcome in ("success", "warnings") else "error",
+        "environment_id": identity.environment,
+        "environment_name": identity.environment_name,
+        "tenant_id": identity.project,
+        "user_id": identity.user,
+        "outcome": ending.outcome,
+        "reason": ending.reason,
+        "deleted_at": now.isoformat() if identity.kind == "deletion" else None,
+        "launched_at": None,
+        "timestamp": now.isoformat(),
+        "deployment_started": started.isoformat(),
+        "deployment_finished": now.isoformat(),
+    }
