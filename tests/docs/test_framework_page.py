@@ -5,9 +5,16 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
+import pytest
+
+from vetro.cli.client.connection import Connection
+from vetro.cli.environments.objects import Checker
+from vetro.cli.terminal.output import CommandError
 from vetro.engine.system import library_path, system_runtime, trial_cloud
+from vetro.muranopl import Runtime
 from vetro.packages import open_package
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -41,14 +48,19 @@ def test_the_pages_package_passes_its_tests(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stdout + done.stderr
 
 
-async def test_the_pages_model_deploys(tmp_path: Path) -> None:
-    """The application of the last listing, in an environment on a cloud in memory."""
+def page_runtime(tmp_path: Path) -> tuple[Runtime, dict[str, Any]]:
+    """The page's package and the library; the application of the last listing."""
     write(tmp_path)
     runtime = system_runtime()
     for name in ("io.murano", "io.murano.applications"):
         runtime.add_package(open_package(library_path() / name))
     runtime.add_package(open_package(tmp_path / "my.Cluster"))
-    app = json.loads((tmp_path / "my.Cluster/cluster.json").read_text(encoding="utf-8"))
+    return runtime, json.loads((tmp_path / "my.Cluster/cluster.json").read_text(encoding="utf-8"))
+
+
+async def test_the_pages_model_deploys(tmp_path: Path) -> None:
+    """The application of the last listing, in an environment on a cloud in memory."""
+    runtime, app = page_runtime(tmp_path)
     network = {"?": {"id": "net", "type": "io.murano.resources.NeutronNetwork"}, "name": "net"}
     root = {
         "?": {"id": "env", "type": "io.murano.Environment"},
@@ -62,3 +74,25 @@ async def test_the_pages_model_deploys(tmp_path: Path) -> None:
     reply = await session.run_task_async({"action": action, "model": {"Objects": root}})
     assert not reply.is_exception, reply.details
     assert len(cloud.compute.server_list) == 2
+
+
+def test_the_pages_model_can_be_added(tmp_path: Path) -> None:
+    """`vetro env add --file` takes it: the template does without the name, which the pattern makes."""
+    runtime, app = page_runtime(tmp_path)
+
+    class Service:
+        """What the command asks of the service."""
+
+        def answer(self, _method: str, path: str, **_options: Any) -> Any:
+            rows = [{"name": "debian-12"}, {"name": "m1.small"}]
+            found: Any = {"flavors": rows} if path.endswith("flavors") else rows
+            if path.startswith("/v1/schemas/"):
+                name = path.rpartition("/")[2]
+                at_least = "=1.0.0" if name.startswith("my.") else None
+                found = runtime.schema(name, [""], version_spec=at_least)
+            return SimpleNamespace(status=200, json=lambda: found)
+
+    Checker(cast("Connection", Service())).refuse_wrong(app, [])
+    del app["servers"]["provider"]["template"]["flavor"]
+    with pytest.raises(CommandError, match=r"servers\.provider\.template\.flavor is required"):
+        Checker(cast("Connection", Service())).refuse_wrong(app, [])

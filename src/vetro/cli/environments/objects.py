@@ -36,6 +36,8 @@ class Checker:
         self._connection = connection
         self._schemas: dict[tuple[str, str, str], dict[str, Any] | None] = {}
         self._names: dict[str, dict[str, str] | None] = {}
+        self._left_out: dict[str, set[str]] = {}
+        """What templates do without (`excludeProperties`), by the path before their properties."""
 
     def refuse_wrong(self, service: dict[str, Any], others: Iterable[dict[str, Any]]) -> None:
         """End the command when an application that is to be added cannot be what is meant."""
@@ -97,8 +99,18 @@ class Checker:
                 yield f"{node['?']['type']} takes no {where}{name}{did_you_mean(name, known)}"
             else:
                 yield from value_problems(node.get(name), known[name], f"{where}{name}")
+                self._left_out[f"{where}{name}."] = set(_excluded(known[name]))
         if whole:
-            yield from (f"{where}{name} is required" for name in missing_arguments(node, known))
+            missing = [f"{where}{name}" for name in missing_arguments(node, known)]
+            yield from (f"{path} is required" for path in missing if not self._is_left_out(path))
+
+    def _is_left_out(self, path: str) -> bool:
+        """Whether a template that the path leads into does without the property."""
+        for start, names in self._left_out.items():
+            inside = path[len(start) :].split(".") if path.startswith(start) else []
+            if ".".join(part for part in inside if not part.isdigit()) in names:
+                return True
+        return False
 
     def _schema(self, node: dict[str, Any]) -> dict[str, Any] | None:
         """The schema of an object's class; ``None`` when nobody can say it now."""
@@ -189,6 +201,19 @@ class Checker:
 def is_machine(node: dict[str, Any]) -> bool:
     """Whether an object is an instance: it has a size, and an image or the place of one."""
     return isinstance(node.get("flavor"), str) and "name" in node
+
+
+def _excluded(schema: Any) -> Iterator[str]:
+    """The properties that templates in a value of this schema do without."""
+    if isinstance(schema, dict):
+        for key, item in cast("dict[str, Any]", schema).items():
+            if key == "excludedProperties":
+                yield from item
+            else:
+                yield from _excluded(item)
+    elif isinstance(schema, list):
+        for item in cast("list[Any]", schema):
+            yield from _excluded(item)
 
 
 def objects_of(value: Any, where: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
