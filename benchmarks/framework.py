@@ -23,6 +23,14 @@ ROOT = Path(__file__).resolve().parent.parent
 SIZES = (80, 320, 1280)
 RATIO, LINEAR = 8.0, 5.0
 """Limits: processor time to the twin's at 320 servers; time of 1,280 servers to that of 320."""
+CHANGES = (
+    ("unchanged", 100, 1.0, (0, 0)),
+    ("scale", 100, 0.0, (1, 1)),
+    ("template", 250, 0.0, (1, 0)),
+    ("template", 1000, 0.0, (1, 0)),
+)
+"""What is done to how many servers that are there, the limit in seconds of processor time (0: only
+printed), and how many servers and guests it may touch."""
 
 
 class Server:
@@ -176,7 +184,32 @@ def main() -> int:
     growth = times[1280] / times[320]
     mark = published.most("1,280 servers to 320", growth, LINEAR)
     print(f"1,280 servers to 320: {growth:.2f} times (limit {LINEAR:g}, linear is 4){mark}")
+    wrong = changes(published) or wrong
     return published.exit_code(wrong=wrong)
+
+
+def changes(published: Published) -> bool:
+    """Print what changes to deployed servers cost; true when more is touched than has changed."""
+    wrong = False
+    seconds: dict[tuple[str, int], float] = {}
+    print(
+        f"\n{'change':>12}{'servers':>9}{'cpu, s':>9}{'limit':>7}{'calls':>7}{'made':>6}{'guests':>8}"
+    )
+    for what, size, limit, touched in CHANGES:
+        found = least("benchmarks/framework_changes.py", what, str(size))
+        seconds[what, size] = cost = found["cpu_seconds"]
+        mark = published.most(f"{what} at {size} servers, s", cost, limit) if limit else ""
+        kept = (found["servers"], found["guests"]) == touched
+        wrong = wrong or not kept
+        print(
+            f"{what:>12}{size:>9}{cost:>9.3f}{limit or '':>7}{found['calls']:>7}{found['servers']:>6}"
+            f"{found['guests']:>8}{mark}{'' if kept else '  TOUCHES MORE'}",
+            flush=True,
+        )
+    growth = seconds["template", 1000] / seconds["template", 250]
+    mark = published.most("template of 1,000 to 250", growth, LINEAR)
+    print(f"template of 1,000 instances to 250: {growth:.2f} times (limit {LINEAR:g}){mark}")
+    return wrong
 
 
 if __name__ == "__main__":

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import sys
 import tempfile
 import time
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -45,31 +47,46 @@ def model(count: int) -> dict[str, Any]:
     }
 
 
-async def deploy(count: int) -> dict[str, Any]:
-    """Deploy, in a session of its own as an engine's worker does; what there is then, and the time."""
+def laboratory(room: int) -> tuple[Any, Callable[[Any, Any], Awaitable[Any]]]:
+    """A cloud in memory for so many servers, and what runs a task on it in a session of its own, as an
+    engine's worker does."""
     from vetro.engine.system import library_path, system_runtime
     from vetro.engine.system.memory import MemoryCloud
     from vetro.muranopl import DirectEffects, Limits
     from vetro.packages import open_package
 
     cloud = MemoryCloud(Path(tempfile.gettempdir()))
-    cloud.compute.room = count
-    cloud.options = {"max_hosts": 4000, "max_environments": 4}
+    cloud.compute.room = room
+    cloud.options = {"network.max_hosts": 4000, "network.max_environments": 4}
     runtime = system_runtime()
     for name in ("io.murano", "io.murano.applications"):
         runtime.add_package(open_package(library_path() / name))
     runtime.add_package(open_package(ROOT / "benchmarks/programs/l_cluster"))
     # As an engine has them, from its code cache.
     runtime.compile_all(methods=True)
-    session = runtime.session(
-        effects=DirectEffects(seed=1), services=cloud.services(), limits=Limits(seconds=600.0)
-    )
-    action: dict[str, Any] = {"object_id": "env", "method": "deploy", "args": {}}
+
+    seeds = itertools.count(1)
+
+    async def run(action: dict[str, Any], given: dict[str, Any]) -> Any:
+        session = runtime.session(
+            effects=DirectEffects(seed=next(seeds)),
+            services=cloud.services(),
+            limits=Limits(seconds=600.0),
+        )
+        reply = await session.run_task_async({"action": action, "model": given})
+        if reply.is_exception:
+            raise SystemExit(f"the deployment failed: {reply.message}\n{reply.details}")
+        return reply
+
+    return cloud, run
+
+
+async def deploy(count: int) -> dict[str, Any]:
+    """Deploy; what there is then, and the time."""
+    cloud, run = laboratory(count)
     began = time.process_time()
-    reply = await session.run_task_async({"action": action, "model": model(count)})
+    await run({"object_id": "env", "method": "deploy", "args": {}}, model(count))
     seconds = time.process_time() - began
-    if reply.is_exception:
-        raise SystemExit(f"the deployment failed: {reply.message}\n{reply.details}")
     texts = sorted(text for _, _, text in cloud.reports.reports)
     commands = [
         next(iter(plan["Files"].values()))["Body"]
