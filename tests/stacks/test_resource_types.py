@@ -152,7 +152,6 @@ async def test_deployments_that_cannot_be(
 REFUSED = [
     ("OS::Neutron::Pool", "no load balancers"),
     ("AWS::ElasticLoadBalancing::LoadBalancer", "no load balancers"),
-    ("OS::Heat::ResourceGroup", "nested templates are not supported"),
     ("OS::Nova::Servers", "did you mean OS::Nova::Server?"),
     ("X::Y", "this back end has no such resources"),
 ]

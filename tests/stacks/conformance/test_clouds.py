@@ -95,6 +95,11 @@ def changed(resources: Mapping[str, Json], name: str, **properties: Any) -> dict
     return {**resources, name: {**one, "properties": {**one["properties"], **properties}}}
 
 
+def group_of(count: int, definition: Json) -> Json:
+    """A group of resources."""
+    return made("OS::Heat::ResourceGroup", count=count, resource_def=definition)
+
+
 VOLUME = made("OS::Cinder::Volume", size=1)
 ATTACHMENT = made(
     "OS::Cinder::VolumeAttachment",
@@ -243,6 +248,17 @@ CASES = [
         },
         {"host": {"value": [attr(name, "show", "status") for name in ("one", "two")]}},
         {"host": ["ACTIVE", "ACTIVE"]},
+    ),
+    Case(
+        "a group of ports grows, and those that were there stay",
+        {**NETWORK, "ports": group_of(2, PORT)},
+        {
+            "ips": {"value": attr("ports", "fixed_ips", 0, "ip_address")},
+            "first": {"value": attr("ports", "resource.0")},
+        },
+        {"first": is_uuid},
+        then=({**NETWORK, "ports": group_of(3, PORT)},),
+        kept=("net", "sub", "ports.0", "ports.1"),
     ),
     Case(
         "a volume at a server grows in place",

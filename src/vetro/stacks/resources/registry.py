@@ -63,7 +63,6 @@ _REFUSED = {
     "OS::Neutron::PoolMember": _BALANCERS,
     "OS::Neutron::LoadBalancer": _BALANCERS,
     "AWS::ElasticLoadBalancing::LoadBalancer": _BALANCERS,
-    "OS::Heat::ResourceGroup": "nested templates are not supported; write the resources into this template",
 }
 """Types that packages in the wild use, and why they are not served."""
 

@@ -121,7 +121,7 @@ def references(value: Json, names: Names) -> Iterator[Reference]:
             raise UnresolvedReference(f"get_file: there is no file {argument!r} with the template")
         yield Reference("file", argument)
     elif name in ("resource_facade", "Fn::ResourceFacade"):
-        raise TemplateError(f"{name} is for nested templates, which are not supported")
+        raise TemplateError(f"{name} is for nested templates only")
     else:
         yield from references(argument, names)
 
@@ -341,7 +341,7 @@ def _zones(function: str, argument: Json, context: Context) -> Json:
 
 
 def _facade(function: str, argument: Json, context: Context) -> Json:
-    raise TemplateError(f"{function} is for nested templates, which are not supported")
+    raise TemplateError(f"{function} is for nested templates only")
 
 
 def _opaque(function: str, argument: Json, context: Context) -> Json:
@@ -396,11 +396,19 @@ def _alone(function: str, argument: Json, context: Context) -> Json:
     raise TemplateError(f"{_called(function)} is for conditions and has no value elsewhere")
 
 
+def _follow(function: str, argument: Json, context: Context) -> Json:
+    return follow(argument[0], argument[1:])
+
+
+FOLLOW = "vetro::follow"
+"""`[value, step…]`: a step into what an output of a nested template gives; templates do not write it."""
+
 _FUNCTIONS: dict[str, Callable[[str, Json, Context], Json]] = {
     **{PREFIX + name: _later(function) for name, function in FUNCTIONS.items()},
     **{PREFIX + name: _strictly for name in ("str_replace_strict", "str_replace_vstrict")},
     **{PREFIX + name: _alone for name in ("if", "not", "and", "or")},
     "Fn::MemberListToMap": _member_list,
+    FOLLOW: _follow,
     "get_resource": _get_resource,
     "Ref": _ref_value,
     "get_attr": _get_attr,

@@ -11,6 +11,7 @@ from vetro.stacks.errors import TemplateError
 from vetro.stacks.template import dependencies as graph
 from vetro.stacks.template.functions import Names, Reference, references, resolve
 from vetro.stacks.template.later_functions import PREFIX
+from vetro.stacks.template.nesting import Nesting
 from vetro.stacks.template.parameters import parameter_values
 from vetro.stacks.template.spelling import normalise, without_nulls
 from vetro.stacks.template.versions import Conditions, functions_of, mark
@@ -85,15 +86,16 @@ def parse(
     if environment:
         defaults, aliases = _environment(environment)
         given = {**defaults, **given}
-    document = normalise(template)
-    version = document.get("heat_template_version")
-    known = functions_of(None if version is None else str(version))
-    if known or document.get("conditions"):
-        marked: dict[str, Json] = {key: document.get(key) or {} for key in _WITH_CALLS}
-        document = {**document, **mark(marked, known)}
+    file_names = frozenset(files or {})
+
+    def prepare(
+        text: Mapping[str, Json], known: dict[str, Json], late: frozenset[str]
+    ) -> tuple[dict[str, Json], dict[str, Json]]:
+        return _prepared(text, known, late, file_names)
+
+    document, values = prepare(template, given, frozenset())
+    document = Nesting(files or {}, aliases, prepare).written_out(document, values)
     declared: dict[str, dict[str, Json]] = document["parameters"]
-    values = parameter_values(declared, given)
-    document = _decided(document, values, frozenset(files or {}))
     names = Names(
         resources=frozenset(document["resources"]),
         parameters=frozenset(declared),
@@ -113,6 +115,31 @@ def parse(
     )
     graph.order(parsed.requires)
     return parsed
+
+
+def _prepared(
+    template: Mapping[str, Json],
+    given: dict[str, Json],
+    late: frozenset[str],
+    files: frozenset[str],
+) -> tuple[dict[str, Json], dict[str, Json]]:
+    """A document with its spelling, version and conditions settled, and its parameters' values.
+
+    Those in ``late`` have values that are not known yet.
+    """
+    document = normalise(template)
+    version = document.get("heat_template_version")
+    known = functions_of(None if version is None else str(version))
+    if known or document.get("conditions"):
+        marked: dict[str, Json] = {key: document.get(key) or {} for key in _WITH_CALLS}
+        document = {**document, **mark(marked, known)}
+    declared: dict[str, dict[str, Json]] = document["parameters"]
+    strange = sorted(late - set(declared))
+    if strange:
+        raise TemplateError(f"The template has no parameter {strange[0]!r}")
+    now = {name: one for name, one in declared.items() if name not in late}
+    values = parameter_values(now, given)
+    return _decided(document, values, files), values
 
 
 _WITH_CALLS = ("resources", "outputs", "conditions")
