@@ -17,7 +17,7 @@ setup: system $(VENV)/.installed guest packages ## the virtual environment, the 
 system: ## the Debian packages that `make demo` needs
 	@tools/system-packages.sh demo
 
-$(VENV)/.installed: pyproject.toml constraints.txt
+$(VENV)/.installed: pyproject.toml constraints.txt hashes.txt
 	@tools/python-environment.sh $(PYTHON) $(VENV)
 	@touch $@
 

@@ -136,3 +136,22 @@ def test_log_events_are_names_with_fields():
             ]
     assert found > 200
     assert sentences == []
+
+
+def _normal(release: str) -> str:
+    """A release with its project's normal name."""
+    name, _, version = release.partition("==")
+    return f"{re.sub('[._]', '-', name)}=={version}"
+
+
+def test_every_locked_release_has_its_files_digests():
+    """hashes.txt has the releases of constraints.txt, each with digests and none with an address."""
+    compiled_here = {"libvirt-python"}  # against the distribution's library (docs/decisions/0256)
+    locked = (ROOT / "constraints.txt").read_text(encoding="utf-8").lower().split()
+    lines = (ROOT / "hashes.txt").read_text(encoding="utf-8").lower().splitlines()
+    release = re.compile(r"([a-z0-9._-]+==[^ ;]+)( ; [^-]*)?( --hash=sha256:[0-9a-f]{64})+")
+    found = [release.fullmatch(line) for line in lines]
+    assert None not in found
+    named = {_normal(one[1]) for one in found if one is not None}
+    wanted = {_normal(one) for one in locked if one.split("==")[0] not in compiled_here}
+    assert named == wanted
