@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vetro.muranopl.syntax.declarations import (
@@ -35,11 +36,19 @@ if TYPE_CHECKING:
     from vetro.muranopl.compiler.classcode import Assembly, ClassCode
     from vetro.muranopl.host.runtime import Runtime
     from vetro.muranopl.inplace.properties import GrowingProperty
-    from vetro.muranopl.runtime.inline_caches import ScopedSite
     from vetro.muranopl.syntax.yamltree import Node
 
     from .native import NativeClass, NativeMethod, NativeProperty
     from .objects import MuranoObject
+
+
+@dataclass(frozen=True, slots=True)
+class ScopedSite:
+    """A scoped method as the code of one class calls it."""
+
+    call: Callable[..., Any]
+    plain: set[type[Any]]
+    """Python classes of receivers that have no such method of their own."""
 
 
 class MuranoPackage:

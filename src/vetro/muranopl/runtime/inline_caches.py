@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from vetro.muranopl.classes.objects import CastView, DestroyedObject, MuranoObject, read_slot
-from vetro.muranopl.classes.types import Method, MuranoType
+from vetro.muranopl.classes.types import Method, MuranoType, ScopedSite
 from vetro.muranopl.contracts.arguments import accepts_receiver
 from vetro.muranopl.contracts.tree import MISSING
 from vetro.muranopl.syntax.names import argument_slot
@@ -502,15 +502,6 @@ class ScopedFunction:
 
 SCOPED_FUNCTIONS: dict[str, ScopedFunction] = {}
 SCOPED_METHODS: dict[str, ScopedFunction] = {}
-
-
-@dataclass(frozen=True, slots=True)
-class ScopedSite:
-    """A scoped method as the code of one class calls it."""
-
-    call: Callable[..., Any]
-    plain: set[type[Any]]
-    """Python classes of receivers that have no such method of their own."""
 
 
 def scoped_method_site(scope: MuranoType, name: str, scoped: ScopedFunction) -> ScopedSite:
