@@ -402,3 +402,25 @@ def test_errors_are_shown_as_their_reason(clients: Clients) -> None:
         shown = clients.murano(*argv, code=1)
         assert said in shown, (argv, shown)
         assert "Traceback" not in shown
+
+
+def test_the_examples_of_the_api_page_work(clients: Clients) -> None:
+    """The lines of docs/api.md, as they are, by curl: none fails, and the environment is gone after."""
+    text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    (script,) = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
+    environ = {
+        **os.environ,
+        **read_openrc(clients.directory / "data" / "admin-openrc"),
+        "PATH": f"{Path(VETRO).parent}:{os.environ['PATH']}",
+    }
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script],
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert '"name":"renamed"' in done.stdout
+    assert "by-curl" not in clients.murano("environment-list")
