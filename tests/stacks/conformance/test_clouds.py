@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from vetro.stacks import StackStatus
+from vetro.stacks import MemoryStacks, StackStatus
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -352,6 +352,11 @@ async def test_a_stack(cloud: Any, case: Case) -> None:
     finally:
         left = await cloud.stacks.delete(project, "s")
     assert left is None, left.reason
+
+
+async def test_every_cloud_offers_the_same(cloud: Any) -> None:
+    """What a package may use in its tests it may use on nodes."""
+    assert cloud.offers == await MemoryStacks().offers()
 
 
 def _check(case: Case, outputs: Mapping[str, Any], subnet: str) -> None:

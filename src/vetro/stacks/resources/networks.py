@@ -110,16 +110,19 @@ class Subnet(ResourceType):
 
     def check(self, resource: str, properties: Mapping[str, Json]) -> None:
         super().check(resource, properties)
-        cidr = properties.get("cidr")
+        cidr, version = properties.get("cidr"), 4
         if function_of(cidr) is None and not isinstance(cidr, Unknown):
             try:
-                ipaddress.ip_network(str(cidr))
+                version = ipaddress.ip_network(str(cidr)).version
             except ValueError as error:
                 raise InvalidProperty(
                     f"the property 'cidr' is {cidr!r}: {error}", resource=resource
                 ) from error
-        if str(properties.get("ip_version", 4)) == "6":
-            raise InvalidProperty("IPv6 subnets are not supported", resource=resource)
+        if version == 6 or str(properties.get("ip_version", 4)) == "6":
+            raise InvalidProperty(
+                "IPv6 subnets are not supported: nodes give instances IPv4 addresses only",
+                resource=resource,
+            )
 
     async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         cidr = ipaddress.ip_network(text(properties["cidr"]))

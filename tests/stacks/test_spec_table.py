@@ -1,0 +1,80 @@
+"""The table of core-library.md §9, row by row: what packages emit is served, or refused with a reason."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from vetro.stacks import MemoryStacks, TemplateError
+from vetro.stacks.resources import resource_type
+from vetro.stacks.resources.networks import Subnet
+
+SERVED: list[tuple[str, str, str]] = [
+    ("OS::Nova::Server",
+     "name flavor image block_device_mapping_v2 availability_zone user_data user_data_format key_name"
+     " metadata networks security_groups scheduler_hints", "addresses networks"),
+    ("OS::Nova::ServerGroup", "name policies", ""),
+    ("OS::Nova::FloatingIP", "", "ip"),
+    ("OS::Nova::FloatingIPAssociation", "floating_ip server_id", ""),
+    ("OS::Neutron::Net", "name", ""),
+    ("OS::Neutron::Subnet", "network network_id ip_version dns_nameservers cidr enable_dhcp", "cidr"),
+    ("OS::Neutron::RouterInterface", "router_id subnet subnet_id", ""),
+    ("OS::Neutron::Port",
+     "network network_id fixed_ips security_groups replacement_policy port_security_enabled"
+     " allowed_address_pairs", "fixed_ips"),
+    ("OS::Neutron::FloatingIP", "floating_network floating_network_id port_id", "floating_ip_address"),
+    ("OS::Neutron::FloatingIPAssociation", "floatingip_id port_id", ""),
+    ("OS::Neutron::SecurityGroup", "name description rules", ""),
+    ("OS::Cinder::Volume", "size name image snapshot_id backup_id read_only", "attachments_list"),
+    ("OS::Cinder::VolumeAttachment", "instance_uuid volume_id mountpoint", ""),
+    ("OS::Heat::CloudConfig", "cloud_config", ""),
+    ("OS::Heat::SoftwareConfig", "group config", ""),
+    ("OS::Heat::MultipartMime", "parts", ""),
+    ("OS::Heat::StructuredConfig", "group config", ""),
+    ("OS::Heat::SoftwareDeployment", "config server signal_transport input_values",
+     "deploy_stdout deploy_stderr"),
+    ("OS::Heat::StructuredDeployment", "config server signal_transport input_values",
+     "deploy_stdout deploy_stderr"),
+    ("OS::Heat::WaitCondition", "handle count timeout", ""),
+    ("OS::Heat::WaitConditionHandle", "", "curl_cli"),
+    ("AWS::EC2::SecurityGroup", "GroupDescription SecurityGroupIngress SecurityGroupEgress", ""),
+    ("AWS::EC2::Instance",
+     "InstanceType ImageId UserData KeyName AvailabilityZone SecurityGroups NetworkInterfaces",
+     "PublicIp PrivateIp"),
+]  # fmt: skip
+REFUSED = [
+    "OS::Neutron::HealthMonitor",
+    "OS::Neutron::Pool",
+    "OS::Neutron::LoadBalancer",
+    "AWS::ElasticLoadBalancing::LoadBalancer",
+]
+
+
+@pytest.mark.parametrize(("name", "properties", "attributes"), SERVED)
+def test_a_row_is_served(name: str, properties: str, attributes: str) -> None:
+    """Every property and attribute of the row is one of the type's, and none of them is refused."""
+    kind = resource_type(name, "it")
+    assert set(properties.split()) <= set(kind.properties)
+    assert not [one for one in properties.split() if kind.properties[one].refused]
+    for attribute in attributes.split():
+        kind.check_attribute("it", attribute)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+async def test_a_row_is_refused_with_its_reason(name: str) -> None:
+    """When the template is validated, naming the resource and what to do instead."""
+    stacks = MemoryStacks()
+    with pytest.raises(TemplateError, match=r"'it'.*no load balancers; run one on an instance"):
+        await stacks.create("p", "s", {"resources": {"it": {"type": name}}})
+    assert stacks.compute.calls == []
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [{"cidr": "10.0.0.0/24", "ip_version": 6}, {"cidr": "fd00::/64"}, {"cidr": "fd00::/64", "ip_version": 6}],
+)  # fmt: skip
+def test_ipv6_subnets_are_refused_with_the_reason(properties: dict[str, Any]) -> None:
+    """Whether the version or the range says it."""
+    with pytest.raises(TemplateError, match="nodes give instances IPv4 addresses only"):
+        Subnet().check("it", {"network": "n", **properties})
