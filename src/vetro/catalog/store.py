@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import structlog
-from sqlalchemy import Row, and_, delete, insert, or_, select, update
+from sqlalchemy import Row, and_, bindparam, delete, insert, or_, select, update
 
 from vetro.catalog.blobs import BlobStore, digest_of
 from vetro.catalog.categories import CategoryStore, category_id
@@ -57,6 +57,12 @@ class UploadMetadata(msgspec.Struct, forbid_unknown_fields=True):
     name: str | None = None
     is_public: bool = False
     enabled: bool = True
+
+
+# Built once: building a statement takes SQLAlchemy two to three times as long as running it.
+_PACKAGE = select(packages).where(
+    packages.c.id == bindparam("wanted"), packages.c.deleted.is_(None)
+)
 
 
 class Catalog:
@@ -263,8 +269,7 @@ class Catalog:
             await tx.execute(insert(tags).values(rows))
 
     async def _row(self, tx: Transaction, id_: str) -> Row[Any]:
-        there = and_(packages.c.id == id_, packages.c.deleted.is_(None))
-        row = (await tx.execute(select(packages).where(there))).first()
+        row = (await tx.execute(_PACKAGE, {"wanted": id_})).first()
         if row is None:
             raise NotFound(f"Package id:{id_} does not exist", type_="PackageNotFound")
         return row
