@@ -120,6 +120,9 @@ class Demo:
         began = time.monotonic()
         self.start()
         print(f"ready after {time.monotonic() - began:.1f} s; data in {self.data_dir}")
+        # Whoever watches can follow the deployment in a browser, for as long as the service runs.
+        print(f"dashboard: {self.url}/dashboard/")
+        print(f"sign in, once: {self.vetro('dashboard', show=False).strip()}", flush=True)
 
         if self.driver == "lxc":
             headline("An image with Debian and Apache")
@@ -216,6 +219,8 @@ def main() -> int:
     if keep:
         headline("Everything is up")
         print(f"  page        {address}")
+        print(f"  dashboard   {demo.url}/dashboard/")
+        print(f"  sign in     {demo.vetro('dashboard', show=False).strip()}  (once)")
         print(f"  API         {demo.url}")
         print(f"  log in      source {demo.data_dir}/admin-openrc")
         print(f"  data        {demo.data_dir}")

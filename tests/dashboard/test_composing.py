@@ -1,78 +1,14 @@
 """Composing an environment and deploying it, in a browser."""
 
-import io
-import zipfile
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
 
-from .conftest import Person, Service
+from .conftest import HOSTILE, Person
 
 Visit = Callable[..., Person]
 pytestmark = pytest.mark.programs
-
-HOSTILE = "<img src=x onerror=window.hurt=1><script>window.hurt=1</script>"
-
-
-@pytest.fixture(scope="session")
-def image(service: Service, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The image that the samples ask for; simulated machines look at its name only."""
-    empty = tmp_path_factory.mktemp("image") / "empty.tar"
-    empty.write_bytes(b"\0" * 10240)
-    service.run("image", "import", "debian-12-apache", str(empty))
-    return "debian-12-apache"
-
-
-@pytest.fixture(scope="session")
-def hostile(service: Service, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A package whose every text would run a script where it could; its id."""
-    name = "org.example.Hostile"
-    files = {
-        "manifest.yaml": f"""
-Format: MuranoPL/1.4
-Type: Application
-FullName: {name}
-Name: 'Hostile {HOSTILE}'
-Description: '{HOSTILE} [click](javascript:window.hurt=1) ![x](http://127.0.0.1:1/x.png)'
-Author: '{HOSTILE}'
-Version: 1.0.0
-Tags: ['{HOSTILE[:30]}']
-UI: ui.yaml
-Classes:
-  {name}: App.yaml
-""",
-        "Classes/App.yaml": f"""
-Name: {name}
-Extends: io.murano.Application
-Properties:
-  title: {{Contract: $.string(), Default: ''}}
-Methods:
-  deploy:
-    Body:
-      - $this.find('io.murano.Environment').reporter.report($this, $.title)
-""",
-        "UI/ui.yaml": f"""
-Version: 2.4
-Application:
-  ?: {{type: {name}}}
-  title: $.main.title
-Forms:
-  - main:
-      fields:
-        - {{name: title, type: string, label: '{HOSTILE}', description: '{HOSTILE}', initial: '{HOSTILE}'}}
-""",
-    }
-    archive = io.BytesIO()
-    with zipfile.ZipFile(archive, "w") as made:
-        for path, text in files.items():
-            made.writestr(path, text)
-    path: Path = tmp_path_factory.mktemp("hostile") / "hostile.zip"
-    path.write_bytes(archive.getvalue())
-    service.run("package", "import", "--public", str(path))
-    found = service.api("GET", f"/v1/catalog/packages?fqn={name}")["packages"]
-    return str(found[0]["id"])
 
 
 @pytest.mark.parametrize("visit", [True], indirect=True)

@@ -351,3 +351,23 @@ async def test_a_check_lists_every_finding_and_adds_nothing(
     assert "larger than 1048576 bytes" in large["message"]
     assert list((tmp_path / "packages").iterdir()) == []
     assert (await api.call("GET", "/catalog/packages")).json()["packages"] == []
+
+
+async def test_a_package_says_what_its_form_needs(api: Api, package_zip: Any) -> None:
+    """The limits of its sizes and its licence; a form that cannot be read has none."""
+    form = (
+        "Version: 2\nApplication: {'?': {type: org.acme.App}}\nForms:\n  - main:\n      fields:\n"
+        "        - {name: license, type: string, hidden: true, required: false, description: Free}\n"
+        "        - {name: size, type: flavor, label: Size, requirements: {min_memory_mb: 2048}}\n"
+    )
+    made = (await api.upload(package_zip(form=form))).json()["id"]
+    answer = await api.call("GET", f"/catalog/packages/{made}/needs")
+    assert answer.status == 200, answer.text
+    assert answer.json() == {
+        "sizes": [{"label": "Size", "limits": {"min_memory_mb": 2048}}],
+        "license": "Free",
+    }
+    old = package_zip("org.acme.Old", form="Version: 1\nforms: []\n")
+    other = (await api.upload(old)).json()["id"]
+    answer = await api.call("GET", f"/catalog/packages/{other}/needs")
+    assert answer.json() == {"sizes": [], "license": None}

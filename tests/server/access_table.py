@@ -406,6 +406,7 @@ CATALOG = {
     "PATCH /v1/catalog/packages/{package_id}": Row("owned", package, ONE, PATCH_PACKAGE),
     "DELETE /v1/catalog/packages/{package_id}": Row("owned", package),
     "GET /v1/catalog/packages/{package_id}/download": Row("owned", package),
+    "GET /v1/catalog/packages/{package_id}/needs": Row("owned", package),
     "GET /v1/catalog/packages/{package_id}/{part}": Row("owned", package),
     "GET /v1/catalog/categories": Row("people"),
     "POST /v1/catalog/categories": Row("operators", body={"name": "c"}),

@@ -82,6 +82,16 @@ REPLIES = {
         errors=(416,),
         name="download_package",
     ),
+    f"GET {_ONE}/needs": Reply(
+        shape(
+            "PackageNeeds",
+            {
+                "sizes": listed(shape("SizeNeed", {"label": _TEXT, "limits": {"type": "object"}})),
+                "license": {"type": ["string", "null"]},
+            },
+        ),
+        name="show_package_needs",
+    ),
     f"GET {_ONE}/{{part}}": Reply(
         _BYTES,
         media=("text/plain", "application/octet-stream"),

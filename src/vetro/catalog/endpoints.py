@@ -33,7 +33,8 @@ from vetro.http import (
 )
 from vetro.http import endpoint as http
 from vetro.http.endpoint import EMPTY, respond, routes
-from vetro.packages import MAX_TAGS, examine
+from vetro.http.parameters import STRING, query
+from vetro.packages import MAX_TAGS, FormError, examine, load_form
 
 AnyRequest = Request[Any, Any, Any]
 Json = Any
@@ -207,6 +208,20 @@ async def part_of(call: Call) -> Json:
     return known_content(call.request, content or b"")
 
 
+async def needs(call: Call) -> Json:
+    """The sizes of machines that a package's form asks for, and its licence; of one without form none."""
+    package = await call.service.catalog.open_for(call.principal, call.path["package_id"])
+
+    def read() -> Json:
+        try:
+            form = load_form(package.ui or "", package_name=package.full_name, title="")
+            return form.needs(call.query("language")[:20])
+        except FormError:
+            return {"sizes": [], "license": None}
+
+    return await asyncio.to_thread(read)
+
+
 async def list_categories(call: Call) -> Json:
     """Categories, sorted and paged."""
     return _page(
@@ -275,6 +290,7 @@ ENDPOINTS = [
     Endpoint("change_package", "PATCH", _ONE, change, (*bodies.FORCE, *IF_MATCH), bodies.PATCH),
     Endpoint("delete_package", "DELETE", _ONE, remove, (*bodies.FORCE, *IF_MATCH)),
     Endpoint("download_package", "GET", _ONE + "/download", archive, any_accept=True),
+    Endpoint("show_package_needs", "GET", _ONE + "/needs", needs, query(STRING, "language")),
     Endpoint("show_package_part", "GET", _ONE + "/{part}", part_of, any_accept=True),
     Endpoint("list_categories", "GET", _CATEGORIES, list_categories, bodies.PAGE),
     Endpoint("create_category", "POST", _CATEGORIES, add_category, takes=bodies.ADD_CATEGORY),

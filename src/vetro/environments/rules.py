@@ -68,6 +68,7 @@ RULES = {
     "list_packages": "get_package",
     "show_package": "get_package",
     "show_package_part": "get_package",
+    "show_package_needs": "get_package",
     "upload_package": "upload_package",
     "check_package": "upload_package",
     "change_package": "modify_package",

@@ -43,7 +43,7 @@ export function About() {
                 </Badge>
               ) : (
                 parts.data && (
-                  <Badge color={waiting.length ? 'red' : 'teal'} variant="light" tt="none" radius="sm">
+                  <Badge color={waiting.length ? 'red' : 'glass'} variant="light" tt="none" radius="sm">
                     {t(waiting.length ? 'notReady' : 'ready')}
                   </Badge>
                 )

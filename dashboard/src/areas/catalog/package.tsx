@@ -9,6 +9,7 @@ import { When } from '~/ui/when';
 import { AddButton } from './add';
 import { Logo } from './logo';
 import { messages } from './messages';
+import { Needs } from './needs';
 import { packageQuery, versionsQuery, type Package } from './queries';
 import { Reference } from './reference';
 import classes from './package.module.css';
@@ -66,6 +67,7 @@ export function PackagePage() {
             <Card>
               <Facts one={one} />
             </Card>
+            <Needs one={one} />
             {supplier.Name && (
               <Card>
                 <Title order={2} mb="xs">

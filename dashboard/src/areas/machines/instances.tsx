@@ -1,6 +1,6 @@
 import { ActionIcon, Menu } from '@mantine/core';
 import { notifications } from '@mantine/notifications';
-import { IconDots, IconPlayerPlay, IconPlayerStop, IconRefresh, IconServerOff, IconTrash } from '@tabler/icons-react';
+import { IconCamera, IconDots, IconPlayerPlay, IconPlayerStop, IconRefresh, IconServerOff, IconTrash } from '@tabler/icons-react';
 import { useQueryClient, useSuspenseQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { useTexts } from '~/i18n';
@@ -10,6 +10,7 @@ import { Empty } from '~/ui/page';
 import { messages } from './messages';
 import { changeInstance, destroyInstance, instancesOf, networksQuery, serversQuery, type Server, type Vm } from './queries';
 import { Rows } from '~/ui/rows';
+import { Snapshots } from './snapshots';
 import { MIB, size, State } from './state';
 
 type Instance = Vm & { server: Server };
@@ -21,6 +22,7 @@ export function Instances() {
   const { data: servers } = useSuspenseQuery(serversQuery);
   const { data: nets } = useSuspenseQuery(networksQuery);
   const [destroying, setDestroying] = useState<Instance>();
+  const [snapshots, setSnapshots] = useState<Instance>();
   const instances = instancesOf(servers);
   const portsOf = (one: Instance) => nets.ports.filter((port) => port.device_uuid === one.uuid);
   const nameOf = (one: Instance) => one.alias ?? one.uuid ?? '';
@@ -55,10 +57,11 @@ export function Instances() {
               .join(', ') || null,
             one.max_physical_memory ? size(one.max_physical_memory * MIB) : null,
             one.server.hostname,
-            <Actions key="actions" instance={one} name={nameOf(one)} change={change} destroy={() => setDestroying(one)} />,
+            <Actions key="actions" instance={one} name={nameOf(one)} change={change} destroy={() => setDestroying(one)} snapshots={() => setSnapshots(one)} />,
           ],
         }))}
       />
+      {snapshots && <Snapshots instance={snapshots} name={nameOf(snapshots)} onClose={() => setSnapshots(undefined)} />}
       <Confirm
         opened={destroying !== undefined}
         onClose={() => setDestroying(undefined)}
@@ -80,9 +83,10 @@ interface ActionsProps {
   name: string;
   change: (one: Instance, what: Change) => Promise<void>;
   destroy: () => void;
+  snapshots: () => void;
 }
 
-function Actions({ instance, name, change, destroy }: ActionsProps) {
+function Actions({ instance, name, change, destroy, snapshots }: ActionsProps) {
   const t = useTexts(messages);
   const failed = useFailure();
   const [busy, setBusy] = useState(false);
@@ -120,6 +124,9 @@ function Actions({ instance, name, change, destroy }: ActionsProps) {
             {t('reboot')}
           </Menu.Item>
         )}
+        <Menu.Item leftSection={<IconCamera size={16} />} onClick={snapshots}>
+          {t('snapshots')}
+        </Menu.Item>
         <Menu.Divider />
         <Menu.Item color="red" leftSection={<IconTrash size={16} />} onClick={destroy}>
           {t('destroy')}

@@ -56,8 +56,28 @@ const pathOf = (vm: Vm & { server: Server }) => `/compute/servers/${encodeURICom
 /** Ask a node for a change of an instance, and wait until it has ended. Raises what the node answered. */
 export async function changeInstance(vm: Vm & { server: Server }, what: 'start' | 'stop' | 'reboot' | 'destroy'): Promise<void> {
   const started = what === 'destroy' ? await call<{ id: string }>('DELETE', pathOf(vm)) : await call<{ id: string }>('POST', `${pathOf(vm)}/${what}`, {});
-  const task = await call<Task>('GET', `/compute/tasks/${encodeURIComponent(started.id)}/wait`);
+  await ended(started.id);
+}
+
+async function ended(id: string): Promise<void> {
+  const task = await call<Task>('GET', `/compute/tasks/${encodeURIComponent(id)}/wait`);
   if (task.status === 'failure') throw new Error(failureOf(task));
+}
+
+export interface Snapshot {
+  name: string;
+  created_at?: string;
+}
+
+export const snapshotsQuery = (vm: Vm & { server: Server }) =>
+  queryOptions({ queryKey: ['machines', 'snapshots', vm.uuid], queryFn: async () => (await call<{ snapshots?: Snapshot[] | null }>('GET', pathOf(vm))).snapshots ?? [] });
+
+/** Take a snapshot, go back to one or delete one, and wait until that has ended. */
+export async function changeSnapshot(vm: Vm & { server: Server }, what: 'take' | 'rollback' | 'delete', name: string): Promise<void> {
+  const path = `${pathOf(vm)}/snapshots`;
+  const one = `${path}/${encodeURIComponent(name)}`;
+  const started = await (what === 'take' ? call<{ id: string }>('PUT', path, { snapshot_name: name }) : what === 'rollback' ? call<{ id: string }>('PUT', `${one}/rollback`, {}) : call<{ id: string }>('DELETE', one));
+  await ended(started.id);
 }
 
 /** Destroy an instance, and the ports that were made with it; other ports become free. */

@@ -92,7 +92,7 @@ export function UploadDialog({ dropped, onClose }: { dropped: File[]; onClose: (
               <Text fw={600} size="sm" style={{ overflowWrap: 'anywhere' }}>
                 {one.file.name}
               </Text>
-              <Badge tt="none" radius="sm" variant="light" color={one.state === 'added' ? 'teal' : one.state === 'refused' ? 'red' : 'gray'} leftSection={one.state === 'added' ? <IconCheck size={12} /> : null}>
+              <Badge tt="none" radius="sm" variant="light" color={one.state === 'added' ? 'glass' : one.state === 'refused' ? 'red' : 'gray'} leftSection={one.state === 'added' ? <IconCheck size={12} /> : null}>
                 {t(`state_${one.state}`)}
               </Badge>
             </Group>

@@ -138,6 +138,22 @@ class Form:
             for field in (one.settle(scope),)
         ]
 
+    def needs(self, language: str = "") -> Json:
+        """What a catalog says before the form is opened (dashboard-and-cli.md A3).
+
+        ``sizes``: for each field that is a size of machines, its label and its limits; ``license``: the
+        description of the field of that name, or null.
+        """
+        scope = Scope({}, {}, Ingredients(), Budget())
+        settled = [one.settle(scope) for page in self.definition.pages for one in page.fields]
+        sizes = [
+            {"label": one.label(language), "limits": one.get("requirements")}
+            for one in settled
+            if one.kind == "flavor" and isinstance(one.get("requirements"), dict)
+        ]
+        texts = [one.text("description", language) for one in settled if one.name == "license"]
+        return {"sizes": sizes, "license": next((text for text in texts if text), None)}
+
     # -- parameters (B8)
 
     @property
