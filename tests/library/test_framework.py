@@ -49,6 +49,13 @@ Methods:
       - instance: {Contract: $.class(res:Instance).notNull()}
     Body:
       - conf:Linux.runCommand($instance.agent, drain)
+  # As two users who press the button at once.
+  twice:
+    Scope: Public
+    Body:
+      - Parallel:
+          - $.scaleOut()
+          - $.scaleOut()
 ---
 Name: One
 Extends: app:SingleServerApplication
@@ -459,3 +466,86 @@ Methods:
     framework.calls()
     await framework.deploy(model)
     assert framework.calls() == []
+
+
+async def test_two_scale_actions_at_once(framework: Framework) -> None:
+    """One waits for the other: two servers more, with names of their own, each installed once."""
+    model = await framework.deploy(framework.web(1, "Draining"))
+    framework.counted()
+    await framework.call(model, "app", "twice")
+    assert framework.names() == ["web-1", "web-2", "web-3"]
+    assert framework.counted() == {"configure": 2, "install": 2}
+    assert app_of(framework.reply.model)["servers"]["numItems"] == 3
+
+
+async def test_a_kill_after_the_servers_have_left(framework: Framework) -> None:
+    """The model has not been saved: the same action again ends in the same state, nobody drains."""
+    model = await framework.deploy(framework.web(3, "Draining"))
+    await framework.call(model, "app", "scaleIn")
+    assert framework.names() == ["web-1", "web-2"]
+    framework.counted()
+    await framework.call(model, "app", "scaleIn")
+    assert framework.names() == ["web-1", "web-2"]
+    assert framework.counted() == {}
+    assert app_of(framework.reply.model)["servers"]["numItems"] == 2
+    await framework.call(framework.reply.model, "app", "scaleOut")
+    assert framework.names() == ["web-1", "web-2", "web-3"]
+    assert framework.counted() == {"configure": 1, "install": 1}
+
+
+async def test_a_release_that_the_stack_refuses(framework: Framework) -> None:
+    """Nothing is forgotten between begin and end of a release: the next try releases the server."""
+    model = await framework.deploy(framework.web(3))
+    delete = framework.cloud.compute.delete_server
+
+    async def refused(*_args: Any, **_named: Any) -> None:
+        raise RuntimeError("no")
+
+    framework.cloud.compute.delete_server = refused  # type: ignore[method-assign]
+    assert await framework.failure(model, "app", "scaleIn")
+    assert framework.names() == ["web-1", "web-2", "web-3"]
+    framework.cloud.compute.delete_server = delete  # type: ignore[method-assign]
+    model = await framework.deploy(framework.reply.model)
+    assert framework.names() == ["web-1", "web-2"]
+    assert [one["name"] for one in app_of(model)["servers"]["items"]] == ["web-1", "web-2"]
+
+
+async def test_a_pool_that_is_empty_in_the_middle_and_filled_again(framework: Framework) -> None:
+    """The group has what there is, in order; the next deployment takes the rest."""
+    rings = [{"?": {"id": f"r{n}", "type": "test.Ring"}} for n in range(4)]
+    provider = {
+        "?": {"id": "p", "type": f"{FRAMEWORK}.PoolReplicaProvider"},
+        "pool": rings[:2],
+    }
+    group = {
+        "?": {"id": "g", "type": f"{FRAMEWORK}.ReplicationGroup"},
+        "numItems": 4,
+        "provider": provider,
+    }
+    model = await framework.deploy(
+        framework.environment(framework.application("app", "test.Rings", group=group))
+    )
+    assert app_of(model)["group"]["items"] == ["r0", "r1"]
+    app_of(model)["group"]["provider"]["pool"] += rings[2:]
+    model = await framework.deploy(model)
+    assert app_of(model)["group"]["items"] == ["r0", "r1", "r2", "r3"]
+
+
+async def test_a_pool_member_that_is_removed_leaves_the_pool(framework: Framework) -> None:
+    """What was handed out and does not exist any more is forgotten, and another takes its place."""
+    rings = [{"?": {"id": f"r{n}", "type": "test.Ring"}} for n in range(3)]
+    group = {
+        "?": {"id": "g", "type": f"{FRAMEWORK}.ReplicationGroup"},
+        "numItems": 2,
+        "provider": {
+            "?": {"id": "p", "type": f"{FRAMEWORK}.PoolReplicaProvider"},
+            "pool": rings,
+        },
+    }
+    model = await framework.deploy(
+        framework.environment(framework.application("app", "test.Rings", group=group))
+    )
+    assert app_of(model)["group"]["items"] == ["r0", "r1"]
+    app_of(model)["group"]["provider"]["pool"].pop(0)
+    model = await framework.deploy(model)
+    assert app_of(model)["group"]["items"] == ["r1", "r2"]
