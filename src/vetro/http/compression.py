@@ -26,7 +26,7 @@ LEAST_BYTES = 1024
 THREADED_BYTES = 2**16
 """Larger answers are compressed beside the event loop."""
 LEVEL = 1
-"""JSON of a list of environments: level 1 leaves 5 % of it in a third of the time of level 6 (4 %)."""
+"""A list of 1,000 environments (233 kB): level 1 leaves 13 % of it in 1.8 ms, level 6 leaves 12 % in 2.9."""
 
 _KINDS = ("text/", "application/json", "application/javascript", "application/xml", "image/svg+xml")
 _MARK = "-gzip"

@@ -19,6 +19,8 @@ CORS_HEADERS = (
     "X-User-Id",
     "X-Tenant-Id",
 )
+CORS_ALLOWED = (*CORS_HEADERS, "Content-Type", "Last-Event-ID", "If-Match", "If-None-Match")
+CORS_EXPOSED = (*CORS_HEADERS, "ETag", "Content-Disposition", "Retry-After")
 CORS_METHODS = "GET, PUT, POST, DELETE, PATCH"
 PREFLIGHT_SECONDS = 600
 
@@ -45,10 +47,7 @@ class Cors:
         return [
             (b"access-control-allow-origin", origin.encode("latin-1")),
             (b"access-control-allow-methods", CORS_METHODS.encode()),
-            (
-                b"access-control-allow-headers",
-                ", ".join((*CORS_HEADERS, "Content-Type", "Last-Event-ID")).encode(),
-            ),
+            (b"access-control-allow-headers", ", ".join(CORS_ALLOWED).encode()),
             (b"access-control-max-age", str(PREFLIGHT_SECONDS).encode()),
             (b"vary", b"Origin"),
         ]
@@ -61,7 +60,7 @@ class Cors:
             if message["type"] == "http.response.start":
                 extra = [
                     (b"access-control-allow-origin", origin.encode("latin-1")),
-                    (b"access-control-expose-headers", ", ".join(CORS_HEADERS).encode()),
+                    (b"access-control-expose-headers", ", ".join(CORS_EXPOSED).encode()),
                     (b"vary", b"Origin"),
                 ]
                 message = cast(
