@@ -12,16 +12,18 @@ from typing import Any
 
 import pytest
 
-from vetro import engine, messaging, repository
+from vetro import catalog, engine, environments, messaging, repository
 from vetro.engine.checkpoints import Checkpoints, TakenOver
 from vetro.engine.journal import JournalEffects, forget
 from vetro.engine.services import EngineServices
-from vetro.engine.settings import EngineSettings, NetworkSection
+from vetro.engine.settings import EngineSection, EngineSettings, NetworkSection
+from vetro.engine.worker import workflow_port
 from vetro.engine.worker.deployment import is_flat
 from vetro.engine.worker.workflow_port import first_free_range
 from vetro.engine.worker.workflow_run import run_workflows
 from vetro.environments import EngineTask, TaskResult
 from vetro.messaging import Guest, Mailboxes
+from vetro.messaging.results import MalformedResult
 from vetro.stacks import ComputeNetworkDirectory, MemoryStacks, ResourceFailure
 from vetro.storage import Database, migrate
 
@@ -51,6 +53,7 @@ class Place:
         self.reports = Reports()
         self.fence = 0
         self.plans: list[dict[str, Any]] = []
+        self.times = 1
         self.answer: Callable[[dict[str, Any]], Any] = lambda plan: {**GOOD, "SourceID": plan["ID"]}
         reports: Any = self.reports
         self.services = EngineServices(
@@ -82,8 +85,11 @@ class Place:
                 plan = json.loads(message.body)
                 self.plans.append(plan)
                 await self.mailboxes.acknowledge(guest, message.message_id)
-                body = json.dumps(self.answer(plan)).encode()
-                await self.mailboxes.accept_result(guest, body, message.message_id)
+                answer = self.answer(plan)
+                body = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+                for _ in range(self.times):
+                    with contextlib.suppress(MalformedResult):
+                        await self.mailboxes.accept_result(guest, body, message.message_id)
 
     async def run(
         self, objects: Any, before: Any = None, guests: tuple[str, ...] = ()
@@ -113,7 +119,10 @@ async def place(database_url: str, tmp_path: Path) -> AsyncIterator[Place]:
     """A database with what the engine uses."""
     opened = await Database.open(database_url, data_dir=tmp_path)
     try:
-        await migrate(opened, [engine.MIGRATIONS, messaging.MIGRATIONS, repository.MIGRATIONS])
+        await migrate(
+            opened,
+            [room.MIGRATIONS for room in (catalog, environments, engine, messaging, repository)],
+        )
         yield Place(opened, tmp_path)
     finally:
         await opened.close()
@@ -150,6 +159,11 @@ async def test_a_service_is_deployed_and_deleted(place: Place) -> None:
     again = await place.run(result.model["Objects"], result.model["ObjectsCopy"])
     assert not again.is_exception
     assert len(place.plans) == 1
+    async with place.database.read() as tx:
+        trace = await environments.Environments(place.database).tasks.history.trace(tx, "t")
+    assert [one["round"] for one in trace] == [1, 2, 3, 4, 5]
+    assert any(one["subject"] == "deploy" and one["kind"] == "rule" for one in trace[3]["events"])
+    assert any(one["kind"] == "command" for one in trace[3]["events"])
     same = await place.stacks.get("p", "ee1")
     assert same is not None
     assert same.updated == stack.updated  # the template is the same: it was not pushed again
@@ -187,6 +201,41 @@ async def test_a_guest_that_fails_stops_the_task(place: Place) -> None:
     (failed,) = [one for one in place.reports.said if one[1] == "error"]
     assert failed[0] == "u1"
     assert "boom" in (failed[3] or "")
+
+
+async def test_a_guest_that_answers_twice_answers_once(place: Place) -> None:
+    """The second answer changes nothing."""
+    place.times = 2
+    result = await place.run(telnet(), guests=("ee1-s1-u1",))
+    assert result.model["Objects"]["services"][0]["units"][0]["state"]["TelnetInstalled"] is True
+    assert [one for one in place.reports.said if one[1] != "info"] == []
+
+
+async def test_a_guest_that_answers_garbage_fails_its_step(place: Place) -> None:
+    """What is no JSON is an error of the plan, reported on the unit."""
+    place.answer = lambda plan: b"\xff no json"
+    result = await place.run(telnet(), guests=("ee1-s1-u1",))
+    assert "TelnetInstalled" not in result.model["Objects"]["services"][0]["units"][0]["state"]
+    assert [one[0] for one in place.reports.said if one[1] == "error"] == ["u1"]
+
+
+async def test_a_guest_that_is_silent_or_late(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After its time a plan has failed, and says so; an answer that comes then is a dead letter."""
+    monkeypatch.setattr(workflow_port, "FIRST_CONTACT_SECONDS", 0.0)
+    settings = place.services.settings
+    place.services.settings = replace(settings, engine=EngineSection(agent_timeout=1))
+    place.times = 0
+    result = await place.run(telnet(), guests=("ee1-s1-u1",))
+    assert "TelnetInstalled" not in result.model["Objects"]["services"][0]["units"][0]["state"]
+    (failed,) = [one for one in place.reports.said if one[1] == "error"]
+    assert '"timeout"' in (failed[3] or "")
+    (plan,) = place.plans
+    late = json.dumps({**GOOD, "SourceID": plan["ID"]}).encode()
+    await place.mailboxes.accept_result(Guest("ee1-s1-u1"), late, plan["ID"])
+    (letter,) = await place.mailboxes.dead_letters("ee1-s1-u1")
+    assert letter.reason == "late"
 
 
 async def test_a_stack_that_fails_is_reported(place: Place) -> None:

@@ -385,6 +385,7 @@ CATALOG = {
     "GET /v1/deployments": Row("list", deployed),
     f"GET {E}/deployments": Row("owned", deployed),
     f"GET {E}/deployments/{{deployment_id}}": Row("owned", deployed),
+    f"GET {E}/deployments/{{deployment_id}}/trace": Row("owned", deployed),
     f"POST {E}/deployments/{{deployment_id}}/cancel": Row("owned", deployed),
     f"GET {E}/deployments/{{deployment_id}}/events": Row("owned", deployed),
     f"GET {E}/lastStatus": Row("owned", environment),

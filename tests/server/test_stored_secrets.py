@@ -51,6 +51,7 @@ def test_rooms_with_sealed_columns_are_rotated() -> None:
         "environments",
         "environments_sessions",
         "environments_tasks",
+        "environments_traces",
         "compute_vms",
         "compute_tasks",
         "stacks_stacks",

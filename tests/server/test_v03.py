@@ -58,6 +58,9 @@ def test_services_of_the_first_generation_run_in_containers(vetro: Installation)
     assert "Apache on web1" in page
     with socket.create_connection((telnet["floatingip"], 23), 60) as connection:
         assert connection.recv(3)[:1] == b"\xff"  # telnetd begins with its options
+    trace = vetro.run("deployment", "trace", "old")
+    assert "Apache.xml" in trace
+    assert "round 4" in trace
     assert vetro.http("DELETE", path)[0] == 200
     until(lambda: vetro.http("GET", path)[0] == 404, "the environment is deleted")
     until(lambda: not vetro.leftovers(), f"everything is gone: {vetro.leftovers()}")

@@ -129,6 +129,23 @@ REPORT = shape(
         "updated": _TIME,
     },
 )
+TRACE_ROUND = shape(
+    "TraceRound",
+    {
+        "round": _NUMBER,
+        "events": listed(
+            shape(
+                "TraceEvent",
+                {
+                    "kind": {"type": "string", "enum": ["rule", "set", "command", "warning"]},
+                    "at": _TEXT,
+                    "subject": _TEXT,
+                    "details": _OBJECT,
+                },
+            )
+        ),
+    },
+)
 REQUEST_STATISTIC = shape(
     "RequestStatistic",
     {
@@ -441,6 +458,9 @@ REPLIES = {
     ),
     f"GET {_E}/deployments/{{deployment_id}}": Reply(
         _in("reports", listed(REPORT)), name="list_reports"
+    ),
+    f"GET {_E}/deployments/{{deployment_id}}/trace": Reply(
+        _in("rounds", listed(TRACE_ROUND)), name="show_trace"
     ),
     f"POST {_E}/deployments/{{deployment_id}}/cancel": Reply(
         DEPLOYMENT, status=202, name="cancel_deployment", errors=(409,)

@@ -53,6 +53,17 @@ async def reports(call: Call) -> Json:
     return {"reports": [call.service.work.history.report_view(one) for one in found]}
 
 
+async def trace(call: Call) -> Json:
+    """Which rules of XML workflows fired in a deployment, on what, and what they changed and sent.
+
+    Round by round. Empty for deployments of applications, which no workflows run.
+    """
+    task = call.path["deployment_id"]
+    async with call.service.database.read() as tx:
+        await call.service.work.history.task(tx, call.principal, call.environment, task)
+        return {"rounds": await call.service.work.history.trace(tx, task)}
+
+
 async def cancel(call: Call) -> Json:
     """End a deployment that runs or waits; the body may say why.
 
@@ -192,6 +203,7 @@ ENDPOINTS = [
     ),
     Endpoint("list_deployments", "GET", E + "/deployments", deployments, bodies.DEPLOYMENTS),
     Endpoint("list_reports", "GET", _ONE, reports, bodies.REPORTS),
+    Endpoint("show_trace", "GET", _ONE + "/trace", trace),
     Endpoint(
         "cancel_deployment",
         "POST",

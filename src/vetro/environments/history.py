@@ -16,7 +16,7 @@ from vetro.catalog import api_time, api_time_or_none
 from vetro.environments import states
 from vetro.environments.paging import ALL, Listing, Order, page
 from vetro.environments.store import EnvironmentStore
-from vetro.environments.tables import statuses, tasks
+from vetro.environments.tables import statuses, tasks, traces
 from vetro.http import BadRequest, Forbidden, NotFound, Principal
 from vetro.storage import Database, Transaction
 
@@ -137,6 +137,11 @@ class TaskHistory:
             "created": api_time(row.created),
             "updated": api_time(row.created),
         }
+
+    async def trace(self, tx: Transaction, task_id: str) -> list[dict[str, Any]]:
+        """What the rules of XML workflows did in a task, round by round; of other tasks nothing."""
+        query = select(traces).where(traces.c.task_id == task_id).order_by(traces.c.round)
+        return [{"round": row.round, "events": row.events} for row in await tx.execute(query)]
 
     async def reports(self, tx: Transaction, task_id: str, after: int = 0) -> list[Row[Any]]:
         """The reports of a task after a sequence number, oldest first."""

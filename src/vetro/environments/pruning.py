@@ -12,7 +12,7 @@ import structlog
 from sqlalchemy import Select, delete, func, select
 
 from vetro.environments.history_settings import HistorySection
-from vetro.environments.tables import statuses, tasks
+from vetro.environments.tables import statuses, tasks, traces
 from vetro.storage import AlreadyQueued, Database, Lease, LeaseQueue, Worker
 
 log = structlog.get_logger("vetro.environments")
@@ -85,6 +85,7 @@ class HistoryPruning:
         if not ids:
             return 0
         async with self.database.transaction() as tx:
-            await tx.execute(delete(statuses).where(statuses.c.task_id.in_(ids)))
+            for table in (statuses, traces):
+                await tx.execute(delete(table).where(table.c.task_id.in_(ids)))
             await tx.execute(delete(tasks).where(tasks.c.id.in_(ids)))
         return len(ids)

@@ -37,6 +37,7 @@ RULES = {
     "list_project_deployments": "list_deployments_all_environments",
     "list_deployments": "list_deployments",
     "list_reports": "statuses_deployments",
+    "show_trace": "statuses_deployments",
     "follow_deployment": "statuses_deployments",
     "cancel_deployment": "deploy_session",
     "last_statuses": "show_environment",

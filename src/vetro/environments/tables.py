@@ -194,3 +194,13 @@ wizards = Table(
     Index("environments_wizards_project", "project_id", "updated"),
     Index("environments_wizards_component", "environment_id", "component_id"),
 )
+
+# What the rules of XML workflows did in a task, and why: a row a round, as long as the task is kept.
+traces = Table(
+    "environments_traces",
+    metadata,
+    Column("task_id", String(36), nullable=False),
+    Column("round", Integer, nullable=False),
+    Column("events", SealedJson, nullable=False),
+    PrimaryKeyConstraint("task_id", "round"),
+)

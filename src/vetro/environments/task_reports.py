@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from sqlalchemy import func, insert, select, update
+from typing import Any
+
+from sqlalchemy import delete, func, insert, select, update
 
 from vetro.environments.history import TaskHistory
 from vetro.environments.model import new_id
-from vetro.environments.tables import statuses, tasks
+from vetro.environments.tables import statuses, tasks, traces
 from vetro.environments.task_values import MOST_REPORTS, shortened, task_channel
 from vetro.storage import Database, Transaction
 
@@ -44,6 +46,16 @@ class TaskReports:
                 await self.store(tx, task_id, None, "warning", said)
             await self.store(tx, task_id, entity_id, level, text, details, entity)
             tx.notify(task_channel(task_id))
+
+    async def keep_trace(
+        self, task_id: str, round_number: int, events: list[dict[str, Any]]
+    ) -> None:
+        """Store what rules did in a round; what a run of it that was cut off had stored is replaced."""
+        mine = (traces.c.task_id == task_id, traces.c.round == round_number)
+        row = {"task_id": task_id, "round": round_number, "events": events}
+        async with self.database.transaction() as tx:
+            await tx.execute(delete(traces).where(*mine))
+            await tx.execute(insert(traces).values(**row))
 
     async def say_waiting(self, task_id: str, text: str) -> None:
         """Store what a running task waits on; an empty text: it does not wait."""

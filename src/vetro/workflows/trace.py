@@ -31,6 +31,20 @@ class Trace:
         self.left_out = 0
         self._most = most
 
+    def take(self) -> list[dict[str, Json]]:
+        """The events since the last call, as JSON; how many were left out stands in a last one."""
+        taken, self.events = self.events, []
+        self._most -= len(taken)
+        shown = [
+            {"kind": one.kind, "at": one.at, "subject": one.subject, "details": one.details}
+            for one in taken
+        ]
+        if self.left_out:
+            text = f"{self.left_out} more events are not kept"
+            shown.append({"kind": "warning", "at": "", "subject": text, "details": {}})
+            self.left_out = 0
+        return shown
+
     def _add(self, event: Event) -> None:
         if len(self.events) < self._most:
             self.events.append(event)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import click
@@ -134,6 +135,43 @@ def show(environment: str, deployment_id: str) -> None:
         print_report(report)
     if this is not None and this.get("waiting_on"):
         click.echo(f"It waits on {this['waiting_on']}")
+
+
+@deployment.command("trace")
+@click.argument("environment", type=ENVIRONMENT)
+@click.argument("deployment_id", required=False)
+@json_option
+def trace(environment: str, deployment_id: str | None) -> None:
+    """Say which rules of XML workflows fired in a deployment, and why.
+
+    Per round: what each rule matched, what it changed, what it sent. Secrets are masked, long texts
+    cut. Without DEPLOYMENT_ID the newest. Applications have no workflows, and so no trace.
+    """
+    with Connection() as connection:
+        base = f"/v1/environments/{segment(history_of(connection, environment))}/deployments"
+        if deployment_id is None:
+            newest = connection.get(base)["deployments"][:1]
+            if not newest:
+                fail(f"{environment} was never deployed", "'vetro env deploy' deploys it.")
+            deployment_id = str(newest[0]["id"])
+        hint = f"'vetro deployment list {environment}' shows them."
+        path = f"{base}/{segment(deployment_id)}/trace"
+        rounds: list[dict[str, Any]] = connection.request("GET", path, hint=hint).json()["rounds"]
+    if wants_json():
+        emit_json(rounds)
+        return
+    for one in rounds:
+        click.echo(f"round {one['round']}")
+        for event in one["events"]:
+            click.echo(event_line(event))
+    if not rounds:
+        say("No rules ran: this deployment has no XML workflows")
+
+
+def event_line(event: dict[str, Any]) -> str:
+    """An event of a trace: its kind, subject, place and details."""
+    details = json.dumps(event["details"], ensure_ascii=False) if event["details"] else ""
+    return f"  {event['kind']:8} {event['subject']}  {event['at']}  {details}".rstrip()
 
 
 @deployment.command("cancel")

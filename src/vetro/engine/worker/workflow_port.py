@@ -58,12 +58,14 @@ class WorkflowPort:
         checkpoints: Checkpoints,
         loop: asyncio.AbstractEventLoop,
         seed: str,
+        keep_trace: Callable[[int], Coroutine[Any, Any, None]],
     ) -> None:
         self._services = services
         self._effects = effects
         self._checkpoints = checkpoints
         self._loop = loop
         self._seed = seed
+        self._keep_trace = keep_trace
         self.begin_round(-1)
         self._stack = f"e{services.environment_id}"
         self._met: set[str] = set()
@@ -367,6 +369,8 @@ class WorkflowPort:
 
     def checkpoint(self, progress: dict[str, Json], round_number: int) -> None:
         """Stored, before anything of the next round is done."""
+        if round_number:
+            self._wait(self._keep_trace(round_number))
         self._wait(self._checkpoints.save(progress, round_number))
         self.begin_round(round_number)
 

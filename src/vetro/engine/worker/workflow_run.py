@@ -19,12 +19,17 @@ from vetro.engine.checkpoints import Checkpoints
 from vetro.engine.journal import JournalEffects
 from vetro.engine.services import EngineServices, library_path
 from vetro.engine.worker.workflow_port import WorkflowPort
-from vetro.environments import EngineTask, TaskResult
+from vetro.environments import EngineTask, Environments, TaskResult, shortened
 from vetro.repository import Repository, RepositorySection
+from vetro.secrecy import Cover, secrets_in
 from vetro.storage import Database
-from vetro.workflows import Files, Outcome, Task, WorkflowSettings
+from vetro.workflows import Files, Outcome, Task, Trace, WorkflowSettings
 
 Json = Any
+MOST_EVENTS = 20_000
+"""Events that the trace of one run keeps."""
+LONGEST_TEXT = 1000
+"""Characters of one text in it: user data and scripts are long."""
 
 
 async def run_workflows(
@@ -44,7 +49,16 @@ async def run_workflows(
     model = model_of(task)
     settings = services.settings
     seed = f"{task.id}/{hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()}"
-    port = WorkflowPort(services, effects, checkpoints, asyncio.get_running_loop(), seed)
+    trace = Trace(most=MOST_EVENTS)
+    cover = Cover(secrets_in([task.model]))
+    reports = Environments(database).tasks.reports
+
+    async def keep_trace(round_number: int) -> None:
+        await reports.keep_trace(task.id, round_number, readable(trace.take(), cover))
+
+    port = WorkflowPort(
+        services, effects, checkpoints, asyncio.get_running_loop(), seed, keep_trace
+    )
     if progress is not None:
         port.begin_round(progress["round"])
     running = Task(
@@ -59,9 +73,20 @@ async def run_workflows(
             load_balancers_refused="the native stacks have no load balancers",
         ),
         progress=progress,
+        trace=trace,
     )
     outcome = await asyncio.to_thread(running.run)
+    await keep_trace(outcome.rounds)
     return result_of(task, outcome)
+
+
+def readable(value: Json, cover: Cover) -> Json:
+    """A trace as it may be kept: without the secrets of the model, long texts cut."""
+    if isinstance(value, dict):
+        return {key: readable(one, cover) for key, one in cast("dict[str, Json]", value).items()}
+    if isinstance(value, list):
+        return [readable(one, cover) for one in cast("list[Json]", value)]
+    return shortened(cover(value), LONGEST_TEXT) if isinstance(value, str) else value
 
 
 def model_of(task: EngineTask) -> dict[str, Json]:
